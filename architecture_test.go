@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// These tests hold the pages about the code against the code: the map in ARCHITECTURE.md,
+// These tests compare the pages about the code with the code: the map in ARCHITECTURE.md,
 // docs/architecture, docs/decisions and docs/recipes.md. They read text only.
 
 const (
@@ -66,7 +66,8 @@ func rowsOf(text, head string) (rows [][]string) {
 	return rows
 }
 
-// TestTheMapShowsEveryPackage: the table of ARCHITECTURE.md has the packages and floors of this module, and every door opens.
+// TestTheMapShowsEveryPackage: the table of ARCHITECTURE.md has the packages and floors of this
+// module, and every door exists.
 func TestTheMapShowsEveryPackage(t *testing.T) {
 	shown := map[string]bool{}
 	for _, cells := range rowsOf(read(t, "ARCHITECTURE.md"), "floor") {
@@ -96,7 +97,7 @@ func exists(name string) bool {
 // vocabulary has the words of the product's packages, by directory: names in code, comments and
 // texts.
 var vocabulary = sync.OnceValue(func() map[string]map[string]bool {
-	all, _ := sources() // whoever asks has read them
+	all, _ := sources() // every caller has already read them
 	words := map[string]map[string]bool{}
 	for _, s := range all {
 		if s.test {
@@ -105,7 +106,10 @@ var vocabulary = sync.OnceValue(func() map[string]map[string]bool {
 		if words[s.dir] == nil {
 			words[s.dir] = map[string]bool{}
 		}
-		for _, w := range strings.FieldsFunc(string(s.text), func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+		for _, w := range strings.FieldsFunc(string(s.text), func(c rune) bool {
+			return c != '_' && !unicode.IsLetter(c) &&
+				!unicode.IsDigit(c)
+		}) {
 			words[s.dir][w] = true
 		}
 	}
@@ -138,8 +142,8 @@ func TestTheMapIsShort(t *testing.T) {
 	}
 }
 
-// TestPagesNameWhatExists: a file, and a name such as store.Head, that a page about the code
-// mentions is in the tree.
+// TestPagesNameWhatExists: every file, and every name such as store.Head, that a page about the
+// code mentions is in the tree.
 func TestPagesNameWhatExists(t *testing.T) {
 	packages := map[string][]string{} // directories by the package's name
 	var everywhere []string
@@ -198,8 +202,8 @@ func somewhere(t *testing.T, name string) bool {
 	return slices.ContainsFunc(all, func(s source) bool { return strings.HasSuffix(s.path, "/"+name) })
 }
 
-// TestDecisionsAreRecords: each has its parts, and the index has all of them, with their titles and
-// dates.
+// TestDecisionsAreRecords: each decision has its parts, and the index lists all of them, with their
+// titles and dates.
 func TestDecisionsAreRecords(t *testing.T) {
 	const dir = "docs/decisions"
 	records, err := filepath.Glob(dir + "/[0-9]*.md")

@@ -10,8 +10,8 @@ type AuditEntry struct {
 	Tenant   string
 	Actor    string // the id of the API key, or Grapnel itself
 	Verb     Verb
-	Endpoint string // id of an endpoint, queue, source, key or policy; empty: it is about none
-	Delivery string // PlainDeliveryID; empty: it is not about one
+	Endpoint string // id of an endpoint, queue, source, key or policy; empty: none
+	Delivery string // PlainDeliveryID; empty: none
 	Reason   string // the actor's own words; may be empty
 }
 
@@ -39,13 +39,13 @@ const (
 	VerbDiscard Verb = "discard"
 	VerbEmpty   Verb = "empty"
 	VerbMove    Verb = "move" // of a tenant
-	VerbStay    Verb = "stay" // a tenant's move is given up
+	VerbStay    Verb = "stay" // a tenant's move is cancelled
 
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"
 	VerbResumeReplay Verb = "resume_replay"
 	VerbCancelReplay Verb = "cancel_replay"
-	VerbStopReplay   Verb = "stop_replay" // after too many failures; Grapnel itself
+	VerbStopReplay   Verb = "stop_replay" // after too many failures; by Grapnel itself
 )
 
 // By is the actor of a request, and the reason given.

@@ -6,29 +6,29 @@ import "time"
 type Cluster struct {
 	Asked  string // id of the node that answered
 	Shared bool   // false: that node does not share its store and owns everything
-	Shards int    // parts that the endpoints are divided into
+	Shards int    // number of parts of the endpoints
 	Free   []int  // shards without an owner: nothing of their endpoints is attempted
 	Nodes  []Member
 }
 
 // Member is a node.
 type Member struct {
-	ID       string // another one for each start
-	Address  string // where the others reach it
+	ID       string // new at each start
+	Address  string // for the other nodes
 	Seen     time.Duration
 	State    MemberState
-	Shards   int // that it has
-	Lagging  int // of these, that it should have renewed already: they are free soon unless it does
-	Intended int // that it has once all has settled
+	Shards   int // that it owns
+	Lagging  int // of these, those overdue for renewal; they become free unless it renews them
+	Intended int // that it owns once the shards are distributed
 }
 
-// MemberState is how a node is doing.
+// MemberState is the state of a node.
 type MemberState string
 
 // The states of nodes.
 const (
 	MemberUp       MemberState = "up"
-	MemberDraining MemberState = "draining" // it is about to stop, and gives its shards away
+	MemberDraining MemberState = "draining" // it is stopping, and releases its shards
 	// not seen for so long that other nodes take over its shards
 	MemberSilent MemberState = "silent"
 )

@@ -43,15 +43,15 @@ type Last struct {
 type Waiting struct {
 	Head    bool      // first in its lane; only heads are attempted
 	Due     time.Time // of the next attempt, when Head
-	Blocked bool      // exhausted under a policy that blocks: a person has to act
+	Blocked bool      // exhausted under a policy that blocks: an operator has to act
 	Anchor  time.Time // start of the first attempt; before that, when it became a head
 }
 
-// Status is where a delivery is. Pending and Held are not final; all others are.
+// Status is the state of a delivery. Pending and Held are not final; all others are.
 type Status string
 
-// The statuses. The store writes Pending for both Pending and Held: the lane and the endpoint tell
-// which of the two it is.
+// The statuses. The store writes Pending for both Pending and Held; the lane and the endpoint
+// distinguish them.
 const (
 	Pending   Status = "pending"
 	Held      Status = "held"

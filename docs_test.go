@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestNamedTestsExist: a promise that names its proof must have one.
+// TestNamedTestsExist: a promise names its test, and the test exists.
 func TestNamedTestsExist(t *testing.T) {
 	declared := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
@@ -46,7 +46,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestNamedMetricsExist: a number that a page says to look at is one that the program counts.
+// TestNamedMetricsExist: every metric that a page names is one that the program exports.
 func TestNamedMetricsExist(t *testing.T) {
 	all, err := sources()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestNamedMetricsExist(t *testing.T) {
 		}
 	}
 	name := regexp.MustCompile(`\bgrapnel_[a-z_]+[a-z]\b`)
-	functions := map[string]bool{"grapnel_publish": true} // of SQL
+	functions := map[string]bool{"grapnel_publish": true} // in SQL
 	named := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
@@ -83,7 +83,7 @@ func TestNamedMetricsExist(t *testing.T) {
 	}
 }
 
-// pages are those for people.
+// pages are the pages for users.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"GUARANTEES.md", "SECURITY.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
@@ -97,8 +97,8 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// TestDocumentedTestRuns: what a page says to run is there: the package, a test of that name in it,
-// and the flag.
+// TestDocumentedTestRuns: if a page gives a command that runs tests, the package, a test of that
+// name and the flag exist.
 func TestDocumentedTestRuns(t *testing.T) {
 	all, err := sources()
 	if err != nil {
@@ -144,7 +144,7 @@ func TestDocumentedTestRuns(t *testing.T) {
 				if i+1 == len(words) || name != "run" && name != "bench" && name != "fuzz" {
 					continue
 				}
-				// Behind a slash are names that the test makes.
+				// Names after a slash are created by the test.
 				pattern, _, _ := strings.Cut(strings.Trim(words[i+1], "'"), "/")
 				if pattern == "xxx" || pattern == "^$" {
 					continue

@@ -19,8 +19,8 @@ type Endpoint struct {
 	Description string
 	EventTypes  []string // patterns; empty: every type
 	Filter      string   // a CEL expression over event; empty: no filter
-	Source      string   // only events that came in through this source; empty: from anywhere
-	Queue       *Queue   // not nil: it is a queue, and has nothing that belongs to requests
+	Source      string   // only events of this source; empty: any origin
+	Queue       *Queue   // not nil: the endpoint is a queue, and the fields of requests are empty
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy
@@ -142,7 +142,7 @@ const (
 	FormatCloudEvents Format = "cloudevents"
 )
 
-// Signing is under which names a request carries its id, time and signature.
+// Signing selects the header names of a request's id, time and signature.
 type Signing string
 
 // The signings. The headers of Standard Webhooks are always sent; SigningSvix adds those of Svix.
@@ -168,10 +168,10 @@ type RateLimit struct {
 	Burst     int     `json:"burst"`
 }
 
-// MinPerSecond is the smallest rate that can be set: one in three hours, about.
+// MinPerSecond is the smallest allowed rate: about one in three hours.
 const MinPerSecond = 0.0001
 
-// century is longer than any pace that means something, and short enough to be added to a time.
+// century is longer than any useful pace, and short enough to be added to a time.
 const century = 100 * 365 * 24 * time.Hour
 
 // Pace is the time between requests at the limit, and the length of a burst; 0: no limit. A burst
@@ -210,7 +210,7 @@ func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 // secrets names their fields itself.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
-// NamedPolicy is a policy that a tenant keeps under a name of its own.
+// NamedPolicy is a policy that a tenant has stored under a name.
 type NamedPolicy struct {
 	ID        string
 	Tenant    string

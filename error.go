@@ -42,7 +42,7 @@ type Error struct {
 	Cell       string        // where the tenant is, with CodeMoved
 }
 
-// Field is one thing that is wrong with an input.
+// Field is one fault of an input.
 type Field struct {
 	// a JSON pointer into the body ("/policy/timeout"), "?name" for a query parameter, a header's
 	// name

@@ -24,7 +24,8 @@ func TestSecretsHideThemselves(t *testing.T) {
 	s := grapnel.Secret{Text: "whsec_canary"}
 	var logged strings.Builder
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "secret", s, "endpoint", grapnel.Endpoint{Secrets: []grapnel.Secret{s}})
-	for _, shown := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s", s, s, s, s), fmt.Sprintf("%+v", grapnel.Endpoint{Secrets: []grapnel.Secret{s}}), logged.String()} {
+	for _, shown := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s", s, s, s, s),
+		fmt.Sprintf("%+v", grapnel.Endpoint{Secrets: []grapnel.Secret{s}}), logged.String()} {
 		if strings.Contains(shown, "canary") {
 			t.Errorf("shown: %s", shown)
 		}

@@ -19,8 +19,8 @@ type Event struct {
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time
-	Source      string  // the id of the source that it came in through; empty: the API
-	Intake      *Intake // how it came in; only where an event is looked at by itself
+	Source      string  // id of the source that received it; empty: the API
+	Intake      *Intake // how it arrived; only set when a single event is read
 }
 
 // HopsKey names the metadata with the number of servers like this one that an event has passed
@@ -113,7 +113,7 @@ func MatchType(pattern, eventType string) bool {
 	return !p.left
 }
 
-// segments are those of a name that are left.
+// segments are the remaining segments of a name.
 type segments struct {
 	text string
 	left bool

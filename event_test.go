@@ -57,8 +57,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzMatchType: without a star matching is equality, with one alone it is everything, and a
-// hostile pattern ends.
+// FuzzMatchType: without a star a pattern matches only itself, a single star matches everything,
+// and a hostile pattern ends.
 func FuzzMatchType(f *testing.F) {
 	f.Add("a.*", "a.b")
 	f.Add("*.*.*.*", "a.a.a.a.a.a")

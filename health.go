@@ -2,32 +2,32 @@ package grapnel
 
 import "time"
 
-// Health is how an endpoint is doing right now.
+// Health is the current state of an endpoint's deliveries.
 type Health struct {
 	State         HealthState // empty: unknown
 	Reason        string      // one sentence; may be empty
-	Since         time.Time   // when it came into this state; zero: unknown
-	InFlight      int         // requests on their way
+	Since         time.Time   // start of this state; zero: unknown
+	InFlight      int         // attempts in flight
 	Waiting       int         // heads of lanes in memory: due, or scheduled soon
 	NextAttemptAt time.Time   // zero: none is planned
 	NextProbeAt   time.Time   // while HealthOpen: not before this
-	PerSecond     float64     // deliveries it is expected to take once it works; 0: unknown
-	Strikes       int         // deliveries in a row that count towards disabling
+	PerSecond     float64     // the rate it is expected to accept once it works; 0: unknown
+	Strikes       int         // consecutive deliveries that count towards disabling
 	FailingSince  time.Time   // no attempt has succeeded since; zero: the last one has
 }
 
-// HealthState says in one word how an endpoint is doing.
+// HealthState names the state of an endpoint.
 type HealthState string
 
 // The states.
 const (
 	HealthHealthy HealthState = "healthy"
-	// no attempt has succeeded since FailingSince; attempts are made as they come due
+	// no attempt has succeeded since FailingSince; attempts continue as they become due
 	HealthFailing HealthState = "failing"
-	HealthOpen    HealthState = "open" // the breaker is open: only probes are sent
+	HealthOpen    HealthState = "open" // the circuit is open: only probes are sent
 	// it works again, and held deliveries are released gradually
 	HealthRecovering HealthState = "recovering"
-	HealthThrottled  HealthState = "throttled" // it asked to be spared for a while
+	HealthThrottled  HealthState = "throttled" // it asked for a pause
 	HealthPaused     HealthState = "paused"
 	HealthDisabled   HealthState = "disabled"
 )

@@ -15,8 +15,8 @@ import (
 // IDKey is the key of a store's ids. The store creates it once and stores it with its rows.
 type IDKey struct {
 	Secret []byte `json:"secret"`
-	// Plain is the highest row id of a delivery that may have an id with the row id in clear: such
-	// ids were given out before stores had a key. 0: none.
+	// Plain is the highest row id of a delivery that may have an id with the row id in clear: such ids
+	// were assigned before stores had a key. 0: none.
 	Plain int64 `json:"plain"`
 }
 
@@ -93,8 +93,8 @@ func (i *IDs) Attempt(created time.Time, seq int64, n int) string {
 	return encodeID(AttemptPrefix, i.sealed(created, seq, min(n, mostInAnID)))
 }
 
-// Seed is a number that stands for a row id where one is drawn from that callers can see, such as
-// the jitter of a delivery's attempts: the row id itself could be found by trying.
+// Seed replaces a row id as the seed of numbers that callers can see, such as the jitter of a
+// delivery's attempts. A caller could find the row id itself by trying.
 func (i *IDs) Seed(seq int64) uint64 {
 	var b [cipherBytes]byte
 	b[0] = blockOfSeed
@@ -135,7 +135,7 @@ type Reading struct {
 	Millis int64
 }
 
-// Is says whether a delivery that was found by the reading's row id is the one that the id means.
+// Is says whether the delivery found by the reading's row id is the one that the id means.
 func (r Reading) Is(d *Delivery) bool { return d.Seq == r.Seq && d.CreatedAt.UnixMilli() == r.Millis }
 
 // Readings are the deliveries that an id may mean in a store with these tenancies: the id was made
@@ -158,8 +158,8 @@ func (i *IDs) Readings(id string, tenancies []Tenancy) (all []Reading) {
 	return all
 }
 
-// PlainDeliveryID is how a store names a delivery in texts of its own: with the row id in clear. No
-// caller of the API sees it.
+// PlainDeliveryID names a delivery in stored texts: with the row id in clear. No caller of the API
+// sees it.
 func PlainDeliveryID(created time.Time, seq int64) string {
 	b := millisIn(created)
 	binary.BigEndian.PutUint64(b[6:14], uint64(seq))
@@ -169,7 +169,7 @@ func PlainDeliveryID(created time.Time, seq int64) string {
 // PlainID is PlainDeliveryID of the delivery.
 func (d *Delivery) PlainID() string { return PlainDeliveryID(d.CreatedAt, d.Seq) }
 
-// FromPlain is the id of the delivery that a store names in a text of its own.
+// FromPlain is the id of a delivery that a store names in a stored text.
 func (i *IDs) FromPlain(plain string) string {
 	seq, millis, err := NewIDs(IDKey{Plain: math.MaxInt64}).Read(plain)
 	if err != nil {

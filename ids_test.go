@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// idsOf are ids with a key of its own for each letter.
+// idsOf are ids with a different key for each letter.
 func idsOf(key string, plain int64) *grapnel.IDs {
 	return grapnel.NewIDs(grapnel.IDKey{Secret: []byte(strings.Repeat(key, 16)), Plain: plain})
 }
@@ -36,18 +36,18 @@ func TestDeliveryIDsAreRead(t *testing.T) {
 		if attempt[4:24] != id[4:24] || attempt == ids.Attempt(at, seq, 4) {
 			t.Fatalf("%s does not belong to %s", attempt, id)
 		}
-		// Another store reads another number: the delivery's millisecond has to be compared.
+		// Another store reads another row id, so the delivery's millisecond must be compared.
 		if other, _, err := idsOf("o", 0).Read(id); err == nil && other == seq {
 			t.Fatalf("another store reads %s as well", id)
 		}
 	})
 }
 
-// TestIDsTellNoSequence: a tenant has two deliveries, made in one millisecond or not, and others
-// have n deliveries between them. What its ids say is the same whether n is small or large.
+// TestIDsTellNoSequence: a tenant has two deliveries, created in one millisecond or not, and other
+// tenants have n deliveries between them. Its ids look the same whether n is small or large.
 func TestIDsTellNoSequence(t *testing.T) {
 	ids := idsOf("k", 0)
-	// number is the part of an id in which the row id is.
+	// number is the part of an id that contains the row id.
 	number := func(at time.Time, seq int64) uint64 {
 		read, _, err := plainly(ids.Delivery(at, seq))
 		if err != nil {
@@ -74,7 +74,7 @@ func TestIDsTellNoSequence(t *testing.T) {
 				each[n] += int((a ^ b) >> n & 1)
 			}
 		}
-		// Of 1000 fair coins fewer than 400 or more than 600 fall on one side once in 10^10 times.
+		// Of 1000 fair coins, fewer than 400 or more than 600 on one side happen once in 10^10 times.
 		fair := func(what string, n int) {
 			if n < 400 || n > 600 {
 				t.Errorf("%d between: %s in %d of %d pairs", between, what, n, pairs)
@@ -94,7 +94,7 @@ func TestIDsTellNoSequence(t *testing.T) {
 			t.Errorf("%d between: %.1f bits differ", between, mean)
 		}
 	}
-	// Neither does what jitter is drawn from.
+	// The seeds of jitter reveal nothing either.
 	var up int
 	for i := range int64(1000) {
 		if ids.Seed(i+2) > ids.Seed(i+1) {
@@ -106,7 +106,7 @@ func TestIDsTellNoSequence(t *testing.T) {
 	}
 }
 
-// plainly reads the bits of an id as if nothing was encrypted.
+// plainly reads the bits of an id as if they were not encrypted.
 func plainly(id string) (number, millis int64, err error) {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	var hi, lo uint64
@@ -120,8 +120,8 @@ func plainly(id string) (number, millis int64, err error) {
 	return int64(hi<<48 | lo>>16), int64(hi >> 16), nil
 }
 
-// TestIDsOfBeforeAreRead: an id that had the row id in clear is read as it was, up to the highest
-// row id that had one. No id is read in both ways.
+// TestIDsOfBeforeAreRead: an id with the row id in clear is read as before, up to the highest row
+// id that had one. No id can be read in both ways.
 func TestIDsOfBeforeAreRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
@@ -135,7 +135,7 @@ func TestIDsOfBeforeAreRead(t *testing.T) {
 		if seq > last && err == nil {
 			t.Fatalf("%s was made after ids had a key, and is read", plain)
 		}
-		// The highest number that may be plain is no way to read what is encrypted.
+		// An encrypted id is not read as a plain one, even if every row id may be plain.
 		sealed := idsOf("k", last).Delivery(at, seq)
 		got, ms, err = idsOf("k", rapid.Int64().Draw(t, "another")).Read(sealed)
 		if err != nil || got != seq || ms != at.UnixMilli() {
@@ -147,8 +147,8 @@ func TestIDsOfBeforeAreRead(t *testing.T) {
 	})
 }
 
-// TestReadingsAfterMoves: by every id that a delivery has had it is found after each move, and no
-// other one is.
+// TestReadingsAfterMoves: after each move every id that a delivery has had finds it, and no other
+// delivery.
 func TestReadingsAfterMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
@@ -220,7 +220,7 @@ func FuzzDeliveryID(f *testing.F) {
 	})
 }
 
-// TestIDKeysAreNotShown: the key of a store is in tenancies, which are logged and printed.
+// TestIDKeysAreNotShown: a store's key is part of tenancies, which are logged and printed.
 func TestIDKeysAreNotShown(t *testing.T) {
 	secret := []byte("a secret of sixty-four")
 	key := grapnel.IDKey{Secret: secret, Plain: 5}

@@ -15,7 +15,7 @@ type Key struct {
 	CreatedAt time.Time
 }
 
-// Scope is something a key may do.
+// Scope is a right of a key.
 type Scope string
 
 // The scopes. Admin may do everything.

@@ -2,36 +2,37 @@ package grapnel
 
 import "time"
 
-// Replay is a durable job that delivers again. Its deliveries are fixed when it is created: those
-// that match and were finished by then, because a finished delivery never changes. It redelivers
-// them in the order of acceptance, one step a transaction, so a crash skips none and repeats none.
+// Replay is a durable job that redelivers finished deliveries. Its selection is fixed when it is
+// created: the matching deliveries that had finished by then, because a finished delivery never
+// changes. It redelivers them in the order of acceptance, one step per transaction, so a crash
+// skips none and repeats none.
 type Replay struct {
 	ID        string
 	Tenant    string
 	Endpoint  string // of the deliveries, original and new
 	Selection Selection
 	Rate      float64 // deliveries in a second
-	StopAfter int     // failures in a row end it; 0: never
-	Canary    bool    // the first one has to be delivered before the others start
+	StopAfter int     // consecutive failures that end it; 0: never
+	Canary    bool    // the first must be delivered before the others start
 
 	Status     ReplayStatus
 	Reason     string // why it is paused, cancelled or stopped
 	UpTo       int64  // row id of the newest delivery at creation; newer ones are excluded
-	Cursor     int64  // the number of the last delivery that was looked at
+	Cursor     int64  // row id of the last examined delivery
 	Total      int    // deliveries to create, as counted at creation
 	Started    int    // created so far
 	Done       int    // of Started: finished
 	Delivered  int
 	Failed     int // finished, and not delivered
-	Row        int // of Failed: in a row, in the order in which they finished
+	Row        int // of Failed: the current run of consecutive ones
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	FinishedAt time.Time
-	Actor      string // the person or key that started it
+	Actor      string // the operator or key that started it
 	Revision   int64
 }
 
-// Selection says which deliveries of an endpoint are meant.
+// Selection selects deliveries of an endpoint.
 type Selection struct {
 	// exactly these; empty: selected by the fields below
 	Deliveries []int64   `json:"deliveries,omitempty"`
@@ -44,7 +45,7 @@ type Selection struct {
 	Again bool `json:"again,omitempty"`
 }
 
-// ReplayStatus is where a replay is.
+// ReplayStatus is the state of a replay.
 type ReplayStatus string
 
 // The statuses. The last three are final.
@@ -53,7 +54,7 @@ const (
 	ReplayPaused    ReplayStatus = "paused"
 	ReplayCompleted ReplayStatus = "completed"
 	ReplayCancelled ReplayStatus = "cancelled"
-	ReplayStopped   ReplayStatus = "stopped" // too many failures in a row
+	ReplayStopped   ReplayStatus = "stopped" // too many consecutive failures
 )
 
 // Final says whether the replay is finished.
@@ -61,7 +62,7 @@ func (s ReplayStatus) Final() bool { return s != ReplayRunning && s != ReplayPau
 
 // ReplayItem is one delivery of a replay.
 type ReplayItem struct {
-	Original  int64     // its number
+	Original  int64     // its row id
 	CreatedAt time.Time // of the original, for its id
 	Made      int64     // the new delivery
 	MadeAt    time.Time
@@ -71,10 +72,10 @@ type ReplayItem struct {
 // Mark holds notes on a finished delivery. They do not change its outcome.
 type Mark struct {
 	Note          string
-	DiscardedAt   time.Time // a person has seen it, and it is no dead letter any more
+	DiscardedAt   time.Time // an operator has dismissed it; it is no dead letter any more
 	DiscardReason string
 	ReplayedAt    time.Time // when it was last delivered again
-	ReplayedBy    string    // the replay's id; empty: by hand
+	ReplayedBy    string    // the replay's id; empty: a manual retry
 	ReplayedAs    int64     // the new delivery
 	ReplayResult  Status    // outcome of the redelivery; Pending until it is finished
 }

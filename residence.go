@@ -8,15 +8,15 @@ const DefaultCell = "home"
 // Residence is the cell of a tenant, as one server sees it.
 type Residence struct {
 	Tenant  string
-	Cell    string // the owner: the cell it leaves, until that has released it
+	Cell    string // the owner: during a move the old cell, until it has released the tenant
 	State   TenancyState
-	To      string    // the cell that it is on its way to; empty: it stays
-	From    string    // the cell that it came from last
+	To      string    // the destination of a move in progress; empty: no move
+	From    string    // the cell before the last move
 	Move    string    // id of the last move; empty: there was none
 	Since   time.Time // of the state; zero: from the beginning
-	Rows    int64     // that have been copied so far, if it is this server that copies
+	Rows    int64     // copied so far, if this server makes the copy
 	Trouble string    // reason for which the move does not proceed; empty: it does, or none
 }
 
-// Settled says whether no move is under way.
+// Settled says whether no move is in progress.
 func (r Residence) Settled() bool { return r.State == TenancyHere || r.State == TenancyGone }

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Source is an entry for events of others: an address for the webhooks of one provider, which are
-// verified and deduplicated; or the outbox of a producer.
+// Source is an entry point for events from outside: an address for the webhooks of one provider,
+// which are verified and deduplicated; or the outbox of a producer.
 type Source struct {
 	ID           string
 	Tenant       string
@@ -23,8 +23,8 @@ type Source struct {
 	PublicURL string
 	RateLimit *RateLimit
 	MaxBody   int64 // bytes; 0: the server's limit
-	Paused    bool  // requests are refused with 503, so that providers keep and repeat them
-	// not nil: events are read from there. Then only names, Paused and the times have a meaning
+	Paused    bool  // requests are refused with 503, so that providers repeat them
+	// not nil: events are read from there. Then only names, Paused and the times have an effect
 	Outbox    *Outbox
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -37,11 +37,11 @@ type Outbox struct {
 	DSN Secret // how to connect to it, with a password
 }
 
-// Verify says how a source tells its provider's requests from others.
+// Verify says how a source verifies its provider's requests.
 type Verify struct {
 	// a name in internal/ingress's table: stripe, github, …, hmac, basic, api_key, none
 	Scheme  string
-	Secrets []Secret // the newest first; any of those that have not expired will do
+	Secrets []Secret // newest first; any unexpired one is accepted
 	// For hmac, and for settable fields of other schemes.
 	Header    string
 	Algorithm string // sha1, sha256, sha512
@@ -56,13 +56,13 @@ type Verify struct {
 	Username        string        // for basic
 }
 
-// DefaultTolerance is how old a signed timestamp may be, and how far ahead.
+// DefaultTolerance is the largest allowed age of a signed timestamp, and its largest lead.
 const DefaultTolerance = 5 * time.Minute
 
-// Dedupe says how a source knows a request that it has had before.
+// Dedupe says how a source recognises a repeated request.
 type Dedupe struct {
-	By     []DedupeBy    // the first that a request has; empty: never
-	Window time.Duration // from the first sight on
+	By     []DedupeBy    // the first that a request has; empty: none
+	Window time.Duration // since the first request
 	// paths of JSON bodies that content, and the comparison of bodies, leave out: $.sent_at
 	Ignore []string
 }
@@ -86,7 +86,7 @@ type Unverified string
 // The treatments.
 const (
 	RejectUnverified Unverified = "reject"     // 401, and nothing is stored
-	Quarantine       Unverified = "quarantine" // stored for people to see, and never delivered
+	Quarantine       Unverified = "quarantine" // stored for operators, and never delivered
 )
 
 // Intake describes the arrival of a request. It is stored with the event of the request, or with
@@ -100,27 +100,26 @@ type Intake struct {
 	Headers []Header
 	Checks  []Check // the results of verifying, in order
 	By      DedupeBy
-	Known   string // the id or hash that it is known by; empty: nothing
+	Known   string // the id or hash by which a repetition is recognised; empty: none
 }
 
 // Header is one line of a request's header, as received. A secret value (Authorization, an API key)
 // is replaced by [redacted].
 type Header struct{ Name, Value string }
 
-// Check is one step of verifying a request, so that a person sees the reason for which it was
-// trusted or refused.
+// Check is one step of verifying a request. It lets an operator see why the request was accepted or
+// refused.
 type Check struct {
 	Passed bool
 	Text   string // "timestamp 4 s old", "signature matches secret 2 of 2"
 }
 
-// Aside is a request that was stored before it was answered and is no event: it is not delivered,
-// and people can read it.
+// Aside is a stored request that is no event: it is not delivered, and operators can read it.
 type Aside struct {
 	ID          string
 	Tenant      string
 	Why         AsideReason
-	Event       string // id of the event that it is in conflict with
+	Event       string // id of the event that it contradicts
 	ContentType string
 	Body        []byte // left out in lists; cut, if a check says so
 	Size        int    // of the stored part of the body
@@ -130,9 +129,9 @@ type Aside struct {
 // AsideReason says why a request was set aside.
 type AsideReason string
 
-// Why requests are set aside.
+// The reasons for setting requests aside.
 const (
 	AsideUnverified AsideReason = "unverified"
-	AsideConflict   AsideReason = "conflict" // known, with another body
+	AsideConflict   AsideReason = "conflict" // already received, with another body
 	AsideRefused    AsideReason = "refused"  // it cannot be an event; its checks say why
 )

@@ -8,14 +8,14 @@ import (
 // Totals counts an endpoint's finished deliveries and attempts in a period. Totals of parts add up
 // to the totals of the whole, latencies included.
 type Totals struct {
-	Delivered           int64 // deliveries that ended so
+	Delivered           int64 // finished deliveries, by status
 	Failed              int64
 	Dropped             int64
 	Discarded           int64
 	Skipped             int64
 	Retried             int64   // of the finished ones: with more than one attempt
 	FirstAttemptSuccess int64   // of the delivered ones: with one attempt
-	Attempts            int64   // that were recorded, those that ended a delivery and the others
+	Attempts            int64   // recorded attempts, whether or not they finished a delivery
 	Latency             Latency // of the attempts that got an answer
 }
 

@@ -14,7 +14,7 @@ type Tenancy struct {
 	Shifts []Shift
 }
 
-// TenancyState is where a tenant is on its way from one cell to another.
+// TenancyState is the state of a tenant in a cell, before, during and after a move.
 type TenancyState string
 
 // The states, in the order of a move: the first three in the cell that the tenant leaves, then
@@ -29,7 +29,7 @@ const (
 	TenancyGone    TenancyState = "gone" // it is in the other cell
 )
 
-// Open says whether the tenant's things may begin here.
+// Open says whether new work of the tenant may begin here.
 func (s TenancyState) Open() bool { return s == "" || s == TenancyHere }
 
 // Sealed says whether the tenant's rows must not change here.

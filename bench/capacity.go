@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/bench/capacity"
 )
 
-// capacityMain plays cells that no machine here could be. All that is assumed of them can be given.
+// capacityMain simulates cells larger than this machine. Every assumption about them is a flag.
 func capacityMain(args []string, out io.Writer) int {
 	p := capacity.Default()
 	h, l, k := &p.Hardware, &p.Load, &p.Costs
@@ -85,7 +85,7 @@ func capacityMain(args []string, out io.Writer) int {
 		}
 		rates = append(rates, rate)
 	}
-	debug.SetGCPercent(400) // all is short-lived
+	debug.SetGCPercent(400) // all objects are short-lived
 	p.Report(rates, out)
 	return 0
 }

@@ -170,8 +170,8 @@ type question struct {
 	list       bool // each repetition asks for the next page
 }
 
-// questions are every list, its filters (some that many match, some that few do, some that none
-// does), and the totals of a year.
+// questions are every list, its filters (some that match many, some that match few, some that match
+// none), and the totals of a year.
 func (a *asker) questions(now time.Time) (all []question) {
 	one := a.endpoints[0].ID
 	year, month := now.Add(-364*24*time.Hour).Format(time.RFC3339), now.Add(-30*24*time.Hour).Format(time.RFC3339)
@@ -185,11 +185,15 @@ func (a *asker) questions(now time.Time) (all []question) {
 	}
 	lists("/v1/deliveries", "", "status=delivered", "status=failed", "status=skipped", "status=pending", "status=held",
 		"status=failed,skipped", "type=order.*", "type=rare.one",
-		"type=none.such", "type=order.*&status=failed", "type=rare.one&status=failed", "key=key_77", "key=absent", "key=key_101&status=failed", "tenant=other",
-		"tenant=other&status=failed", "tenant=none", "error_class=status_5xx", "error_class=dns", "error_class=tls", "error_class=none", "status_code=200",
-		"status_code=204", "status_code=202", "status_code=418", "reason_code=exhausted", "reason_code=expired", "endpoint="+one, "endpoint="+one+"&status=failed",
+		"type=none.such", "type=order.*&status=failed", "type=rare.one&status=failed", "key=key_77", "key=absent", "key=key_101&status=failed",
+		"tenant=other",
+		"tenant=other&status=failed", "tenant=none", "error_class=status_5xx", "error_class=dns", "error_class=tls", "error_class=none",
+		"status_code=200",
+		"status_code=204", "status_code=202", "status_code=418", "reason_code=exhausted", "reason_code=expired", "endpoint="+one,
+		"endpoint="+one+"&status=failed",
 		"endpoint="+one+"&error_class=dns", "endpoint="+one+"&status_code=202", "endpoint="+one+"&type=rare.one", "to="+month+"&status=failed",
-		"from="+hour+"&to="+half, "from="+hour+"&to="+half+"&status=failed", "text=cus_00077776", "text=absent", "text=absent&status=failed", "status=failed&limit=500")
+		"from="+hour+"&to="+half, "from="+hour+"&to="+half+"&status=failed", "text=cus_00077776", "text=absent", "text=absent&status=failed",
+		"status=failed&limit=500")
 	lists("/v1/endpoints/"+one+"/deliveries", "", "status=failed", "status_code=204")
 	lists("/v1/dead-letters", "", "endpoint="+one, "type=order.*", "reason_code=expired", "error_class=timeout", "tenant=other", "to="+month)
 	lists("/v1/events", "", "type=order.*", "type=rare.one", "type=none.such", "key=key_77", "tenant=other", "tenant=none",
@@ -217,7 +221,7 @@ func (a *asker) questions(now time.Time) (all []question) {
 	return all
 }
 
-// answers is how long they took, sorted, in milliseconds.
+// answers are the sorted durations, in milliseconds.
 type answers struct {
 	took  []float64
 	shown int

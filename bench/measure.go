@@ -17,7 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// side is one of the two that are compared.
+// side is one of the two compared servers.
 type side struct {
 	name string
 	addr string
@@ -52,7 +52,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.publishers < 1 || s.workers < 1 || s.endpoints < 1 || s.rounds < 1 || s.rate < 1 || s.size < 100 {
 		return errors.New("publishers, workers, endpoints, rounds and rate are at least 1, size at least 100")
 	}
-	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL gets an absolute path of its socket, because it works in a directory of its own
+	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL gets an absolute path of its socket, because it works in its own directory
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (b *bench) throughput(ctx context.Context) error {
 }
 
 // window1 loads one side, lets it settle, and counts arrivals. Afterwards it waits until the side
-// is idle, so that the other side has the machine for itself.
+// is idle, so that the other side has the machine to itself.
 func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	var before int64
 	if err := b.sink.ask("received", nil, &before); err != nil {
@@ -218,7 +218,7 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	return w, err
 }
 
-// mark is where everything stands at one moment.
+// mark is the state of all counters at one moment.
 type mark struct {
 	at                   time.Time
 	received, accepted   int64

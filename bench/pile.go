@@ -89,7 +89,7 @@ func (p *pile) at(i int) time.Time {
 	return p.from.Add(time.Duration(float64(p.to.Sub(p.from)) * float64(i) / float64(p.n)))
 }
 
-// write writes all of them.
+// write writes all events.
 func (p *pile) write(ctx context.Context, config int64, s *sqlite.Store, out io.Writer) error {
 	began, told := time.Now(), time.Now()
 	for from := 0; from < p.n; from += pileAtOnce {

@@ -18,18 +18,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// database is a PostgreSQL of the benchmark's own, on the same disk as a SQLite database would be.
+// database is the benchmark's own PostgreSQL, on the same disk as a SQLite database would be.
 type database struct {
 	server *pgtest.Server
 	url    string
-	main   int // the process that all others of the server are children of
+	main   int // the parent of all other processes of the server
 }
 
 // tuned are usual settings of a production database; those of durability keep their defaults.
 var tuned = map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "5min"}
 
 func startDatabase(ctx context.Context, dir string) (*database, error) {
-	// The server does not run as root, and has to get through to its own directory.
+	// The server does not run as root, and must be able to reach its own directory.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ type effort struct {
 	delivered          float64
 }
 
-// effort asks the database, and the server how many deliveries that was for.
+// effort asks the database, and the server for the number of deliveries.
 func (d *database) effort(ctx context.Context, addr string) (e effort, err error) {
 	conn, err := pgx.Connect(ctx, d.url)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *database) effort(ctx context.Context, addr string) (e effort, err error
 	return e, err
 }
 
-// delivered reads from the server how many deliveries have ended.
+// delivered reads the number of finished deliveries from the server.
 func delivered(ctx context.Context, addr string) (sum float64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {

@@ -133,7 +133,7 @@ func (p *publisher) open(in json.RawMessage) (any, error) {
 	return p.accepted.Load(), p.err
 }
 
-// connection is one publisher's.
+// connection is one connection of a publisher.
 type connection struct {
 	conn  net.Conn
 	reply *message
@@ -151,7 +151,7 @@ func (o order) connect(n uint64) (*connection, error) {
 	}
 	c := &connection{conn: conn, reply: newMessage(conn), order: o, rng: rand.New(rand.NewPCG(n, uint64(time.Now().UnixNano()))),
 		pad: make([]byte, 4*o.Size)}
-	for i := range c.pad { // 64 letters at random: as hard to compress as data in JSON can be
+	for i := range c.pad { // 64 random letters: as hard to compress as data in JSON can be
 		c.pad[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[c.rng.IntN(64)]
 	}
 	return c, nil

@@ -155,7 +155,7 @@ func readEvent(body []byte) (*grapnel.Event, error) {
 func (e *relayEndpoint) deliver(client *http.Client) {
 	for ev := range e.work {
 		if err := e.send(client, ev); err != nil {
-			continue // a relay without memory has nothing to remember it with
+			continue // the relay has no memory for failures
 		}
 	}
 }

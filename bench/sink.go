@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sink receives deliveries, counts them and, when asked to, notes how long each was on its way.
+// sink receives deliveries, counts them and, on request, records how long each took.
 type sink struct {
 	listener net.Listener
 	received atomic.Int64
@@ -76,7 +76,7 @@ func (s *sink) serve(conn net.Conn) {
 	}
 }
 
-// sentMark stands before the time at which an event should have been sent, in its data.
+// sentMark precedes the time at which an event should have been sent, in its data.
 const sentMark = `"sent":`
 
 func (s *sink) note(body []byte, now time.Time) {

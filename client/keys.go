@@ -28,6 +28,11 @@ func (c *Client) Keys(ctx context.Context, limit int, cursor string) (*Page[Key]
 	return get[Page[Key]](ctx, c, "/v1/keys", window(limit, cursor))
 }
 
+// WhoAmI returns the key of this client. Any valid key may ask.
+func (c *Client) WhoAmI(ctx context.Context) (*Key, error) {
+	return get[Key](ctx, c, "/v1/whoami", nil)
+}
+
 // DeleteKey revokes a key.
 func (c *Client) DeleteKey(ctx context.Context, id string) error {
 	return c.remove(ctx, "/v1/keys/"+url.PathEscape(id), nil)

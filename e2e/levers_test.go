@@ -87,8 +87,9 @@ func (p person) runs(exit int, args ...string) []byte {
 	return out.Bytes()
 }
 
-// What operators do to endpoints and deliveries, through the API and the command line, has its
-// effect and is in the audit: who, what, why and when, in the order in which it happened.
+// Operators' actions on endpoints and deliveries, through the API and the command line, have their
+// effect and are in the audit with actor, action, reason and time, in the order in which they
+// happened.
 func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	t.Parallel()
 	c := newChild(t, program{}, t.TempDir())

@@ -115,7 +115,7 @@ func newSite() *site { return &site{zero: time.Now(), done: map[string]time.Dura
 
 func (s *site) now() time.Duration { return time.Since(s.zero) }
 
-// turn changes how the site treats new requests. Requests that hang go on hanging.
+// turn changes how the site treats new requests. Requests in progress keep their treatment.
 func (s *site) turn(w way) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package outbox
 
 import _ "embed" // the SQL
 
-// Version is that of the SQL. It rises when the database's schema has to change.
+// Version is the version of the SQL. It rises when the database's schema has to change.
 const Version = 1
 
 //go:embed install.sql
@@ -13,7 +13,7 @@ var installSQL string
 // can be repeated, and refuses a database with a newer version.
 func InstallSQL() string { return installSQL }
 
-// UninstallSQL removes the outbox with all that has not been relayed.
+// UninstallSQL removes the outbox with all events that have not been relayed.
 func UninstallSQL() string {
 	return `DROP FUNCTION grapnel.grapnel_publish(text, text, text, text, text, timestamptz);
 DROP TABLE grapnel.outbox_event, grapnel.outbox_commit, grapnel.outbox_installation;

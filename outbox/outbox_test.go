@@ -86,8 +86,8 @@ func kept(t *testing.T, db *sql.DB, id string) (e outbox.Event, there bool) {
 	return e, true
 }
 
-// TestBytesStayAsTheyAre: order of members, space, digits, escapes and repeated members are the
-// publisher's affair.
+// TestBytesStayAsTheyAre: order of members, space, digits, escapes and repeated members are
+// unchanged.
 func TestBytesStayAsTheyAre(t *testing.T) {
 	db := connect(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
@@ -133,7 +133,7 @@ func TestWhatIsRolledBackWasNeverThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(tx, `SAVEPOINT s`)
-	publish(tx, "evt_gone_too") // the first of its transaction, which the others must do without
+	publish(tx, "evt_gone_too") // the first of its transaction; the others do not depend on it
 	do(tx, `ROLLBACK TO SAVEPOINT s`)
 	publish(tx, "evt_stays")
 	do(tx, `SAVEPOINT s`)
@@ -150,12 +150,15 @@ func TestWhatIsRolledBackWasNeverThere(t *testing.T) {
 		}
 	}
 	var commits int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM grapnel.outbox_commit WHERE batch IN (SELECT batch FROM grapnel.outbox_event WHERE event_id LIKE 'evt_stays%')`).Scan(&commits); err != nil || commits != 1 {
+	if err := db.QueryRowContext(t.Context(),
+		`SELECT count(*) FROM grapnel.outbox_commit WHERE batch IN (SELECT batch FROM grapnel.outbox_event WHERE event_id LIKE 'evt_stays%')`,
+	).Scan(&commits); err != nil || commits != 1 {
 		t.Errorf("%d numbers for one transaction, %v", commits, err)
 	}
 }
 
-// TestWhatCannotArriveIsRefused at once, where the producer sees it.
+// TestWhatCannotArriveIsRefused: invalid events are refused at once, where the producer sees the
+// error.
 func TestWhatCannotArriveIsRefused(t *testing.T) {
 	db := connect(t)
 	many := map[string]string{}
@@ -188,8 +191,8 @@ func TestWhatCannotArriveIsRefused(t *testing.T) {
 	}
 }
 
-// TestLocksAreTakenAtTheCommit: one for each key, and not before; also if the settings that the
-// transaction uses for its keys were reset.
+// TestLocksAreTakenAtTheCommit: one lock per key, taken at the commit and not before; also if the
+// settings that the transaction uses for its keys were reset.
 func TestLocksAreTakenAtTheCommit(t *testing.T) {
 	db := connect(t)
 	for _, between := range []string{`SELECT 1`, `RESET ALL`, `SET LOCAL grapnel.outbox = ''`} {
@@ -226,7 +229,8 @@ func TestLocksAreTakenAtTheCommit(t *testing.T) {
 	}
 }
 
-// TestEveryLanguage: the SQL function by itself, as programs in other languages and people call it.
+// TestEveryLanguage: the SQL function on its own, as programs in other languages and operators call
+// it.
 func TestEveryLanguage(t *testing.T) {
 	db := connect(t)
 	for _, call := range []string{

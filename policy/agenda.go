@@ -50,7 +50,7 @@ func (a *agenda) take() {
 	}
 }
 
-// first is the earliest entry that is true.
+// first is the earliest entry for which isTrue returns true.
 func (a *agenda) first(isTrue func(appointment) bool) (appointment, bool) {
 	for len(*a) > 0 {
 		if top := (*a)[0]; isTrue(top) {

@@ -19,7 +19,7 @@ type part struct {
 
 const (
 	circuitParts = 10
-	// fewest is how many attempts a ratio needs to mean anything.
+	// fewest is the smallest number of attempts for a meaningful ratio.
 	fewest = 20
 )
 
@@ -74,7 +74,7 @@ func (c *Circuit) observeOpen(st *Standing, rules Breaker, s Sighting) Shift {
 		c.Close(st, s.Ended)
 		return Closed
 	case !s.Probe:
-		return NoShift // a person tried; the probes keep their own pace
+		return NoShift // an operator tried; the probes keep their own pace
 	}
 	st.Probes++
 	st.Cause = s.Cause

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// watch is a breaker that is told of attempts, each of which takes no time unless it says so.
+// watch is a breaker that observes attempts. An attempt takes no time unless it says so.
 type watch struct {
 	circuit Circuit
 	st      Standing
@@ -19,7 +19,7 @@ func newWatch() *watch {
 	return &watch{rules: DefaultBreaker(), now: time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)}
 }
 
-// see lets time pass and an attempt end.
+// see advances the clock and ends an attempt.
 func (w *watch) see(after time.Duration, o Outcome, change ...func(*Sighting)) Shift {
 	w.now = w.now.Add(after)
 	p := standard()
@@ -52,7 +52,7 @@ var (
 	fine    = Outcome{Status: 200, Class: ClassNone}
 )
 
-// wide are failures that would meet every delivery.
+// wide are failures that every delivery would meet.
 func wide() []Outcome {
 	return []Outcome{
 		{
@@ -69,7 +69,7 @@ func wide() []Outcome {
 	}
 }
 
-// answers show an endpoint at work, be it with a refusal.
+// answers show a working endpoint, even if it refuses.
 func answers() []Outcome {
 	return []Outcome{
 		fine, {Status: 204, Class: ClassNone}, {Status: 301, Class: ClassRedirect}, {Status: 304, Class: ClassStatus3xx},
@@ -79,8 +79,8 @@ func answers() []Outcome {
 	}
 }
 
-// neither prove anything: the endpoint asks to be spared, or it was not asked, or its answer cannot
-// be read.
+// neither prove nothing: the endpoint asks for a pause, or no request reached it, or its answer is
+// unreadable.
 func neither() []Outcome {
 	return []Outcome{
 		{Status: 503, Class: ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true},
@@ -202,8 +202,8 @@ func TestTheWindowForgets(t *testing.T) {
 	}
 }
 
-// TestAnyClockWillDo: it may jump, and be before 1970. Whatever has been seen, failures open it and
-// an answer closes it.
+// TestAnyClockWillDo: the clock may jump, and be before 1970. After any sequence failures open the
+// circuit and an answer closes it.
 func TestAnyClockWillDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWatch()
@@ -221,8 +221,8 @@ func TestAnyClockWillDo(t *testing.T) {
 	})
 }
 
-// TestWhatBeganBeforeTheLastShiftSaysNothing: requests in flight when the breaker moves end
-// afterwards.
+// TestWhatBeganBeforeTheLastShiftSaysNothing: requests in flight when the circuit opens or closes
+// end afterwards.
 func TestWhatBeganBeforeTheLastShiftSaysNothing(t *testing.T) {
 	w := newWatch()
 	before := w.now
@@ -249,7 +249,7 @@ func TestWhatBeganBeforeTheLastShiftSaysNothing(t *testing.T) {
 }
 
 func TestAnySignOfLifeCloses(t *testing.T) {
-	for _, probe := range []bool{true, false} { // a person may have asked for the attempt
+	for _, probe := range []bool{true, false} { // an operator may have ordered the attempt
 		for _, o := range answers() {
 			w := newWatch()
 			w.open(t)
@@ -287,8 +287,8 @@ func TestARowOfFailuresEndsWithAnOutage(t *testing.T) {
 	}
 }
 
-// TestProbesComeLater: by half more each time up to two and a half times the first wait, then a
-// thirtieth of the outage, up to the most.
+// TestProbesComeLater: the pause grows by half each time, up to two and a half times the first one,
+// then is a thirtieth of the outage, up to the limit.
 func TestProbesComeLater(t *testing.T) {
 	w := newWatch()
 	w.open(t)
@@ -372,7 +372,7 @@ func TestNoBreakerNeverMoves(t *testing.T) {
 	}
 }
 
-// TestAClockSetBack: whatever is then seen is not older than the last shift.
+// TestAClockSetBack: later outcomes do not count as older than the last shift.
 func TestAClockSetBack(t *testing.T) {
 	w := newWatch()
 	w.open(t)

@@ -39,7 +39,7 @@ type ScheduleClaims struct {
 	MaxAttempts int      `json:"max_attempts,omitempty"` // a rule that ends the retries
 	// how late an attempt can start by schedule, if that is known
 	Longest Duration `json:"longest,omitempty"`
-	// whatever is said about it, even that there is none
+	// every statement about it, even that there is none
 	Jitter string `json:"jitter,omitempty"`
 }
 

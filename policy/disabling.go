@@ -52,7 +52,7 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 	return v
 }
 
-// Pardon wipes the slate. It says whether there was anything on it.
+// Pardon resets the count. It says whether the count was above zero.
 func (s *Standing) Pardon() bool {
 	was := s.Strikes > 0 || !s.FailingSince.IsZero() || s.Warned > 0 || !s.SentencedAt.IsZero()
 	s.Strikes, s.FailingSince, s.Warned, s.SentencedAt, s.Sentence = 0, time.Time{}, 0, time.Time{}, ""
@@ -67,8 +67,8 @@ func (s *Standing) condemn(why string, now time.Time) Verdict {
 	return Verdict{Changed: true, Disable: why}
 }
 
-// strikes says whether an outcome is of the class that disables. Some 4xx are about the moment and
-// not about the endpoint, and a 410 disables at once.
+// strikes says whether an outcome is of the class that disables. Some 4xx concern the moment and
+// not the endpoint, and a 410 disables at once.
 func (d Disable) strikes(o Outcome) bool {
 	if o.Class != d.Of {
 		return false
@@ -80,7 +80,7 @@ func (d Disable) strikes(o Outcome) bool {
 	return true
 }
 
-// way is how far the endpoint is on its way to being disabled, in percent.
+// way is the progress towards being disabled, in percent.
 func (s *Standing) way(rules Disable, now time.Time) int {
 	way := 0
 	if rules.Consecutive > 0 {

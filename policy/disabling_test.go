@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// slate is an endpoint on its way to being disabled.
+// slate is an endpoint with a count towards disabling.
 type slate struct {
 	st    Standing
 	rules Disable
@@ -21,7 +21,7 @@ func newSlate(preset string) *slate {
 	return &slate{rules: p.Disable, now: dawn}
 }
 
-// see lets time pass and the first attempt of a delivery end.
+// see advances the clock and ends the first attempt of a delivery.
 func (s *slate) see(after time.Duration, o Outcome, change ...func(*Sighting)) Verdict {
 	s.now = s.now.Add(after)
 	p, _ := Preset("paylera")
@@ -57,7 +57,7 @@ func TestAHundredDeliveriesInARow(t *testing.T) {
 		if n < 100 && s.st.Strikes != n {
 			t.Fatalf("delivery %d is counted as %d", n, s.st.Strikes)
 		}
-		// Its further attempts are no further deliveries.
+		// Further attempts of one delivery count once.
 		for range 3 {
 			if v := s.see(time.Second, invalid, again); n < 100 && (v.Changed || v.Warning > 0 || v.Disable != "") {
 				t.Fatalf("a further attempt of delivery %d: %+v", n, v)
@@ -69,8 +69,8 @@ func TestAHundredDeliveriesInARow(t *testing.T) {
 	}
 }
 
-// TestWhatCountsTowardsTheHundred has 99 deliveries that count, then an outcome, then one more that
-// counts.
+// TestWhatCountsTowardsTheHundred has 99 counted deliveries, then an outcome, then one more counted
+// delivery.
 func TestWhatCountsTowardsTheHundred(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -100,7 +100,7 @@ func TestWhatCountsTowardsTheHundred(t *testing.T) {
 		{name: "422 to what a person asked for", o: invalid, change: uncounted, ignored: true},
 		{name: "422 to a further attempt", o: invalid, change: again},
 	} {
-		// the second: does the outcome alone start the clock?
+		// The second case shows whether the outcome alone starts the clock.
 		for start, rest := range map[int]bool{99: false, 0: true} {
 			s := newSlate("paylera")
 			for range start {
@@ -206,7 +206,7 @@ func TestRecoveredIsToldOnlyAfterAWarning(t *testing.T) {
 	}
 }
 
-// TestDisablingWipesTheSlate: whoever enables the endpoint again begins anew.
+// TestDisablingWipesTheSlate: after enabling the count starts at zero.
 func TestDisablingWipesTheSlate(t *testing.T) {
 	for name, last := range map[string]Outcome{"the hundredth": invalid, "gone": gone} {
 		s := newSlate("paylera")
@@ -230,8 +230,8 @@ func TestDisablingWipesTheSlate(t *testing.T) {
 	}
 }
 
-// TestAnyWayToBeingDisabled: warnings come in order and once, nothing but what counts moves
-// anything, and any success wipes all of it.
+// TestAnyWayToBeingDisabled: warnings come in order and once, only counted outcomes change the
+// count, and any success resets it.
 func TestAnyWayToBeingDisabled(t *testing.T) {
 	outcomes := append(append(wide(), answers()...), neither()...)
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,7 +16,8 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", text, d, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "30", "1dd", "1d-2h", "1d+2h", "2h1d", "x1d", "NaNd", "Infd", "106752d", "9999999999d", "-106753d", "1d5", "1e400d"} {
+	for _, text := range []string{"", "d", "30", "1dd", "1d-2h", "1d+2h", "2h1d", "x1d", "NaNd", "Infd", "106752d", "9999999999d", "-106753d",
+		"1d5", "1e400d"} {
 		if d, err := policy.ParseDuration(text); err == nil {
 			t.Errorf("%q is %v", text, d)
 		}

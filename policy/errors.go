@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// FieldError is one thing that is wrong with a document, and where.
+// FieldError is one fault of a document, and its place.
 type FieldError struct {
 	// a JSON pointer: /schedule/delays/3; empty: the document as a whole
 	Pointer string `json:"pointer"`

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// A delivery fails, and the policy says when to try again. The receiver's Retry-After lengthens the
-// wait.
+// A delivery fails, and the policy returns the time of the next attempt. The receiver's Retry-After
+// lengthens the pause.
 func ExamplePolicy_After() {
 	p, _ := policy.Preset("paylera")
 	start := time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
@@ -29,7 +29,7 @@ func ExamplePolicy_After() {
 	// disable true
 }
 
-// Everything that is wrong with a policy is reported at once.
+// All faults of a policy are reported at once.
 func ExampleParse() {
 	_, err := policy.Parse([]byte(`{"timeout":"10", "schedule":{"delays":["0s","-5s"]}, "retries":3}`))
 	fmt.Println(err)
@@ -37,7 +37,7 @@ func ExampleParse() {
 	// policy: /timeout: is not a duration such as "90s", "1h30m" or "30d"; /retries: is not a field here; the fields are name, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, on_exhausted, then, disable, breaker; /schedule/delays/1: must be from 0s to 720h
 }
 
-// What would six hours of outage do?
+// The effect of an outage of six hours.
 func ExampleSimulate() {
 	scenario, err := policy.ParseScenario([]byte(`{"policy":"parseo", "outage":{"kind":"down","duration":"6h"}, "rate":"4/min"}`), nil)
 	if err != nil {

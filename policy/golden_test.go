@@ -23,7 +23,7 @@ var golden = []struct {
 	{"svix", []int{0, 5, 305, 2105, 9305, 27305, 63305, 99305}, 27*time.Hour + 35*time.Minute + 5*time.Second},
 }
 
-// sentTimes is a table of five rows and then every hour, while that is within 24 hours.
+// sentTimes is a table of five rows, and then one attempt every hour within 24 hours.
 func sentTimes() []int {
 	times := []int{0, 5, 30, 150, 750}
 	for at := 4350; at <= 24*3600; at += 3600 {
@@ -76,8 +76,8 @@ func TestInlineExponentialOf30SecondsDoubling(t *testing.T) {
 	}
 }
 
-// stepped makes attempt after attempt as the engine does, each failing at once, and returns when
-// they were made.
+// stepped makes one attempt after another as the engine does, each failing at once, and returns
+// their times.
 func stepped(p *Policy) []int {
 	start := time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 	first := p.First(Progress{Anchor: start})
@@ -100,7 +100,7 @@ func inSeconds(times []time.Duration) []int {
 	for i, d := range times {
 		out[i] = int(d / time.Second)
 		if d%time.Second != 0 {
-			out[i] = -1 // a golden time is a whole second; this one shows
+			out[i] = -1 // a golden time is a whole second; -1 makes a difference visible
 		}
 	}
 	return out

@@ -5,7 +5,7 @@ import "time"
 // Disable says when an endpoint is disabled, and whether its pending deliveries are held or
 // dropped.
 type Disable struct {
-	// deliveries in a row whose first attempt failed with the class Of; 0: never for this reason
+	// consecutive deliveries whose first attempt failed with the class Of; 0: never for this reason
 	Consecutive int   `json:"consecutive"`
 	Of          Class `json:"of"`
 	// without any success while attempts fail; 0: never for this reason
@@ -25,7 +25,7 @@ const (
 // Breaker says when the circuit of a failing endpoint opens, and how it is probed.
 type Breaker struct {
 	Off      bool     `json:"-"`        // no breaker; the other fields have no effect
-	Failures int      `json:"failures"` // in a row that open it
+	Failures int      `json:"failures"` // consecutive ones that open it
 	Ratio    float64  `json:"ratio"`    // of failures within Window that opens it
 	Window   Duration `json:"window"`   // over which Ratio is measured
 	// pause before the first probe; later pauses are longer, see Breaker.wait
@@ -74,5 +74,5 @@ type Then string
 // The choices.
 const (
 	Advance Then = "advance" // the next event of the key is attempted
-	Block   Then = "block"   // the lane is blocked until a person acts
+	Block   Then = "block"   // the lane is blocked until an operator acts
 )

@@ -63,7 +63,7 @@ func receiverRules() []rule {
 	}
 }
 
-// each asks a question about every way to receive.
+// each applies a check to every recommended way to receive.
 func each(check func(r *ReceiveClaims) (found bool, detail string)) func(c *Claims) []string {
 	return func(c *Claims) []string {
 		var found []string
@@ -78,7 +78,7 @@ func each(check func(r *ReceiveClaims) (found bool, detail string)) func(c *Clai
 
 func (r *ReceiveClaims) step(name string) int { return slices.Index(r.Steps, name) }
 
-// recorded is where the event is marked as seen.
+// recorded is the step in which the event is marked as received.
 func (r *ReceiveClaims) recorded() int { return max(r.step("record"), r.step("claim")) }
 
 func ackBeforeWork(r *ReceiveClaims) (bool, string) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLintFindsWhatTheSeedsGetWrong holds the exact findings for each of the five documents. The
-// letters are those of the list of contradictions that was made by hand.
+// TestLintFindsWhatTheSeedsGetWrong compares the findings for each of the five documents exactly.
+// The letters refer to the hand-made list of contradictions.
 func TestLintFindsWhatTheSeedsGetWrong(t *testing.T) {
 	for _, c := range []struct {
 		claims Claims
@@ -119,8 +119,8 @@ func TestFindingsNameTheFigures(t *testing.T) {
 	}
 }
 
-// TestLintOfPresets: a preset says nothing that contradicts itself. The paylera ones keep what
-// their document has: no rule for an endpoint that never answers.
+// TestLintOfPresets: no preset contradicts itself. The paylera presets keep a gap of their
+// document: it has no rule for an endpoint that never answers.
 func TestLintOfPresets(t *testing.T) {
 	for _, p := range Presets() {
 		var got []string
@@ -182,7 +182,7 @@ func TestNoClaimsNoFindings(t *testing.T) {
 }
 
 func TestEveryRuleHasAnExample(t *testing.T) {
-	// above; no document has them
+	// Only the cases above have these; no document does.
 	found := map[string]bool{"endless": true, "retention-short": true}
 	for _, c := range []Claims{parseoClaims(), payleraClaims(), sentClaims(), hooqueClaims(), webhookifyClaims()} {
 		for _, f := range Lint(c) {

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// Outage is a fault of the endpoint and its time. Outside of it every attempt succeeds at once.
+// Outage is a fault of the endpoint and its time. Outside that time every attempt succeeds at once.
 type Outage struct {
 	Kind     OutageKind `json:"kind"`
 	After    Duration   `json:"after"` // from the first event
@@ -23,7 +23,7 @@ const (
 	OutageSlow  OutageKind = "slow"  // answers take long
 )
 
-// on says whether it is that time.
+// on says whether the outage lasts at this time.
 func (o *Outage) on(at time.Duration) bool {
 	return at >= o.After.Std() && at < o.end()
 }

@@ -68,7 +68,7 @@ const (
 	Deliver         Decision = "deliver"
 	Retry           Decision = "retry"
 	Fail            Decision = "fail"
-	Throttle        Decision = "throttle" // retry, and spare the whole endpoint until then
+	Throttle        Decision = "throttle" // retry, and pause the whole endpoint until then
 	DisableEndpoint Decision = "disable"  // fail, and disable the endpoint
 )
 
@@ -83,7 +83,7 @@ type Outcome struct {
 	HasDelay bool
 }
 
-// Progress is how far a delivery has come.
+// Progress is the state of a delivery that the policy needs.
 type Progress struct {
 	Attempts int // countable attempts so far
 	// start of the first attempt; before that, when the delivery became the head of its lane
@@ -96,9 +96,9 @@ type Step struct {
 	Decision  Decision
 	Next      time.Time // of the next attempt; zero: none
 	Latest    time.Time // the latest the jitter could have put Next
-	Exhausted bool      // retrying was right, but the attempts or the age are used up
+	Exhausted bool      // a retry was right, but the attempts or the age are used up
 	Expired   bool      // Exhausted because of the age
-	Hold      time.Time // Throttle: the endpoint is spared until then
+	Hold      time.Time // Throttle: the endpoint is paused until then
 }
 
 // Planned is one attempt still to come if every one before it fails.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Policies of every kind, drawn in the way that people could write them.
+// Random policies of every kind, in the forms that users could write.
 
 func drawDelays(t *rapid.T, rising bool) []Duration {
 	delays := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Duration {
@@ -83,8 +83,8 @@ func drawOutcome() *rapid.Generator[Outcome] {
 
 var epoch = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 
-// TestNextAttemptIsNeverEarlyAndWithinItsJitter walks a delivery through outcomes and durations of
-// every kind.
+// TestNextAttemptIsNeverEarlyAndWithinItsJitter follows a delivery through random outcomes and
+// durations.
 func TestNextAttemptIsNeverEarlyAndWithinItsJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")

@@ -57,7 +57,7 @@ func (r *Ramp) Next(now time.Time) time.Time {
 	if r.rate == 0 {
 		return time.Time{}
 	}
-	if r.next.After(now.Add(time.Second)) { // no pace is that slow: the clock has been set back
+	if r.next.After(now.Add(time.Second)) { // no pace is that slow: the clock was set back
 		r.next = now
 	}
 	return r.next
@@ -83,7 +83,7 @@ func (r *Ramp) Start(now time.Time) {
 // grow brings the rate up to date.
 func (r *Ramp) grow(now time.Time) {
 	if since := max(now.Sub(r.at).Seconds(), 0); r.doubles {
-		r.rate *= math.Exp2(min(since, 10)) // beyond that it is enough, whatever it was
+		r.rate *= math.Exp2(min(since, 10)) // a longer time would not change the result
 	} else if r.rate > 0 {
 		r.rate += firstRate * since
 	}

@@ -10,7 +10,7 @@ import (
 
 var dawn = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 
-// success and setback are attempts that began and ended at those times.
+// success and setback are attempts that began and ended at these times.
 func success(started, ended time.Time) Sighting {
 	return Sighting{Outcome: fine, Decision: Deliver, Started: started, Ended: ended}
 }
@@ -25,7 +25,7 @@ func ramp(most int) *Ramp {
 	return r
 }
 
-// released is how many attempts a ramp lets go until then, when more than enough wait.
+// released is the number of attempts that a ramp allows until then, with a backlog of any size.
 func released(r *Ramp, from, until time.Time) (n int) {
 	for now := from; n < 1_000_000; n++ {
 		if at := r.Next(now); at.After(now) {
@@ -75,7 +75,7 @@ func TestOneSetbackHalvesOnce(t *testing.T) {
 	} {
 		r := ramp(32)
 		s.Ended = dawn.Add(10 * time.Second)
-		for range 32 { // all that were in flight fail in the same way
+		for range 32 { // all attempts in flight fail in the same way
 			r.Observe(s)
 			s.Ended = s.Ended.Add(time.Millisecond)
 		}
@@ -96,7 +96,8 @@ func TestOneSetbackHalvesOnce(t *testing.T) {
 		}
 	}
 	for _, s := range []Sighting{
-		setback(ClassDNS, dawn, dawn), {Outcome: Outcome{Status: 500, Class: ClassStatus5xx}, Decision: Retry}, {Outcome: Outcome{Status: 422, Class: ClassStatus4xx}, Decision: Fail},
+		setback(ClassDNS, dawn, dawn), {Outcome: Outcome{Status: 500, Class: ClassStatus5xx}, Decision: Retry},
+		{Outcome: Outcome{Status: 422, Class: ClassStatus4xx}, Decision: Fail},
 	} {
 		r := ramp(32)
 		if r.Observe(s); r.Limit() != 32 {
@@ -113,14 +114,14 @@ func TestARecoveryDoublesUntilTheFirstSetback(t *testing.T) {
 		if r.Limit() != want {
 			t.Fatalf("%d at once, want %d", r.Limit(), want)
 		}
-		for range r.Limit() { // as many succeed as may be in flight
+		for range r.Limit() { // one success per request in flight
 			now = now.Add(time.Millisecond)
 			r.Observe(success(now, now))
 		}
 	}
 	now = now.Add(time.Second)
 	r.Observe(setback(ClassTimeout, now, now))
-	for _, want := range []int{16, 17, 18, 19} { // from then on one more for as many as it is
+	for _, want := range []int{16, 17, 18, 19} { // from then on one more per full round
 		if r.Limit() != want {
 			t.Fatalf("%d at once, want %d", r.Limit(), want)
 		}
@@ -139,8 +140,8 @@ func TestASetbackBeforeTheRecoverySaysNothing(t *testing.T) {
 	}
 }
 
-// TestThePaceDoublesEverySecond: of a rate of 20 that doubles every second 20(2^t-1)/ln2 are gone
-// after t seconds.
+// TestThePaceDoublesEverySecond: at a rate of 20 that doubles every second, 20(2^t-1)/ln2 are
+// released after t seconds.
 func TestThePaceDoublesEverySecond(t *testing.T) {
 	for seconds := 1.0; seconds < 9.5; seconds += 0.5 {
 		r := ramp(32)
@@ -160,7 +161,7 @@ func TestAfterASetbackThePaceGrowsEvenly(t *testing.T) {
 	r := ramp(32)
 	r.Begin(dawn)
 	now := dawn.Add(4 * time.Second)
-	released(r, dawn, now) // at 320 in a second by now
+	released(r, dawn, now) // the rate is 320 per second by now
 	r.Observe(setback(ClassTimeout, now, now))
 	n := released(r, now, now.Add(time.Second))
 	near(t, "released in the second after a setback at 320/s", float64(n), 160+10, 0.1)
@@ -173,7 +174,7 @@ func TestAfterASetbackThePaceGrowsEvenly(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		r.Observe(setback(ClassTimeout, now, now))
 	}
-	for range 20 { // without pause the pace comes down, but not to a stop
+	for range 20 { // without a pause the rate falls, but not to zero
 		now = now.Add(time.Microsecond)
 		r.Observe(setback(ClassTimeout, now, now))
 	}
@@ -185,7 +186,7 @@ func TestAfterASetbackThePaceGrowsEvenly(t *testing.T) {
 func TestWhatWasNotUsedIsNotSavedUp(t *testing.T) {
 	r := ramp(32)
 	r.Begin(dawn)
-	now := dawn.Add(3 * time.Second) // 160 in a second
+	now := dawn.Add(3 * time.Second) // the rate is 160 per second
 	burst := 0
 	for !r.Next(now).After(now) {
 		r.Start(now)
@@ -201,12 +202,12 @@ func TestARecoveryCanEnd(t *testing.T) {
 	r.Begin(dawn)
 	r.End()
 	if r.Recovering() || r.Next(dawn).After(dawn) || r.Limit() != 1 {
-		t.Errorf("%+v", r) // the limit is still to be earned
+		t.Errorf("%+v", r) // the limit must still grow
 	}
 }
 
-// TestAnyRamp: whatever happens, in any order and with any clock, it stays within what is allowed,
-// lets somebody through, and does not ask for a wait of more than a second.
+// TestAnyRamp: in any order of outcomes and with any clock the ramp stays within the allowed limit,
+// always allows an attempt, and never asks for a pause of more than a second.
 func TestAnyRamp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, most := &Ramp{}, 0
@@ -246,8 +247,8 @@ func TestAnyRamp(t *testing.T) {
 	})
 }
 
-// TestDrainTime holds the estimate against a recovery step by step, at an endpoint that takes so
-// many in a second and no more.
+// TestDrainTime compares the estimate with a recovery step by step, at an endpoint that accepts a
+// fixed number per second.
 func TestDrainTime(t *testing.T) {
 	step := func(waiting int, perSecond float64) time.Duration {
 		r := ramp(32)
@@ -269,7 +270,7 @@ func TestDrainTime(t *testing.T) {
 	for _, perSecond := range []float64{0, 2, 20, 21, 50, 333, 5000} {
 		for _, waiting := range []int{1, 10, 100, 1000, 10_000, 25_000} {
 			want, got := step(waiting, perSecond), DrainTime(waiting, perSecond)
-			// One more or less is a matter of when counting begins.
+			// One more or less depends on the instant at which counting begins.
 			slack := time.Second / time.Duration(min(max(perSecond, 1), 20)) * 2
 			if diff := (got - want).Abs(); diff > want/10+slack {
 				t.Errorf("%d at %v/s: %v estimated, %v step by step", waiting, perSecond, got, want)
@@ -292,9 +293,9 @@ func TestDrainTime(t *testing.T) {
 	})
 }
 
-// TestRefusalsEarn: an endpoint that refuses everything after an outage is asked as much as one
-// that never was away. What it says about what is sent must not keep the rest waiting; a 429 is
-// about how much is sent.
+// TestRefusalsEarn: an endpoint that refuses everything after an outage gets as many requests as
+// one that never failed. A refusal concerns the content and must not delay the rest; a 429 concerns
+// the amount.
 func TestRefusalsEarn(t *testing.T) {
 	for status, want := range map[int]int{422: 8, 404: 8, 429: 1} {
 		r := ramp(8)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the breaker does to a simulated outage. Schedules alone are in simulate_test.go.
+// The effect of the breaker on a simulated outage. Schedules alone are in simulate_test.go.
 
 func TestWhatWaitedIsDrainedSoonAfterTheReturn(t *testing.T) {
 	for _, p := range Presets() {
@@ -19,8 +19,8 @@ func TestWhatWaitedIsDrainedSoonAfterTheReturn(t *testing.T) {
 		if r.DeadLetters+r.Discarded > 0 || r.Delivered != 1440 || r.Affected != 1440 || r.AttemptsPerEvent >= 1.2 || r.Opened != 1 {
 			t.Errorf("%s: %+v", p.Name, r)
 		}
-		// Every 12.5 s in the first minutes, every thirtieth of the outage until that is five
-		// minutes, then every five.
+		// The pause is 12.5 s in the first minutes, a thirtieth of the outage until that is five minutes,
+		// then five minutes.
 		if most := p.BreakerRules().most(6 * time.Hour); r.NoticedAfter <= 0 || r.NoticedAfter.Std() > most {
 			t.Errorf("%s: noticed after %v, the longest wait between probes is %v", p.Name, r.NoticedAfter, most)
 		}
@@ -34,8 +34,8 @@ func TestWhatWaitedIsDrainedSoonAfterTheReturn(t *testing.T) {
 	}
 }
 
-// TestProbesKeepToSchedules: an endpoint is probed with what is due. If all that waits for it waits
-// behind one event, there is nothing to probe with between that event's attempts.
+// TestProbesKeepToSchedules: probes are due deliveries. If all pending deliveries of an endpoint
+// are behind one event, no probe is possible between that event's attempts.
 func TestProbesKeepToSchedules(t *testing.T) {
 	const lone = `{"policy":"paylera","outage":{"duration":"6h"},"rate":"4/min","keys":%d}`
 	one := Simulate(scenario(t, fmt.Sprintf(lone, 1)))
@@ -52,8 +52,8 @@ func TestProbesKeepToSchedules(t *testing.T) {
 func TestWhatIsTooOldIsGivenUpWhileItIsOpen(t *testing.T) {
 	const policy = `{"policy":{"schedule":{"delays":["0s","10m","20m"],"tail":"repeat"},"max_age":"1h","on_exhausted":%q},"outage":{"duration":"2h"},"rate":"1/min"}`
 	r := Simulate(scenario(t, fmt.Sprintf(policy, DeadLetter)))
-	// Most of the first hour are too old before the endpoint is back. An event that is a probe has
-	// its hour from there.
+	// Most events of the first hour expire before the endpoint recovers. The hour of an event that was
+	// a probe counts from that probe.
 	if r.DeadLetters < 40 || r.DeadLetters > 64 || r.Discarded > 0 || r.Opened != 1 || r.NoticedAfter > 6*mins {
 		t.Errorf("%+v", r)
 	}
@@ -98,7 +98,7 @@ func TestWhatBlocksAKey(t *testing.T) {
 	for what, stuck := range map[string]int{
 		`"on_exhausted":"dead_letter"`:  4, // the others of its key
 		`"classify":{"connect":"fail"}`: 4,
-		`"on_exhausted":"discard"`:      0, // there is nothing left to wait for
+		`"on_exhausted":"discard"`:      0, // they need not wait
 	} {
 		if r := Simulate(scenario(t, fmt.Sprintf(policy, what))); r.Blocked != stuck || r.Delivered != 9-stuck {
 			t.Errorf("%s: %+v", what, r)
@@ -109,15 +109,15 @@ func TestWhatBlocksAKey(t *testing.T) {
 func TestAThrottledEndpointIsSpared(t *testing.T) {
 	const policy = `{"policy":{"schedule":{"delays":["0s","10m"],"tail":"repeat"},"max_attempts":100,"jitter":0,"classify":{"connect":"throttle"}},"outage":{"duration":"30m"},"rate":"10/min"}`
 	r := Simulate(scenario(t, policy))
-	// Nobody asks for a time, so each refusal spares it for a minute. What is due by then begins
-	// together, half as much each time.
+	// No answer names a pause, so each refusal pauses the endpoint for a minute. The deliveries due by
+	// then begin together, half as many each time.
 	if r.Opened > 0 || r.Attempts > 300+31+32 || r.BySchedule.Attempts < 3*300/2 || r.Delivered != 300 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestSlowAnswersHoldConcurrency: an endpoint gets as many requests at once as it has usually, so
-// what is slow enough makes a line.
+// TestSlowAnswersHoldConcurrency: an endpoint's concurrency is limited as usual, so slow answers
+// make deliveries queue.
 func TestSlowAnswersHoldConcurrency(t *testing.T) {
 	r := Simulate(scenario(t, `{"outage":{"kind":"slow","latency":"10s","duration":"10m"},"rate":"4/s"}`))
 	if r.Opened > 0 || r.AttemptsPerEvent != 1 || r.PeakBacklog < 400 || r.BySchedule.ExtraWait.Max != 10*sec {
@@ -138,8 +138,8 @@ func TestAFlakyEndpointIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestSurvivesWhateverArrives: no event is lost in a complete outage of that length, however many
-// keys there are and whatever the policy, its breaker and its jitter.
+// TestSurvivesWhateverArrives: no event is lost in a complete outage of that length, for any number
+// of keys, policy, breaker and jitter.
 func TestSurvivesWhateverArrives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Scenario{
@@ -155,7 +155,7 @@ func TestSurvivesWhateverArrives(t *testing.T) {
 		}
 		survives := (&simulation{Scenario: s, gated: !s.Policy.Breaker.Off, rules: *s.Policy.Breaker}).survives()
 		s.Outage.Duration = survives
-		// Waits of no time at all are attempts as fast as they go.
+		// Pauses of zero would be attempts without end.
 		if s.check().orNil() != nil {
 			t.Skip("too many attempts")
 		}
@@ -165,12 +165,12 @@ func TestSurvivesWhateverArrives(t *testing.T) {
 	})
 }
 
-// TestAnAgeIsSurvivedButForAProbe: what was never attempted is given up at its age, counted from
-// when it became the head of its key, and the last probe of the outage can have been a while before
-// its end.
+// TestAnAgeIsSurvivedButForAProbe: a delivery that was never attempted expires at its age, counted
+// from when it became the head of its key. The last probe of the outage can be some time before the
+// outage's end.
 func TestAnAgeIsSurvivedButForAProbe(t *testing.T) {
 	for _, c := range []struct {
-		first    string // the wait before the first attempt
+		first    string // the pause before the first attempt
 		arrive   string
 		survives Duration
 	}{{"0s", "11m", hour - 2*mins - 6*sec}, {"10m", "1m", 50*mins - 2*mins - 6*sec}} {
@@ -197,8 +197,8 @@ func TestAnAgeIsSurvivedButForAProbe(t *testing.T) {
 	}
 }
 
-// TestSurvivesNoLonger: one event and nobody beside it has its attempts when its schedule says,
-// with a breaker and without.
+// TestSurvivesNoLonger: a single event has its attempts at the times of its schedule, with a
+// breaker and without.
 func TestSurvivesNoLonger(t *testing.T) {
 	for _, p := range Presets() {
 		p.Jitter = Jitter{}

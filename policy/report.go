@@ -15,19 +15,19 @@ type Report struct {
 	Delivered   int    `json:"delivered"`
 	DeadLetters int    `json:"dead_letters"`
 	Discarded   int    `json:"discarded"`
-	Dropped     int    `json:"dropped"` // ended when the endpoint was disabled
-	// held behind a dead letter of their key, until a person acts
+	Dropped     int    `json:"dropped"` // finished when the endpoint was disabled
+	// held behind a dead letter of their key, until an operator acts
 	Blocked  int `json:"blocked"`
-	Held     int `json:"held"` // held at a disabled endpoint, until a person acts
+	Held     int `json:"held"` // held at a disabled endpoint, until an operator acts
 	Attempts int `json:"attempts"`
 
-	// Affected are the events that arrived during the outage or waited because of it. The next two
-	// are about them.
+	// Affected are the events that arrived during the outage or were delayed by it. The next two
+	// fields concern these.
 	Affected         int     `json:"affected"`
 	AttemptsPerEvent float64 `json:"attempts_per_event"`
-	ExtraWait        Wait    `json:"extra_wait"` // of those that were delivered
+	ExtraWait        Wait    `json:"extra_wait"` // of the delivered ones
 
-	Opened int `json:"opened"` // how often the breaker opened
+	Opened int `json:"opened"` // number of openings of the circuit
 	Probes int `json:"probes"` // attempts made while the circuit was open
 	// from the end of the outage until the circuit closed; 0s: it was closed by then
 	NoticedAfter  Duration `json:"noticed_after"`
@@ -169,7 +169,7 @@ func busiest(attempts []time.Duration, from time.Duration) int {
 	return most
 }
 
-// series cuts the time from the first event to the last thing that happened into equal parts.
+// series divides the time from the first event to the last change into equal parts.
 func (r *simulation) series() (series []Point, peak int) {
 	step := max(max(r.Duration.Std(), r.now)/points+1, time.Millisecond)
 	series = make([]Point, points)

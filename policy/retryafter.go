@@ -8,8 +8,8 @@ import (
 
 // ParseRetryAfter reads a Retry-After header: seconds, with or without a fraction, or an HTTP date.
 // A date is compared with date, the Date of the same response, so that a receiver with a wrong
-// clock still gets the pause it meant; without a Date pass the time of receipt. Garbage, times in
-// the past, and pauses longer than seven days are ignored: false.
+// clock still gets the pause it meant; without a Date pass the time of receipt. Invalid values,
+// times in the past, and pauses longer than seven days are ignored: false.
 func ParseRetryAfter(value string, date time.Time) (time.Duration, bool) {
 	value = strings.Trim(value, " \t")
 	wait, ok := retrySeconds(value)

@@ -15,13 +15,13 @@ type Scenario struct {
 	Policy   Policy   `json:"policy"`
 	Outage   Outage   `json:"outage"`
 	Rate     Rate     `json:"rate"`
-	Duration Duration `json:"duration"` // how long events arrive, evenly spaced
+	Duration Duration `json:"duration"` // time in which events arrive, evenly spaced
 	// the events use this many keys in turn, each with its own lane; 0: no order
 	Keys int    `json:"keys"`
 	Seed uint64 `json:"seed"`
 }
 
-// Rate is how often something happens, per minute.
+// Rate is a frequency, per minute.
 type Rate float64
 
 // MarshalJSON writes {"per_minute":4}.
@@ -45,8 +45,7 @@ const (
 //
 // The defaults: the policy standard, an outage that is down from the start, 4 events per minute
 // until the outage ends, no keys, seed 1. Only the outage's duration is required. named finds a
-// policy by its name; nil knows the presets. Its faults are
-// returned as Errors.
+// policy by its name; nil knows the presets. Faults are returned as Errors.
 func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, error) {
 	var r reader
 	root, ok := r.document(raw, "a scenario")
@@ -215,5 +214,5 @@ func (s *Scenario) check() Errors {
 	return c.errs
 }
 
-// count is how many events arrive.
+// count is the number of events.
 func (s *Scenario) count() float64 { return math.Floor(float64(s.Rate) * s.Duration.Std().Minutes()) }

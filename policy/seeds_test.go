@@ -1,7 +1,7 @@
 package policy
 
-// The promises of five documents about webhooks, taken out of their sentences. What is between
-// quotation marks is what the document says.
+// The promises of five documents about webhooks, extracted from their sentences. Texts in quotation
+// marks are quotations.
 
 func parseoClaims() Claims {
 	return Claims{
@@ -49,8 +49,8 @@ func payleraClaims() Claims {
 			Retried:   []string{"3xx", "4xx", "5xx"},    // "A non-2xx status (3xx, 4xx, 5xx)"
 			TimeoutAs: "408",                            // "Many 408s": "Handler taking >10 s"
 		},
-		// "4xx for 100 consecutive deliveries"; pending ones "are dropped"; "inspect what was
-		// missed"
+		// "4xx for 100 consecutive deliveries"; pending ones "are dropped"; the missed ones can be
+		// inspected
 		Disable: &DisableClaims{Consecutive: 100, Of: []string{"4xx"}, Pending: PendingDrop, Inspect: true},
 		Ordering: OrderingClaims{
 			// "you'll never see"; "until N succeeds or exhausts retries"

@@ -22,21 +22,20 @@ func scenario(t *testing.T, raw string) Scenario {
 	return s
 }
 
-// bySchedule takes the breaker out of a scenario.
+// bySchedule removes the breaker from a scenario.
 func bySchedule(s Scenario) Scenario {
 	s.Policy.Breaker = &Breaker{Off: true}
 	return s
 }
 
-// TestSimulatedPresets compares schedules alone with figures that were computed by another program,
-// with 10 % of jitter to both sides: 4,000 events spread over an outage in which connections are
-// refused.
+// TestSimulatedPresets compares schedules alone with figures that another program computed, with 10
+// % of jitter to both sides: 4,000 events spread over an outage in which connections are refused.
 func TestSimulatedPresets(t *testing.T) {
 	hours := func(h float64) time.Duration { return time.Duration(h * float64(time.Hour)) }
 	for _, c := range []struct {
 		outage   int // hours
 		policy   string
-		lost     float64 // part of the events
+		lost     float64 // share of the events
 		p50, p95 time.Duration
 		attempts float64
 	}{
@@ -105,7 +104,7 @@ func TestEventsOfAKeyWaitForEachOther(t *testing.T) {
 		t.Errorf("without keys: %+v", free)
 	}
 	one := Simulate(scenario(t, `{"keys":1`+rest))
-	// The head is delivered at 10:30, and all that arrived up to then with it.
+	// The head is delivered at 10:30, and with it all events that arrived before.
 	if one.Affected != 10 || one.PeakBacklog != 10 || one.Attempts != 21 || one.DrainedAfter.Std() != 8*time.Minute+30*time.Second {
 		t.Errorf(
 			"with one key: affected %d, peak %d, attempts %d, drained after %v",
@@ -141,7 +140,7 @@ func TestABlockedKeyWaitsForAPerson(t *testing.T) {
 
 func TestFlakyEndpoint(t *testing.T) {
 	r := Simulate(bySchedule(scenario(t, `{"policy":"svix","outage":{"kind":"flaky","error_rate":0.3,"duration":"24h"},"rate":"4/min"}`)))
-	// Each attempt fails with 0.3, so an event takes 1/0.7 of them.
+	// Each attempt fails with a probability of 0.3, so an event takes 1/0.7 of them.
 	near(t, "attempts per event", r.AttemptsPerEvent, 1/0.7, 0.03)
 	if r.DeadLetters > 2 || r.ExtraWait.P50 != 0 {
 		t.Errorf("%+v", r)
@@ -244,8 +243,9 @@ func TestParseScenarioReportsEveryWrongField(t *testing.T) {
 		`{"outage":{}}`:                      {"/outage/duration"},
 		`{"outage":"long"}`:                  {"/outage"},
 		`{"outage":{"duration":"1h"},"x":1}`: {"/x"},
-		`{"outage":{"duration":"-1h","kind":"up","error_rate":2,"after":"x"}}`:                  {"/outage/after"},
-		`{"outage":{"duration":"-1h","kind":"up","error_rate":2}}`:                              {"/duration", "/outage/duration", "/outage/error_rate", "/outage/kind"},
+		`{"outage":{"duration":"-1h","kind":"up","error_rate":2,"after":"x"}}`: {"/outage/after"},
+		`{"outage":{"duration":"-1h","kind":"up","error_rate":2}}`: {"/duration", "/outage/duration",
+			"/outage/error_rate", "/outage/kind"},
 		`{"outage":{"duration":"1h","kind":"flaky"}}`:                                           {"/outage/error_rate"},
 		`{"outage":{"duration":"1h","kind":"slow"}}`:                                            {"/outage/latency"},
 		`{"outage":{"duration":"1h","latency":5}}`:                                              {"/outage/latency"},

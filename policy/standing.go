@@ -2,29 +2,29 @@ package policy
 
 import "time"
 
-// Standing is the state of an endpoint that follows from its attempts and has to survive a restart.
+// Standing is the state of an endpoint that follows from its attempts and must survive a restart.
 // Circuit and Strike change it; it is recorded together with the outcome that changed it.
 type Standing struct {
 	// The breaker.
-	OpenedAt time.Time `json:"opened_at,omitzero"` // zero: it is closed
+	OpenedAt time.Time `json:"opened_at,omitzero"` // zero: closed
 	// while open: the endpoint's last failure, in words
 	Cause   string    `json:"cause,omitempty"`
-	ProbeAt time.Time `json:"probe_at,omitzero"` // while open: the next probe is not before
-	Probes  int       `json:"probes,omitempty"`  // while open: how many have failed
+	ProbeAt time.Time `json:"probe_at,omitzero"` // while open: the earliest time of the next probe
+	Probes  int       `json:"probes,omitempty"`  // while open: number of failed probes
 	// time of the last closing; deliveries postponed before are due since then
 	RecoveredAt time.Time `json:"recovered_at,omitzero"`
 
-	HoldUntil time.Time `json:"hold_until,omitzero"` // the endpoint asked to be spared until then
+	HoldUntil time.Time `json:"hold_until,omitzero"` // end of a pause that the endpoint asked for
 
-	// The way to being disabled.
-	// first attempts in a row, one per delivery, that failed with the class that disables
+	// Progress towards being disabled: consecutive deliveries whose first attempt failed with the
+	// class that disables.
 	Strikes int `json:"strikes,omitempty"`
 	// the first failure since the last success
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Warned       int       `json:"warned,omitempty"` // percent of the last warning
 	// time of the decision to disable the endpoint
 	SentencedAt time.Time `json:"sentenced_at,omitzero"`
-	Sentence    string    `json:"sentence,omitempty"` // why
+	Sentence    string    `json:"sentence,omitempty"` // the reason for the decision
 }
 
 // Open says whether the breaker is open.
@@ -34,7 +34,7 @@ func (s *Standing) Open() bool { return !s.OpenedAt.IsZero() }
 type Sighting struct {
 	Outcome  Outcome
 	Decision Decision
-	Hold     time.Time // Throttle: until when the endpoint is spared
+	Hold     time.Time // Throttle: the end of the endpoint's pause
 	Cause    string    // the result of the attempt, in words
 	Started  time.Time
 	Ended    time.Time
@@ -46,9 +46,9 @@ type Sighting struct {
 	Seed   uint64
 }
 
-// EndpointWide says whether a failure is about the endpoint and not about the content: any other
-// delivery would fail too. A 4xx is about the payload; a block by our own guard and an unreadable
-// answer prove neither.
+// EndpointWide says whether a failure concerns the endpoint and not the content: any other delivery
+// would fail too. A 4xx concerns the payload; a block by our own guard and an unreadable answer
+// prove neither.
 func (o Outcome) EndpointWide() bool {
 	switch o.Class {
 	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassStatus5xx:
@@ -58,5 +58,5 @@ func (o Outcome) EndpointWide() bool {
 	}
 }
 
-// alive says whether the outcome shows an endpoint at work, be it with a refusal.
+// alive says whether the outcome shows a working endpoint, even if it refuses.
 func (o Outcome) alive() bool { return o.Status > 0 && o.complete() && o.Class != ClassStatus5xx }

@@ -160,7 +160,7 @@ func (p *Policy) wish(o Outcome) time.Duration {
 	return min(o.RetryAfter, MaxRetryAfter)
 }
 
-// hold is the end of a throttled endpoint's hold: as long as it asked for, else until this
+// hold is the end of a throttled endpoint's pause: as long as it asked for, else until this
 // delivery's next attempt but at most maxUnaskedHold.
 func (p *Policy) hold(pr Progress, o Outcome, ended, next time.Time) time.Time {
 	if p.asked(o) {

@@ -4,27 +4,27 @@ import "time"
 
 // Trust limits the postponed deliveries that may be tried again when an endpoint seems to have
 // recovered. Each delivery has a limited number of attempts, and an endpoint that answers every
-// other request seems to recover again and again: making everything due each time would use the
-// attempts up in minutes. So trust grows: one success allows one delivery, each further one in a
-// row allows one more, and after enough of them all become due. After a failure it is one again, a
-// little later. One is always tried, because otherwise the next proof of recovery would be a
+// other request seems to recover again and again: making everything due each time would use up the
+// attempts in minutes. So trust grows: one success allows one delivery, each further consecutive
+// one allows one more, and after enough of them all become due. After a failure it is one again,
+// after a pause. One is always tried, because otherwise the next proof of recovery would be a
 // scheduled attempt, hours away.
 type Trust struct {
-	row   int       // successes in a row since the endpoint seemed to recover
+	row   int       // consecutive successes since the endpoint seemed to recover
 	after time.Time // while row is 0: not before this
 }
 
 const (
-	// trusted is how many answers in a row make an endpoint trusted.
+	// trusted is the number of consecutive answers that make an endpoint trusted.
 	trusted = 20
-	// doubt is how long after a failure nothing is tried for which it is not time.
+	// doubt is the pause after a failure in which only deliveries due by schedule are tried.
 	doubt = 5 * time.Second
 )
 
-// Everything is more than there can be.
+// Everything is larger than any backlog.
 const Everything = 1 << 30
 
-// Return begins anew: something has shown that the endpoint is back.
+// Return starts again at one: an answer shows that the endpoint has recovered.
 func (t *Trust) Return() { t.row = 1 }
 
 // Observe counts the outcome of an attempt that ended now.
@@ -37,7 +37,7 @@ func (t *Trust) Observe(o Outcome, now time.Time) {
 	}
 }
 
-// Next is the next time at which some of them may be tried, if nothing happens before.
+// Next is the next time at which a postponed delivery may be tried, if nothing happens before.
 func (t *Trust) Next(now time.Time) time.Time {
 	switch {
 	case t.row > 0:

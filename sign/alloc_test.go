@@ -4,7 +4,7 @@ package sign
 
 import "testing"
 
-// Under the race detector pools forget on purpose, so this runs without it.
+// The race detector makes pools drop entries on purpose, so this runs without it.
 func TestSigningAllocatesItsResultOnly(t *testing.T) {
 	s, err := NewSigner(vectorSecret, vectorSecret)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// FuzzSignatureHeader: whatever the header says, only one that contains the right signature as an
-// entry is accepted.
+// FuzzSignatureHeader: a header is accepted only if it contains the right signature as an entry.
 func FuzzSignatureHeader(f *testing.F) {
-	for _, s := range []string{vectorV1, vectorV1a, "v1,", "v1 ,x", vectorV1 + " " + vectorV1a, strings.Repeat("v1,A ", 11), "\x00", "v1,=", " "} {
+	for _, s := range []string{vectorV1, vectorV1a, "v1,", "v1 ,x", vectorV1 + " " + vectorV1a, strings.Repeat("v1,A ", 11), "\x00", "v1,=",
+		" "} {
 		f.Add(s, strconv.Itoa(vectorUnix))
 	}
 	f.Add(vectorV1, "+1614265330")
@@ -26,9 +26,10 @@ func FuzzSignatureHeader(f *testing.F) {
 	})
 }
 
-// FuzzSecret: a text that is accepted has one spelling only, and errors never repeat the text.
+// FuzzSecret: an accepted text has only one spelling, and errors never repeat the text.
 func FuzzSecret(f *testing.F) {
-	for _, s := range []string{vectorSecret, vectorPrivate, vectorPublic, "whsec_", "whsk_AAAA", "whpk_=", "whsec_" + strings.Repeat("A", 40)} {
+	for _, s := range []string{vectorSecret, vectorPrivate, vectorPublic, "whsec_", "whsk_AAAA", "whpk_=",
+		"whsec_" + strings.Repeat("A", 40)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

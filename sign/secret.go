@@ -69,8 +69,8 @@ func CheckSecret(text string) error {
 	return err
 }
 
-// decode reads any key. Its errors never contain the text: what looks like a typing error is mostly
-// a secret.
+// decode reads any key. Its errors never contain the text: a text that looks like a typing error is
+// mostly a secret.
 func decode(text string) (kind, []byte, error) {
 	if encoded, ok := strings.CutPrefix(text, SymmetricPrefix); ok {
 		raw, err := decodeBase64(encoded, maxSecret)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The symmetric and the asymmetric vector are public ones of the Standard Webhooks world; their
-// keys protect nothing.
+// The symmetric and the asymmetric vector are public ones of Standard Webhooks; their keys protect
+// nothing.
 const (
 	vectorID     = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 	vectorUnix   = 1614265330

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Why a request is not accepted. Errors of Verify wrap one of these.
+// The reasons for which a request is not accepted. Errors of Verify wrap one of these.
 var (
 	ErrMissing   = errors.New("a signature header is missing")
 	ErrMalformed = errors.New("a signature header is malformed")
@@ -22,7 +22,8 @@ var (
 	ErrNoMatch   = errors.New("no signature matches")
 )
 
-// DefaultTolerance is how far the clocks of sender and receiver may be apart, travel included.
+// DefaultTolerance is the largest allowed difference between the clocks of sender and receiver,
+// including the time of travel.
 const DefaultTolerance = 300 * time.Second
 
 const maxSignatureHeader = 4 << 10
@@ -217,7 +218,7 @@ func single(h http.Header, name string) (string, error) {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":
 		return "", fmt.Errorf("%s: %w", name, ErrMissing)
 	case len(values) > 1:
-		return "", fmt.Errorf("%s is there %d times: %w", name, len(values), ErrMalformed)
+		return "", fmt.Errorf("%s occurs %d times: %w", name, len(values), ErrMalformed)
 	}
 	return values[0], nil
 }

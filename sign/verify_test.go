@@ -81,8 +81,8 @@ func TestTimestampsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// The corpus follows verifiers that compared only what the request brought along, so that an empty
-// signature passed.
+// The corpus targets verifiers that compared only the bytes present in the request, so that an
+// empty signature passed.
 func TestForgedSignatures(t *testing.T) {
 	raw := strings.TrimPrefix(vectorV1, "v1,")
 	decoded, err := base64.StdEncoding.DecodeString(raw)
@@ -212,8 +212,7 @@ func TestVerifierOptionsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestAnySingleByteMatters signs random content and changes one byte anywhere in what the receiver
-// gets.
+// TestAnySingleByteMatters signs random content and changes one byte anywhere in the request.
 func TestAnySingleByteMatters(t *testing.T) {
 	fresh := mustSecret(t)
 	rapid.Check(t, func(t *rapid.T) {

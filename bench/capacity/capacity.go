@@ -19,14 +19,14 @@ import "time"
 // Costs are measured costs: processor time of one core, and bytes.
 type Costs struct {
 	NodePublish time.Duration // of a node, to accept an event
-	NodeDeliver time.Duration // to attempt a delivery once and take note of it
+	NodeDeliver time.Duration // to attempt a delivery once and record it
 	NodeCommit  time.Duration // for each transaction
 	DataPublish time.Duration // of the database, to take an event with one delivery
 	DataDeliver time.Duration // to record an outcome
 	DataCommit  time.Duration // for each transaction
 	LogPublish  int           // bytes of write-ahead log
 	LogDeliver  int
-	Publisher   time.Duration // of a publisher or receiver, where they share the machine
+	Publisher   time.Duration // of a publisher or receiver, if they share the machine
 	Receiver    time.Duration
 }
 
@@ -36,19 +36,19 @@ type Hardware struct {
 	NodeCores int
 	DataCores int
 	Purge     float64       // the database's later cost of purging, as a part of the cost of writing
-	Discount  float64       // how much of its work a core does compared with one that was measured
+	Discount  float64       // the work of a core divided by that of a measured one
 	Sync      time.Duration // of the log, alone
 	LogRate   float64       // bytes a second
 	Trip      time.Duration // between node and database, there and back
 	Slots     int           // attempts at once, of one node
 	Writers   int           // transactions at once, of one node
 	Lease     time.Duration
-	Shared    bool // one machine for all: node, database, publishers, receivers. DataCores counts
+	Shared    bool // one machine for node, database, publishers and receivers. DataCores counts
 }
 
 // Load is the incoming load and its receivers.
 type Load struct {
-	Rate      float64 // events a second
+	Rate      float64 // events per second
 	Fanout    int     // deliveries of each
 	Endpoints []Endpoint
 	Burst     float64 // times the rate, from BurstAt for BurstFor
@@ -58,15 +58,15 @@ type Load struct {
 	Answer    time.Duration // mean of the receivers
 	SlowOnes  time.Duration // mean of the slow ones
 
-	Backlog int // deliveries that are late at the first endpoint, from the beginning
+	Backlog int // late deliveries at the first endpoint, from the beginning
 
 	Closed int           // number of publishers that wait for their answers, instead of a rate
 	Dies   time.Duration // a node dies then; 0: none
 	Away   time.Duration // the database is unreachable from then on; 0: never
-	Gone   time.Duration // for this long
+	Gone   time.Duration // duration of that
 	From   time.Duration // earlier deliveries are not counted
 	Until  time.Duration
-	Calm   time.Duration // from here on utilisation is taken
+	Calm   time.Duration // utilisation is measured from here on
 	Seed   uint64
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cell is one database, its nodes, and all that happens to them.
+// cell is one database with its nodes, and the state of its simulation.
 type cell struct {
 	timeline
 	costs     Costs
@@ -19,16 +19,16 @@ type cell struct {
 	log       *log
 	endpoints []endpoint
 	pick      alias
-	orphans   []*delivery // of the node that is dead
+	orphans   []*delivery // of the dead node
 
 	commits, delivered, retries int
 	taken, asked, refused       int
-	lag                         histogram     // of first attempts, where no node has died
-	bins                        []histogram   // of the same, for each second
-	took                        histogram     // from the publisher's wish to the receiver
+	lag                         histogram     // of first attempts, while no node has died
+	bins                        []histogram   // the same, per second
+	took                        histogram     // from the publisher's intention to the receiver
 	struckLag                   time.Duration // the longest, at endpoints whose node has died
 	over                        time.Duration // when the last late one began there
-	longest                     time.Duration // that an outcome took to become durable
+	longest                     time.Duration // until an outcome became durable
 	waiting                     int           // first attempts pending there at the end
 	from                        mark
 }
@@ -46,9 +46,9 @@ type endpoint struct {
 	running int
 	inLine  bool          // for a slot
 	struck  bool          // its node has died
-	average time.Duration // that an attempt takes, as its node knows; 0: it does not
-	heard   time.Duration // when an attempt came back, or the first of those in flight began
-	late    time.Duration // when something late was attempted
+	average time.Duration // duration of an attempt, as its node has measured; 0: unknown
+	heard   time.Duration // the last answer, or the start of the first attempt in flight
+	late    time.Duration // time of the last late attempt
 	waiting line[*delivery]
 }
 
@@ -79,7 +79,7 @@ func newCell(k Costs, h Hardware, l Load) *cell {
 	return c
 }
 
-// run plays the load.
+// run simulates the load.
 func (c *cell) run() {
 	l := &c.load
 	if l.Closed > 0 {
@@ -151,7 +151,7 @@ func (c *cell) arrive() {
 	})
 }
 
-// again is a publisher that publishes when the answer to the last one is there.
+// again is a publisher that publishes when its last publish was answered.
 func (c *cell) again() {
 	e := c.event()
 	e.done = c.again
@@ -209,7 +209,7 @@ func (c *cell) hint(d *delivery) {
 	}
 }
 
-// begun takes note of a first attempt.
+// begun records a first attempt.
 func (c *cell) begun(d *delivery) {
 	lag := c.now - d.due
 	if d.to.struck {
@@ -264,7 +264,8 @@ func (c *cell) die() {
 	c.after(c.hardware.Lease+lookEvery, c.adopt)
 }
 
-// orphaned are deliveries of a node that died. A request sent and not recorded is sent again.
+// orphaned are deliveries of a node that died. A request that was sent but not recorded is sent
+// again.
 func (c *cell) orphaned(these ...*delivery) {
 	for _, d := range these {
 		d.running, d.counts = false, neither

@@ -99,8 +99,7 @@ func (g *giving) took(now, d time.Duration, most int) {
 	}
 }
 
-// counts says whether an attempt is one of those that give way, or one of those that they give way
-// to.
+// counts says whether an attempt is limited as late, protected as on time, or neither.
 type counts int
 
 const (
@@ -109,8 +108,8 @@ const (
 	prompt
 )
 
-// isLate says whether a delivery would be limited as late if it is attempted now. An endpoint that
-// is new to its node is unproven.
+// isLate says whether a delivery would be limited as late if it were attempted now. An endpoint
+// that is new to its node is unproven.
 func (ep *endpoint) isLate(now time.Duration, d *delivery) bool {
 	return now-d.due > lateAfter && ep.average > 0 && !ep.slow(now)
 }

@@ -2,13 +2,13 @@ package capacity
 
 import "time"
 
-// Measured is one run of the benchmark: go run ./bench -postgres, one node, and everything on one
+// Measured is one run of the benchmark: go run ./bench -postgres, one node, everything on one
 // machine.
 type Measured struct {
 	Publishers, Fanout, Slots int
-	Events                    float64       // accepted and delivered in a second, as fast as it goes
+	Events                    float64       // accepted and delivered per second, at full speed
 	Commits                   float64       // for each delivery
-	Rate                      float64       // of the part with a fixed rate, events a second
+	Rate                      float64       // events per second of the part with a fixed rate
 	Middle                    time.Duration // of the time to the receiver in that benchmark, beyond the relay's
 }
 
@@ -37,8 +37,8 @@ func (m Measured) Again() Measured {
 const us = time.Microsecond
 
 // Here are the costs of one core of the machine of the records: two cores of an AMD EPYC with noisy
-// neighbours, on which the relay takes 85 µs for a delivery. On a quiet day it takes 40
-// (docs/scale.md): a plan with the higher costs has that much to spare.
+// neighbours, on which the relay takes 85 µs per delivery. On a quiet day it takes 40
+// (docs/scale.md), so a plan with the higher costs has a margin of that factor.
 func Here() Costs {
 	return Costs{
 		NodePublish: 52 * us, NodeDeliver: 65 * us, NodeCommit: 278 * us,
@@ -53,7 +53,8 @@ func This() Hardware {
 	return Hardware{Nodes: 1, DataCores: 2, Shared: true, Sync: 190 * us, Trip: 150 * us, LogRate: 1 << 30, Slots: 512, Writers: 4}
 }
 
-// closed plays the benchmark's first part: publishers that publish again when they are answered.
+// closed simulates the benchmark's first part: publishers that publish again when they are
+// answered.
 func closed(m Measured, window time.Duration) (events, commits float64) {
 	c := newCell(Here(), This(), Load{Closed: m.Publishers, Fanout: m.Fanout, Endpoints: m.endpoints(), From: window / 4,
 		Until: window, Seed: 1})
@@ -63,7 +64,7 @@ func closed(m Measured, window time.Duration) (events, commits float64) {
 	return delivered / float64(m.Fanout) / (to.at - from.at).Seconds(), float64(to.commits-from.commits) / delivered
 }
 
-// open plays the second part: events at a rate, and how long they take to the receiver.
+// open simulates the second part: events at a rate, and their time to the receiver.
 func open(m Measured, window time.Duration) (middle time.Duration) {
 	c := newCell(Here(), This(), Load{Rate: m.Rate, Fanout: m.Fanout, Endpoints: m.endpoints(), From: window / 4, Until: window, Seed: 1})
 	c.run()

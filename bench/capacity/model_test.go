@@ -14,8 +14,8 @@ func near(t *testing.T, what string, got, want, part float64) {
 	}
 }
 
-// A station that gets work at random times is a queue that theory knows: how long one is there on
-// average, with work that is as random, with work that is always the same, and with two cores.
+// A station with random arrivals is a queue with a known formula for its average time: with random
+// service times, with constant ones, and with two cores.
 func TestQueues(t *testing.T) {
 	const serve = time.Millisecond / 10
 	random := func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(serve)) }
@@ -77,9 +77,9 @@ func TestSlots(t *testing.T) {
 	near(t, "attempts in flight", sum/looks, l.Rate*l.Answer.Seconds(), 0.03)
 }
 
-// The model has to reproduce the benchmark on the machine whose costs it uses: the throughput, the
-// size of commits, and, as long as the machine is not crowded, the latency. When crowded it is too
-// fast by half: on a real machine a woken thread waits for a processor, and not in order of
+// The model must reproduce the benchmark on the machine whose costs it uses: the throughput, the
+// size of commits, and, as long as the machine is not saturated, the latency. At saturation it is
+// too fast by half: on a real machine a woken thread waits for a processor, and not in order of
 // arrival.
 func TestAgainstMeasurements(t *testing.T) {
 	for _, m := range Records() {
@@ -95,9 +95,8 @@ func TestAgainstMeasurements(t *testing.T) {
 	}
 }
 
-// Late deliveries are limited, and progress nevertheless: at least ten for each one on time, as
-// long as the machine has that much to spare. Without deliveries on time they get the whole
-// machine.
+// Late deliveries are limited and progress nevertheless: at least ten per delivery on time, as long
+// as the machine has that capacity. Without deliveries on time they get the whole machine.
 func TestLateGivesWay(t *testing.T) {
 	const from, until = 3 * time.Second, 5 * time.Second
 	drained := func(rate float64) float64 {
@@ -113,7 +112,8 @@ func TestLateGivesWay(t *testing.T) {
 	}
 }
 
-// The model loses no event, whatever dies: an accepted event is delivered, pending, or in between.
+// The model loses no event, whichever node dies: an accepted event is delivered, pending, or in
+// between.
 func TestNothingIsLost(t *testing.T) {
 	p := Default()
 	tenants := Tenants(3000, 3000, p.Skew)
@@ -134,7 +134,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// The same seed is the same history, another one is another.
+// The same seed gives the same history, another one a different history.
 func TestSeeds(t *testing.T) {
 	p := Default()
 	tenants := Tenants(1000, 1000, p.Skew)
@@ -147,8 +147,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// Overload shows: the rate beyond the nodes' capacity is refused, and the accepted rate does not
-// shrink.
+// Overload is visible: the rate beyond the nodes' capacity is refused, and the accepted rate does
+// not shrink.
 func TestOverload(t *testing.T) {
 	p := Default()
 	p.Hardware.NodeCores, p.Hardware.DataCores = 1, 1
@@ -191,8 +191,8 @@ func TestPlacing(t *testing.T) {
 	if _, worse := fullest(tenants, hashed); worse < most*1.01 {
 		t.Errorf("a hash places as well as who looks: %v and %v", worse, most)
 	}
-	// Of two cells with room for 60 neither has room for three tenants of 30 and 40: the least
-	// number is found by trying.
+	// Two cells with a capacity of 60 cannot take three tenants of 30 and 40: the smallest number is
+	// found by trying.
 	if n := need([]float64{40, 40, 40}, 60, Place); n != 3 {
 		t.Errorf("three tenants of 40 need %d cells of 60", n)
 	}

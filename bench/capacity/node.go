@@ -18,7 +18,7 @@ type node struct {
 	recording bool
 
 	running int
-	most    int // running at once, ever
+	most    int // the largest number running at once
 	prompt  line[*endpoint]
 	late    line[*endpoint]
 	greedy  line[*endpoint] // until slots are less scarce
@@ -33,7 +33,7 @@ type request struct {
 }
 
 type event struct {
-	born time.Duration // when the publisher wanted to send it
+	born time.Duration // when the publisher intended to send it
 	to   []*delivery
 	done func()
 }
@@ -41,7 +41,7 @@ type event struct {
 type delivery struct {
 	to       *endpoint
 	due      time.Duration // of the next attempt
-	born     time.Duration // when its publisher wanted to send it
+	born     time.Duration // when its publisher intended to send it
 	attempts int
 	failed   bool
 	running  bool
@@ -51,7 +51,7 @@ type delivery struct {
 	number   int // its number in the count
 }
 
-// publish takes an event in, or refuses it.
+// publish accepts an event, or refuses it.
 func (n *node) publish(e *event) bool {
 	c := n.cell
 	n.breathe(0)
@@ -154,8 +154,8 @@ func (n *node) offer(d *delivery) {
 	n.dispatch()
 }
 
-// line puts an endpoint in line for a slot: in one of two, as its first delivery is on time or
-// late.
+// line queues an endpoint for a slot: in one of two lines, depending on whether its first delivery
+// is on time or late.
 func (n *node) line(ep *endpoint) {
 	switch {
 	case ep.inLine || ep.waiting.len() == 0 || ep.running >= ep.Limit:
@@ -168,7 +168,7 @@ func (n *node) line(ep *endpoint) {
 	ep.inLine = true
 }
 
-// isGreedy says whether an endpoint has to leave the slots that are left to others, as in
+// isGreedy says whether an endpoint must leave the remaining slots to others, as in
 // internal/core/quota.go.
 func (n *node) isGreedy(ep *endpoint) bool {
 	slots := n.cell.hardware.Slots
@@ -285,7 +285,7 @@ func (n *node) recorded(d *delivery) {
 	c.after(again, func() { c.hint(d) })
 }
 
-// answered takes note of how long an endpoint takes.
+// answered records the duration of an attempt at the endpoint.
 func (ep *endpoint) answered(now, took time.Duration) {
 	ep.heard = now
 	if ep.average == 0 {

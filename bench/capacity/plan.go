@@ -8,15 +8,17 @@ type Plan struct {
 	Hardware  Hardware
 	Load      Load
 	Skew      float64       // of the tenants
-	PerTenant float64       // events a second of a tenant, on average
-	PerTarget float64       // deliveries a second that one endpoint gets at most
+	PerTenant float64       // events per second of a tenant, on average
+	PerTarget float64       // the most deliveries per second of one endpoint
 	MostLag   time.Duration // 99th percentile of a first attempt's delay
-	MostShut  float64       // part of the calls to publish that is refused
-	MostBusy  float64       // part of the processors, with one node gone and no burst; for the database, the part that batching cannot remove
-	Seed      uint64
+	MostShut  float64       // share of refused publishes
+	// share of the processors, with one node dead and no burst; for the database, the share that
+	// batching cannot remove
+	MostBusy float64
+	Seed     uint64
 }
 
-// Default is a cell of machines that one can rent, under a load that is not kind.
+// Default is a cell of rentable machines under a hard load.
 func Default() Plan {
 	return Plan{
 		Costs: Here(),
@@ -33,24 +35,25 @@ type Result struct {
 	Rate    float64 // a second, without the burst
 	Middle  time.Duration
 	Late    time.Duration // 99th percentile of the lag
-	Refused float64       // part of the calls to publish
-	Node    float64       // part of the processors of the nodes that are there
-	Data    float64       // part of the database's
-	Log     float64       // part of the capacity of the log's disk
+	Refused float64       // share of refused publishes
+	Node    float64       // share of the processors of the live nodes
+	Data    float64       // share of the database's
+	Log     float64       // share of the capacity of the log's disk
 	Batch   float64       // deliveries for each commit
 	Slots   int           // most at once, of a node
-	Struck  time.Duration // the most that a first attempt was late at the endpoints of the node that died
-	Waiting int           // there, in the end
-	Over    time.Duration // when the last first attempt began there that was late
+	Struck  time.Duration // the longest delay of a first attempt at the endpoints of the dead node
+	Waiting int           // pending there at the end
+	Over    time.Duration // when the last late first attempt began there
 	Durable time.Duration // average time until outcomes are durable, at the end
-	Longest time.Duration // the most that one took
+	Longest time.Duration // the longest of those times
 	Last    time.Duration // 99th percentile of the lag in the last second
-	Taken   float64       // a second, in the calm
+	Taken   float64       // per second, in the calm
 }
 
-// Trial plays one cell with these tenants twice: once with a node long gone when a burst comes, and
-// once with a node that dies and a burst before others have its endpoints. The worse result counts;
-// usage is reported of the first, in which the remaining nodes do all the work.
+// Trial simulates one cell with these tenants twice: once with a node that died long before a
+// burst, and once with a node that dies shortly before a burst, while others do not have its
+// endpoints yet. The worse result counts; usage is reported of the first, in which the remaining
+// nodes do all the work.
 func (p Plan) Trial(tenants []float64, these []int) Result {
 	fewer := p
 	fewer.Hardware.Nodes--
@@ -117,12 +120,12 @@ func (p Plan) good(r Result) bool {
 	return r.Late <= p.MostLag && r.Refused <= p.MostShut && p.fullness(r) <= p.MostBusy
 }
 
-// fullness is the fullest resource: the processors of the remaining nodes, or those of the
-// database.
+// fullness is the usage of the fullest resource: the processors of the remaining nodes, or those of
+// the database.
 func (p Plan) fullness(r Result) float64 { return max(r.Node, p.least(r.Rate)) }
 
-// least is the part of the database's processors that a load needs if every transaction is as large
-// as allowed. The real usage is higher: a request that finds a writer idle does not wait for
+// least is the share of the database's processors that a load needs if every transaction is as
+// large as allowed. The real usage is higher: a request that finds a writer idle does not wait for
 // others.
 func (p Plan) least(rate float64) float64 {
 	n := float64(p.Load.Fanout)
@@ -130,7 +133,7 @@ func (p Plan) least(rate float64) float64 {
 	return rate * (each*(1+p.Hardware.Purge) + 2*p.Costs.DataCommit.Seconds()/batchMost) / p.Hardware.Discount / float64(p.Hardware.DataCores)
 }
 
-// steps are the loads that are tried, a twentieth more each.
+// steps are the loads to try, each a twentieth higher.
 func steps() (all []float64) {
 	for rate := 1000.0; rate < 100_000; rate *= 1.05 {
 		all = append(all, float64(int(rate/100)*100))
@@ -146,7 +149,7 @@ func (p Plan) Carries(nodes int) (rate float64, r Result) {
 	for high > 0 && p.least(all[high-1]) > p.MostBusy {
 		high--
 	}
-	for try := high - 1; high-low > 1; try = low + 1 + 2*(high-low-1)/3 { // near the upper end first: that is where it mostly is
+	for try := high - 1; high-low > 1; try = low + 1 + 2*(high-low-1)/3 { // near the upper end first, where the result mostly is
 		tenants := Tenants(p.tenants(all[try]), all[try], p.Skew)
 		got := p.Trial(tenants, Place(tenants, 1)[0])
 		if p.good(got) {

@@ -64,14 +64,14 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 	}
 }
 
-// bytes of log for each event.
+// bytes is the log written per event.
 func (p Plan) bytes() float64 { return float64(p.Costs.LogPublish + p.Load.Fanout*p.Costs.LogDeliver) }
 
 // row is one load.
 func (p Plan) row(kinds []kind, best kind, load float64) string {
 	tenants := Tenants(p.tenants(load), load, p.Skew)
 	with := best
-	for _, k := range kinds { // the smallest that does it alone
+	for _, k := range kinds { // the smallest cell that carries the load alone
 		if k.rate >= load {
 			with = k
 			break
@@ -98,7 +98,7 @@ func (p Plan) row(kinds []kind, best kind, load float64) string {
 	return row + fmt.Sprintf(" %d |", need(tenants, with.rate, Hash))
 }
 
-// need is the smallest number of cells of which none gets more than it carries; 0: no number is
+// need is the smallest number of cells in which none gets more than it carries; 0: no number is
 // enough.
 func need(tenants []float64, carries float64, by func([]float64, int) [][]int) int {
 	if tenants[0] > carries {

@@ -47,8 +47,8 @@ func (p *processors) start() {
 	}
 }
 
-// log is a database's write-ahead log. One sync runs at a time, and the next one serves all who
-// came meanwhile.
+// log is a database's write-ahead log. One sync runs at a time, and the next one serves all
+// requests that arrived meanwhile.
 type log struct {
 	time    *timeline
 	random  *rand.Rand
@@ -72,7 +72,7 @@ func (l *log) start() {
 	if l.syncing || len(l.waiting) == 0 {
 		return
 	}
-	// Half of a sync is always the same; the rest is how lucky it is.
+	// Half of a sync's time is constant; the rest is random.
 	took := time.Duration((0.5+0.5*l.random.ExpFloat64())*float64(l.base) + float64(l.bytes)/l.rate*float64(time.Second))
 	these := l.waiting
 	l.written += l.bytes

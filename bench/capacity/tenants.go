@@ -38,7 +38,7 @@ func Place(tenants []float64, cells int) [][]int {
 	return in
 }
 
-// Hash puts each tenant where a hash of its name says.
+// Hash puts each tenant into the cell that a hash of its name selects.
 func Hash(tenants []float64, cells int) [][]int {
 	in := make([][]int, cells)
 	for i := range tenants {
@@ -52,7 +52,7 @@ func Hash(tenants []float64, cells int) [][]int {
 	return in
 }
 
-// fullest is the cell that has most, and how much that is.
+// fullest is the cell with the largest load, and that load.
 func fullest(tenants []float64, in [][]int) (these []int, load float64) {
 	for _, one := range in {
 		sum := 0.0
@@ -82,8 +82,8 @@ func (e emptiest) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *emptiest) Push(any)     {}
 func (e *emptiest) Pop() any     { return nil }
 
-// endpoints are those of tenants: as many for each as it needs for none to get more than most. One
-// in a hundred of the quiet ones is slow, and one in a hundred of all is down.
+// endpoints are the tenants' endpoints: for each tenant the number that keeps every endpoint below
+// most. One in a hundred of the quiet ones is slow, and one in a hundred of all is down.
 func endpoints(tenants []float64, these []int, most float64) []Endpoint {
 	var all []Endpoint
 	for _, i := range these {
@@ -96,5 +96,6 @@ func endpoints(tenants []float64, these []int, most float64) []Endpoint {
 	return slices.Clip(all)
 }
 
-// quiet is a rate that a slow endpoint sustains: 32 at once, three seconds each, are over 10/s.
+// quiet is a rate that a slow endpoint sustains: 32 attempts at once of three seconds each are over
+// 10/s.
 const quiet = 5

@@ -36,7 +36,7 @@ func (t *timeline) at(at time.Duration, do func()) {
 	t.next[i] = h
 }
 
-// run lets everything happen until then.
+// run processes all events until then.
 func (t *timeline) run(until time.Duration) {
 	for len(t.next) > 0 && t.next[0].at <= until {
 		h := t.pop()

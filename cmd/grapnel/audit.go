@@ -21,7 +21,7 @@ var audit = resource[client.AuditEntry]{
 	},
 }
 
-func (s *session) audit() *cobra.Command {
+func (s *session) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "List who did what to endpoints and deliveries, when and why, the newest first",
 		Example: "grapnel audit --endpoint ep_…\ngrapnel audit --delivery dlv_… -o json",

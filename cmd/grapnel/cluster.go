@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) cluster() *cobra.Command {
+func (s *session) clusterCommand() *cobra.Command {
 	return group("cluster", "Look at the nodes that share a database", clusterStatus(s))
 }
 

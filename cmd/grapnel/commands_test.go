@@ -28,7 +28,7 @@ type result struct {
 func invoke(t *testing.T, env map[string]string, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), &cli.World{
+	code := runProgram(t.Context(), &cli.World{
 		Program: "grapnel", Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
 		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
@@ -207,7 +207,7 @@ func TestPreciseAnswers(t *testing.T) {
 		out, errs string
 	}{
 		{"", "DELIVERY  STATUS  TYPE  KEY  ENDPOINT  TRIES  LAST  NEXT  CREATED\n" +
-			"dlv_1     failed  a     k    ep_1      9      503         2026-01-02T03:04:05.000000Z\n", "there is more: --cursor c2\n"},
+			"dlv_1     failed  a     k    ep_1      9      503         2026-01-02T03:04:05.000000Z\n", "for the next page: --cursor c2\n"},
 		{"-o name", "dlv_1\n", ""},
 		{"-o jsonl", answer[len(`{"data":[`):strings.Index(answer, `],"next"`)] + "\n", ""},
 		{"--jq .data[0].later", "1.50\n", ""},
@@ -475,7 +475,7 @@ func TestTestWaitsForTheAnswer(t *testing.T) {
 	}
 	looks = -1 << 20
 	if got = invoke(t, f.env(), "", "endpoints", "test", "ep_1", "--wait", "150ms"); got.code != 0 || !strings.Contains(got.out, "pending") ||
-		!strings.Contains(got.errs, "there is no outcome after 150ms") || !strings.Contains(got.errs, "deliveries get dlv_1") {
+		!strings.Contains(got.errs, "no outcome after 150ms") || !strings.Contains(got.errs, "deliveries get dlv_1") {
 		t.Errorf("%+v", got)
 	}
 	f = newFake(t, func(r *http.Request) (int, string) {

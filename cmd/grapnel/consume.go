@@ -52,11 +52,11 @@ func queuesConsume(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h := &command{world: s.World, queue: args[0], path: path, args: args[2:], rejectOn: rejectOn, out: s.Stdout}
+			h := &program{world: s.World, queue: args[0], path: path, args: args[2:], rejectOn: rejectOn, out: s.Stdout}
 			if r.Machine() {
 				h.out = s.Stderr // stdout is for the outcomes
 			}
-			return consume(cmd.Context(), r, args[0], h.run, o, count)
+			return consume(cmd.Context(), r, args[0], h.process, o, count)
 		},
 	}
 	f := c.Flags()
@@ -162,8 +162,8 @@ func took(d time.Duration) string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-// command is a handler that runs a program.
-type command struct {
+// program is a handler that runs a program.
+type program struct {
 	world       *cli.World
 	queue, path string
 	args        []string
@@ -177,7 +177,7 @@ type command struct {
 // the drain has taken too long.
 const dyingTime = 5 * time.Second
 
-func (h *command) run(ctx context.Context, m *client.Message) error {
+func (h *program) process(ctx context.Context, m *client.Message) error {
 	cmd := exec.CommandContext(ctx, h.path, h.args...)
 	cmd.Env = append(os.Environ(), "GRAPNEL_EVENT_ID="+m.EventID, "GRAPNEL_EVENT_TYPE="+m.Type, "GRAPNEL_EVENT_KEY="+m.Key,
 		"GRAPNEL_DELIVERY_ID="+m.DeliveryID, "GRAPNEL_ATTEMPT="+strconv.Itoa(m.Attempt),

@@ -243,7 +243,8 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 }
 
-// TestListenSendsEveryFormat: what is no plain JSON, and the headers of CloudEvents, as the endpoint itself gets them.
+// TestListenSendsEveryFormat: what is no plain JSON, and the headers of CloudEvents, as the
+// endpoint itself gets them.
 func TestListenSendsEveryFormat(t *testing.T) {
 	for format, want := range map[string]struct {
 		body   string

@@ -20,7 +20,7 @@ var deliveries = resource[client.Delivery]{
 	verbs: []verb{{"get", "Show a delivery, its attempts and its next ones", ""}},
 }
 
-func (s *session) deliveries() *cobra.Command {
+func (s *session) deliveriesCommand() *cobra.Command {
 	return group("deliveries", "Look at deliveries, retry or skip them", slices.Concat(
 		deliveries.commands(s),
 		deliveries.levers(s, []lever[client.Delivery]{
@@ -58,13 +58,13 @@ func (t *resource[T]) selected(s *session, anyStatus bool, short, example string
 var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT", "CREATED"}
 
 func deliveryRow(r reader, d *client.Delivery) []string {
-	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), last(d), r.Time(d.NextAttemptAt),
+	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), lastOutcome(d), r.Time(d.NextAttemptAt),
 		r.Time(&d.CreatedAt)}
 }
 
-// last is the result of a delivery's last attempt in a word: the status of the response, or the
-// class of the error.
-func last(d *client.Delivery) string {
+// lastOutcome is the result of a delivery's last attempt in a word: the status of the response, or
+// the class of the error.
+func lastOutcome(d *client.Delivery) string {
 	switch {
 	case d.Last == nil:
 		return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 
-func (s *session) dev() *cobra.Command {
+func (s *session) devCommand() *cobra.Command {
 	var listen, data, level string
 	var fresh, story bool
 	c := &cobra.Command{
@@ -106,11 +106,11 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 		}
 		return nil
 	}
-	err = s.run(ctx, o, started)
+	err = s.runServer(ctx, o, started)
 	if with.anyPort && errors.Is(err, syscall.EADDRINUSE) {
 		s.Note("%s is in use; taking another port", o.Listen)
 		o.Listen = "127.0.0.1:0"
-		err = s.run(ctx, o, started)
+		err = s.runServer(ctx, o, started)
 	}
 	return taken(ctx, o.Listen, err)
 }

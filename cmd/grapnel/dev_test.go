@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Twice over the same data: the second time everything is there already, at other addresses and with other secrets.
+// Twice over the same data: the second time everything is there already, at other addresses and
+// with other secrets.
 func TestDevHasSomethingToLookAt(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "dev")
 	for _, round := range []string{"first", "second"} {
@@ -44,7 +45,8 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 	}
 }
 
-// The story that everybody sees first, to its end: each step is told once, with what the server says.
+// The story that everybody sees first, to its end: each step is told once, with what the server
+// says.
 func TestDevPlaysItsStory(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "dev")
 	p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)

@@ -17,7 +17,7 @@ var deadLetters = resource[client.Delivery]{
 	verbs: []verb{{"get", "Show a dead letter and its attempts", ""}},
 }
 
-func (s *session) dlq() *cobra.Command {
+func (s *session) dlqCommand() *cobra.Command {
 	return group("dlq", "Look at dead letters, replay or discard them", append(deadLetters.commands(s),
 		deadLetters.selected(s, false, "List dead letters, the newest first, and how long they are retained",
 			"grapnel dlq list --endpoint ep_… --reason-code exhausted\n"+
@@ -33,14 +33,14 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 	if d.DaysLeft != nil {
 		left = strconv.Itoa(*d.DaysLeft)
 	}
-	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), last(d),
+	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), lastOutcome(d),
 		r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
 }
 
 // dlqDiscard asks before it discards several.
 func dlqDiscard(s *session) *cobra.Command {
 	c := deadLetters.levers(s, []lever[client.Delivery]{{"discard", "Discard dead letters; that they failed stays on record",
-		"grapnel dlq discard dlv_… --reason 'their customer is gone'", (*client.Client).Discard, true}})[0]
+		"grapnel dlq discard dlv_… --reason 'their customer has left'", (*client.Client).Discard, true}})[0]
 	var yes bool
 	confirmed(c, &yes)
 	discard := c.RunE

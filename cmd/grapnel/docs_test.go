@@ -14,8 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// TestDocumentedCommands: every command line in the pages is one that the program takes. In a block it is whole, so its flags have to
-// parse and its arguments have to be as many as the command wants; in a sentence it may be only the beginning.
+// TestDocumentedCommands: every command line in the pages is one that the program takes. In a block
+// it is whole, so its flags have to parse and its arguments have to be as many as the command
+// wants; in a sentence it may be only the beginning.
 func TestDocumentedCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -67,7 +68,7 @@ func TestDocumentedCommands(t *testing.T) {
 func wrongCommand(t *testing.T, page string, words []string, whole bool) {
 	t.Helper()
 	at := filepath.Base(page) + ": " + strings.Join(words, " ")
-	root := (&session{World: &cli.World{Program: "grapnel"}}).root()
+	root := (&session{World: &cli.World{Program: "grapnel"}}).rootCommand()
 	root.InitDefaultCompletionCmd()
 	used, rest, err := root.Find(words[1:])
 	if err != nil || used == root && len(words) > 1 && !strings.HasPrefix(words[1], "-") || used.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
@@ -136,19 +137,20 @@ func TestShowIsGet(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&session{World: &cli.World{Program: "grapnel"}}).root())
+	walk((&session{World: &cli.World{Program: "grapnel"}}).rootCommand())
 	if seen < 8 {
 		t.Errorf("only %d commands look at a thing", seen)
 	}
 }
 
-// TestDocumentedSettings: the table of settings has each flag of serve once, with its variable, its name in the config file and its default.
+// TestDocumentedSettings: the table of settings has each flag of serve once, with its variable, its
+// name in the config file and its default.
 func TestDocumentedSettings(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := (&session{World: &cli.World{Program: "grapnel"}}).serve().Flags()
+	flags := (&session{World: &cli.World{Program: "grapnel"}}).serveCommand().Flags()
 	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| (?:`([a-z_]+)`)? ?\\| ?([^|]*?) ?\\|")
 	said := map[string]bool{}
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {

@@ -31,7 +31,7 @@ var endpoints = resource[client.Endpoint]{
 	},
 }
 
-func (s *session) endpoints() *cobra.Command {
+func (s *session) endpointsCommand() *cobra.Command {
 	return group("endpoints", "Create, change and look at endpoints", slices.Concat(endpoints.commands(s),
 		endpoints.levers(s, []lever[client.Endpoint]{
 			{"pause", "Hold deliveries to endpoints", "grapnel endpoints pause ep_… --reason 'they deploy until noon'",
@@ -114,7 +114,7 @@ func attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Dura
 		select {
 		case <-tick.C:
 		case <-within.Done():
-			r.world.Note("the test was sent; there is no outcome after %s. Look later with: grapnel deliveries get %s", wait, d.ID)
+			r.world.Note("the test was sent; no outcome after %s. To see it later: grapnel deliveries get %s", wait, d.ID)
 			return d
 		}
 	}

@@ -34,6 +34,6 @@ var events = resource[client.Event]{
 	},
 }
 
-func (s *session) events() *cobra.Command {
+func (s *session) eventsCommand() *cobra.Command {
 	return group("events", "Look at events", events.commands(s)...)
 }

@@ -133,7 +133,7 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		after, said = policy.ParseRetryAfter(text, time.Now())
 	}
-	return decide(f.policy, resp.StatusCode, after, said), nil
+	return verdictOf(f.policy, resp.StatusCode, after, said), nil
 }
 
 // request is the body and the headers for the local server.
@@ -195,4 +195,30 @@ func forwarded(came []grapnel.Header) http.Header {
 		}
 	}
 	return header
+}
+
+// verdictOf is the outcome of a message by the status of the response.
+func verdictOf(p *policy.Policy, status int, retryAfter time.Duration, said bool) error {
+	class := policy.ClassNone
+	switch {
+	case status == 429:
+		class = policy.ClassStatus429
+	case status >= 500:
+		class = policy.ClassStatus5xx
+	case status >= 400:
+		class = policy.ClassStatus4xx
+	case status >= 300:
+		class = policy.ClassRedirect
+	}
+	err := fmt.Errorf("the local server answered %d", status)
+	switch p.Decide(policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}) {
+	case policy.Deliver:
+		return nil
+	case policy.Fail, policy.DisableEndpoint:
+		return client.Reject(err)
+	}
+	if said {
+		return client.RetryAfter(retryAfter, err)
+	}
+	return err
 }

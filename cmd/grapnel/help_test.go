@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// TestExamplesCanBeCopied: help shows examples whole, and they use commands and flags that there are.
+// TestExamplesCanBeCopied: help shows examples whole, and they use commands and flags that there
+// are.
 func TestExamplesCanBeCopied(t *testing.T) {
 	seen := 0
 	var walk func(root, c *cobra.Command)
@@ -47,7 +48,7 @@ func TestExamplesCanBeCopied(t *testing.T) {
 			}
 		}
 	}
-	root := (&session{World: &cli.World{Program: "grapnel"}}).root()
+	root := (&session{World: &cli.World{Program: "grapnel"}}).rootCommand()
 	walk(root, root)
 	if seen < 20 {
 		t.Errorf("only %d examples", seen)

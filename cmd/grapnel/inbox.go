@@ -18,7 +18,7 @@ var inbox = resource[client.Request]{
 	verbs: []verb{{"get", "Show a request: how it arrived, its verification, and its dedupe key", ""}},
 }
 
-func (s *session) inbox() *cobra.Command {
+func (s *session) inboxCommand() *cobra.Command {
 	return group("inbox", "Look at requests to sources", append(inbox.commands(s), inboxList(s))...)
 }
 

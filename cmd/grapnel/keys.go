@@ -32,7 +32,7 @@ var keys = resource[client.Key]{
 	},
 }
 
-func (s *session) keys() *cobra.Command {
+func (s *session) keysCommand() *cobra.Command {
 	return group("keys", "Create, change and delete API keys", keys.commands(s)...)
 }
 

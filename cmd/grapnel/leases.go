@@ -32,7 +32,7 @@ func queuesNext(s *session) *cobra.Command {
 			if len(found) == 0 {
 				return cli.View{}, nothingReady(ctx, r, args[0])
 			}
-			return messages(r, "LEASE", found), nil
+			return messagesView(r, "LEASE", found), nil
 		}),
 	}
 	f := c.Flags()
@@ -65,15 +65,15 @@ func queuesPeek(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return messages(r, "DELIVERY", p.Data), nil
+			return messagesView(r, "DELIVERY", p.Data), nil
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 10, "at most this many")
 	return c
 }
 
-// messages shows messages. Leased ones are named by their lease, others by their delivery.
-func messages(r reader, named string, all []client.Message) cli.View {
+// messagesView shows messages. Leased ones are named by their lease, others by their delivery.
+func messagesView(r reader, named string, all []client.Message) cli.View {
 	var v cli.View
 	rows := make([][]string, len(all))
 	for i := range all {
@@ -89,7 +89,7 @@ func messages(r reader, named string, all []client.Message) cli.View {
 		rows[i] = []string{name, m.Type, m.Key, strconv.Itoa(m.Attempt), ends, m.EventID, excerpt(m.Body)}
 		v.Items = append(v.Items, cli.Item{Name: name, JSON: m.JSON()})
 	}
-	v.JSON = list(v.Items)
+	v.JSON = listDocument(v.Items)
 	v.Parts = []cli.Part{{Head: []string{named, "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}, Rows: rows}}
 	return v
 }

@@ -71,7 +71,8 @@ func TestTablesOfLevers(t *testing.T) {
 	}
 }
 
-// An endpoint that is away is left alone, a person sees why and how much waits, has it probed when it is back, and all of it is on record.
+// An endpoint that is away is left alone, a person sees why and how much waits, has it probed when
+// it is back, and all of it is on record.
 func TestLeversAgainstTheServer(t *testing.T) {
 	_, env := serve(t)
 	call := func(args ...string) string {

@@ -31,7 +31,7 @@ type listening struct {
 	count                   int
 }
 
-func (s *session) listen() *cobra.Command {
+func (s *session) listenCommand() *cobra.Command {
 	var l listening
 	c := &cobra.Command{
 		Use: "listen URL", Short: "Forward events to a local server", Args: takes(cobra.ExactArgs(1)),
@@ -75,7 +75,7 @@ func (s *session) listen() *cobra.Command {
 	f.StringSliceVar(&l.types, "types", nil, "only these event types; * stands for any part of one")
 	f.BoolVar(&l.headers, "forward-headers", false, "send the headers of the request to the source, its signature included")
 	f.StringVar(&l.secret, "secret", "", "sign like Grapnel, with this whsec_ secret")
-	f.StringVar(&l.policy, "policy", "", "name of the new queue's policy; hooque if not given")
+	f.StringVar(&l.policy, "policy", "", "name of the new queue's policy; if not given, the default of queues")
 	f.StringVar(&l.name, "name", "", "name of the new queue; if not given, made of this machine's name and the selection")
 	f.BoolVar(&l.keep, "keep", false, "keep the queue when stopped, so that events until the next start are not missed")
 	f.IntVar(&l.options.Concurrency, "max-in-flight", 1, "requests at once")
@@ -100,7 +100,7 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 	if to.policy, err = policyOf(ctx, r, q); err != nil {
 		return err
 	}
-	r.world.Note("Listening to %s; requests go to %s. Stop with Ctrl-C.", what(l), target)
+	r.world.Note("Listening to %s; requests go to %s. Stop with Ctrl-C.", listenedTo(l), target)
 	if n := q.QueueCounts; n != nil && n.Ready+n.Delayed+n.Waiting > 0 {
 		r.world.Note("%d messages are pending.", n.Ready+n.Delayed+n.Waiting)
 	}
@@ -116,7 +116,8 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 	return nil
 }
 
-func what(l *listening) string {
+// listenedTo names the events that a listener gets.
+func listenedTo(l *listening) string {
 	switch {
 	case l.source != "":
 		return "source " + l.source
@@ -179,7 +180,7 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 	if all == nil || all.Description != madeByListen || all.Source != want.Source || all.Filter != want.Filter ||
 		!slices.Equal(all.EventTypes, want.EventTypes) {
 		return nil, false, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict",
-			Text: "there is a queue named " + want.Name + " already, with another selection",
+			Text: "a queue named " + want.Name + " already exists, with another selection",
 			Next: "Lease from it with --queue, or give another --name."}
 	}
 	if !all.Quiet { // an older program created it
@@ -191,7 +192,7 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 
 // queueNamed finds a queue by its name in the tenant that a new one would belong to.
 func queueNamed(ctx context.Context, r reader, want client.NewQueue) (*client.Queue, error) {
-	found, err := find(func(cursor string) (*client.Page[client.Queue], error) {
+	found, err := findPaged(func(cursor string) (*client.Page[client.Queue], error) {
 		return r.Queues(ctx, client.QueueFilter{Tenant: want.Tenant, Limit: 500, Cursor: cursor})
 	}, func(q *client.Queue) bool { return q.Name == want.Name })
 	if err != nil || found == nil {
@@ -200,8 +201,8 @@ func queueNamed(ctx context.Context, r reader, want client.NewQueue) (*client.Qu
 	return r.Queue(ctx, found.ID)
 }
 
-// find is the first object of a list that matches; nil: none does.
-func find[T any](list func(cursor string) (*client.Page[T], error), matches func(*T) bool) (*T, error) {
+// findPaged is the first object of a list that matches; nil: none does.
+func findPaged[T any](list func(cursor string) (*client.Page[T], error), matches func(*T) bool) (*T, error) {
 	for cursor := ""; ; {
 		p, err := list(cursor)
 		if err != nil {
@@ -235,7 +236,7 @@ func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, e
 		if p, ok := policy.Preset(name); ok {
 			return &p, nil
 		}
-		found, err := find(func(cursor string) (*client.Page[client.Policy], error) { return r.Policies(ctx, 500, cursor) },
+		found, err := findPaged(func(cursor string) (*client.Page[client.Policy], error) { return r.Policies(ctx, 500, cursor) },
 			func(p *client.Policy) bool { return p.Name == name && p.Tenant == q.Tenant })
 		if err == nil && found == nil {
 			err = fmt.Errorf("the policy %s of the queue is not found", name)
@@ -250,30 +251,4 @@ func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, e
 		return nil, fmt.Errorf("reading the queue's policy: %w", err)
 	}
 	return &p, nil
-}
-
-// decide is the outcome of a message by the status of the response.
-func decide(p *policy.Policy, status int, retryAfter time.Duration, said bool) error {
-	class := policy.ClassNone
-	switch {
-	case status == 429:
-		class = policy.ClassStatus429
-	case status >= 500:
-		class = policy.ClassStatus5xx
-	case status >= 400:
-		class = policy.ClassStatus4xx
-	case status >= 300:
-		class = policy.ClassRedirect
-	}
-	err := fmt.Errorf("the local server answered %d", status)
-	switch p.Decide(policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}) {
-	case policy.Deliver:
-		return nil
-	case policy.Fail, policy.DisableEndpoint:
-		return client.Reject(err)
-	}
-	if said {
-		return client.RetryAfter(retryAfter, err)
-	}
-	return err
 }

@@ -24,5 +24,5 @@ func main() {
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, restore)
-	os.Exit(run(ctx, cli.Process()))
+	os.Exit(runProgram(ctx, cli.Process()))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
-func (s *session) migrate() *cobra.Command {
+func (s *session) migrateCommand() *cobra.Command {
 	c := group("migrate", "Migrate a database to the schema of this program, before a server does",
 		migrateStatus(s), migratePlan(s), migrateUp(s))
 	c.Long = "Migrate a database to the schema of this program, before a server does. These commands open the database of " +

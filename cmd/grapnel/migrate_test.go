@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// TestMigrate goes with both stores from nothing to a database that a server uses, and to one that a newer program has written.
+// TestMigrate goes with both stores from nothing to a database that a server uses, and to one that
+// a newer program has written.
 func TestMigrate(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-func (s *session) outbox() *cobra.Command {
+func (s *session) outboxCommand() *cobra.Command {
 	c := group("outbox", "Install the outbox with which producers publish inside their own PostgreSQL transactions",
 		outboxInstall(s), outboxStatus(s), outboxUninstall(s))
 	c.Long = "Install the outbox with which producers publish inside their own PostgreSQL transactions. These commands talk to " +
@@ -68,7 +68,7 @@ func outboxInstall(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.Note("%s: %s", before.Place, done(before, rights))
+			s.Note("%s: %s", before.Place, installedText(before, rights))
 			after, err := relay.Inspect(ctx, at)
 			if err != nil {
 				return err
@@ -83,8 +83,8 @@ func outboxInstall(s *session) *cobra.Command {
 	return c
 }
 
-// done is the result of an installation in words.
-func done(before relay.Installation, r relay.Rights) string {
+// installedText is the result of an installation in words.
+func installedText(before relay.Installation, r relay.Rights) string {
 	text := fmt.Sprintf("created the schema grapnel with an outbox, version %d", outbox.Version)
 	switch {
 	case before.Version == outbox.Version:

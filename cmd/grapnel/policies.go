@@ -38,7 +38,7 @@ var policies = resource[client.Policy]{
 	},
 }
 
-func (s *session) policies() *cobra.Command {
+func (s *session) policiesCommand() *cobra.Command {
 	return group("policies", "Look at policies, check and save them", append(policies.commands(s), policiesLint(s))...)
 }
 

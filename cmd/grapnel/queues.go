@@ -27,7 +27,7 @@ var queues = resource[client.Queue]{
 	},
 }
 
-func (s *session) queues() *cobra.Command {
+func (s *session) queuesCommand() *cobra.Command {
 	return group("queues", "Create queues, look at them, and take from them", slices.Concat(queues.commands(s),
 		queues.levers(s, []lever[client.Queue]{
 			{"pause", "Lease nothing until resume; present leases can be settled", "", (*client.Client).PauseQueue, false},
@@ -49,7 +49,7 @@ func queueRow(_ reader, q *client.Queue) []string {
 	return append(row, types, q.Source, policyName(q.Policy), q.ID, q.Tenant)
 }
 
-// countsOf is what is in a queue, as far as the server said.
+// countsOf are the counts of a queue that the answer has.
 func countsOf(q *client.Queue) []string {
 	n := q.QueueCounts
 	if n == nil {

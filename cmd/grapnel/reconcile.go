@@ -22,7 +22,7 @@ type reconciling struct {
 	all, resend, yes bool
 }
 
-func (s *session) reconcile() *cobra.Command {
+func (s *session) reconcileCommand() *cobra.Command {
 	o := reconciling{}
 	c := &cobra.Command{
 		Use: "reconcile SOURCE_ID", Short: "Ask a source's provider what did not arrive, and to send it again",
@@ -164,7 +164,7 @@ func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {
 		rows[i] = []string{one.Event, one.Type, r.Time(&one.At), arrived, status(one.Status), one.Detail, again}
 		v.Items = append(v.Items, cli.Item{Name: one.Event, JSON: doc})
 	}
-	v.JSON = list(v.Items)
+	v.JSON = listDocument(v.Items)
 	v.Parts = []cli.Part{{Head: []string{"EVENT", "TYPE", "SENT", "ARRIVED", "STATUS", "THEY SAY", "AGAIN"}, Rows: rows}}
 	return v
 }

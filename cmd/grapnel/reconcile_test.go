@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// hooked is GitHub's API, as far as a webhook's deliveries go: three events, of which one did not arrive, and one arrived at its second delivery.
+// hooked is GitHub's API, as far as a webhook's deliveries go: three events, of which one did not
+// arrive, and one arrived at its second delivery.
 func hooked(t *testing.T) (api *httptest.Server, asked *[]string) {
 	t.Helper()
 	asked = &[]string{}

@@ -19,7 +19,7 @@ var replays = resource[client.Replay]{
 	verbs: []verb{{"list", "List replays, the newest first", ""}, {"get", "Show a replay and its progress", ""}},
 }
 
-func (s *session) replay() *cobra.Command {
+func (s *session) replayCommand() *cobra.Command {
 	return group("replay", "Redeliver finished deliveries in the background", slices.Concat(
 		[]*cobra.Command{replayPlan(s), replayStart(s), replayWatch(s), replayReport(s)}, replays.commands(s),
 		replays.levers(s, []lever[client.Replay]{
@@ -198,52 +198,6 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		return printReplays(r, started)
 	}
 	return watch(ctx, r, started)
-}
-
-func deliveriesOf(n int, more bool) string {
-	if n == 1 && !more {
-		return "1 delivery"
-	}
-	return count(n, more) + " deliveries"
-}
-
-func printReplays(r reader, all []*client.Replay) error {
-	v := cli.View{}
-	var rows [][]string
-	for _, one := range all {
-		rows = append(rows, replayRow(r, one))
-		v.Items = append(v.Items, cli.Item{Name: one.ID, JSON: one.JSON()})
-	}
-	v.JSON = v.Items[0].JSON
-	if len(all) > 1 {
-		v.JSON = list(v.Items)
-	}
-	v.Parts = []cli.Part{{Head: replayHead, Rows: rows}}
-	return r.Print(v)
-}
-
-var replayHead = []string{"REPLAY", "STATUS", "ENDPOINT", "TOTAL", "MADE", "DONE", "DELIVERED", "FAILED", "STARTED", "ETA", "WHY"}
-
-func replayRow(r reader, p *client.Replay) []string {
-	return []string{p.ID, string(p.Status), p.EndpointID, strconv.Itoa(p.Total), strconv.Itoa(p.Made), strconv.Itoa(p.Done),
-		strconv.Itoa(p.Delivered), strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
-}
-
-func replayView(r reader, p *client.Replay) cli.View {
-	canary, stopAfter := "", ""
-	if p.Canary {
-		canary = "yes"
-	}
-	if p.StopAfter > 0 {
-		stopAfter = fmt.Sprintf("%d failures in a row", p.StopAfter)
-	}
-	return object(p.ID, p.JSON(), [][]string{
-		{"replay", p.ID}, {"endpoint", p.EndpointID}, {"tenant", p.Tenant}, {"status", string(p.Status)}, {"why", p.Reason},
-		{"total", strconv.Itoa(p.Total)}, {"made", strconv.Itoa(p.Made)}, {"done", strconv.Itoa(p.Done)},
-		{"delivered", strconv.Itoa(p.Delivered)}, {"failed", strconv.Itoa(p.Failed)},
-		{"rate", strconv.FormatFloat(p.Rate, 'f', -1, 64) + "/s"}, {"canary", canary}, {"stops after", stopAfter},
-		{"started", r.Time(&p.StartedAt)}, {"by", p.StartedBy}, {"finished", r.Time(p.FinishedAt)}, {"eta", r.Time(p.ETA)},
-	})
 }
 
 // replayReport prints the outcome of every delivery of a replay, page by page.

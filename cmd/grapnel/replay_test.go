@@ -18,7 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// What failed while a receiver was wrong is found, noted, put away, counted, replayed in order when it is right again, and reported.
+// What failed while a receiver was wrong is found, noted, put away, counted, replayed in order when
+// it is right again, and reported.
 func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	var right atomic.Bool
 	var mu sync.Mutex
@@ -160,7 +161,7 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 	var out locked
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, &cli.World{Program: "grapnel", Args: []string{"tail", "--every", "100ms", "--jq", `.type + " " + .status`}, Stdin: strings.NewReader(""),
+		done <- runProgram(ctx, &cli.World{Program: "grapnel", Args: []string{"tail", "--every", "100ms", "--jq", `.type + " " + .status`}, Stdin: strings.NewReader(""),
 			Stdout: &out, Stderr: &locked{}, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
 	}()
 	poll(t, "what was there is told", func() bool { return out.String() == "a.before pending\n" })

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// described are the resources that can be created and changed, with their schemas in the API's document.
+// described are the resources that can be created and changed, with their schemas in the API's
+// document.
 var described = []struct {
 	name, id, create, argument, update, document string
 	settings                                     []cli.Setting
@@ -50,8 +51,8 @@ func valueOf(s cli.Setting) [2]string {
 	return [2]string{first, `"` + first + `"`}
 }
 
-// properties are the fields of a schema. A field that is an object has its own fields as "part/field", unless a flag
-// sets all of it.
+// properties are the fields of a schema. A field that is an object has its own fields as
+// "part/field", unless a flag sets all of it.
 func properties(t *testing.T, schemas map[string]apiSchema, name string, set []string) (all []string) {
 	t.Helper()
 	for field, s := range schemas[name].Properties {
@@ -81,8 +82,8 @@ type apiSchema struct {
 	Properties map[string]apiSchema `json:"properties"`
 }
 
-// TestSettingsCoverTheAPI: every field that the API takes has a flag or an argument, or stands in withoutFlag; and
-// every flag sets a field that the API takes.
+// TestSettingsCoverTheAPI: every field that the API takes has a flag or an argument, or stands in
+// withoutFlag; and every flag sets a field that the API takes.
 func TestSettingsCoverTheAPI(t *testing.T) {
 	text, err := os.ReadFile("../../internal/api/openapi.golden.json")
 	if err != nil {
@@ -136,7 +137,8 @@ func TestSettingsCoverTheAPI(t *testing.T) {
 	}
 }
 
-// TestEverySettingOfEveryVerb: a flag sets its field and nothing else, and a refusal of the field names the flag.
+// TestEverySettingOfEveryVerb: a flag sets its field and nothing else, and a refusal of the field
+// names the flag.
 func TestEverySettingOfEveryVerb(t *testing.T) {
 	seen := 0
 	for _, d := range described {
@@ -187,7 +189,8 @@ func TestEverySettingOfEveryVerb(t *testing.T) {
 	}
 }
 
-// flattened is a document with the fields of its parts as "part/field"; a rate and headers are values.
+// flattened is a document with the fields of its parts as "part/field"; a rate and headers are
+// values.
 func flattened(t *testing.T, body string) map[string]json.RawMessage {
 	t.Helper()
 	flat := map[string]json.RawMessage{}

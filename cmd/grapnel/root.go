@@ -11,10 +11,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// run is the whole program; it returns the exit code.
-func run(ctx context.Context, w *cli.World) int {
+// runProgram is the whole program; it returns the exit code.
+func runProgram(ctx context.Context, w *cli.World) int {
 	s := &session{World: w}
-	root := s.root()
+	root := s.rootCommand()
 	root.SetArgs(w.Args)
 	root.SetIn(w.Stdin)
 	root.SetOut(w.Stdout)
@@ -22,11 +22,13 @@ func run(ctx context.Context, w *cli.World) int {
 	return w.Report(cli.InFlags(s.command, root.ExecuteContext(ctx)), s.machine())
 }
 
-func (s *session) root() *cobra.Command {
+func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
-		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(),
-		s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.tenants(), s.cluster(),
-		s.migrate(), s.simulate(), s.version(), man(s))
+		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
+		s.dlqCommand(), s.replayCommand(), s.statsCommand(), s.tailCommand(), s.sourcesCommand(), s.inboxCommand(),
+		s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
+		s.policiesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
+		s.migrateCommand(), s.simulateCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version
 	root.SetHelpFunc(s.help)

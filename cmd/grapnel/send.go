@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) send() *cobra.Command {
+func (s *session) sendCommand() *cobra.Command {
 	var in client.NewEvent
 	var data, contentType string
 	var occurred cli.Moment
@@ -68,7 +68,7 @@ func (s *session) send() *cobra.Command {
 	return c
 }
 
-// givenData is the data of an event: the flag's or, without one, what is piped in.
+// givenData is the data of an event: the flag's or, without one, the standard input.
 func givenData(w *cli.World, flag string) ([]byte, error) {
 	if flag != "" {
 		return w.Content("-d", flag)

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 
-func (s *session) serve() *cobra.Command {
+func (s *session) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
@@ -31,7 +31,7 @@ func (s *session) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return taken(cmd.Context(), o.Listen, s.run(cmd.Context(), o, s.announce))
+			return taken(cmd.Context(), o.Listen, s.runServer(cmd.Context(), o, s.announce))
 		},
 	}
 	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
@@ -44,8 +44,8 @@ func (s *session) serve() *cobra.Command {
 // grow several-fold.
 const heapFloor = 48 << 20
 
-// run opens a server and runs it until ctx ends. started is called once it accepts requests.
-func (s *session) run(ctx context.Context, o server.Options, started func(*server.Server) error) error {
+// runServer opens a server and runs it until ctx ends. started is called once it accepts requests.
+func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
@@ -95,7 +95,7 @@ type serveFlags struct {
 	drain, retention, lease                                       time.Duration
 	egress, proxies                                               cli.Networks
 	public                                                        cli.Address
-	httpsOnly, metricsOpen                                        bool
+	httpsOnly, metricsOpen, dashboard                             bool
 	maxEvent, maxBody                                             cli.Size
 	maxInFlight, maxPerHost, maxEndpoints                         int
 	maxPending                                                    int64
@@ -117,6 +117,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.proxies, "trusted-proxies", "address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.BoolVar(&f.metricsOpen, "metrics-open", false, "show /metrics without a key")
+	flags.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard at /; false: only the API")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
@@ -178,7 +179,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	return server.Options{
 		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
 		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
-		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
+		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen, NoDashboard: !f.dashboard,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost,
 		MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil

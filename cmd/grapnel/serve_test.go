@@ -37,7 +37,7 @@ func launch(t *testing.T, env map[string]string, args ...string) process {
 	var errs locked
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, &cli.World{
+		code <- runProgram(ctx, &cli.World{
 			Program: "grapnel", Args: args, Stdin: strings.NewReader(""), Stdout: writer, Stderr: &errs, Now: time.Now,
 			Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		})

@@ -108,7 +108,7 @@ func (s *session) askEach(head []string,
 		view.Parts = []cli.Part{{Head: head, Rows: rows}}
 		view.JSON = view.Items[0].JSON
 		if len(ids) > 1 {
-			view.JSON = list(view.Items)
+			view.JSON = listDocument(view.Items)
 		}
 		if err := r.Print(view); err != nil || len(failures) == 0 {
 			return err

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func (s *session) simulate() *cobra.Command {
+func (s *session) simulateCommand() *cobra.Command {
 	var names []string
 	var outage, after, kind, rate, duration, failIf string
 	var keys int
@@ -138,7 +138,7 @@ func simulationView(reports []policy.Report) cli.View {
 		})
 		if s := r.BySchedule; r.Opened > 0 || r.DisabledAfter > 0 {
 			table.Rows = append(table.Rows, []string{
-				"  by schedule alone", "", part(s.DeadLetters+s.Discarded, r.Events), tries(s.AttemptsPerEvent),
+				"  by schedule alone", "", portion(s.DeadLetters+s.Discarded, r.Events), tries(s.AttemptsPerEvent),
 				seconds(s.ExtraWait.P50), seconds(s.ExtraWait.P95), seconds(s.ExtraWait.Max), seconds(s.DrainedAfter),
 			})
 		}
@@ -148,7 +148,7 @@ func simulationView(reports []policy.Report) cli.View {
 		v.JSON = v.Items[0].JSON
 		v.Parts = append(v.Parts, picture(reports[0]))
 	} else {
-		v.JSON = list(v.Items)
+		v.JSON = listDocument(v.Items)
 	}
 	return v
 }
@@ -166,7 +166,7 @@ func tries(each float64) string { return strconv.FormatFloat(each, 'f', 1, 64) }
 
 // lostOf counts the events that need a person afterwards.
 func lostOf(r policy.Report) string {
-	text := part(r.DeadLetters+r.Discarded, r.Events)
+	text := portion(r.DeadLetters+r.Discarded, r.Events)
 	if r.Blocked > 0 {
 		text += fmt.Sprintf(", %d blocked", r.Blocked)
 	}
@@ -176,8 +176,8 @@ func lostOf(r policy.Report) string {
 	return text
 }
 
-// part is a number with its share of the whole.
-func part(n, of int) string {
+// portion is a number with its share of the whole.
+func portion(n, of int) string {
 	if n == 0 {
 		return "0"
 	}

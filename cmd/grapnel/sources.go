@@ -31,7 +31,7 @@ var sources = resource[client.Source]{
 	},
 }
 
-func (s *session) sources() *cobra.Command {
+func (s *session) sourcesCommand() *cobra.Command {
 	return group("sources", "Create, change and look at sources: addresses for the webhooks of others",
 		append(sources.commands(s), sourcesRotate(s))...)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func (s *session) stats() *cobra.Command {
+func (s *session) statsCommand() *cobra.Command {
 	var f client.StatsFilter
 	var from, to cli.Moment
 	c := &cobra.Command{

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) tail() *cobra.Command {
+func (s *session) tailCommand() *cobra.Command {
 	var f following
 	c := &cobra.Command{
 		Use: "tail", Short: "Stream deliveries live, until interrupted", Args: takes(cobra.NoArgs),
@@ -201,7 +201,7 @@ var tailHead = []string{"AT", "STATUS", "TRIES", "LAST", "TYPE", "KEY", "ENDPOIN
 
 func (t *follower) tell(d *client.Delivery) error {
 	at := t.reader.world.Now()
-	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), last(d), d.Type, d.Key, d.EndpointID,
+	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), lastOutcome(d), d.Type, d.Key, d.EndpointID,
 		d.ID, d.Reason}
 	v := cli.View{JSON: d.JSON(), Items: []cli.Item{{Name: d.ID, JSON: d.JSON()}}, Parts: []cli.Part{{
 		Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30},

@@ -21,7 +21,7 @@ var tenants = resource[client.Tenant]{
 	verbs: []verb{{"list", "List tenants and their cells", ""}, {"get", "Show a tenant's cell and its move", ""}},
 }
 
-func (s *session) tenants() *cobra.Command {
+func (s *session) tenantsCommand() *cobra.Command {
 	return group("tenants", "Show the cells of tenants, and move them",
 		append(tenants.commands(s), tenantsMove(s), tenantsCancelMove(s))...)
 }

@@ -105,7 +105,8 @@ func TestTenantsCommands(t *testing.T) {
 	}
 }
 
-// Waiting ends when the tenant is there, or when it has stayed; a server that is away meanwhile is waited for.
+// Waiting ends when the tenant is there, or when it has stayed; a server that is away meanwhile is
+// waited for.
 func TestTenantsMoveWaits(t *testing.T) {
 	for _, tc := range []struct {
 		end, cell string
@@ -153,7 +154,8 @@ func TestCellIsNamed(t *testing.T) {
 	}
 }
 
-// The whole of it by commands: a server of two databases, a tenant that is moved, and found where it is.
+// The whole of it by commands: a server of two databases, a tenant that is moved, and found where
+// it is.
 func TestTenantsAgainstTheServer(t *testing.T) {
 	db := postgres(t)
 	urls := map[string]string{}

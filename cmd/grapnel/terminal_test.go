@@ -103,7 +103,8 @@ func TestDeletingAsksOnATerminal(t *testing.T) {
 	}
 }
 
-// What a terminal sends to all of its processes reaches the consumer, and not the handler that it runs: that may finish.
+// What a terminal sends to all of its processes reaches the consumer, and not the handler that it
+// runs: that may finish.
 func TestInterruptLetsAHandlerFinish(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		dir := t.TempDir()

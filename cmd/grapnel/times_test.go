@@ -50,8 +50,8 @@ func TestTimesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestEveryDurationHasDays: whatever flag takes a duration takes days, and whatever flag takes the begin or end of a range refuses a
-// duration that leads into the future.
+// TestEveryDurationHasDays: whatever flag takes a duration takes days, and whatever flag takes the
+// begin or end of a range refuses a duration that leads into the future.
 func TestEveryDurationHasDays(t *testing.T) {
 	durations, times := 0, 0
 	var walk func(*cobra.Command)
@@ -78,13 +78,14 @@ func TestEveryDurationHasDays(t *testing.T) {
 			}
 		})
 	}
-	walk((&session{World: &cli.World{Program: "grapnel", Now: time.Now}}).root())
+	walk((&session{World: &cli.World{Program: "grapnel", Now: time.Now}}).rootCommand())
 	if durations < 15 || times < 10 {
 		t.Errorf("only %d durations and %d times", durations, times)
 	}
 }
 
-// TestFirstTry: the share of deliveries that arrived at their first attempt is of all that were tried to their end, the failed ones too.
+// TestFirstTry: the share of deliveries that arrived at their first attempt is of all that were
+// tried to their end, the failed ones too.
 func TestFirstTry(t *testing.T) {
 	for totals, want := range map[string]string{
 		`{"delivered":8,"failed":4,"first_attempt_success":6}`:                         "50.0%",

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) version() *cobra.Command {
+func (s *session) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: takes(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {

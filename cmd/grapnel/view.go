@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func list(items []cli.Item) json.RawMessage {
+func listDocument(items []cli.Item) json.RawMessage {
 	data := make([]json.RawMessage, len(items))
 	for i, item := range items {
 		data[i] = item.JSON
@@ -34,7 +34,7 @@ func page[T interface{ JSON() json.RawMessage }](p *client.Page[T], head []strin
 	}
 	v.Parts = []cli.Part{{Head: head, Rows: rows}}
 	if p.Next != "" {
-		v.More = "there is more: --cursor " + p.Next
+		v.More = "for the next page: --cursor " + p.Next
 	}
 	return v
 }

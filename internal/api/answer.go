@@ -56,11 +56,11 @@ func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
 		set("Www-Authenticate", `Bearer realm="grapnel"`)
 	}
 	if len(ans.body) > 0 {
-		set("Content-Length", strconv.Itoa(len(ans.body))) // or what is long would be chunked
+		set("Content-Length", strconv.Itoa(len(ans.body))) // or a long answer would be chunked
 	}
 	w.WriteHeader(ans.status)
 	if len(ans.body) > 0 {
-		_, _ = w.Write(ans.body) // the caller is gone if it fails; what was done stays done
+		_, _ = w.Write(ans.body) // on failure the caller has left; the effect stays
 	}
 }
 

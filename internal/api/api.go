@@ -1,21 +1,28 @@
-// Package api is the HTTP face: it takes events in, lets operators look and act, and describes itself.
+// Package api is the HTTP face: it takes events in, lets operators look and act, and describes
+// itself.
 //
-// A request goes through the same stages whatever it asks for (see through in call.go): whose key is it, may the key do that, is the
-// query known, is the body small and well-formed enough, was it asked before under the same idempotency key; then the route's own
-// handler. All routes are data (routes.go). The multiplexer, the OpenAPI document, the list of allowed methods and the tests
+// A request goes through the same stages whatever it asks for (see through in call.go): whose key
+// is it, may the key do that, is the query known, is the body small and well-formed enough, was it
+// asked before under the same idempotency key; then the route's own handler. All routes are data
+// (routes.go). The multiplexer, the OpenAPI document, the list of allowed methods and the tests
 // that try every route with every wrong key are made from the same table.
 //
 // What holds here:
 //
-//   - Nothing changes unless the whole request is good. Every error is an RFC 9457 problem that names the field at fault.
+//   - Nothing changes unless the whole request is good. Every error is an RFC 9457 problem that
+//     names the field at fault.
 //   - What another tenant has looks exactly like what does not exist.
-//   - A 2xx for an event is written after the engine has said that the event and all its deliveries are durable.
-//   - The bytes of an event's data are kept as they came: they are found and bounded in the body, never decoded.
-//   - An internal error is logged once, with the request's id, and shows nothing of itself to the caller.
-//   - A key or secret is shown in the answer that made it and nowhere else; stored answers are sealed with the caller's key.
+//   - A 2xx for an event is written after the engine has said that the event and all its deliveries
+//     are durable.
+//   - The bytes of an event's data are kept as they came: they are found and bounded in the body,
+//     never decoded.
+//   - An internal error is logged once, with the request's id, and shows nothing of itself to the
+//     caller.
+//   - A key or secret is shown in the answer that made it and nowhere else; stored answers are
+//     sealed with the caller's key.
 //
-// What it does not promise: that a request whose answer was lost did not happen. Callers repeat it with the same
-// Idempotency-Key or the same event id.
+// What it does not promise: that a request whose answer was lost did not happen. Callers repeat it
+// with the same Idempotency-Key or the same event id.
 package api
 
 import (
@@ -36,17 +43,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero value has a meaning.
+// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero
+// value has a meaning.
 type Options struct {
 	Bounds      Bounds      // inside this room; zero: their defaults
 	Engine      Engine      // the engine
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
 
-	Ingest       Ingest                        // takes in what is sent to sources; nil: nothing does
-	Outboxes     Outboxes                      // how the relays of producers' outboxes are doing; nil: nobody knows
-	Queues       Queues                        // hands out to consumers; nil: nothing does
-	Replays      replay.Desk                   // delivers again; nil: nothing does
+	Ingest       Ingest                        // receives requests for sources; nil: none are received
+	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
+	Queues       Queues                        // leases to consumers; nil: no queues
+	Replays      replay.Desk                   // redelivers; nil: no replays
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
@@ -55,7 +63,7 @@ type Options struct {
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
-	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
+	Keep         store.Keep                    // how long finished deliveries are retained, to say when a dead letter expires; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	MetricsOpen  bool                          // /metrics needs no key
@@ -63,12 +71,12 @@ type Options struct {
 
 	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
-	// Cluster says who shares the store; nil: nobody is known to.
+	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
-	Cell    string             // the one that this is the face of; empty: grapnel.DefaultCell
-	Away    func(string) error // the error for a tenant that is in another cell; "": for what is of none; nil: all are here
-	Tenants Tenants            // where tenants are, and their moves; nil: nobody knows
+	Cell    string             // the cell that this API serves; empty: grapnel.DefaultCell
+	Away    func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
+	Tenants Tenants            // the cells of tenants, and their moves; nil: unknown
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
@@ -90,14 +98,14 @@ type api struct {
 // newID makes an id; it is the only place where the API draws randomness for one.
 func (a *api) newID(prefix string, now time.Time) string { return grapnel.NewID(prefix, now, a.Random) }
 
-// route is one thing that can be asked for. The multiplexer, the OpenAPI document and the tests of keys and tenants are all made from the
-// same list of them.
+// route is one thing that can be asked for. The multiplexer, the OpenAPI document and the tests of
+// keys and tenants are all made from the same list of them.
 type route struct {
 	method string
 	path   string
 	also   []string                 // other paths where the same is found
 	scope  grapnel.Scope            // what the key must be allowed
-	open   func(*http.Request) bool // who needs no key; nil: nobody
+	open   func(*http.Request) bool // requests that need no key; nil: none
 	query  []param
 	body   *intake
 	handle func(*api, *call) (answer, error)
@@ -164,7 +172,7 @@ type call struct {
 	ids        *grapnel.IDs // of the cell's deliveries
 	cursors    *cursors
 	connection *http.ResponseController // for handlers that are slow on purpose
-	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
+	away       func(string) error       // the error for a tenant that is in another cell; "": no tenant
 
 	allow []string // on the last route: the methods that the path takes
 
@@ -189,7 +197,8 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == grapnel.CodeMoved:
 		ans.header = map[string]string{cellHeader: cellOf(err)}
 	}
-	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
+	known := p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
+		errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

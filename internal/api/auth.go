@@ -25,7 +25,8 @@ func (a *api) admit(c *call) error {
 	token, _ := Bearer(c.Header)
 	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
 	if a.Gate.crowded(is) {
-		err := &grapnel.Error{Code: ingress.CodeRateLimited, Detail: "Too many wrong API keys come from this address.", RetryAfter: a.Bounds.WrongDelay}
+		err := &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
+			Detail: "Too many wrong API keys come from this address."}
 		a.noteRefusal(c, is.from, err)
 		return err
 	}
@@ -56,8 +57,8 @@ func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
 	}
 }
 
-// authenticate finds whose request it is and whether its key may do what the route is for. Keys are found by their hash, so
-// how long the search takes tells nothing about a key.
+// authenticate finds whose request it is and whether its key may do what the route is for. Keys are
+// found by their hash, so how long the search takes tells nothing about a key.
 func (a *api) authenticate(c *call) error {
 	if c.route.open != nil && c.route.open(c.Request) {
 		return nil
@@ -72,9 +73,9 @@ func (a *api) authenticate(c *call) error {
 		return err
 	}
 	if !ok {
-		return grapnel.Errorf(codeUnauthenticated, "There is no such API key.")
+		return grapnel.Errorf(codeUnauthenticated, "Unknown API key.")
 	}
-	if !key.May(c.route.scope) {
+	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
 	c.key, c.keyHash = key, hash
@@ -93,13 +94,14 @@ func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return func() {}
 	}
-	tenant, scope := c.key.Tenant, c.route.scope
-	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
+	tenant, route := c.key.Tenant, c.route
+	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
 	c.Request = c.WithContext(ctx)
 	return release
 }
 
-// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.
+// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server
+// could each believe another.
 func Bearer(h http.Header) (string, bool) {
 	values := h["Authorization"]
 	if len(values) != 1 {
@@ -110,5 +112,11 @@ func Bearer(h http.Header) (string, bool) {
 	return token, ok && token != "" && strings.EqualFold(scheme, "Bearer")
 }
 
-// anybody opens a route to everybody.
+// anyScope is the scope of routes that every valid key may use.
+const anyScope grapnel.Scope = "any"
+
+// allows says whether a key has the route's scope.
+func (rt *route) allows(k *grapnel.Key) bool { return rt.scope == anyScope || k.May(rt.scope) }
+
+// anybody opens a route to requests without a key.
 func anybody(*http.Request) bool { return true }

@@ -16,8 +16,8 @@ import (
 
 // The content types that are read.
 const (
-	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No route takes forms, so it is
-	// read as if nothing had been said.
+	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No
+	// route takes forms, so it is read as if nothing had been said.
 	typeForm = "application/x-www-form-urlencoded"
 )
 
@@ -27,8 +27,8 @@ func LargestBody(maxEvent int64, b Bounds) int {
 	return int(max(b.BatchBody, cmp.Or(maxEvent, DefaultMaxEvent)+b.EnvelopeBody))
 }
 
-// readBody reads the body within the route's limit. What the content type and the encoding promise is checked first, so that
-// nothing is read in vain.
+// readBody reads the body within the route's limit. What the content type and the encoding promise
+// is checked first, so that nothing is read in vain.
 func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	in := c.route.body
 	if in == nil || c.Request.Body == http.NoBody && in.optional {
@@ -58,7 +58,8 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
 	case err != nil:
-		// The connection broke or the body did not end as announced; the answer most likely reaches nobody.
+		// The connection broke or the body did not end as announced; the answer most likely reaches no
+		// caller.
 		return grapnel.Errorf(grapnel.CodeMalformed, "The body ended before it was complete.")
 	}
 	c.body = body

@@ -2,28 +2,31 @@ package api
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds. What the contract tells callers (the length of
-// pages and batches, the largest bodies, what a count goes up to) has a tiny form that is its default: there is no server
-// with another. Lengths of single fields are part of the API's document and are constants beside what they bound.
+// Bounds are the sizes and time limits inside this room; see package bounds. What the contract
+// tells callers (the length of pages and batches, the largest bodies, what a count goes up to) has
+// a tiny form that is its default: there is no server with another. Lengths of single fields are
+// part of the API's document and are constants beside what they bound.
 type Bounds struct {
-	// Connections. A caller that is slow to send or to read holds one connection and nothing else, and not for ever. Handlers
-	// that are slow on purpose (a long poll, a stream) lengthen their own deadline with http.ResponseController.
+	// Connections. A caller that is slow to send or to read holds one connection and nothing else, and
+	// not for ever. Handlers that are slow on purpose (a long poll, a stream) lengthen their own
+	// deadline with http.ResponseController.
 	ReadHeader  time.Duration `bound:"5s"`
 	Read        time.Duration `bound:"30s"` // of a whole request; a batch of 16 MiB needs 5 Mbit/s
 	Write       time.Duration `bound:"60s"`
 	IdleTime    time.Duration `bound:"2m"` // of a connection between requests
 	HeaderBytes int           `bound:"64KiB" tiny:"64KiB"`
 
-	// Bodies. The body of a publish is its data and what is around it, of which metadata can be most: 32 values of 1 KiB that
-	// may be written with escapes. A replay can name a thousand keys and types.
+	// Bodies. The body of a publish is its data and an envelope, most of which can be metadata:
+	// 32 values of 1 KiB that may be written with escapes. A replay can name a thousand keys and
+	// types.
 	ManagementBody int64 `bound:"256KiB" tiny:"256KiB"`
 	EnvelopeBody   int64 `bound:"256KiB" tiny:"256KiB"` // besides the data of one event
 	BatchBody      int64 `bound:"16MiB" tiny:"16MiB"`
 	ReplayBody     int64 `bound:"1MiB" tiny:"1MiB"`
 	SettleBody     int64 `bound:"1MiB" tiny:"1MiB"`
 
-	// What is still read of a body that is too large, so that a caller who writes all of it before reading anything gets the
-	// answer.
+	// Bytes that are read of a body that is too large, so that a caller that writes all of it
+	// before it reads gets the answer.
 	Discard     int64         `bound:"64MiB" tiny:"4KiB"`
 	DiscardTime time.Duration `bound:"5s"`
 
@@ -47,10 +50,11 @@ type Bounds struct {
 	LongestWait time.Duration `bound:"60s"` // of a long poll
 	AnswerTime  time.Duration `bound:"30s"` // after the wait, for sending the answer
 	StreamBatch int           `bound:"16"`  // messages leased together, and all that a stream keeps in memory
-	// Heartbeat is how long a stream says nothing: many take a connection that is silent for longer for broken.
+	// Heartbeat is how long a stream says nothing: many take a connection that is silent for longer
+	// for broken.
 	Heartbeat time.Duration `bound:"15s" tiny:"200ms"`
-	// StreamNothing is within what time finding nothing means that the server is about to stop. It is shorter than Heartbeat, or
-	// each silence would end the stream.
+	// StreamNothing is within what time finding nothing means that the server is about to stop. It is
+	// shorter than Heartbeat, or each silence would end the stream.
 	StreamNothing time.Duration `bound:"1s" tiny:"20ms"`
 	StreamSlow    time.Duration `bound:"10s"`             // for which a caller may take nothing in
 	Streams       int           `bound:"1000"`            // streams remembered after their end
@@ -72,8 +76,10 @@ type Bounds struct {
 	BodyRetry time.Duration `bound:"1s"`            // Retry-After when there is no memory
 
 	// Requests that are refused because of their keys are counted by address.
-	Strangers   int           `bound:"4096"` // addresses that are remembered
-	StrangerLog time.Duration `bound:"1m"`   // between two log lines about one address; an address without refusals for so long may be forgotten
+	Strangers int `bound:"4096"` // addresses that are remembered
+	// between two log lines about one address; an address without refusals in this time may be
+	// forgotten
+	StrangerLog time.Duration `bound:"1m"`
 
 	// Wrong keys from one address are slowed; a key that was valid from there before never is.
 	Wrong      int           `bound:"20"`            // wrong keys answered without delay; one more for each WrongDelay that passes

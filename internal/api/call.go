@@ -67,8 +67,8 @@ func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
 	return a.onlyOnce(c, a.handle)
 }
 
-// readQuery reads the query of a route that has one. Probes and scrapers select nothing and add parameters of their own, so the
-// queries of service routes are not looked at.
+// readQuery reads the query of a route that has one. Probes and scrapers select nothing and add
+// parameters of their own, so the queries of service routes are not looked at.
 func (c *call) readQuery() error {
 	if c.route.tag == serviceTag || c.route.tag == "" {
 		return nil
@@ -90,7 +90,8 @@ func (a *api) handle(c *call) (answer, error) {
 	return c.route.handle(a, c)
 }
 
-// requestID takes over the id that a caller or proxy gave the request, if it is one that can be written into a log.
+// requestID takes over the id that a caller or proxy gave the request, if it is one that can be
+// written into a log.
 func requestID(h http.Header) string {
 	if id := h.Get("X-Request-Id"); grapnel.ValidID(id) {
 		return id
@@ -98,8 +99,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// recovered keeps a panic in one request from ending the process: what a handler holds is its own, and the stores commit whole
-// transactions or nothing.
+// recovered keeps a panic in one request from ending the process: what a handler holds is its own,
+// and the stores commit whole transactions or nothing.
 func (a *api) recovered(w http.ResponseWriter, c *call) {
 	v := recover()
 	if v == nil {

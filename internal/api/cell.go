@@ -8,8 +8,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// misdirected refuses a request that is about a tenant that is in another cell. Nothing has been done then, so whoever knows the other cell can make
-// the same request there. It comes after an idempotency key was looked up: what was answered here stays answered here.
+// misdirected refuses a request about a tenant that is in another cell. Nothing has been done then,
+// so the caller can make the same request at the other cell. It comes after the look-up of the
+// idempotency key: a request that was answered here gets the same answer again.
 func (a *api) misdirected(c *call) error {
 	tenant := c.key.Tenant
 	if tenant == "" {
@@ -24,7 +25,8 @@ func (a *api) misdirected(c *call) error {
 	return a.Away(tenant)
 }
 
-// named refuses a request that names a cell that is not this one. A server has passed it on to the right one if it serves it.
+// named refuses a request that names a cell that is not this one. A server has passed it on to the
+// right one if it serves it.
 func (a *api) named(c *call) error {
 	name := strings.Join(c.Header[cellHeader], ", ")
 	if name == "" || name == a.Cell || c.key.ID == "" {
@@ -34,7 +36,8 @@ func (a *api) named(c *call) error {
 		Fields: []grapnel.Field{{Pointer: cellHeader, Detail: "must name a cell that the server serves"}}}
 }
 
-// present is the history without what has been left behind by tenants that have gone to another cell: it is out of date there.
+// present is the history without the rows of tenants that were moved to another cell: they are out
+// of date.
 type present struct {
 	History
 	away func(string) error

@@ -12,13 +12,14 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A cursor says where the next page of a list begins. It is bound to the path and the filters of the list that gave it, and to the
-// tenant who asked: with any other request it is refused instead of giving a page of something else. Which rows a list
-// returns is decided by the key that asks.
+// A cursor says where the next page of a list begins. It is bound to the path and the filters of
+// the list that gave it, and to the tenant who asked: with any other request it is refused instead
+// of giving a page of something else. Which rows a list returns is decided by the key that asks.
 //
-// A position is mostly a row id, which counts the rows of all tenants. So it is encrypted, and nobody can make the cursor of a
-// position that they guess: where that page began would tell them the row ids of their own rows. The check is the
-// initialization vector of the encryption, so each position of each list is encrypted in a way of its own.
+// A position is mostly a row id, which counts the rows of all tenants. So it is encrypted, and a
+// caller cannot make the cursor of a guessed position: the beginning of that page would tell the
+// row ids of the caller's own rows. The check is the initialization vector of the encryption, so
+// each position of each list is encrypted in a way of its own.
 
 const (
 	cursorCheck = aes.BlockSize // bytes that bind a cursor to its list
@@ -40,7 +41,8 @@ func newCursors(ids *grapnel.IDs) *cursors {
 	return &cursors{block: block, check: ids.Subkey("checks of cursors")}
 }
 
-// write makes the cursor behind which position follows. of says which list of whom it is a cursor of.
+// write makes the cursor behind which position follows. of says which list of whom it is a cursor
+// of.
 func (s *cursors) write(of []string, position string) string {
 	if rest := len(position) % cursorUnit; rest > 0 {
 		position += strings.Repeat("\x00", cursorUnit-rest)

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Engine is what the API needs of the engine: the way in, the operator's hand, and the configuration it holds in memory.
+// Engine is what the API needs of the engine: the way in, the operator's hand, and the
+// configuration it holds in memory.
 type Engine interface {
 	Publisher
 	Operator
@@ -30,14 +31,15 @@ type Publisher interface {
 
 // Operator does to single deliveries what a person asks for.
 type Operator interface {
-	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a new delivery.
+	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a new
+	// delivery.
 	Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error)
 	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
 	Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
 	// Discard ends a waiting delivery as discarded; one that is final already is grapnel.CodeConflict.
 	Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
-	// Probe tries at once an endpoint that is left alone, because its breaker is open or because it asked for it; when it is not, or
-	// nothing waits for it, that is grapnel.CodeConflict.
+	// Probe tries at once an endpoint that is left alone, because its breaker is open or because it
+	// asked for it; when it is not, or nothing waits for it, that is grapnel.CodeConflict.
 	Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error
 	// Empty discards everything that is in a queue and says how many deliveries that were.
 	Empty(ctx context.Context, scope store.Scope, queue string, by grapnel.By) (int, error)
@@ -50,18 +52,21 @@ type Registrar interface {
 	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error)
 	DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error
 	PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error)
-	// DeleteSource is grapnel.CodeConflict while an endpoint takes only what comes in through the source.
+	// DeleteSource is grapnel.CodeConflict while an endpoint takes only events of the
+	// source.
 	DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error)
 	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error)
 	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
 }
 
-// Directory is the configuration in memory, and what is known there about endpoints. Lists are sorted by id and hold nothing that is
-// deleted; they belong to the engine and are not changed here.
+// Directory is the configuration in memory, with the health of endpoints. Lists are
+// sorted by id and hold nothing that is deleted; they belong to the engine and are not changed
+// here.
 type Directory interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
-	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant: any that alone has the name.
+	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant: any
+	// that alone has the name.
 	Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool)
 	Queues(scope store.Scope) []grapnel.Endpoint
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
@@ -76,18 +81,21 @@ type Directory interface {
 	// WhileKey returns a context that also ends once there is no key with the hash any more for
 	// which may is true.
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
-	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is not known has the zero Health.
+	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
+	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
-	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.
+	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their
+	// breaker is open.
 	Held() []string
 	// IDs makes the ids of the cell's deliveries.
 	IDs() *grapnel.IDs
-	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had in another cell before it
-	// came from there.
+	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had in
+	// another cell before it came from there.
 	Readings(id string) []grapnel.Reading
 }
 
-// History is what the API asks of a store: what happened, what it adds up to, what waits, and who did what.
+// History is what the API reads from a store: events, deliveries, totals, pending deliveries and
+// the audit.
 type History interface {
 	store.History
 	store.Journal
@@ -115,26 +123,29 @@ type Outboxes interface {
 	Status(source string) (relay.Status, bool)
 }
 
-// Queues are where consumers take leases and say what came of them; package queue.
+// Queues lease messages to consumers and record the outcomes; package queue.
 type Queues interface {
 	Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]queue.Message, error)
-	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over or settled.
+	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over or
+	// settled.
 	SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error
 	Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error)
-	// Release gives leases back that nobody has learnt of; they count as no attempts.
+	// Release returns leases that no consumer has seen; they count as no attempts.
 	Release(leases []grapnel.Lease)
 	Peek(ctx context.Context, queue string, limit int) ([]queue.Waiting, error)
 	Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error)
 	Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error)
 }
 
-// Tenants says where tenants are, and takes them from one cell to another. A server with one cell knows that all are there.
+// Tenants says where tenants are, and takes them from one cell to another. A server with one cell
+// knows that all are there.
 type Tenants interface {
 	// List are the tenants that any cell knows of, sorted.
 	List(ctx context.Context) ([]grapnel.Residence, error)
-	// Where is where a tenant is; one that nobody knows, where it would be.
+	// Where is the cell of a tenant; of an unknown one, the cell where it would be.
 	Where(tenant string) grapnel.Residence
-	// Move begins to take a tenant to another cell. One that is there, or on its way, is grapnel.CodeConflict.
+	// Move begins to take a tenant to another cell. One that is there, or on its way, is
+	// grapnel.CodeConflict.
 	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
 	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
 	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)

@@ -54,7 +54,7 @@ var forms = strict.Forms{
 	"member":   {Pattern: noControls, Least: 1, Most: grapnel.MaxMetadataLength, Later: true},
 	"time":     {Must: strict.TimeRule, Format: "date-time", Example: "2026-01-31T12:00:00Z", Check: strict.IsTime},
 	"consumer": {Must: "must be text of at most 64 characters", Pattern: noControls, Least: 1, Most: grapnel.MaxConsumerName},
-	"text":     {Must: "must have at most 256 bytes", Pattern: noControls, Least: 1, Most: longestText, Check: func(s string) bool { return len(s) <= longestText }},
+	"text":     {Must: "must have at most 256 bytes", Pattern: noControls, Least: 1, Most: longestText, Check: isSearched},
 	"reason":   {Must: "must have at most 500 characters", Pattern: noControls, Least: 1, Most: longestReason},
 
 	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
@@ -65,7 +65,8 @@ var forms = strict.Forms{
 	"header-name":  {Pattern: headerName, Least: 1, Most: 128, Later: true},
 	"header-value": {Pattern: headerText, Most: egress.MaxHeaderValueLength, Later: true},
 
-	"idempotency": {Must: "must be given once, with 1 to 255 printable characters", Pattern: unpadded, Least: 1, Most: longestIdempotent, Check: isShort},
+	"idempotency": {Must: "must be given once, with 1 to 255 printable characters", Pattern: unpadded,
+		Least: 1, Most: longestIdempotent, Check: isShort},
 
 	"overlap":   strict.Lasting(0, longestOverlap, "24h"),
 	"delay":     strict.Lasting(0, longestDelay, "10s"),
@@ -77,6 +78,8 @@ var forms = strict.Forms{
 var keyRule = fmt.Sprintf("must be 1 to %d bytes of text without control characters", grapnel.MaxKeyLength)
 
 func isShort(s string) bool { return len(s) <= longestIdempotent }
+
+func isSearched(s string) bool { return len(s) <= longestText }
 
 func isTrimmed(s string) bool { return strings.TrimSpace(s) == s }
 

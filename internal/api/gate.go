@@ -34,7 +34,8 @@ type Stats struct {
 // NewGate makes the gate of a server.
 func NewGate(b Bounds) *Gate {
 	b = bounds.Fill(b)
-	return &Gate{bounds: b, shares: map[string]int64{}, strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}, seen: map[sighting]struct{}{}}
+	return &Gate{bounds: b, shares: map[string]int64{}, seen: map[sighting]struct{}{},
+		strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}}
 }
 
 // Stats returns the numbers of now.
@@ -132,8 +133,9 @@ func (g *Gate) answers(from netip.Addr) {
 	}
 }
 
-// refused counts a request that was refused because of its key. It returns how many refusals the next log line stands for; 0: write
-// none. Refusals of one address share a line per StrangerLog, because anybody can cause any number of them.
+// refused counts a request that was refused because of its key. It returns how many refusals the
+// next log line stands for; 0: write none. Refusals of one address share a line per StrangerLog,
+// because anybody can cause any number of them.
 func (g *Gate) refused(code grapnel.Code, from netip.Addr, now time.Time) (requests int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,7 +18,8 @@ func ingestRoutes() []route {
 	}
 }
 
-// received is the answer to a provider. It is the document's picture of what the room of ingress writes.
+// received is the answer to a provider. It is the document's picture of what the room of ingress
+// writes.
 type received struct {
 	ID        string `json:"id" doc:"of the event; of the request, if it is quarantined"`
 	Duplicate bool   `json:"duplicate"`
@@ -40,7 +41,8 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 	a.Ingest.Take(w, c.Request, c.PathValue("source"))
 }
 
-// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a failure is logged by ingress.
+// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a
+// failure is logged by ingress.
 func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
 	err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
 	p := problem(err, w.Header().Get("X-Request-Id"))

@@ -35,6 +35,9 @@ func keyRoutes() []route {
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
 			about: "It is refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
+		{method: "GET", path: "/v1/whoami", scope: anyScope, handle: whoAmI,
+			name: "whoami", tag: "Keys", summary: "Get the API key of this request",
+			about: "Any valid key may ask: its name, its scopes and its tenant.", gives: map[int]any{200: wire.Key{}}},
 	}
 }
 
@@ -121,6 +124,11 @@ func getKey(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
+}
+
+// whoAmI shows the key of the request to its holder.
+func whoAmI(_ *api, c *call) (answer, error) {
+	return jsonAnswer(http.StatusOK, viewKey(&c.key)), nil
 }
 
 func patchKey(a *api, c *call) (answer, error) {

@@ -12,7 +12,7 @@ import (
 
 // links makes the links in answers.
 type links struct {
-	public  string         // what they begin with, without a slash at the end; empty: nobody has said
+	public  string         // what they begin with, without a slash at the end; empty: not configured
 	proxies []netip.Prefix // whose X-Forwarded-Proto, -Host and -Prefix are believed
 }
 
@@ -24,14 +24,16 @@ func newLinks(public *url.URL, proxies []netip.Prefix) links {
 	return l
 }
 
-// Origin says where a server is reached: where its operator says, else where the caller of a request has reached it.
+// Origin says where a server is reached: where its operator says, else where the caller of a
+// request has reached it.
 func Origin(public *url.URL, proxies []netip.Prefix) func(*http.Request) string {
 	l := newLinks(public, proxies)
 	return l.origin
 }
 
-// origin is what links begin with: where the operator says that this server is reached, else where the
-// caller has reached it. Of a request that does not say that, it is the path below which a proxy serves this server.
+// origin is what links begin with: where the operator says that this server is reached, else where
+// the caller has reached it. Of a request that does not say that, it is the path below which a
+// proxy serves this server.
 func (l *links) origin(r *http.Request) string {
 	if l.public != "" {
 		return l.public
@@ -50,8 +52,8 @@ func (l *links) origin(r *http.Request) string {
 	return (&url.URL{Scheme: scheme, Host: host}).String() + l.root(r)
 }
 
-// root is what links begin with that others will follow than the caller: where the operator says that this server is reached, else
-// the path below which a trusted proxy serves it.
+// root is what links begin with that others will follow than the caller: where the operator says
+// that this server is reached, else the path below which a trusted proxy serves it.
 func (l *links) root(r *http.Request) string {
 	if l.public != "" || !l.trusts(r) {
 		return l.public

@@ -16,14 +16,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Idempotency keys. The answer of a POST that carries one is stored and given again to every repetition for 48 hours. Where the
-// request changes something the engine stores the answer in the transaction of the change, so there is no instant at which a crash
-// leaves the one without the other. Answers that changed nothing (a 422, a dry run) are stored afterwards; those to
-// requests that only read are not stored at all, or a key with the scope read could fill the store. Answers of 500 and
-// above are not stored, and neither is 429: the caller shall try again. Nor is 421: the tenant may come back.
+// Idempotency keys. The answer of a POST that carries one is stored and given again to every
+// repetition for 48 hours. Where the request changes something the engine stores the answer in the
+// transaction of the change, so there is no instant at which a crash leaves the one without the
+// other. Answers that changed nothing (a 422, a dry run) are stored afterwards; those to requests
+// that only read are not stored at all, or a key with the scope read could fill the store. Answers
+// of 500 and above are not stored, and neither is 429: the caller shall try again. Nor is 421: the
+// tenant may come back.
 //
-// Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
-// the store's own uniqueness decides instead.
+// Two requests with one key at the same time: the second is refused. The claims that show it are in
+// memory; on another node the store's own uniqueness decides instead.
 
 const idempotencyHeader = "Idempotency-Key"
 
@@ -49,7 +51,8 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 		return answer{}, err
 	}
 	c.seal = func(ans answer) store.Answer {
-		// A nonce of its own for every sealing: the engine may ask more than once, with different results.
+		// A nonce of its own for every sealing: the engine may ask more than once, with different
+		// results.
 		nonce := make([]byte, sealer.NonceSize(), sealer.NonceSize()+len(ans.body)+sealer.Overhead())
 		if _, err := io.ReadFull(a.Random, nonce); err != nil {
 			panic("api: no randomness for a nonce: " + err.Error()) // crypto/rand never fails
@@ -87,8 +90,8 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 }
 
 // idempotencyKey is the key that a request came with; empty: none. Methods other than POST are
-// repeatable by themselves, and so is what only reads; nothing is stored for somebody without an
-// API key.
+// repeatable by themselves, and so are requests that only read. Nothing is stored for a caller
+// without an API key.
 func idempotencyKey(c *call) (string, error) {
 	values := c.Header[idempotencyHeader]
 	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" {
@@ -111,9 +114,10 @@ func (c *call) fingerprint() (sum [32]byte) {
 	return sum
 }
 
-// withEffect hands the idempotency key over to the engine, which stores what answerOf makes of the result together with the effect.
-// It is nil when the request has none. An engine that has nothing to store (an effect that is idempotent by itself) does not ask for the
-// answer; then it is stored afterwards.
+// withEffect hands the idempotency key over to the engine, which stores what answerOf makes of the
+// result together with the effect. It is nil when the request has none. An engine that has nothing
+// to store (an effect that is idempotent by itself) does not ask for the answer; then it is stored
+// afterwards.
 func withEffect[Done any](c *call, answerOf func(Done) answer) *store.Once {
 	if c.once == nil {
 		return nil
@@ -126,7 +130,8 @@ func withEffect[Done any](c *call, answerOf func(Done) answer) *store.Once {
 	return &once
 }
 
-// answeredBefore stops a handler whose effect turned out to have happened already, on another node or before a lost answer.
+// answeredBefore stops a handler whose effect turned out to have happened already, on another node
+// or before a lost answer.
 type answeredBefore struct{ answer *store.Answer }
 
 func (*answeredBefore) Error() string { return "answered before" }
@@ -139,7 +144,8 @@ func first(given *store.Answer) error {
 	return &answeredBefore{given}
 }
 
-// answered is the answer to a call whose effect is in the store now: answerOf's, unless the engine found the idempotency key used.
+// answered is the answer to a call whose effect is in the store now: answerOf's, unless the engine
+// found the idempotency key used.
 func answered[Done any](done Done, given *store.Answer, err error, answerOf func(Done) answer) (answer, error) {
 	if err == nil {
 		err = first(given)
@@ -166,8 +172,8 @@ func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
 	return answer{status: given.Status, body: body, replayed: true}, nil
 }
 
-// remember stores the answer of a request that changed nothing, or whose change does not happen twice anyway. It is not given up when the
-// caller leaves.
+// remember stores the answer of a request that changed nothing, or whose change does not happen
+// twice anyway. It is not given up when the caller leaves.
 func (a *api) remember(c *call, ans answer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), a.Bounds.RememberTime)
 	defer cancel()
@@ -176,8 +182,9 @@ func (a *api) remember(c *call, ans answer) error {
 	return a.Idempotency.Remember(ctx, &once)
 }
 
-// newSealer makes the cipher for the answers of one idempotency key. Its key comes from the caller's own API key, of which the server
-// keeps only a hash: an answer with a secret in it is readable to nobody but the one who got it first.
+// newSealer makes the cipher for the answers of one idempotency key. Its key comes from the
+// caller's own API key, of which the server stores only a hash. So only the caller that got an
+// answer first can read a secret in it.
 func newSealer(token string, once *store.Once) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, []byte(token), []byte(once.Key), "grapnel stored answer", 32)
 	if err != nil {

@@ -13,7 +13,8 @@ type list[T any] struct {
 	Next *string `json:"next" doc:"the cursor of the next page; null: this is the last"`
 }
 
-// page cuts a list that was asked for one more than fits, and makes its cursor from the last one shown.
+// page cuts a list that was asked for one more than fits, and makes its cursor from the last one
+// shown.
 func page[T any](c *call, found []T, limit int, position func(*T) string) list[T] {
 	l := list[T]{Data: found}
 	if len(found) > limit {

@@ -43,7 +43,8 @@ type query struct {
 	bounds *Bounds
 }
 
-// read reads the text of a query and refuses parameters that are not known: a filter that is misspelt must not select everything.
+// read reads the text of a query and refuses parameters that are not known: a filter that is
+// misspelt must not select everything.
 func (q *query) read(text string, known []param) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
@@ -141,7 +142,7 @@ var (
 	typeParam   = param{name: "type", form: "pattern", doc: "an event type; a whole segment may be *"}
 	keyParam    = param{name: "key", form: "key", doc: "an ordering key"}
 	tenantParam = param{name: "tenant", form: "tenant", doc: "a tenant, for keys that are bound to none"}
-	sourceParam = param{name: "source", form: "id", doc: "the id of a source: only what came in through it"}
+	sourceParam = param{name: "source", form: "id", doc: "the id of a source: only events that it received"}
 	fromParam   = param{name: "from", form: "time", doc: "accepted then or later"}
 	toParam     = param{name: "to", form: "time", doc: "accepted before then"}
 )

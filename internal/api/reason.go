@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// situation is what has to be known to say why a delivery is where it is.
+// situation is everything that a sentence about a delivery depends on.
 type situation struct {
 	delivery *grapnel.Delivery
 	endpoint *grapnel.Endpoint // nil: there is none any more
@@ -29,18 +29,19 @@ func (s situation) status() grapnel.Status {
 	return d.Status
 }
 
-// closed says whether the endpoint takes nothing at present because a person or its policy wants it so.
+// closed says whether the endpoint takes nothing at present because a person or its policy wants it
+// so.
 func (s situation) closed() bool {
 	return s.endpoint != nil && s.endpoint.Status != grapnel.EndpointEnabled
 }
 
-// tripped says whether the endpoint's breaker is open. Then every head is held, due or not, running or not: it is what lists find as
-// held, which cannot know more.
+// tripped says whether the endpoint's breaker is open. Then every head is held, due or not, running
+// or not: it is what lists find as held, which cannot know more.
 func (s situation) tripped() bool {
 	return s.endpoint != nil && !s.closed() && !s.urgent && s.health.State == grapnel.HealthOpen
 }
 
-// next is when the delivery is attempted next, at the earliest; zero: nobody can say.
+// next is the earliest time of the next attempt; zero: unknown.
 func (s situation) next() time.Time {
 	next := s.scheduled()
 	switch {
@@ -55,7 +56,8 @@ func (s situation) next() time.Time {
 	return next
 }
 
-// scheduled is when the delivery's own schedule has its next attempt, whatever its endpoint is like; zero: it has none.
+// scheduled is when the delivery's own schedule has its next attempt, whatever its endpoint is
+// like; zero: it has none.
 func (s situation) scheduled() time.Time {
 	w := s.delivery.Waiting
 	if s.delivery.Status.Final() || s.endpoint == nil || s.closed() || !w.Head || w.Blocked {
@@ -95,20 +97,23 @@ func (s situation) reason() string {
 	case s.endpoint.Queue != nil && !next.After(s.now):
 		return fmt.Sprintf("pending: it waits for a consumer since %s", clock(next)) + after(d.Reason)
 	case s.endpoint.Queue != nil:
-		return fmt.Sprintf("pending: a consumer has it until %s, or it is handed out from then on", clock(next)) + after(d.Reason)
+		return fmt.Sprintf("pending: a consumer has it until %s; unless settled, it is leased again from then on", clock(next)) +
+			after(d.Reason)
 	case next.After(d.Waiting.Due):
 		return "pending: " + explain(s.health, s.now)
 	case !next.After(s.now) && s.health.State == grapnel.HealthRecovering:
 		return fmt.Sprintf("pending: attempt %d has been due since %s; %s", number, clock(next), explain(s.health, s.now))
 	case !next.After(s.now):
-		return fmt.Sprintf("pending: attempt %d has been due since %s; it is being made or is next in turn", number, clock(next)) + after(d.Reason)
+		return fmt.Sprintf("pending: attempt %d has been due since %s; it is in progress or next in turn",
+			number, clock(next)) + after(d.Reason)
 	case d.AttemptsMade == 0:
 		return "pending: the first attempt is scheduled for " + clock(next)
 	}
 	return fmt.Sprintf("pending: attempt %d is scheduled for %s", number, clock(next)) + after(d.Reason)
 }
 
-// ended is the reason of a final delivery: the one recorded when it ended, or what its status alone says.
+// ended is the reason of a final delivery: the one recorded when it ended, or what its status alone
+// says.
 func (s situation) ended() string {
 	d := s.delivery
 	switch {
@@ -139,7 +144,7 @@ var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonPermanent:    "the policy takes an outcome as permanent",
 	grapnel.ReasonRejected:     "its consumer rejected it",
 	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
-	grapnel.ReasonEndpointGone: "its endpoint is gone",
+	grapnel.ReasonEndpointGone: "its endpoint was deleted",
 	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",
 }
 

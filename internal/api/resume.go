@@ -8,10 +8,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// The id of an event says which stream sent it and as which. Whoever comes back with it as Last-Event-ID has got everything up to there,
-// so the leases of what that stream sent later are given back first, and come again at once instead of after their time. That is
-// remembered in memory: after a restart of the server, or for an id of long ago, those leases run out instead. Either way
-// nothing is left out, because what is not settled comes again.
+// The id of an event names its stream and its number in the stream. A consumer that returns with it
+// as Last-Event-ID has received everything up to there. So the leases of later messages of that
+// stream are released first, and these messages are leased again at once instead of after their
+// leases. The leases are remembered in memory: after a restart of the server, or for an old id,
+// they expire instead. Either way no message is lost, because an unsettled message is leased again.
 
 // streams are those that are open, and those that may be resumed.
 type streams struct {

@@ -96,7 +96,8 @@ func rotateSecret(a *api, c *call) (answer, error) {
 	return reply(ep, secret, health[0])(store.Put{Revision: ep.Revision}), nil
 }
 
-// rotated are the secrets after a new one was put first. Those before it keep their own end if that is nearer.
+// rotated are the secrets after a new one was put first. Those before it keep their own end if that
+// is nearer.
 func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration) ([]grapnel.Secret, error) {
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
@@ -111,12 +112,14 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 		}
 	}
 	if len(secrets) > mostSecrets {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
+		return nil, grapnel.Errorf(grapnel.CodeConflict,
+			"%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
 	}
 	return secrets, nil
 }
 
-// newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.
+// newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it
+// has to be given.
 type newSourceRotation struct {
 	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
 	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long those before count as well: 0s to 720h; 24h if not given"`

@@ -71,8 +71,8 @@ func routes() []route {
 	)
 }
 
-// mux makes the multiplexer. What no route takes ends at a last one, which knows the difference between a path that does not exist
-// and a method that a path does not have.
+// mux makes the multiplexer. What no route takes ends at a last one, which knows the difference
+// between a path that does not exist and a method that a path does not have.
 func (a *api) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	taken, refused := map[string]bool{}, map[string]bool{} // patterns
@@ -95,7 +95,7 @@ func (a *api) mux() *http.ServeMux {
 		if len(c.allow) > 0 {
 			return answer{}, grapnel.Errorf(codeMethod, "%s is not possible here; %s is.", c.Method, strings.Join(c.allow, ", "))
 		}
-		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "There is nothing at %s.", c.URL.Path)
+		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "Nothing is at %s.", c.URL.Path)
 	}})
 	mux.HandleFunc("/", none)
 	// A path without variables has the methods of its own routes, and not those of a route such as

@@ -19,8 +19,9 @@ type selection struct {
 // classes are the error classes that an attempt can end in.
 func classes() []string {
 	var names []string
-	for _, c := range []policy.Class{policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout, policy.ClassReset, policy.ClassProtocol,
-		policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx, policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNone} {
+	for _, c := range []policy.Class{policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout, policy.ClassReset,
+		policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNone} {
 		names = append(names, string(c))
 	}
 	return names
@@ -48,7 +49,8 @@ var (
 	statusParam   = param{name: "status", repeat: true, one: statuses(), doc: "one or more statuses, repeated or separated by commas"}
 )
 
-// deadLetterFilter are the parameters that choose among dead letters, and among deliveries of any status.
+// deadLetterFilter are the parameters that choose among dead letters, and among deliveries of any
+// status.
 func deadLetterFilter() []param {
 	return []param{
 		typeParam, keyParam, tenantParam, fromParam, toParam,
@@ -65,7 +67,7 @@ var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "also th
 
 func deliveryFilter() []param { return append([]param{statusParam}, deadLetterFilter()...) }
 
-// selection reads what was asked for, but for limit and cursor. Faults are in the query.
+// selection reads the filters of a request, without limit and cursor. Faults are in the query.
 func (a *api) selection(c *call, endpoint string) selection {
 	q := &c.query
 	s := selection{text: q.text("text"), DeliveryQuery: store.DeliveryQuery{
@@ -82,8 +84,9 @@ func (a *api) selection(c *call, endpoint string) selection {
 	return s
 }
 
-// find returns the next deliveries that a selection means, the newest first, and the number before which to go on; 0: nowhere, these
-// were the last. While that is not 0 there may be fewer than limit.
+// find returns the next deliveries that a selection means, the newest first, and the number before
+// which to go on; 0: nowhere, these were the last. While that is not 0 there may be fewer than
+// limit.
 func (a *api) find(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
 	q := s.DeliveryQuery
 	q.Before, q.Limit = before, limit
@@ -98,7 +101,8 @@ func (a *api) find(c *call, s selection, before int64, limit int) (found []grapn
 	return found[:limit], found[limit-1].Seq, nil
 }
 
-// known says whether the caller can see an endpoint, or what became of one that is deleted: its history outlives it.
+// known says whether the caller can see an endpoint, or what became of one that is deleted: its
+// history outlives it.
 func (a *api) known(c *call, endpoint string) error {
 	if _, ok := a.Engine.Endpoint(c.scope, endpoint); ok {
 		return nil

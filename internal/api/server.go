@@ -6,7 +6,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// Server makes the http.Server that serves the API: hardened against callers who are slow or send endless headers.
+// Server makes the http.Server that serves the API: hardened against callers who are slow or send
+// endless headers.
 func Server(handler http.Handler, b Bounds) *http.Server {
 	b = bounds.Fill(b)
 	return &http.Server{

@@ -19,7 +19,7 @@ import (
 // serviceTag marks the routes that are for operating the server.
 const serviceTag = "Service"
 
-// metricsPath is open to everybody if the operator says so.
+// metricsPath needs no key if the operator says so.
 const metricsPath = "/metrics"
 
 func serviceRoutes() []route {
@@ -50,7 +50,8 @@ type serviceView struct {
 	Version string `json:"version"`
 }
 
-// statusView says whether the server accepts events. It is public: Detail is one of the sentences of plainly.
+// statusView says whether the server accepts events. It is public: Detail is one of the sentences
+// of plainly.
 type statusView struct {
 	Status  string `json:"status" enum:"ok,unavailable"`
 	Events  string `json:"events" enum:"accepted,refused" doc:"new ones"`
@@ -76,7 +77,8 @@ func (a *api) ready() error {
 	return a.Ready()
 }
 
-// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its code, and never its text.
+// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its
+// code, and never its text.
 func plainly(why error) string {
 	switch {
 	case why == nil:
@@ -88,7 +90,8 @@ func plainly(why error) string {
 	}
 }
 
-// readyz answers by itself instead of with an error: errors of 500 and above are logged, and this is asked all the time.
+// readyz answers by itself instead of with an error: errors of 500 and above are logged, and this
+// is asked all the time.
 func readyz(a *api, c *call) (answer, error) {
 	why := a.ready()
 	if why == nil {
@@ -103,7 +106,7 @@ var statusSource string
 
 var statusPage = template.Must(template.New("status").Parse(statusSource))
 
-// status is for everybody, people first: it tells a program what it tells them.
+// status is public and for people first: a program gets the same facts.
 func status(a *api, c *call) (answer, error) {
 	why := a.ready()
 	v := statusView{"ok", "accepted", plainly(why), grapnel.Version}
@@ -131,7 +134,8 @@ func metrics(a *api, c *call) (answer, error) {
 	return answer{instead: a.Metrics}, nil
 }
 
-// openAPI names the server by the path, or the address, that clients have to put before the paths of the document.
+// openAPI names the server by the path, or the address, that clients have to put before the paths
+// of the document.
 func openAPI(a *api, c *call) (answer, error) {
 	doc := a.document()
 	if root := a.links.root(c.Request); root != "" {

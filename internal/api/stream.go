@@ -18,15 +18,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
-// A stream leases messages for as long as its connection lives and writes each as a server-sent event. That something was sent says nothing
-// about whether it arrived, so the leases stay with the consumer: it settles them, or they run out.
+// A stream leases messages for as long as its connection lives and writes each as a server-sent
+// event. That something was sent says nothing about whether it arrived, so the leases stay with the
+// consumer: it settles them, or they run out.
 
 func streamRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: stream,
 			name: "stream", tag: "Queues", summary: "Lease messages of a queue as they come",
-			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are handed out before some are " +
-				"settled. With Last-Event-ID, what was sent after it is handed out once more at once.",
+			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are leased before some are " +
+				"settled. With Last-Event-ID, the messages sent after it are leased again at once.",
 			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
 	}
 }
@@ -64,7 +65,8 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	if before == nil {
 		return
 	}
-	// The server may not have noticed yet that the connection is gone. What that stream still leases would be lost for a while.
+	// The server may not have noticed yet that the connection is gone. What that stream still leases
+	// would be lost for a while.
 	before.cancel()
 	select {
 	case <-before.done:
@@ -73,11 +75,11 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	room.Release(before.after(n))
 }
 
-// errIdle ends a stream for which there is nothing at once: the server is about to stop.
-var errIdle = errors.New("api: nothing is handed out any more")
+// errIdle ends a stream that gets no messages and no wait either: the server is about to stop.
+var errIdle = errors.New("api: the queue leases no more messages")
 
-// pour leases and writes until the caller leaves, is too slow, may not receive any more, or the
-// server stops.
+// pour leases and writes messages until the caller leaves, is too slow, may not receive any more,
+// or the server stops.
 func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
@@ -121,7 +123,8 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 				return err
 			}
 			if err := write(c.event(id, s.add(m.Lease), m)); err != nil {
-				// Whether this one arrived is unknown, and its consumer may be about to settle it; what was not sent at all is given back.
+				// Whether this one arrived is unknown, and its consumer may be about to settle it; messages
+				// that were not sent at all are released.
 				room.Release(leasesOf(messages[i+1:]))
 				return err
 			}
@@ -132,8 +135,8 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 	}
 }
 
-// event is a message as a server-sent event. A line break in its JSON, which can only be where any space could be, becomes one of the
-// stream: whoever reads that puts it together again.
+// event is a message as a server-sent event. A line break in its JSON, which can only be where any
+// space could be, becomes one of the stream, whose reader joins the lines again.
 func (c *call) event(id string, number int, m *queue.Message) []byte {
 	data := appendMessage(make([]byte, 0, 1024+len(m.Event.Data)), c.meta(m), m.Event)
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))

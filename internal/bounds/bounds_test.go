@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-type room struct {
+type inner struct {
 	Page  int           `bound:"512"`
 	Names int           `bound:"65536" least:"3"`
 	Cache int64         `bound:"32MiB" tiny:"4KiB"`
@@ -14,14 +14,14 @@ type room struct {
 	Wait  time.Duration `bound:"1m"`
 }
 
-type house struct{ First, Second room }
+type outer struct{ First, Second inner }
 
 func TestFill(t *testing.T) {
-	got := Fill(house{First: room{Page: 7}})
-	full := room{512, 65536, 32 << 20, 10 * time.Second, time.Minute}
+	got := Fill(outer{First: inner{Page: 7}})
+	full := inner{512, 65536, 32 << 20, 10 * time.Second, time.Minute}
 	first := full
 	first.Page = 7
-	if got != (house{first, full}) {
+	if got != (outer{first, full}) {
 		t.Fatalf("got %+v", got)
 	}
 }
@@ -29,12 +29,12 @@ func TestFill(t *testing.T) {
 func TestTiny(t *testing.T) {
 	pages, names := map[int]bool{}, map[int]bool{}
 	for seed := range uint64(200) {
-		b := Tiny[house](seed)
+		b := Tiny[outer](seed)
 		pages[b.First.Page], names[b.Second.Names] = true, true
 		if b.First.Cache != 4<<10 || b.Second.Pause != 50*time.Millisecond || b.First.Wait != 0 {
 			t.Fatalf("seed %d: %+v", seed, b)
 		}
-		if b != Tiny[house](seed) {
+		if b != Tiny[outer](seed) {
 			t.Fatalf("seed %d gives different bounds", seed)
 		}
 	}
@@ -49,11 +49,11 @@ func TestTiny(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	var h house
+	var h outer
 	if err := Parse("tiny:7,first.page=100,second.cache=2MiB,second.pause=3ms", &h); err != nil {
 		t.Fatal(err)
 	}
-	want := Tiny[house](7)
+	want := Tiny[outer](7)
 	want.First.Page, want.Second.Cache, want.Second.Pause = 100, 2<<20, 3*time.Millisecond
 	if h != want {
 		t.Fatalf("got %+v, want %+v", h, want)

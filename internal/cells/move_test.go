@@ -66,7 +66,7 @@ func (w *world) loses() error {
 
 func (w *world) note(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
 
-// open says whether the tenant's things may begin here.
+// open says whether the tenant's work may begin here.
 func (p *place) open() bool {
 	if !p.known {
 		return p == p.world.cells[0]
@@ -209,28 +209,29 @@ func play(t *testing.T, seed int) {
 		w.cells = append(w.cells, &place{world: w, name: name})
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var rooms []*Directory
+	var directories []*Directory
 	for range 2 {
 		var cells []Cell
 		for _, p := range w.cells {
 			cells = append(cells, Cell{Name: p.name, Engine: &brain{place: p, leads: true}, Store: p})
 		}
-		room := New(Options{Cells: cells, Now: func() time.Time { now = now.Add(time.Second); return now }, Log: slog.New(slog.DiscardHandler)})
-		room.pause = 0
-		rooms = append(rooms, room)
+		directory := New(Options{Cells: cells,
+			Now: func() time.Time { now = now.Add(time.Second); return now }, Log: slog.New(slog.DiscardHandler)})
+		directory.pause = 0
+		directories = append(directories, directory)
 	}
 	ctx := t.Context()
 	moves, gone := 0, 0
 	for range 200 + w.r.IntN(200) {
-		room := rooms[w.r.IntN(len(rooms))]
-		switch c := room.cells[w.r.IntN(len(room.cells))]; w.r.IntN(12) {
+		directory := directories[w.r.IntN(len(directories))]
+		switch c := directory.cells[w.r.IntN(len(directory.cells))]; w.r.IntN(12) {
 		case 0:
-			if _, err := room.Move(ctx, tenant, names[w.r.IntN(len(names))], grapnel.By{Actor: "key_1"}); err == nil {
+			if _, err := directory.Move(ctx, tenant, names[w.r.IntN(len(names))], grapnel.By{Actor: "key_1"}); err == nil {
 				moves++
 			}
 		case 1:
 			if w.r.IntN(4) == 0 {
-				if _, err := room.Stay(ctx, tenant, grapnel.By{Actor: "key_1"}); err == nil {
+				if _, err := directory.Stay(ctx, tenant, grapnel.By{Actor: "key_1"}); err == nil {
 					gone++
 				}
 			}
@@ -242,7 +243,7 @@ func play(t *testing.T, seed int) {
 			w.cells[w.r.IntN(len(w.cells))].flying = 0
 		default:
 			if known, there := c.Engine.Tenancy(tenant); there {
-				_, _ = room.step(ctx, c, tenant, known.Move)
+				_, _ = directory.step(ctx, c, tenant, known.Move)
 			}
 		}
 		w.look(seed)
@@ -253,8 +254,8 @@ func play(t *testing.T, seed int) {
 		for _, p := range w.cells {
 			p.flying = 0
 		}
-		for _, room := range rooms {
-			for _, c := range room.cells {
+		for _, directory := range directories {
+			for _, c := range directory.cells {
 				if err := c.Engine.CatchUp(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +263,7 @@ func play(t *testing.T, seed int) {
 					for over := false; !over; {
 						before := fmt.Sprint(c.Engine.Tenancy(tenant))
 						var err error
-						if over, err = room.step(ctx, c, tenant, is.Move); err != nil || fmt.Sprint(c.Engine.Tenancy(tenant)) == before {
+						if over, err = directory.step(ctx, c, tenant, is.Move); err != nil || fmt.Sprint(c.Engine.Tenancy(tenant)) == before {
 							break
 						}
 					}
@@ -271,7 +272,7 @@ func play(t *testing.T, seed int) {
 			}
 		}
 	}
-	at := rooms[0].Where(tenant)
+	at := directories[0].Where(tenant)
 	if !at.Settled() {
 		t.Errorf("seed %d: the move never ends: %+v", seed, at)
 	}

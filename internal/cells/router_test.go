@@ -201,7 +201,7 @@ func TestRequestsFindTheirCell(t *testing.T) {
 	}
 }
 
-// A streamed answer is sent as it is written, once it is known to be the final one.
+// A streamed answer is passed on while it is written, once it is known to be the final one.
 func TestAnswersAreStreamed(t *testing.T) {
 	r := of(&known{keys: map[string]string{"admin": ""}}, &known{})
 	told, proceed := make(chan struct{}), make(chan struct{})

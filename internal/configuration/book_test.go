@@ -13,11 +13,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// surroundings are what an engine and other nodes would do for a book.
+// surroundings are the engine and the other nodes around a book.
 type surroundings struct {
-	settled   int // snapshots taken in
+	settled   int // number of applied snapshots
 	confirmed int
-	refuses   error // what Settle returns
+	refuses   error // returned by Settle
 	roused    []string
 }
 
@@ -47,7 +47,8 @@ func key(id string, scopes ...grapnel.Scope) grapnel.Key {
 	return grapnel.Key{ID: id, Hash: [32]byte{1}, Scopes: scopes}
 }
 
-// TestAChangeIsKnownWhenItIsAnswered: in memory, to the engine, and to other nodes.
+// TestAChangeIsKnownWhenItIsAnswered: an answered change is in memory, in the engine, and at other
+// nodes.
 func TestAChangeIsKnownWhenItIsAnswered(t *testing.T) {
 	var o surroundings
 	b, everyone := open(t, memory.New(), &o), store.Everyone()
@@ -59,8 +60,8 @@ func TestAChangeIsKnownWhenItIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAKeyEndsItsCalls: a call that a key may not make any more has ended before the change of the
-// key is answered.
+// TestAKeyEndsItsCalls: calls that a key may no longer make have ended before the change of the key
+// is answered.
 func TestAKeyEndsItsCalls(t *testing.T) {
 	var o surroundings
 	b, everyone := open(t, memory.New(), &o), store.Everyone()
@@ -86,8 +87,8 @@ func TestAKeyEndsItsCalls(t *testing.T) {
 	}
 }
 
-// TestALostAnswerIsMadeUpFor: the store commits a change and its answer is lost. The caller is told
-// that it is unknown; the book knows the change all the same.
+// TestALostAnswerIsMadeUpFor: the store commits a change and its answer is lost. The caller gets an
+// unknown outcome, and the book has the change.
 func TestALostAnswerIsMadeUpFor(t *testing.T) {
 	var o surroundings
 	lost := errors.New("lost")
@@ -106,7 +107,7 @@ func TestALostAnswerIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestSettlingIsMadeUpFor: when the engine cannot take a change in, the next caller has it do so.
+// TestSettlingIsMadeUpFor: if the engine cannot apply a change, the next caller makes it try again.
 func TestSettlingIsMadeUpFor(t *testing.T) {
 	var o surroundings
 	b, everyone := open(t, memory.New(), &o), store.Everyone()
@@ -123,8 +124,8 @@ func TestSettlingIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestALockIsNotWaitedForLongerThanItsCaller: somebody changes the configuration for long; a caller
-// who goes away meanwhile changes nothing.
+// TestALockIsNotWaitedForLongerThanItsCaller: while a long change holds the lock, a caller
+// that gives up changes nothing.
 func TestALockIsNotWaitedForLongerThanItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o surroundings

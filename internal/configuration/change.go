@@ -63,7 +63,7 @@ func (b *Book) changeHere(ctx context.Context, c Change) (store.Put, error) {
 		if lost := b.resync(ctx); lost != nil {
 			// This error replaces the others: a caller that retries at a conflict or a stale
 			// version would meet the same one forever.
-			return put, fmt.Errorf("the configuration was not read again: %w", errors.Join(lost, hidden(err)))
+			return put, fmt.Errorf("reading the configuration again failed: %w", errors.Join(lost, hidden(err)))
 		}
 		return put, err
 	}

@@ -148,7 +148,7 @@ func (c *Core) release(now time.Time, h *head) {
 	}
 	h.late = false
 	c.late.places.used--
-	c.look(now, &c.late.places, c.late.room())
+	c.look(now, &c.late.places, c.late.allowance())
 }
 
 // record emits a change to be stored, together with the endpoint's standing if that has changed.

@@ -299,7 +299,7 @@ func TestProbeOrder(t *testing.T) {
 }
 
 // An endpoint whose attempts all fail is failing since the first failure, even if the policy
-// neither counts failures nor has a breaker; one success makes it healthy.
+// neither counts failures nor has a circuit. One success makes it healthy.
 func TestFailingUntilASuccess(t *testing.T) {
 	w := newWard(t, func(cfg *grapnel.Endpoint) { cfg.Policy.Breaker, cfg.Policy.Disable = nil, policy.Disable{} })
 	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthHealthy || !h.FailingSince.IsZero() {

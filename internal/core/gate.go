@@ -90,7 +90,7 @@ func (g *gate) admits(now time.Time, urgent bool) bool {
 	case g.standing.HoldUntil.After(now):
 		return false
 	case g.tripped():
-		return !g.probing && !g.standing.ProbeAt.After(now) // whatever is still in flight from before the circuit opened
+		return !g.probing && !g.standing.ProbeAt.After(now) // attempts of before the circuit opened may still be in flight
 	}
 	return g.running < g.ramp.Limit() && !g.ramp.Next(now).After(now)
 }

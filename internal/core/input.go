@@ -76,8 +76,8 @@ type Hastened struct {
 	Err      error
 }
 
-// Operated is an operator's order for one delivery; for Probe the delivery stands for its endpoint.
-// Reply with the same Token answers it.
+// Operated is an operator's order for one delivery; the delivery of a Probe represents its
+// endpoint. Reply with the same Token answers it.
 type Operated struct {
 	Token    int64
 	Verb     Verb

@@ -64,11 +64,11 @@ func (ep *endpoint) behind(now time.Time) bool {
 
 // full says whether late heads have to wait.
 func (l *late) full(now time.Time) bool {
-	return l.places.used >= l.room() && now.Sub(l.prompt) < l.Protect
+	return l.places.used >= l.allowance() && now.Sub(l.prompt) < l.Protect
 }
 
-// room is the number of slots for late attempts.
-func (l *late) room() int {
+// allowance is the number of slots for late attempts.
+func (l *late) allowance() int {
 	if l.shared {
 		return max(l.limit, l.prompts)
 	}

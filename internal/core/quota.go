@@ -10,7 +10,7 @@ import (
 type quota struct {
 	used    int
 	refused []*endpoint
-	slow    *quota      // a host's: its endpoints whose attempts take long
+	slow    *quota      // a host's: its endpoints with slow attempts
 	at      destination // a host's
 }
 
@@ -29,7 +29,7 @@ type quota struct {
 // others.
 type quotas struct {
 	again   quota                  // retries and replayed deliveries: at most half of the slots
-	slow    quota                  // endpoints whose attempts take long: a quarter, when slots are scarce
+	slow    quota                  // endpoints with slow attempts: a quarter, when slots are scarce
 	greedy  quota                  // endpoints that hold a quarter already, or are unproven: none, when slots are scarce
 	perHost map[destination]*quota // of one tenant at one destination
 	tenants map[string]*tenant     // tenants with endpoints here
@@ -67,8 +67,8 @@ func (q *quotas) leave(ep *endpoint) {
 // several says whether tenants need protection from each other.
 func (q *quotas) several() bool { return len(q.tenants) > 1 }
 
-// unproven says whether no attempt of the endpoint has finished since the core has it. Nothing is
-// known then about how long its attempts take.
+// unproven says whether no attempt of the endpoint has finished since the core has it, so that the
+// duration of its attempts is unknown.
 func (ep *endpoint) unproven() bool { return ep.share.average == 0 }
 
 // onTrial says whether an unproven endpoint has its allowed attempts in flight. Its first attempt

@@ -172,8 +172,8 @@ func TestLateGivesWay(t *testing.T) {
 	}
 }
 
-// TestASlowStoreIsNoReasonToBeLate: commits of a shared store take long and vary, whichever
-// endpoint is attempted. Endpoints with a backlog progress beside one that is on time.
+// TestASlowStoreIsNoReasonToBeLate: commits of a shared store are slow and vary, for every endpoint
+// alike. Endpoints with a backlog progress beside one that is on time.
 func TestASlowStoreIsNoReasonToBeLate(t *testing.T) {
 	s := newShop(Options{Slots: 512, PerHost: 512, Shared: true})
 	dice := rand.New(rand.NewPCG(1, 2))

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// ReasonDamaged is why a delivery fails whose payload cannot be trusted any more.
+// ReasonDamaged is the reason for which a delivery with an untrustworthy payload fails.
 const ReasonDamaged = "the stored payload is missing or does not match its checksum, so it can't be sent"
 
 func reasonDelivered(attempts int) string {

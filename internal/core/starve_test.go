@@ -86,8 +86,8 @@ func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
 	}
 }
 
-// TestFreshBehindUrgent: an urgent head stands first in waiting. When it waits after a fault of
-// this process, the fresh heads behind it do not wait with it for the quota of retries.
+// TestFreshBehindUrgent: an urgent head is the first in waiting. If it waits after a fault of this
+// process, the fresh heads behind it do not wait with it for the quota of retries.
 func TestFreshBehindUrgent(t *testing.T) {
 	s := newShop(Options{Slots: 4, PerHost: 100})
 	s.endpoint("other", "b", time.Hour, 100)

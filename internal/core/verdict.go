@@ -50,7 +50,7 @@ func (v *verdict) change() (ch store.Change, news []News) {
 		v.attempt.NextAttemptAt = ch.Due
 	case v.step.Exhausted:
 		ch, news = spent(v.endpoint, failureCode(v.step), reasonExhausted(v.progress, v.step, v.in, v.now), v.now)
-		v.attempt.Decision = policy.Fail // retrying would have been right, but there is no further attempt
+		v.attempt.Decision = policy.Fail // a retry would have been right, but there is no further attempt
 	case v.in.Outcome.Class == policy.ClassReject:
 		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(v.in), v.now)
 	default:
@@ -60,8 +60,8 @@ func (v *verdict) change() (ch store.Change, news []News) {
 	return ch, news
 }
 
-// Settle turns a lease's outcome into its delivery's change. in.Attempt says when the lease was
-// granted and what the consumer answered.
+// Settle turns a lease's outcome into its delivery's change. in.Attempt has the time of the lease
+// and the consumer's answer.
 func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
 	v := newVerdict(ep, h, in, l.Trigger, seed, l.Scheduled, now)
 	ch, news := v.change()
@@ -74,7 +74,7 @@ func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, ov
 // spent ends a delivery whose attempts or time are used up.
 func spent(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
 	if ep.Policy.OnExhausted == policy.Discard {
-		// A discarded delivery holds no key, whatever the policy says: nothing is left to wait for.
+		// A discarded delivery blocks no key, whatever the policy says: no operator will act on it.
 		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy stores no dead letters: " + reason, At: now}, nil
 	}
 	return dead(ep, code, "failed: "+reason, now)

@@ -24,7 +24,7 @@ type head struct {
 	phase    phase
 	misfires int           // consecutive faults of this process; they consume no attempt
 	probe    bool          // running as a probe of whether the endpoint has recovered
-	slow     bool          // running, at an endpoint whose attempts take long
+	slow     bool          // running, at an endpoint with slow attempts
 	unproven bool          // running, begun when no attempt of its endpoint had finished
 	late     bool          // holds a slot for late attempts, until its outcome is durable or it hangs
 	prompt   bool          // running, counted among the attempts on time
@@ -127,8 +127,8 @@ func (w *window) unline(h *head) {
 	}
 }
 
-// doubt has the heads read again, because the store contradicts the window. It waits first, so that
-// a store that goes on contradicting itself is not read in a tight loop.
+// doubt plans another read of the heads, because the store contradicts the window. It waits first,
+// so that a store that keeps contradicting itself is not read in a tight loop.
 func (w *window) doubt(now time.Time) {
 	w.chill(now)
 	w.retryAt = latest(w.retryAt, now.Add(w.bounds.Retry))

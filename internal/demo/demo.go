@@ -33,10 +33,10 @@ type Receipt struct {
 	Attempt  string
 	Body     string
 	Status   int    // of the receiver's answer
-	Why      string // it did not answer 2xx
+	Why      string // the reason for an answer other than 2xx
 }
 
-// maxShown is how much of a body one line shows.
+// maxShown is the length of a body that one line shows.
 const maxShown = 120
 
 func (r Receipt) String() string {
@@ -65,8 +65,8 @@ type Receivers struct {
 	ledger    ledger
 }
 
-// Open starts the receivers on a free port of loopback. tell hears of every request, from several
-// goroutines.
+// Open starts the receivers on a free port of loopback. tell is called for every request, by
+// several goroutines.
 func Open(ctx context.Context, tell func(Receipt)) (*Receivers, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Receivers) FixURL() string { return r.url(Ledger) + "/fix" }
 // Endpoint is the id of a receiver's endpoint, once Install has returned.
 func (r *Receivers) Endpoint(receiver string) string { return r.endpoints[receiver] }
 
-// url is where deliveries for a receiver go.
+// url is the URL of a receiver.
 func (r *Receivers) url(receiver string) string {
 	return "http://" + r.listener.Addr().String() + "/" + receiver
 }
@@ -128,7 +128,7 @@ func (r *Receivers) receive(w http.ResponseWriter, req *http.Request) {
 	a, receipt.Body = r.judge(w, req, receipt.Receiver)
 	receipt.Status, receipt.Why = a.status, a.why
 	w.WriteHeader(a.status)
-	_, _ = io.WriteString(w, a.why) // the attempt shows it, so the reason can be read there
+	_, _ = io.WriteString(w, a.why) // the attempt stores it, so the reason is visible there
 	r.tell(receipt)
 }
 

@@ -22,8 +22,8 @@ const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,"classi
 // kinds are the event types that a receiver's endpoint gets; none: all.
 var kinds = map[string][]string{Ledger: {"payment.*"}}
 
-// Install makes a policy, an endpoint for each receiver and a few events, unless they are there
-// from an earlier run. Receivers have a new address and trust a new secret each time.
+// Install creates a policy, an endpoint for each receiver and a few events, unless an earlier run
+// has created them. Receivers have a new address and trust a new secret each time.
 func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
 	if err := agree(ctx, c); err != nil {
 		return fmt.Errorf("creating the demo's policy: %w", err)

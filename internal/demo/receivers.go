@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// The receivers; a receiver's path is its name. Healthy accepts whatever is signed.
+// The receivers; a receiver's path is its name. Healthy accepts every signed request.
 const (
 	Healthy = "healthy"
 	Flaky   = "flaky"
 	Ledger  = "ledger"
 )
 
-// answer is what a receiver says to a verified request.
+// answer is a receiver's answer to a verified request.
 type answer struct {
 	status int
 	why    string // empty if the status is 2xx
@@ -63,9 +63,9 @@ type ledger struct {
 	booked map[string]bool
 }
 
-// Count is how many requests the ledger got and what they had as effects.
+// Count has the requests that the ledger got, and their effects.
 type Count struct {
-	Requests int // verified, and not refused for their currency
+	Requests int // verified, and in an accepted currency
 	Events   int // different ones among them
 	Effects  int // payments in the ledger
 	Naive    int // payments that a ledger without a memory would have
@@ -111,14 +111,14 @@ func (r *Receivers) Fixed() bool {
 	return r.ledger.fixed
 }
 
-// Count returns what the ledger got and did.
+// Count returns the ledger's counts.
 func (r *Receivers) Count() Count {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ledger.Count
 }
 
-// down makes the flaky receiver refuse everything, or ends that.
+// down makes the flaky receiver refuse every request, or ends that.
 func (r *Receivers) down(is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// Step is one thing that the story shows.
+// Step is one step of the story.
 type Step struct {
 	Name   string // retry, circuit, drain, dead, cause, replay, duplicate
 	Title  string
-	Detail string // the observation, or the action that a person has to take; may be empty
+	Detail string // the observation, or the action that the viewer has to take; may be empty
 	Done   bool
 }
 
-// Story publishes events and waits for what becomes of them. A step is done when the server's
-// answers, or the ledger's counts, show it.
+// Story publishes events and waits for their outcomes. A step is done when the server's answers, or
+// the ledger's counts, show it.
 type Story struct {
 	r *Receivers
 	c *client.Client
@@ -33,11 +33,11 @@ type Story struct {
 	steps []Step
 }
 
-// StoryOptions say how quickly the story goes. The zero value is for people.
+// StoryOptions set the story's pace. The zero value is a pace for viewers.
 type StoryOptions struct {
 	Poll   time.Duration // between two looks at the server
 	Linger time.Duration // time that the flaky receiver stays down after its circuit has opened
-	Tell   func(Step)    // hears of each step when it is done, and of what a person is asked to do
+	Tell   func(Step)    // called for each step when it is done, and for each action of the viewer
 }
 
 // Defaults of the options.
@@ -85,7 +85,7 @@ func (s *Story) Run(ctx context.Context) error {
 	return nil
 }
 
-// retry is about the events that Install has published.
+// retry follows the events that Install has published.
 func (s *Story) retry(ctx context.Context) error {
 	var again *client.Delivery
 	err := s.until(ctx, func() (bool, error) {
@@ -189,7 +189,7 @@ func (s *Story) duplicate(ctx context.Context) error {
 	return nil
 }
 
-// replay waits for a person, who repairs the ledger and replays its dead letters.
+// replay waits until the viewer repairs the ledger and replays its dead letters.
 func (s *Story) replay(ctx context.Context) error {
 	s.ask("replay", "repair the ledger, then replay what it refused")
 	if err := s.settled(ctx, Ledger, grapnel.Delivered, s.unfit); err != nil {
@@ -232,7 +232,7 @@ func (s *Story) settled(ctx context.Context, receiver string, status grapnel.Sta
 	})
 }
 
-// until asks until the answer is yes.
+// until asks repeatedly until the answer is yes.
 func (s *Story) until(ctx context.Context, asked func() (bool, error)) error {
 	for {
 		if yes, err := asked(); yes || err != nil {
@@ -255,10 +255,10 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// done marks a step and tells of it.
+// done reports a step as done.
 func (s *Story) done(name, detail string) { s.tell(name, detail, true) }
 
-// ask tells what a person has to do for a step.
+// ask reports the action that a step needs from the viewer.
 func (s *Story) ask(name, detail string) { s.tell(name, detail, false) }
 
 func (s *Story) tell(name, detail string, done bool) {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkSend delivers 1 KiB to a receiver on loopback, as many at once as the endpoint takes.
-// The receiver runs in the same process, so the figures hold for both sides; BenchmarkPlainClient
-// is the same exchange with a bare http.Client.
+// BenchmarkSend delivers 1 KiB to a receiver on loopback, with the endpoint's concurrency. The
+// receiver runs in the same process, so the figures include both sides; BenchmarkPlainClient is the
+// same exchange with a bare http.Client.
 func BenchmarkSend(b *testing.B) {
 	srv := server(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	s := sender(b, Options{Allow: loopback()})
@@ -52,7 +52,7 @@ func BenchmarkPlainClient(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest is our own part of an attempt: body, signature, headers.
+// BenchmarkRequest is the sender's own part of an attempt: body, signature, headers.
 func BenchmarkRequest(b *testing.B) {
 	s := sender(b, Options{Node: "n1"})
 	d := delivery(endpoint("https://hooks.example/"))

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestTextsThatEveryStoreTakes: whatever a receiver makes our errors and headers say, PostgreSQL
-// takes it.
+// TestTextsThatEveryStoreTakes: PostgreSQL accepts every error and header text that a receiver can
+// cause.
 func TestTextsThatEveryStoreTakes(t *testing.T) {
 	fits := func(text string) {
 		t.Helper()

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestKeepAliveUnderLoad: as many connections as the endpoint takes requests at once, however many
-// requests there are.
+// TestKeepAliveUnderLoad: there are as many connections as concurrent requests, however many
+// requests there are in total.
 func TestKeepAliveUnderLoad(t *testing.T) {
 	const workers, each = 64, 25
 	srv := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,8 @@ func TestKeepAliveUnderLoad(t *testing.T) {
 	}
 }
 
-// TestConnectionsEnd in fake time: idle ones after 4 s, all of them after 5 min, however busy.
+// TestConnectionsEnd: in fake time, idle connections end after 4 s, and all of them after 5 min,
+// however busy.
 func TestConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -104,7 +105,7 @@ func TestConnectionsEnd(t *testing.T) {
 	})
 }
 
-// TestAChangedEndpointGetsNewConnections, and only that one.
+// TestAChangedEndpointGetsNewConnections: only the changed endpoint gets new connections.
 func TestAChangedEndpointGetsNewConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -129,7 +130,7 @@ func TestAChangedEndpointGetsNewConnections(t *testing.T) {
 	})
 }
 
-// TestRoutesAreForgotten: memory follows the endpoints that are active.
+// TestRoutesAreForgotten: memory follows the active endpoints.
 func TestRoutesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -153,9 +154,8 @@ func TestRoutesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentTwice: a receiver that takes a request and closes without an answer, on a
-// connection that was used before. net/http would repeat such a request if it thought it
-// idempotent.
+// TestNothingIsSentTwice: on a reused connection a receiver takes a request and closes without an
+// answer. net/http would repeat such a request if it considered it idempotent.
 func TestNothingIsSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -183,8 +183,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	})
 }
 
-// TestAnIdleConnectionThatCloses just before it is used, unnoticed, costs no attempt: nothing was
-// written, so the request goes over another one.
+// TestAnIdleConnectionThatCloses: a connection that closes unnoticed just before its use costs no
+// attempt. No byte of the request was written, so the request goes over another one.
 func TestAnIdleConnectionThatCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -198,7 +198,7 @@ func TestAnIdleConnectionThatCloses(t *testing.T) {
 		s := piped(t, n, Options{})
 		for i := range 5 {
 			if i > 0 {
-				hangUp <- true // a pipe does not tell who looks whether it is closed
+				hangUp <- true // a pipe does not report that it is closed
 				synctest.Wait()
 			}
 			if r := s.Send(t.Context(), delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone || r.Phases.Reused {
@@ -257,7 +257,7 @@ func (f failing) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, er
 	}
 }
 
-// TestConnectionsThatCannotBeMade: the class is right and the text names nothing of our own
+// TestConnectionsThatCannotBeMade: the class is right and the text reveals nothing about our own
 // network.
 func TestConnectionsThatCannotBeMade(t *testing.T) {
 	refused := &net.OpError{
@@ -273,14 +273,17 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 		error    string
 		took     time.Duration
 	}{
-		"no such name":   {failing{0, &net.DNSError{Err: "no such host", Name: "hooks.example", Server: "10.0.0.53:53", IsNotFound: true}}, nil, policy.ClassDNS, "the name does not exist", 0},
-		"server failure": {failing{0, &net.DNSError{Err: "server misbehaving", Name: "hooks.example", Server: "10.0.0.53:53"}}, nil, policy.ClassDNS, "the name could not be resolved", 0},
-		"slow resolver":  {failing{time.Hour, nil}, nil, policy.ClassDNS, "the name could not be resolved in time", 2 * time.Second},
-		"no address":     {&answers{lists: [][]netip.Addr{{}}}, nil, policy.ClassDNS, "the name has no address", 0},
-		"refused":        {nil, refused, policy.ClassConnect, "no connection could be made: connection refused", 0},
+		"no such name": {failing{0, &net.DNSError{Err: "no such host", Name: "hooks.example", Server: "10.0.0.53:53", IsNotFound: true}}, nil,
+			policy.ClassDNS, "the name does not exist", 0},
+		"server failure": {failing{0, &net.DNSError{Err: "server misbehaving", Name: "hooks.example", Server: "10.0.0.53:53"}}, nil,
+			policy.ClassDNS, "the name could not be resolved", 0},
+		"slow resolver": {failing{time.Hour, nil}, nil, policy.ClassDNS, "the name could not be resolved in time", 2 * time.Second},
+		"no address":    {&answers{lists: [][]netip.Addr{{}}}, nil, policy.ClassDNS, "the name has no address", 0},
+		"refused":       {nil, refused, policy.ClassConnect, "no connection could be made: connection refused", 0},
 		"out of files": {nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}, policy.ClassInternal,
 			"the server has too many open connections", 0},
-		"out of files for a lookup": {failing{0, &net.DNSError{Err: "dial udp 10.0.0.53:53: socket: too many open files", Name: "hooks.example"}}, nil,
+		"out of files for a lookup": {failing{0, &net.DNSError{Err: "dial udp 10.0.0.53:53: socket: too many open files", Name: "hooks.example"}},
+			nil,
 			policy.ClassInternal, "the server has too many open connections", 0},
 		"unknown": {nil, errors.New("10.1.2.3 is strange"), policy.ClassConnect, "no connection could be made", 0},
 	} {
@@ -304,7 +307,7 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestRealSockets: what kernels do that pipes do not.
+// TestRealSockets: kernels behave in ways that pipes do not.
 func TestRealSockets(t *testing.T) {
 	s := sender(t, Options{Allow: loopback()})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -351,8 +354,8 @@ func TestRealSockets(t *testing.T) {
 	}
 }
 
-// TestEndpointsThatCannotBeUsed: a defect of our own configuration consumes no attempt, and sends
-// nothing unsigned.
+// TestEndpointsThatCannotBeUsed: a defect of our own configuration consumes no attempt, and no
+// unsigned request is sent.
 func TestEndpointsThatCannotBeUsed(t *testing.T) {
 	srv := server(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a request arrived: %v", r.Header) })
 	for name, change := range map[string]func(*grapnel.Endpoint){

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -78,19 +79,18 @@ type Delivery struct {
 	Number    int   // of the attempt: 1, 2, …
 	Trigger   grapnel.Trigger
 	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
-	Epoch     int64     // of the endpoint's owner; 0: there is one node
+	Epoch     int64     // of the endpoint's shard; 0: one node
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool
 }
 
 // Result is the outcome of an attempt.
-// why the event has no body for the endpoint, now or ever; nothing was sent
 type Result struct {
 	Outcome policy.Outcome
 	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
 	Unsendable string
-	Deferred   bool // with policy.ClassInternal: nothing is wrong, only too much to do
+	Deferred   bool // with policy.ClassInternal: no fault, only overload
 	StartedAt  time.Time
 	Duration   time.Duration
 	Phases     grapnel.Phases
@@ -121,8 +121,8 @@ type Sender struct {
 	ended   *sync.Cond         // signalled when conns becomes empty
 	sends   sync.WaitGroup
 
-	shares  shares
-	shaping chan struct{} // holds one entry for each evaluation that runs
+	shapes  *allowance.Tenants // processor time of transforms
+	shaping chan struct{}      // holds one entry for each evaluation that runs
 }
 
 // New makes a sender. The caller closes it.
@@ -145,6 +145,7 @@ func New(o Options) *Sender {
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
 		bounds: b, opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, evaluations()),
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// socket serves raw connections on loopback, one after the other.
+// socket serves raw connections on loopback, one after another.
 func socket(t *testing.T, serve func(c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func socket(t *testing.T, serve func(c net.Conn)) string {
 }
 
 // TestAnswerBeforeTheBodyIsRead: a receiver may refuse a long request after its headers. Its answer
-// counts, though the rest of the request finds nobody.
+// counts, although it does not read the rest.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	url := socket(t, func(c net.Conn) {
 		req, err := http.ReadRequest(bufio.NewReader(c))
@@ -48,7 +48,7 @@ func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-		// so that closing does not reset what it has said
+		// closing must not reset its answer
 		_, _ = io.CopyN(io.Discard, req.Body, 1<<20)
 	})
 	s := sender(t, Options{Allow: loopback()})
@@ -62,7 +62,7 @@ func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	}
 }
 
-// TestLongBodiesReuseConnections when the receiver takes them.
+// TestLongBodiesReuseConnections: a receiver that reads a long body keeps its connection.
 func TestLongBodiesReuseConnections(t *testing.T) {
 	srv := server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	s := sender(t, Options{Allow: loopback()})
@@ -75,13 +75,13 @@ func TestLongBodiesReuseConnections(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileWaiting: our own shutdown ends a request at once, wherever it is.
+// TestCancelledWhileWaiting: our own shutdown ends a request at once, in every phase.
 func TestCancelledWhileWaiting(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	url := socket(t, func(c net.Conn) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
 		arrived <- struct{}{}
-		_, _ = io.Copy(io.Discard, c) // until the sender hangs up
+		_, _ = io.Copy(io.Discard, c) // until the sender disconnects
 	})
 	s := sender(t, Options{Allow: loopback()})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -101,7 +101,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestAnIdleConnectionThatSpeaks is not used: whatever it says is no answer to anything.
+// TestAnIdleConnectionThatSpeaks: such a connection is not used again, because its bytes are no
+// answer to a request.
 func TestAnIdleConnectionThatSpeaks(t *testing.T) {
 	spoke := make(chan struct{}, 8)
 	url := socket(t, func(c net.Conn) {

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// hostile are addresses that a delivery must not reach: what is on this machine or in its network,
-// what is in nobody's, and every IPv6 form that leads to one of them.
+// hostile are addresses that a delivery must not reach: those of this machine and its network,
+// unassigned ones, and every IPv6 form that leads to one of them.
 func hostile() []string {
 	return []string{
 		"127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
@@ -30,7 +30,7 @@ func hostile() []string {
 	}
 }
 
-// public are addresses that a guard has to let through, or it would protect by breaking everything.
+// public are addresses that a guard must allow.
 func public() []string {
 	return []string{"1.1.1.1", "8.8.8.8", "93.184.216.34", "172.32.0.1", "192.167.1.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"}
 }
@@ -67,7 +67,8 @@ func TestGuardJudgesAddresses(t *testing.T) {
 
 func TestGuardPorts(t *testing.T) {
 	g := newGuard([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
-	for port, allowed := range map[uint16]bool{0: false, 22: false, 25: false, 53: false, 80: true, 443: true, 587: false, 1023: false, 1024: true, 8443: true, 65535: true} {
+	for port, allowed := range map[uint16]bool{0: false, 22: false, 25: false, 53: false, 80: true, 443: true, 587: false, 1023: false,
+		1024: true, 8443: true, 65535: true} {
 		if got := g.check(netip.AddrPortFrom(netip.MustParseAddr("1.1.1.1"), port)) == nil; got != allowed {
 			t.Errorf("port %d: %v", port, got)
 		}
@@ -117,7 +118,7 @@ func TestGuardProperties(t *testing.T) {
 	})
 }
 
-// answers is a resolver that gives its lists one after the other, the last one for ever.
+// answers is a resolver that returns its lists in turn, the last one for ever.
 type answers struct {
 	lists [][]netip.Addr
 	asked atomic.Int32
@@ -210,7 +211,7 @@ func TestHostileAddressesAreNeverReached(t *testing.T) {
 }
 
 // TestEveryLayerRefuses: names and literals are judged before a connection is tried, and the socket
-// judges on its own even if they were not.
+// judges again by itself.
 func TestEveryLayerRefuses(t *testing.T) {
 	trap := newTrap(t)
 	port, err := strconv.ParseUint(trap.port, 10, 16)
@@ -226,13 +227,13 @@ func TestEveryLayerRefuses(t *testing.T) {
 			}
 		}
 	}
-	// Only addresses of this machine are tried for real: a guard that is broken must not knock at
-	// somebody's door.
+	// Connections are tried only to addresses of this machine: a broken guard must not reach other
+	// machines.
 	s := sender(t, Options{})
 	for _, text := range []string{"127.0.0.1", "127.255.255.254", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"} {
 		target := netip.AddrPortFrom(netip.MustParseAddr(text), uint16(port))
 		if target.Addr().Is6() && !haveIPv6() {
-			// there is no socket that could ask; TestGuardJudgesAddresses asks in its place
+			// no socket exists that could ask; TestGuardJudgesAddresses covers this case
 			continue
 		}
 		if _, err := s.connectAny(t.Context(), []netip.AddrPort{target}, time.Now().Add(10*time.Second)); !errors.Is(err, errBlocked) {
@@ -252,7 +253,7 @@ func haveIPv6() bool {
 	return err == nil
 }
 
-// spellings are ways to write 127.0.0.1 and its like that some parser somewhere understands.
+// spellings are ways to write 127.0.0.1 and similar addresses that some parser understands.
 func spellings() []string {
 	return []string{
 		"127.0.0.1",
@@ -326,7 +327,7 @@ func TestOtherSpellingsOfAnAddressAreNeverReached(t *testing.T) {
 		if CheckURL(raw, URLRules{}) == nil {
 			t.Errorf("%q can be saved", raw)
 		}
-		// A resolver that understands every spelling, as a C library might.
+		// This resolver understands every spelling, as a C library might.
 		s := sender(t, Options{Resolver: &answers{lists: [][]netip.Addr{answer("127.0.0.1", "::1")}}})
 		if r := send(s, delivery(endpoint(raw))); r.Outcome.Class != policy.ClassBlocked {
 			t.Errorf("%q: %+v", raw, r.Outcome)
@@ -334,7 +335,8 @@ func TestOtherSpellingsOfAnAddressAreNeverReached(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"http://example.com#@127.0.0.1:" + trap.port, "http://127.0.0.1:" + trap.port + "#@example.com", "http:127.0.0.1:" + trap.port,
-		"//127.0.0.1:" + trap.port, "gopher://127.0.0.1:" + trap.port, "file:///etc/passwd", "http:///127.0.0.1", "http://example.com\\@127.0.0.1:" + trap.port,
+		"//127.0.0.1:" + trap.port, "gopher://127.0.0.1:" + trap.port, "file:///etc/passwd", "http:///127.0.0.1",
+		"http://example.com\\@127.0.0.1:" + trap.port,
 	} {
 		s := sender(t, Options{Resolver: &answers{lists: [][]netip.Addr{answer("127.0.0.1", "::1")}}})
 		if r := send(s, delivery(endpoint(raw))); r.Outcome.Class != policy.ClassBlocked || CheckURL(raw, URLRules{}) == nil {
@@ -391,8 +393,8 @@ func TestForbiddenAnswersAreDropped(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that is harmless when it is first resolved and internal afterwards. Every
-// connection is judged by the answer that it is made with.
+// TestRebinding: a name resolves to a harmless address first and to an internal one later. Every
+// connection is judged by the address it uses.
 func TestRebinding(t *testing.T) {
 	trap := newTrap(t)
 	serveOn(t, second(t, trap), closing)

@@ -28,7 +28,8 @@ func TestHeadersThatCanBeSaved(t *testing.T) {
 
 func TestHeadersThatCannotBeSaved(t *testing.T) {
 	for _, name := range []string{
-		"Host", "host", "HOST", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "TE", "Expect", "HTTP2-Settings",
+		"Host", "host", "HOST", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "TE", "Expect",
+		"HTTP2-Settings",
 		"Proxy-Authorization", "proxy-connection", "Content-Type", "content-encoding", "Accept-Encoding", "User-Agent", "Date",
 		"webhook-id", "Webhook-Signature", "webhook-anything", "grapnel-attempt", "Grapnel-Anything", "Idempotency-Key", "idempotency-x",
 		"X-Idempotency-Key", "x-idempotency-key", "ce-id", "CE-Type",
@@ -57,8 +58,8 @@ func checkRefused(t *testing.T, h map[string]string, name string) {
 	}
 }
 
-// FuzzHeaderConfig: what can be saved arrives as one header with that name and value, and net/http
-// agrees to send it.
+// FuzzHeaderConfig: a header that can be saved arrives as one header with that name and value, and
+// net/http agrees to send it.
 func FuzzHeaderConfig(f *testing.F) {
 	for _, name := range []string{"X-A", "host", "Webhook-Id", "ce-x", "a b", "X\r\nY", "Te"} {
 		f.Add(name, "value")
@@ -92,7 +93,8 @@ func FuzzHeaderConfig(f *testing.F) {
 }
 
 func TestPlaceholders(t *testing.T) {
-	for _, value := range []string{"{event.ID}", "{event_id}", "{}", "{ retry }", "{data.x}", "{", "}", "a}b", `{"a":1}`, "{event.id", "{{event.id}",
+	for _, value := range []string{"{event.ID}", "{event_id}", "{}", "{ retry }", "{data.x}", "{", "}", "a}b", `{"a":1}`, "{event.id",
+		"{{event.id}",
 		strings.Repeat("{event.key}", maxPlaceholders+1)} {
 		checkRefused(t, map[string]string{"X-Bad": value, "X-Fine": "{event.id}"}, "X-Bad")
 	}
@@ -112,7 +114,7 @@ func TestPlaceholders(t *testing.T) {
 	if err := CheckHeaders(d.Endpoint.Headers); err != nil {
 		t.Fatal(err)
 	}
-	// What cannot be saved, but was by a later version, is sent as it is.
+	// A value that cannot be saved here, but was saved by a later version, is sent literally.
 	d.Endpoint.Headers["X-Later"] = "{data.x} {event.id} {"
 	own["X-Later"] = [2]string{"", "{data.x} evt_1 {"}
 	got, r := wire(t, Options{}, d)

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// exchange sends one delivery to a receiver that does what serve says with the connection, in fake
-// time. taken is how many bytes of the receiver's answer were taken from the connection.
+// exchange sends one delivery to a receiver that runs serve on the connection, in fake time. taken
+// is the number of bytes read from the receiver's answer.
 func exchange(t *testing.T, d Delivery, serve func(w io.Writer, c net.Conn)) (r Result, taken int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func exchange(t *testing.T, d Delivery, serve func(w io.Writer, c net.Conn)) (r 
 		})
 		s := piped(t, n, Options{})
 		r = send(s, d)
-		time.Sleep(defaultIdleTimeout) // what is still open then would stay
+		time.Sleep(defaultIdleTimeout) // a connection still open then would stay
 		synctest.Wait()
 		if open := s.Stats().Open; r.Outcome.Class != policy.ClassNone && open != 0 {
 			t.Errorf("%d connections stay open after %s", open, r.Outcome.Class)
@@ -56,7 +56,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// after reads the request and then goes on.
+// after reads the request and then runs then.
 func after(then func(w io.Writer)) func(io.Writer, net.Conn) {
 	return func(w io.Writer, c net.Conn) {
 		readRequest(c)
@@ -64,7 +64,7 @@ func after(then func(w io.Writer)) func(io.Writer, net.Conn) {
 	}
 }
 
-// readRequest takes a request of which head and body arrive in one piece.
+// readRequest reads a request whose head and body arrive in one piece.
 func readRequest(c net.Conn) {
 	var request []byte
 	buffer := make([]byte, 4096)
@@ -81,7 +81,7 @@ func text(s string) func(io.Writer, net.Conn) {
 	return after(func(w io.Writer) { _, _ = io.WriteString(w, s) })
 }
 
-// drip writes a piece every second until nobody takes it.
+// drip writes a piece every second until the connection fails.
 func drip(w io.Writer, piece string) {
 	for {
 		if _, err := io.WriteString(w, piece); err != nil {
@@ -91,7 +91,7 @@ func drip(w io.Writer, piece string) {
 	}
 }
 
-// flood writes a piece until nobody takes it, or 10 GiB.
+// flood writes a piece until the connection fails, or 10 GiB are written.
 func flood(w io.Writer, piece string) {
 	block := []byte(strings.Repeat(piece, 1+32<<10/len(piece)))
 	for written := 0; written < 10<<30; written += len(block) {
@@ -101,7 +101,7 @@ func flood(w io.Writer, piece string) {
 	}
 }
 
-func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until the other side gives up
+func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until the other side closes
 
 func TestHostileReceivers(t *testing.T) {
 	var bomb bytes.Buffer
@@ -117,7 +117,7 @@ func TestHostileReceivers(t *testing.T) {
 		class  policy.Class
 		status int
 		error  string
-		taken  int64 // at most; 0: a few bytes, not checked
+		taken  int64 // upper limit; 0: a few bytes, not checked
 	}{
 		"says nothing":  {func(_ io.Writer, c net.Conn) { hold(c) }, policy.ClassTimeout, 0, "while waiting for the answer", 0},
 		"reads nothing": {func(_ io.Writer, c net.Conn) { time.Sleep(time.Hour) }, policy.ClassTimeout, 0, "while the request was sent", 0},
@@ -162,7 +162,8 @@ func TestHostileReceivers(t *testing.T) {
 			_, _ = io.WriteString(w, "HTTP/1.1 200 OK\r\nX-A: ")
 			flood(w, "a")
 		}), policy.ClassProtocol, 0, "headers exceeded", 128 << 10},
-		"endless 1xx": {after(func(w io.Writer) { flood(w, "HTTP/1.1 103 Early Hints\r\n\r\n") }), policy.ClassProtocol, 0, "headers exceeded", 128 << 10},
+		"endless 1xx": {after(func(w io.Writer) { flood(w, "HTTP/1.1 103 Early Hints\r\n\r\n") }), policy.ClassProtocol, 0, "headers exceeded",
+			128 << 10},
 		"endless 100": {after(func(w io.Writer) { drip(w, "HTTP/1.1 100 Continue\r\n\r\n") }), policy.ClassTimeout, 0, "within 10s", 0},
 		"endless reason": {after(func(w io.Writer) {
 			_, _ = io.WriteString(w, "HTTP/1.1 200 ")
@@ -179,16 +180,22 @@ func TestHostileReceivers(t *testing.T) {
 		"closes at once":           {func(io.Writer, net.Conn) {}, policy.ClassReset, 0, "closed the connection", 0},
 		"closes without an answer": {text(""), policy.ClassReset, 0, "closed the connection", 0},
 		"closes in its headers":    {text("HTTP/1.1 200 OK\r\nX-A: b"), policy.ClassReset, 0, "closed the connection", 0},
-		"closes in its body":       {text("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), policy.ClassReset, 200, "closed the connection", 0},
-		"closes in a chunk":        {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf"), policy.ClassReset, 200, "closed the connection", 0},
-		"is no HTTP server":        {text("SSH-2.0-OpenSSH_9.9\r\n"), policy.ClassProtocol, 0, `malformed HTTP response "SSH-2.0-OpenSSH_9.9"`, 0},
-		"sends binary":             {text("\x00\xff\x16\x03\x01\r\n\r\n"), policy.ClassProtocol, 0, "not valid HTTP", 0},
-		"a header without a name":  {text("HTTP/1.1 200 OK\r\n: x\r\n\r\n"), policy.ClassProtocol, 0, "not valid HTTP", 0},
-		"two lengths":              {text("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), policy.ClassProtocol, 0, "not valid HTTP", 0},
-		"bad chunks":               {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), policy.ClassProtocol, 200, "not valid HTTP", 0},
-		"switches protocols":       {text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), policy.ClassProtocol, 101, "another protocol", 0},
-		"status 99":                {text("HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 99, "", 0},
-		"status 600":               {text("HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 600, "", 0},
+		"closes in its body": {text("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), policy.ClassReset, 200, "closed the connection",
+			0},
+		"closes in a chunk": {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf"), policy.ClassReset, 200,
+			"closed the connection", 0},
+		"is no HTTP server": {text("SSH-2.0-OpenSSH_9.9\r\n"), policy.ClassProtocol, 0, `malformed HTTP response "SSH-2.0-OpenSSH_9.9"`,
+			0},
+		"sends binary":            {text("\x00\xff\x16\x03\x01\r\n\r\n"), policy.ClassProtocol, 0, "not valid HTTP", 0},
+		"a header without a name": {text("HTTP/1.1 200 OK\r\n: x\r\n\r\n"), policy.ClassProtocol, 0, "not valid HTTP", 0},
+		"two lengths": {text("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), policy.ClassProtocol, 0,
+			"not valid HTTP", 0},
+		"bad chunks": {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), policy.ClassProtocol, 200,
+			"not valid HTTP", 0},
+		"switches protocols": {text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), policy.ClassProtocol,
+			101, "another protocol", 0},
+		"status 99":  {text("HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 99, "", 0},
+		"status 600": {text("HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 600, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := delivery(endpoint("http://hooks.example/"))
@@ -208,8 +215,8 @@ func TestHostileReceivers(t *testing.T) {
 			if len(r.Body) > 16<<10 || len(r.Headers) > 50 {
 				t.Errorf("%d bytes and %d headers were kept", len(r.Body), len(r.Headers))
 			}
-			// What a test allocates around the exchange is in it too; an answer that is gathered or
-			// inflated would be far above.
+			// The figure includes the test's own allocations. Collecting or inflating an answer would be far
+			// above it.
 			if memory > 4<<20 {
 				t.Errorf("%d bytes of memory were allocated", memory)
 			}
@@ -255,9 +262,12 @@ func TestAnswersThatAreFine(t *testing.T) {
 
 func TestStatusClasses(t *testing.T) {
 	for status, class := range map[int]policy.Class{
-		200: policy.ClassNone, 226: policy.ClassNone, 300: policy.ClassRedirect, 301: policy.ClassRedirect, 302: policy.ClassRedirect, 303: policy.ClassRedirect,
-		304: policy.ClassRedirect, 307: policy.ClassRedirect, 308: policy.ClassRedirect, 399: policy.ClassRedirect, 400: policy.ClassStatus4xx, 404: policy.ClassStatus4xx,
-		408: policy.ClassStatus4xx, 410: policy.ClassStatus4xx, 425: policy.ClassStatus4xx, 429: policy.ClassStatus429, 499: policy.ClassStatus4xx,
+		200: policy.ClassNone, 226: policy.ClassNone, 300: policy.ClassRedirect, 301: policy.ClassRedirect, 302: policy.ClassRedirect,
+		303: policy.ClassRedirect,
+		304: policy.ClassRedirect, 307: policy.ClassRedirect, 308: policy.ClassRedirect, 399: policy.ClassRedirect, 400: policy.ClassStatus4xx,
+		404: policy.ClassStatus4xx,
+		408: policy.ClassStatus4xx, 410: policy.ClassStatus4xx, 425: policy.ClassStatus4xx, 429: policy.ClassStatus429,
+		499: policy.ClassStatus4xx,
 		500: policy.ClassStatus5xx, 503: policy.ClassStatus5xx, 599: policy.ClassStatus5xx,
 	} {
 		r, _ := exchange(
@@ -271,7 +281,7 @@ func TestStatusClasses(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed: a 307 would take body and signature along to wherever it points.
+// TestRedirectsAreNotFollowed: following a 307 would send body and signature to its target.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	trap := newTrap(t)
 	srv := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -327,7 +337,8 @@ func TestKeptHeaders(t *testing.T) {
 			5000,
 		) + "\r\n",
 	)
-	for _, name := range []string{"Set-Cookie", "Set-Cookie2", "Authorization", "WWW-Authenticate", "Proxy-Authenticate", "Authentication-Info",
+	for _, name := range []string{"Set-Cookie", "Set-Cookie2", "Authorization", "WWW-Authenticate", "Proxy-Authenticate",
+		"Authentication-Info",
 		"X-Auth-Token", "X-CSRF-Token", "X-Api-Key", "X-Secret", "X-Session-Id"} {
 		answer.WriteString(name + ": hidden\r\n")
 	}
@@ -346,7 +357,7 @@ func TestKeptHeaders(t *testing.T) {
 	}
 }
 
-// TestShutdownIsNotTheReceiversFault: an attempt that we end ourselves consumes nothing.
+// TestShutdownIsNotTheReceiversFault: an attempt that the sender ends itself consumes none.
 func TestShutdownIsNotTheReceiversFault(t *testing.T) {
 	for name, end := range map[string]func(*Sender, context.CancelFunc){
 		"its context ends":  func(_ *Sender, cancel context.CancelFunc) { cancel() },

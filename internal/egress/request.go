@@ -145,8 +145,8 @@ func formatted(format grapnel.Format, e *grapnel.Event) (body []byte, contentTyp
 	return envelope(e), grapnel.JSONType
 }
 
-// Formatted returns an event in a shape: the body, and the headers that describe it. The error
-// tells why the event has no body.
+// Formatted returns an event in a shape: the body, and the headers that describe it. The error is
+// the reason for which the event has no body.
 func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.Header, err error) {
 	body, contentType := formatted(shape.Format, e)
 	if shape.Transform != "" {

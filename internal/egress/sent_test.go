@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestSentHeadersAreKept: an attempt and its delivery say which headers were sent, and no
-// credential of the receiver's.
+// TestSentHeadersAreKept: an attempt and its delivery state the sent headers, without credentials
+// of the receiver.
 func TestSentHeadersAreKept(t *testing.T) {
 	d := delivery(endpoint("http://hooks.example/in?x=1"))
 	d.Endpoint.Signing, d.Endpoint.PolicyName, d.Endpoint.Format = grapnel.SigningSvix, "webhookify", grapnel.FormatCloudEvents

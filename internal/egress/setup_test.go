@@ -42,7 +42,7 @@ func delivery(e *grapnel.Endpoint) Delivery {
 	return Delivery{Endpoint: e, Event: event(`{"amount":1}`), ID: "dlv_1", Position: 17, Number: 3, Trigger: grapnel.TriggerSchedule}
 }
 
-// sender makes a sender that is closed, and its connections with it, before the test ends.
+// sender makes a sender. It is closed, with its connections, before the test ends.
 func sender(t testing.TB, o Options) *Sender {
 	t.Helper()
 	s := New(o)
@@ -67,7 +67,7 @@ func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc) *httptest.Server 
 	return s
 }
 
-// httptestTLS is a receiver whose certificate nobody trusts. It returns its URL.
+// httptestTLS is a receiver with an untrusted certificate. It returns its URL.
 func httptestTLS(t testing.TB) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(ok))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -39,7 +38,9 @@ func (s *Sender) bodyOf(ctx context.Context, r *route, d Delivery) (body []byte,
 	return nil, "", err
 }
 
-// shaped is the body of an event in a shape.
+// shaped is the body of an event in a shape. The transforms of a tenant get 1/ShapePart of one
+// processor: beyond the burst, ShapePart times the duration of an evaluation has to pass before the
+// next one.
 func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *grapnel.Event) (body []byte, contentType string, err error) {
 	if shape.Transform == "" {
 		body, contentType = formatted(shape.Format, e)
@@ -49,7 +50,7 @@ func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *g
 	if err != nil {
 		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform does not compile: %s", err)}
 	}
-	if !s.shares.open(e.Tenant, s.opts.Now(), s.bounds) {
+	if !s.shapes.Within(e.Tenant, s.opts.Now()) {
 		return nil, "", deferred{}
 	}
 	select {
@@ -61,7 +62,8 @@ func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *g
 	}
 	began := s.opts.Now()
 	body, err = t.Apply(envelope(e))
-	s.shares.spend(e.Tenant, began, s.opts.Now(), s.bounds)
+	ended := s.opts.Now()
+	s.shapes.Use(e.Tenant, began, ended, max(ended.Sub(began), 0)*time.Duration(s.bounds.ShapePart))
 	<-s.shaping
 	if err != nil {
 		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
@@ -85,41 +87,6 @@ func (r *route) transform(s *Sender, text string) (*transform.Transform, error) 
 	}
 	r.transforms[text] = t
 	return t, nil
-}
-
-// shares limits the transforms of each tenant to 1/ShapePart of one processor: after an evaluation,
-// and beyond a burst, ShapePart times its duration has to pass before the next one. The record of a
-// tenant within its limit is deleted.
-type shares struct {
-	mu   sync.Mutex
-	paid map[string]time.Time // when the tenant's evaluations so far are within its part
-}
-
-func (s *shares) open(tenant string, now time.Time, b Bounds) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.paid[tenant].Sub(now) < b.ShapeBurst*time.Duration(b.ShapePart)
-}
-
-func (s *shares) spend(tenant string, began, ended time.Time, b Bounds) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.paid == nil {
-		s.paid = map[string]time.Time{}
-	}
-	from := s.paid[tenant]
-	if from.Before(began) {
-		from = began
-	}
-	s.paid[tenant] = from.Add(max(ended.Sub(began), 0) * time.Duration(b.ShapePart))
-	if len(s.paid) <= b.ShapeTenants {
-		return
-	}
-	for name, until := range s.paid {
-		if !until.After(ended) {
-			delete(s.paid, name)
-		}
-	}
 }
 
 // evaluations is how many run at once: half of the processors are left to everything else.

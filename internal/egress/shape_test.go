@@ -15,7 +15,7 @@ import (
 
 var accepted = time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
 
-// shapely is a delivery of an event that was accepted at a known time.
+// shapely is a delivery of an event with a known acceptance time.
 func shapely(transform string) Delivery {
 	d := delivery(endpoint("http://hooks.example/"))
 	d.Endpoint.Transform = transform
@@ -23,8 +23,8 @@ func shapely(transform string) Delivery {
 	return d
 }
 
-// TestTransformIsWhatIsSent: the body is the result, in whatever format, and the signature is over
-// it.
+// TestTransformIsWhatIsSent: the body is the transform's result, in every format, and the signature
+// covers it.
 func TestTransformIsWhatIsSent(t *testing.T) {
 	for _, format := range []grapnel.Format{grapnel.FormatStandard, grapnel.FormatRaw, grapnel.FormatCloudEvents} {
 		d := shapely(`{id, kind: .type, at: .timestamp, amount: .data.amount}`)
@@ -67,11 +67,12 @@ func TestShapeOfAcceptance(t *testing.T) {
 		"first": {accepted.Add(-2 * time.Hour), `{"amount":1}`}, "second": {accepted, `"second"`},
 		"as it ends": {accepted.Add(time.Hour), `"third"`}, "just before": {accepted.Add(time.Hour - time.Microsecond), `"second"`},
 		// Stored times have microseconds.
-		"less than a microsecond before": {accepted.Add(time.Hour - time.Nanosecond), `"second"`}, "third": {accepted.Add(2 * time.Hour), `"third"`},
+		"less than a microsecond before": {accepted.Add(time.Hour - time.Nanosecond), `"second"`},
+		"third":                          {accepted.Add(2 * time.Hour), `"third"`},
 	} {
 		d.Event.AcceptedAt, d.CreatedAt = c.at, c.at
 		if name != "third" {
-			d.CreatedAt = accepted.Add(9 * time.Hour) // a replay of it: the same
+			d.CreatedAt = accepted.Add(9 * time.Hour) // a replay: the same
 		}
 		if raw, r := wire(t, Options{}, d); !strings.HasSuffix(raw, "\r\n\r\n"+c.want) {
 			t.Errorf("%s: sent %s, %+v; want %s", name, raw, r, c.want)
@@ -79,11 +80,12 @@ func TestShapeOfAcceptance(t *testing.T) {
 	}
 }
 
-// TestWithoutBody: an event for which a transform gives none is not sent at all, and it is said
-// why. A later delivery of it has the shape of its own time.
+// TestWithoutBody: an event without a body after its transform is not sent, and the reason is
+// stated. A later delivery of it has the shape of its own time.
 func TestWithoutBody(t *testing.T) {
 	for text, part := range map[string]string{
-		`.data + 1`: "cannot add", `def f: f; f`: "too much work", `error("no total")`: "no total", `empty`: "no result", `.id, .type`: "more than one result", `{`: "does not compile",
+		`.data + 1`: "cannot add", `def f: f; f`: "too much work", `error("no total")`: "no total", `empty`: "no result",
+		`.id, .type`: "more than one result", `{`: "does not compile",
 		`error("a\nb")`: "a",
 	} {
 		d := shapely(text)
@@ -104,7 +106,7 @@ func TestWithoutBody(t *testing.T) {
 	}
 }
 
-// TestPresetsBringTheirShape: what an endpoint sets itself comes first.
+// TestPresetsBringTheirShape: an endpoint's own settings override the preset.
 func TestPresetsBringTheirShape(t *testing.T) {
 	for _, c := range []struct {
 		preset    string
@@ -115,8 +117,10 @@ func TestPresetsBringTheirShape(t *testing.T) {
 	}{
 		{"sent", nil, "", []string{"\r\nX-Webhook-Id: evt_1\r\n", `{"id":"evt_1","type"`}, "occurredAt"},
 		{"webhookify", nil, "", []string{"\r\nX-Retry-Count: 2\r\n", "\r\nX-Webhook-Id: evt_1\r\n"}, "occurredAt"},
-		{"parseo", nil, "", []string{`"occurredAt":"2026-01-02T03:04:05.678901Z","timestamp":`, `"data":{"amount":1}`, `"id":"evt_1"`}, "X-Webhook"},
-		{"sent", map[string]string{"x-webhook-id": "mine"}, `.type`, []string{"\r\nX-Webhook-Id: mine\r\n", "\r\n\r\n\"invoice.paid\""}, "evt_1\r\nX-"},
+		{"parseo", nil, "", []string{`"occurredAt":"2026-01-02T03:04:05.678901Z","timestamp":`, `"data":{"amount":1}`, `"id":"evt_1"`},
+			"X-Webhook"},
+		{"sent", map[string]string{"x-webhook-id": "mine"}, `.type`, []string{"\r\nX-Webhook-Id: mine\r\n", "\r\n\r\n\"invoice.paid\""},
+			"evt_1\r\nX-"},
 		{"parseo", nil, `.`, []string{`{"data":`}, "occurredAt"},
 		{"parseo, raw", nil, "", []string{"\r\n\r\n{\"amount\":1}"}, "occurredAt"},
 		{"paylera", nil, "", []string{`{"id":"evt_1"`}, "X-"},
@@ -145,13 +149,13 @@ func TestPresetsBringTheirShape(t *testing.T) {
 	}
 }
 
-// TestTransformsOfATenantShareAPart: what they have used is paid for as time passes, by this tenant
-// alone.
+// TestTransformsOfATenantShareAPart: a tenant that has used up its share waits until time has paid
+// for it; other tenants do not.
 func TestTransformsOfATenantShareAPart(t *testing.T) {
 	clock := accepted
 	srv := server(t, ok)
 	s := sender(t, Options{Allow: loopback(), Bounds: Bounds{ShapePart: 20}, Now: func() time.Time {
-		clock = clock.Add(10 * time.Millisecond) // each look at the clock takes so long
+		clock = clock.Add(10 * time.Millisecond) // every reading of the clock advances it
 		return clock
 	}})
 	d := shapely(`.id`)
@@ -186,19 +190,9 @@ func TestTransformsOfATenantShareAPart(t *testing.T) {
 	if stats := s.Stats(); stats.Deferred == 0 || stats.Unsendable != 0 {
 		t.Errorf("counted are %+v", stats)
 	}
-	// Those who have paid are forgotten.
-	b := s.bounds
-	b.ShapeTenants = 4
-	for i := range 100 {
-		now := clock.Add(time.Duration(i) * time.Hour)
-		s.shares.spend(fmt.Sprint("t", i), now, now.Add(time.Second), b)
-	}
-	if len(s.shares.paid) > 5 {
-		t.Errorf("%d tenants are remembered", len(s.shares.paid))
-	}
 }
 
-// BenchmarkTransformed is BenchmarkRequest's body with the preset parseo's transform.
+// BenchmarkTransformed is BenchmarkRequest with the transform of the preset parseo.
 func BenchmarkTransformed(b *testing.B) {
 	s := sender(b, Options{Bounds: Bounds{ShapeBurst: 1000 * time.Hour}})
 	d := shapely(policy.ShapeOf("parseo").Transform)

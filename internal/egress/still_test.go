@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestWithdrawn: what is not to be sent after all never reaches the receiver, and is no attempt;
-// over a new connection, and over one that was kept.
+// TestWithdrawn: a request withdrawn at the last moment never reaches the receiver, and is no
+// attempt, over a new connection and over a reused one.
 func TestWithdrawn(t *testing.T) {
 	var got atomic.Int64
 	srv := server(t, func(http.ResponseWriter, *http.Request) { got.Add(1) })

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// authority signs certificates of test receivers.
+// authority signs the certificates of test receivers.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -107,7 +107,8 @@ func TestTLS(t *testing.T) {
 			policy.ClassTLS, "certificate"},
 		"TLS 1.1": {secure(&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}),
 			policy.ClassTLS, "remote error: tls: protocol version not supported"},
-		"wants a client certificate": {secure(&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}),
+		"wants a client certificate": {secure(&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert,
+			MaxVersion: tls.VersionTLS12}),
 			policy.ClassTLS, "remote error"},
 		"wants one after the handshake": {secure(&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}),
 			policy.ClassTLS, "remote error"},
@@ -168,8 +169,8 @@ func TestTLSIsNeverSkipped(t *testing.T) {
 	}
 }
 
-// TestBytesHeldBackByTLSAreNoAnswer: a receiver sends more than its answer in one record. What TLS
-// has read ahead belongs to nobody, so the connection is not used again.
+// TestBytesHeldBackByTLSAreNoAnswer: a receiver sends more than its answer in one record. The bytes
+// that TLS has read ahead belong to no request, so the connection is not used again.
 func TestBytesHeldBackByTLSAreNoAnswer(t *testing.T) {
 	a := newAuthority(t)
 	cert := a.issue(t, "hooks.example", day(-10), day(10))

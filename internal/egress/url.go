@@ -19,10 +19,9 @@ type URLRules struct {
 	Own       *url.URL // base URL of this server; nil: unknown
 }
 
-// CheckURL returns the fault of an endpoint's URL, in words for the person who entered it. It is
-// called when the URL is saved and again before it is used. It refuses
-// faults that are visible without
-// resolving a name; the guard decides when the connection is made.
+// CheckURL returns the fault of an endpoint's URL, in words for the operator who entered it. It is
+// called when the URL is saved and again before it is used. It refuses faults that are visible
+// without resolving a name; the guard decides when the connection is made.
 func CheckURL(raw string, r URLRules) error {
 	u, err := parseURL(raw, r.HTTPSOnly, newGuard(r.Allow))
 	if err == nil && r.Own != nil && within(u, r.Own) {

@@ -31,7 +31,7 @@ func wire(t *testing.T, o Options, d Delivery) (raw string, r Result) {
 		defer n.Close()
 		var got bytes.Buffer
 		stop := peer(n, "hooks.example", func(c net.Conn) {
-			_ = c.SetReadDeadline(time.Now().Add(time.Second)) // fake time: when nothing more comes
+			_ = c.SetReadDeadline(time.Now().Add(time.Second)) // fake time: no more bytes come
 			_, _ = io.Copy(&got, c)
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		})
@@ -48,8 +48,8 @@ func at(unix int64) func() time.Time { return func() time.Time { return time.Uni
 
 func lines(parts ...string) string { return strings.Join(parts, "\r\n") }
 
-// TestWireBytes holds whole requests against bytes written down here. The signatures were computed
-// with another program.
+// TestWireBytes compares whole requests with bytes written down here. Another program computed the
+// signatures.
 func TestWireBytes(t *testing.T) {
 	standard := delivery(endpoint("https://unused"))
 	standard.Endpoint.URL = "http://hooks.example/in?x=1"
@@ -81,27 +81,34 @@ func TestWireBytes(t *testing.T) {
 	}{
 		"standard": {standard, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 98", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17",
+			"Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data":{"amount":1}}`)},
 		"raw, not in a lane": {raw, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 6", "Content-Type: text/csv; charset=utf-8",
 			"Grapnel-Attempt: 1", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Trigger: replay",
-			"Webhook-Id: evt_1", "Webhook-Signature: v1,mOCi2jNVlzKudw+dyTlUPV9+QW4gs9lutLZtZsj8GOE=", "Webhook-Timestamp: 1767323045", "", "a,b\r\n\x00")},
+			"Webhook-Id: evt_1", "Webhook-Signature: v1,mOCi2jNVlzKudw+dyTlUPV9+QW4gs9lutLZtZsj8GOE=", "Webhook-Timestamp: 1767323045", "",
+			"a,b\r\n\x00")},
 		"cloudevents": {cloud, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 12", "Authorization: Bearer mine",
-			"Ce-Id: evt_1", "Ce-Partitionkey: inv%20%221%22%20100%25", "Ce-Source: /grapnel/acme", "Ce-Specversion: 1.0", "Ce-Time: 2026-01-02T03:04:05.678901Z",
+			"Ce-Id: evt_1", "Ce-Partitionkey: inv%20%221%22%20100%25", "Ce-Source: /grapnel/acme", "Ce-Specversion: 1.0",
+			"Ce-Time: 2026-01-02T03:04:05.678901Z",
 			"Ce-Type: invoice.paid", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
-			"Webhook-Id: evt_1", "Webhook-Signature: v1,ghbVdyTBOgGMbq7ygVkTDmD7TeSH3XqtZAK6dNYIHrY=", "Webhook-Timestamp: 1767323045", "", `{"amount":1}`)},
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17",
+			"Grapnel-Trigger: schedule",
+			"Webhook-Id: evt_1", "Webhook-Signature: v1,ghbVdyTBOgGMbq7ygVkTDmD7TeSH3XqtZAK6dNYIHrY=", "Webhook-Timestamp: 1767323045", "",
+			`{"amount":1}`)},
 		"standard, data that are not JSON": {binary, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 99", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17",
+			"Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,n8gvrwady1ebmTAHrBSZ1RrwSlwKKiy9EiElj2mIEEU=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data_base64":"AP8="}`)},
 		"svix": {svix, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 98", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17",
+			"Grapnel-Trigger: schedule",
 			"Svix-Id: evt_1", "Svix-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Svix-Timestamp: 1767323045",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data":{"amount":1}}`)},
@@ -115,7 +122,7 @@ func TestWireBytes(t *testing.T) {
 	}
 }
 
-// TestDocumentedRequest: the request that receivers are shown is one that is sent.
+// TestDocumentedRequest: the request shown in the documentation is one that the sender sends.
 func TestDocumentedRequest(t *testing.T) {
 	page, err := os.ReadFile("../../docs/receivers.md")
 	if err != nil {
@@ -131,8 +138,8 @@ func TestDocumentedRequest(t *testing.T) {
 	}
 }
 
-// TestStructuredCloudEvents: data that are a CloudEvent already have their attributes in the body,
-// so the headers say none: with both, it would be two events at once.
+// TestStructuredCloudEvents: data that are already a CloudEvent have their attributes in the body,
+// so the headers state none: with both, it would be two events at once.
 func TestStructuredCloudEvents(t *testing.T) {
 	for contentType, attributes := range map[string]int{
 		"application/json": 5, "application/cloud+json": 5, "application/x-cloudevents+json": 5, "": 5,
@@ -156,8 +163,8 @@ func clone(e *grapnel.Endpoint, change func(*grapnel.Endpoint)) *grapnel.Endpoin
 	return &c
 }
 
-// TestOutgoingHeaderNames is the list of everything that may leave. A new header is a decision, and
-// this is where it shows.
+// TestOutgoingHeaderNames lists every header that may be sent. A new header is a decision, and has
+// to be added here.
 func TestOutgoingHeaderNames(t *testing.T) {
 	allowed := []string{
 		"Content-Length", "Content-Type", "User-Agent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
@@ -225,8 +232,7 @@ func checkNoSecret(t *testing.T, text string, secrets []grapnel.Secret) {
 	}
 }
 
-// TestSecretsStayOutOfLogs: whatever somebody logs, an endpoint or all of a sender, in whatever
-// form.
+// TestSecretsStayOutOfLogs: no form of logging an endpoint or a sender shows a secret.
 func TestSecretsStayOutOfLogs(t *testing.T) {
 	d := delivery(endpoint("https://hooks.example/"))
 	s := sender(t, Options{})
@@ -245,8 +251,7 @@ func TestSecretsStayOutOfLogs(t *testing.T) {
 	checkNoSecret(t, text.String(), d.Endpoint.Secrets)
 }
 
-// TestSignaturesVerify holds what a receiver gets against the verifier, during and after a
-// rotation.
+// TestSignaturesVerify verifies the receiver's requests, during and after a rotation.
 func TestSignaturesVerify(t *testing.T) {
 	old := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("o"), 32))
 	private, err := sign.NewPrivateKey(strings.NewReader(strings.Repeat("k", 32)))
@@ -292,8 +297,8 @@ func TestSignaturesVerify(t *testing.T) {
 	})
 }
 
-// TestEnvelopeKeepsTheData: whatever was published stands in the envelope byte for byte, or as
-// base64 when it is not JSON.
+// TestEnvelopeKeepsTheData: the envelope contains the published data byte for byte, or as base64 if
+// they are not JSON.
 func TestEnvelopeKeepsTheData(t *testing.T) {
 	for _, c := range []struct {
 		data, contentType string
@@ -335,11 +340,12 @@ func TestEnvelopeKeepsTheData(t *testing.T) {
 	}
 }
 
-// TestEnvelopeBelievesNoSource: what came in through a source says that it is JSON, and is looked
-// at.
+// TestEnvelopeBelievesNoSource: data from a source may claim to be JSON, so the envelope checks
+// them.
 func TestEnvelopeBelievesNoSource(t *testing.T) {
 	for data, want := range map[string]string{
-		`{"a":1}`: `,"data":{"a":1}}`, `1,"id":"evt_forged"`: `,"data_base64":"`, `{`: `,"data_base64":"ew=="}`, "\"\xff\"": `,"data_base64":"Iv8i"}`, ``: `,"data_base64":""}`,
+		`{"a":1}`: `,"data":{"a":1}}`, `1,"id":"evt_forged"`: `,"data_base64":"`, `{`: `,"data_base64":"ew=="}`,
+		"\"\xff\"": `,"data_base64":"Iv8i"}`, ``: `,"data_base64":""}`,
 	} {
 		e := event(data)
 		e.ContentType, e.Source = grapnel.JSONType, "src_1"
@@ -365,8 +371,8 @@ func TestContentTypeThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// TestQueryIsEncoded: what a URL's query has raw is percent-encoded in the request line; what is
-// encoded already, or need not be, stays as it was saved.
+// TestQueryIsEncoded: unencoded characters of a URL's query are percent-encoded in the request
+// line; all others stay as saved.
 func TestQueryIsEncoded(t *testing.T) {
 	for saved, sent := range map[string]string{
 		"/?a b HTTP/1.1":    "/?a%20b%20HTTP/1.1",
@@ -384,7 +390,7 @@ func TestQueryIsEncoded(t *testing.T) {
 	}
 }
 
-// TestHopsAreCounted: what a receiver gets has come through one server more than what came in.
+// TestHopsAreCounted: a sent event has passed one server more than when it was received.
 func TestHopsAreCounted(t *testing.T) {
 	for came, goes := range map[string]string{"": "1", "1": "2", "41": "42", "-3": "1", "many": "1"} {
 		d := delivery(endpoint("http://hooks.example/"))

@@ -1,15 +1,12 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
 // Admission refuses new work before the store suffers from it. A caller that is refused at once can
@@ -115,17 +112,6 @@ type admission struct {
 	shed     shedding
 }
 
-func newAdmission(o Options, count func(work, cause)) *admission {
-	a := &admission{
-		clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: count,
-		seen: strain{most: cmp.Or(o.MaxPublishing, bounds.Fill(o.Bounds).Recorder.Publish)},
-	}
-	if a.random == nil {
-		a.random = rand.Float64
-	}
-	return a
-}
-
 // enter admits work, which then has to call leave, or refuses it.
 func (a *admission) enter(w work) error {
 	a.look()
@@ -218,11 +204,6 @@ const nearlyFull = "the disk that holds the data is nearly full"
 // silence is the time without a finished commit, while commits are in flight, after which the store
 // counts as hanging. It is a little longer than the wait for a single commit of a hanging store.
 const silence = 3 * time.Second
-
-// Unable returns the reason for which single events are refused for longer than a moment: the disk
-// is nearly full, or the store hangs. nil: neither. A slow store and a full quota are no such
-// reasons.
-func (e *Engine) Unable() error { return e.admission.unable() }
 
 // unable measures the disk itself, so freed space is noticed even while no events are published.
 func (a *admission) unable() error {

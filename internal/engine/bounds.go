@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"time"
-)
+import "time"
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {

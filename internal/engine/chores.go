@@ -34,15 +34,13 @@ type chores struct {
 	pulses chan *ownership.Pulse // one for each worker
 }
 
-func newChores(e *Engine) *chores {
-	c := &chores{store: e.store, book: e.Book, shards: e.shards, log: e.log, sending: e.sending, pending: e.pending,
-		send: e.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable,
-		pulses: make(chan *ownership.Pulse, e.bounds.Recorder.Workers)}
-	for range e.bounds.Recorder.Workers {
-		c.pulses <- e.watchdog.Pulse("chores")
-	}
+// open prepares the chores for their workers.
+func (c *chores) open(workers int, dog *ownership.Watchdog) {
 	c.ready = sync.NewCond(&c.mu)
-	return c
+	c.pulses = make(chan *ownership.Pulse, workers)
+	for range workers {
+		c.pulses <- dog.Pulse("chores")
+	}
 }
 
 func (c *chores) add(effect core.Effect) {

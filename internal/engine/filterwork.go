@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/allowance"
 )
 
 // filterWork keeps the filters of one tenant from taking every processor. A tenant's filters may do
@@ -15,21 +17,23 @@ import (
 type filterWork struct {
 	bounds Bounds
 	now    func() time.Time
+	done   *allowance.Tenants
 	share  chan struct{} // one element for each pass that runs in turn
 
 	mu      sync.Mutex
 	tenants map[string]*tenantWork
 }
 
-// tenantWork is the filter work of one tenant.
+// tenantWork is the filter work of one tenant while it has passes.
 type tenantWork struct {
 	turn   chan struct{} // holds one element while a pass runs
 	passes int           // in progress
-	paid   time.Time     // the moment at which the work so far is within FilterRate again
 }
 
 func newFilterWork(b Bounds, now func() time.Time) *filterWork {
-	return &filterWork{bounds: b, now: now, share: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), tenants: map[string]*tenantWork{}}
+	w := &filterWork{bounds: b, now: now, share: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), tenants: map[string]*tenantWork{}}
+	w.done = allowance.New(w.worth(b.FilterBurst), b.FilterTenants)
+	return w
 }
 
 // errFiltersBusy refuses a publish whose tenant has too many others waiting for their filters.
@@ -49,7 +53,8 @@ func (w *filterWork) pass(tenant string) *pass { return &pass{work: w, name: ten
 // step counts the work that filters have done since the last step, and returns once the next filter
 // may run: at once, or when it is the publish's turn.
 func (p *pass) step(ctx context.Context, did int64) error {
-	free, crowded := p.charge(did)
+	crowded := p.begin()
+	free := p.charge(did)
 	if p.holds {
 		runtime.Gosched() // a filter can hold a processor for as long as the scheduler allows
 		return nil
@@ -75,21 +80,26 @@ func (p *pass) step(ctx context.Context, did int64) error {
 	}
 }
 
-// charge counts work. It says whether the tenant is within FilterBurst, and whether more than
-// FilterPasses of its publishes are in progress.
-func (p *pass) charge(did int64) (free, crowded bool) {
-	w, now := p.work, p.work.now()
+// begin enters the pass in its tenant's record, if it is not there yet. It says whether more than
+// FilterPasses of the tenant's publishes are in progress.
+func (p *pass) begin() (crowded bool) {
+	w := p.work
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p.of == nil {
-		p.of = w.tenant(p.name, now)
+		if p.of = w.tenants[p.name]; p.of == nil {
+			p.of = &tenantWork{turn: make(chan struct{}, 1)}
+			w.tenants[p.name] = p.of
+		}
 		p.of.passes++
 	}
-	if p.of.paid.Before(now) {
-		p.of.paid = now
-	}
-	p.of.paid = p.of.paid.Add(w.worth(did))
-	return p.of.paid.Sub(now) <= w.worth(w.bounds.FilterBurst), p.of.passes > w.bounds.FilterPasses
+	return p.of.passes > w.bounds.FilterPasses
+}
+
+// charge counts work, and says whether the tenant is within FilterBurst.
+func (p *pass) charge(did int64) (free bool) {
+	now := p.work.now()
+	return p.work.done.Use(p.name, now, now, p.work.worth(did))
 }
 
 // worth is the time that a tenant needs, at FilterRate, for this much work.
@@ -97,35 +107,19 @@ func (w *filterWork) worth(units int64) time.Duration {
 	return time.Duration(float64(units) / float64(w.bounds.FilterRate) * float64(time.Second))
 }
 
-// tenant returns the record of a tenant. When the table is full, records of tenants that are within
-// their rate and have no pass are deleted.
-func (w *filterWork) tenant(name string, now time.Time) *tenantWork {
-	if t := w.tenants[name]; t != nil {
-		return t
-	}
-	if len(w.tenants) >= w.bounds.FilterTenants {
-		for other, t := range w.tenants {
-			if t.passes == 0 && t.paid.Before(now) {
-				delete(w.tenants, other)
-			}
-		}
-	}
-	t := &tenantWork{turn: make(chan struct{}, 1)}
-	w.tenants[name] = t
-	return t
-}
-
 // end counts the last work and gives the turn back.
 func (p *pass) end(did int64) {
 	if p.of == nil {
 		return
 	}
-	_, _ = p.charge(did)
+	p.charge(did)
 	if p.holds {
 		<-p.work.share
 		<-p.of.turn
 	}
 	p.work.mu.Lock()
 	defer p.work.mu.Unlock()
-	p.of.passes--
+	if p.of.passes--; p.of.passes == 0 {
+		delete(p.work.tenants, p.name)
+	}
 }

@@ -35,12 +35,11 @@ func (e *Engine) Healths(ids []string) []grapnel.Health {
 // OwnHealths is Healths of the endpoints that this node owns; the zero Health for others.
 func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
 	all := make([]grapnel.Health, len(ids))
-	asked := input{ask: func(c *core.Core, now time.Time) {
+	if e.inputs.ask(context.Background(), func(c *core.Core, now time.Time) {
 		for i, id := range ids {
 			all[i] = c.Health(now, id)
 		}
-	}}
-	if e.await(context.Background(), asked) != nil {
+	}) != nil {
 		return make([]grapnel.Health, len(ids))
 	}
 	return all
@@ -49,6 +48,11 @@ func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
 // OwnOpen lists the endpoints of this node whose circuit is open.
 func (e *Engine) OwnOpen() (ids []string) {
 	// Without an answer the engine does not run, and attempts nothing.
-	_ = e.await(context.Background(), input{ask: func(c *core.Core, _ time.Time) { ids = c.Open() }})
+	_ = e.inputs.ask(context.Background(), func(c *core.Core, _ time.Time) { ids = c.Open() })
 	return ids
 }
+
+// Unable returns the reason for which single events are refused for longer than a moment: the disk
+// is nearly full, or the store hangs. nil: neither. A slow store and a full quota are no such
+// reasons.
+func (e *Engine) Unable() error { return e.admission.unable() }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -19,7 +20,15 @@ import (
 // An endpoint with thousands of failed deliveries gets some lines a minute and one line that counts
 // the others.
 type incidents struct {
-	e *Engine
+	store   Store
+	book    *configuration.Book
+	ids     *grapnel.IDs
+	events  *cache
+	metrics *Metrics
+	log     *slog.Logger
+	bounds  RecorderBounds
+	over    <-chan struct{}
+	sending context.Context // of reads; ends when draining takes too long
 
 	mu    sync.Mutex
 	dead  map[string]int // dead letters in this minute, by endpoint
@@ -33,10 +42,6 @@ type turn struct {
 	endpoint string
 	opened   bool
 	standing policy.Standing
-}
-
-func newIncidents(e *Engine) *incidents {
-	return &incidents{e: e, dead: map[string]int{}, work: make(chan struct{}, 1)}
 }
 
 // recorded logs changes that are durable. It reads nothing and never blocks.
@@ -54,11 +59,11 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 			case grapnel.EventDeliveryFailed:
 				n.lost(ch, news)
 			case grapnel.EventEndpointFailing:
-				n.e.log.Info(
+				n.log.Info(
 					"endpoint is failing; it will be disabled at 100 percent",
 					n.about(ch.Endpoint, "percent", news.Percent, "reason", news.Reason)...)
 			case grapnel.EventEndpointRecovered:
-				n.e.log.Info("endpoint recovered; it is not going to be disabled", n.about(ch.Endpoint)...)
+				n.log.Info("endpoint recovered; it is not going to be disabled", n.about(ch.Endpoint)...)
 			}
 		}
 	}
@@ -67,7 +72,7 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 // about returns the attributes of a log line about an endpoint.
 func (n *incidents) about(endpoint string, more ...any) []any {
 	attrs := []any{"endpoint", endpoint}
-	if ep := n.e.Snapshot().At(endpoint); ep != nil {
+	if ep := n.book.Snapshot().At(endpoint); ep != nil {
 		attrs = append(attrs, "tenant", ep.Tenant)
 	}
 	return append(attrs, more...)
@@ -80,24 +85,24 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 	n.dead[ch.Endpoint]++
 	count := n.dead[ch.Endpoint]
 	n.mu.Unlock()
-	if count > n.e.bounds.Recorder.Lines {
+	if count > n.bounds.Lines {
 		return
 	}
 	what := "delivery failed; it is a dead letter"
 	if news.Blocked {
 		what = "delivery failed; its key is blocked until a person retries or skips it"
 	}
-	attrs := n.about(ch.Endpoint, "delivery", named(ch, n.e.ids), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
+	attrs := n.about(ch.Endpoint, "delivery", named(ch, n.ids), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
 	event := ch.Subject.ID
 	if event == "" {
-		if ev := n.e.events.get(ch.Subject.Event); ev != nil {
+		if ev := n.events.get(ch.Subject.Event); ev != nil {
 			event = ev.ID
 		}
 	}
 	if event != "" {
 		attrs = append(attrs, "event", event)
 	}
-	n.e.log.Info(what, attrs...)
+	n.log.Info(what, attrs...)
 }
 
 // count logs the number of dead letters that got no line of their own, and begins a new minute.
@@ -107,19 +112,19 @@ func (n *incidents) count() {
 	n.dead = map[string]int{}
 	n.mu.Unlock()
 	for endpoint, all := range dead {
-		if more := all - n.e.bounds.Recorder.Lines; more > 0 {
-			n.e.log.Info("more deliveries failed", n.about(endpoint, "deliveries", more)...)
+		if more := all - n.bounds.Lines; more > 0 {
+			n.log.Info("more deliveries failed", n.about(endpoint, "deliveries", more)...)
 		}
 	}
 }
 
 // stands counts and logs a standing that opens or closes the endpoint's circuit.
 func (n *incidents) stands(st *store.Standing) {
-	shift := n.e.metrics.stands(st)
+	shift := n.metrics.stands(st)
 	if shift == policy.NoShift {
 		return
 	}
-	n.e.metrics.shifted(shift)
+	n.metrics.shifted(shift)
 	n.mu.Lock()
 	n.turns = append(n.turns, turn{st.Endpoint, shift == policy.Opened, st.Standing})
 	n.mu.Unlock()
@@ -134,8 +139,8 @@ func (n *incidents) run() {
 	for {
 		select {
 		case <-n.work:
-			n.logTurns(n.e.sending)
-		case <-n.e.over:
+			n.logTurns(n.sending)
+		case <-n.over:
 			return
 		}
 	}
@@ -152,16 +157,16 @@ func (n *incidents) logTurns(ctx context.Context) {
 	for i := range turns {
 		t := &turns[i]
 		attrs := n.about(t.endpoint)
-		within, cancel := context.WithTimeout(ctx, n.e.bounds.Recorder.Held)
-		if held, err := n.e.store.Waiting(within, t.endpoint, heldCounted); err == nil {
+		within, cancel := context.WithTimeout(ctx, n.bounds.Held)
+		if held, err := n.store.Waiting(within, t.endpoint, heldCounted); err == nil {
 			attrs = append(attrs, "held", atMost(held))
 		}
 		cancel()
 		if t.opened {
 			attrs = append(attrs, "cause", t.standing.Cause, "next_probe", t.standing.ProbeAt)
-			n.e.log.Info("circuit opened; deliveries are held until a probe succeeds", attrs...)
+			n.log.Info("circuit opened; deliveries are held until a probe succeeds", attrs...)
 		} else {
-			n.e.log.Info("circuit closed; held deliveries go out", attrs...)
+			n.log.Info("circuit closed; held deliveries go out", attrs...)
 		}
 	}
 }
@@ -193,8 +198,8 @@ func (n *incidents) status(before, is *grapnel.Endpoint, by *grapnel.AuditEntry)
 	}
 	switch grapnel.EndpointDisabled {
 	case is.Status:
-		n.e.log.Info("endpoint disabled; nothing is sent to it", append(attrs, "reason", is.DisabledReason)...)
+		n.log.Info("endpoint disabled; nothing is sent to it", append(attrs, "reason", is.DisabledReason)...)
 	case before.Status:
-		n.e.log.Info("endpoint enabled; held deliveries go out", attrs...)
+		n.log.Info("endpoint enabled; held deliveries go out", attrs...)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -30,7 +31,7 @@ type Metrics struct {
 	breakers       *prometheus.CounterVec
 	purged         prometheus.Counter
 	imbalance      prometheus.Gauge
-	more           []prometheus.Collector // collectors that ask the engine
+	more           []prometheus.Collector // collectors that ask parts of the engine
 
 	mu   sync.Mutex
 	open map[string]bool // endpoints whose recorded circuit is open
@@ -38,7 +39,7 @@ type Metrics struct {
 	byClass map[policy.Class]prometheus.Counter
 }
 
-func newMetrics(e *Engine) *Metrics {
+func newMetrics() *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
 		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
@@ -67,15 +68,6 @@ func newMetrics(e *Engine) *Metrics {
 			Help: "Deliveries, and events without any, that were purged because their retention had ended."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
 			Help: "Created deliveries less pending, finished and purged ones. Anything but 0 is a defect."}),
-		more: []prometheus.Collector{
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
-				Help: "Pending deliveries."}, func() float64 { return float64(e.pending.all()) }),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_commit_average_seconds",
-				Help: "Duration of a commit as publishes and outcomes see it, averaged over five seconds. New work is refused above a limit of it."},
-				func() float64 { return e.admission.commit().Seconds() }),
-			e.shards,
-			states{e, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by state.", []string{"state"}, nil)},
-		},
 		open:    map[string]bool{},
 		byClass: map[policy.Class]prometheus.Counter{},
 	}
@@ -85,6 +77,19 @@ func newMetrics(e *Engine) *Metrics {
 	return m
 }
 
+// watch adds the collectors that ask parts of the engine.
+func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *inputs) {
+	m.more = []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
+			Help: "Pending deliveries."}, func() float64 { return float64(p.all()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_commit_average_seconds",
+			Help: "Duration of a commit as publishes and outcomes see it, averaged over five seconds. New work is refused above a limit of it."},
+			func() float64 { return a.commit().Seconds() }),
+		shards,
+		states{i, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by state.", []string{"state"}, nil)},
+	}
+}
+
 // Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
@@ -92,9 +97,6 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 			m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
-
-// Metrics returns the engine's metrics.
-func (e *Engine) Metrics() *Metrics { return e.metrics }
 
 func (m *Metrics) accepted(p store.Placed) {
 	switch {
@@ -156,7 +158,7 @@ func (m *Metrics) refused(what work, why cause) {
 
 // states counts endpoints by state. The core is asked at each Collect.
 type states struct {
-	e    *Engine
+	core *inputs
 	desc *prometheus.Desc
 }
 
@@ -169,7 +171,7 @@ func (s states) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statesWithin)
 	defer cancel()
 	var counts map[grapnel.HealthState]int
-	if s.e.await(ctx, input{ask: func(c *core.Core, now time.Time) { counts = c.States(now) }}) != nil {
+	if s.core.ask(ctx, func(c *core.Core, now time.Time) { counts = c.States(now) }) != nil {
 		return
 	}
 	for _, state := range grapnel.HealthStates() {

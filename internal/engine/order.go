@@ -21,11 +21,10 @@ type orders struct {
 	shards    *ownership.Shards
 	now       func() time.Time
 	bounds    RecorderBounds
-	over      <-chan struct{}
+	inputs    *inputs
 	admission *admission
 	pending   *pending
 
-	send    func(core.Input) bool
 	arrived func([]store.Head)
 	end     func(context.Context, core.End) (int, error)
 
@@ -164,7 +163,7 @@ func (o *orders) operate(ctx context.Context, order core.Operated) error {
 	reply := make(chan error, 1)
 	o.waiting.Store(order.Token, reply)
 	defer o.waiting.Delete(order.Token)
-	if !o.send(order) {
+	if !o.inputs.send(order) {
 		return errStopping
 	}
 	select {
@@ -172,7 +171,7 @@ func (o *orders) operate(ctx context.Context, order core.Operated) error {
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-o.over:
+	case <-o.inputs.over:
 		return errStopping
 	}
 }
@@ -225,4 +224,45 @@ func (o *orders) close() {
 		o.answer(token.(int64), errStopping)
 		return true
 	})
+}
+
+// PutReplay creates a replay or changes it. A new one is refused first when the store is
+// overloaded.
+func (o *orders) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, along store.With) (store.Put, error) {
+	if r.Revision == 0 {
+		if err := o.admission.enter(replay); err != nil {
+			return store.Put{}, err
+		}
+		defer o.admission.leave()
+	}
+	return o.store.PutReplay(ctx, scope, r, along)
+}
+
+// Advance makes a step of a replay and hints at the heads that it created. It is refused like other
+// new work.
+func (o *orders) Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error) {
+	if err := o.admission.enter(replay); err != nil {
+		return nil, err
+	}
+	defer o.admission.leave()
+	expected := plus(nil, tenant, int64(len(step.Items)))
+	if err := o.admission.announce(o.pending, replay, expected...); err != nil {
+		return nil, err
+	}
+	began := o.admission.begin()
+	again, err := o.store.Advance(ctx, step)
+	o.admission.end(began, err)
+	var made []share
+	var heads []store.Head
+	for i := range again {
+		if again[i].Delivery != 0 {
+			made = plus(made, tenant, 1)
+		}
+		if again[i].Head != nil {
+			heads = append(heads, *again[i].Head)
+		}
+	}
+	o.pending.end(expected, made, err)
+	o.arrived(heads)
+	return again, err
 }

@@ -3,33 +3,51 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+// publisher stores events with their deliveries, and hints at the heads that these become.
+type publisher struct {
+	store     Store
+	book      *configuration.Book
+	shards    *ownership.Shards
+	admission *admission
+	pending   *pending
+	filters   *filterWork
+	events    *cache
+	metrics   *Metrics
+	log       *slog.Logger
+	bounds    Bounds
+	inputs    *inputs
+	ready     func(queue string) // nil, or called when a queue may have something due
+}
 
 // Publish matches events against the endpoints of their tenants and commits them with their
 // deliveries. When it returns without error all of it is durable. Events carry their id and
 // acceptance time; Publish fills in Targets. If the store is overloaded, or a tenant has too many
 // pending deliveries, nothing is written and the error says when to retry.
-func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
 	kind := single
 	if len(events) > 1 {
 		kind = batch
 	}
-	if err := e.admission.enter(kind); err != nil {
+	if err := p.admission.enter(kind); err != nil {
 		return store.Accepted{}, err
 	}
-	defer e.admission.leave()
-	return e.append(ctx, kind, events, once, func(c *configuration.Snapshot) error {
+	defer p.admission.leave()
+	return p.append(ctx, kind, events, once, func(c *configuration.Snapshot) error {
 		if err := c.AllHere(events); err != nil {
 			return err
 		}
-		pass := e.filters.pass(events[0].Event.Tenant)
-		budget := match.NewBudget(ctx, e.bounds.Filters).Stepwise(pass.step)
+		pass := p.filters.pass(events[0].Event.Tenant)
+		budget := match.NewBudget(ctx, p.bounds.Filters).Stepwise(pass.step)
 		defer func() { pass.end(budget.Untold()) }()
 		for i := range events {
 			targets, err := c.Match(events[i].Event, nil, budget)
@@ -38,7 +56,7 @@ func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *sto
 					"Send fewer events at once, or make the filters simpler or fewer.")
 			}
 			if errors.Is(err, errFiltersBusy) {
-				refusal := e.admission.refusal(kind, crowded)
+				refusal := p.admission.refusal(kind, crowded)
 				refusal.Detail = "Too many requests of the tenant wait for its endpoints' filters, which cost much work."
 				return refusal
 			}
@@ -52,7 +70,7 @@ func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *sto
 }
 
 // Test sends one event to one endpoint, whatever it subscribes to.
-func (e *Engine) Test(
+func (p *publisher) Test(
 	ctx context.Context,
 	scope store.Scope,
 	endpoint string,
@@ -60,7 +78,7 @@ func (e *Engine) Test(
 	once *store.Once,
 ) (store.Accepted, error) {
 	events := []store.Incoming{{Event: ev}}
-	return e.append(ctx, asked, events, once, func(c *configuration.Snapshot) error {
+	return p.append(ctx, asked, events, once, func(c *configuration.Snapshot) error {
 		ep := c.Endpoint(scope, endpoint)
 		if ep == nil {
 			return store.ErrNotFound("endpoint")
@@ -79,23 +97,23 @@ func (e *Engine) Test(
 
 // append commits events with the targets that match gives them, and matches again if the
 // configuration changes in between.
-func (e *Engine) append(ctx context.Context, kind work, events []store.Incoming, once *store.Once,
+func (p *publisher) append(ctx context.Context, kind work, events []store.Incoming, once *store.Once,
 	match func(*configuration.Snapshot) error) (store.Accepted, error) {
 	for {
-		config := e.Snapshot()
+		config := p.book.Snapshot()
 		if err := match(config); err != nil {
 			return store.Accepted{}, err
 		}
 		expected := expecting(events)
-		if err := e.admission.announce(e.pending, kind, expected...); err != nil {
+		if err := p.admission.announce(p.pending, kind, expected...); err != nil {
 			return store.Accepted{}, err
 		}
-		began := e.admission.begin()
-		accepted, err := e.store.Append(ctx, store.Batch{Config: config.Version, Events: events, Once: once})
-		e.admission.end(began, err)
-		e.pending.end(expected, made(nil, events, accepted), err)
+		began := p.admission.begin()
+		accepted, err := p.store.Append(ctx, store.Batch{Config: config.Version, Events: events, Once: once})
+		p.admission.end(began, err)
+		p.pending.end(expected, made(nil, events, accepted), err)
 		if errors.Is(err, store.ErrStale) {
-			if err := e.Book.Refreshed(ctx, config.Version); err != nil {
+			if err := p.book.Refreshed(ctx, config.Version); err != nil {
 				return accepted, err
 			}
 			continue
@@ -103,40 +121,61 @@ func (e *Engine) append(ctx context.Context, kind work, events []store.Incoming,
 		if err != nil || accepted.Answer != nil {
 			return accepted, err
 		}
-		e.accepted(events, accepted)
+		p.accepted(events, accepted)
 		return accepted, nil
 	}
 }
 
 // accepted hints at the heads of events that are durable.
-func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
+func (p *publisher) accepted(events []store.Incoming, accepted store.Accepted) {
 	for i, placed := range accepted.Events {
 		if !placed.Duplicate && !placed.Conflict && placed.Deliveries > 0 {
-			e.events.put(placed.Seq, events[i].Event)
+			p.events.put(placed.Seq, events[i].Event)
 		}
-		e.metrics.accepted(placed)
+		p.metrics.accepted(placed)
 	}
-	e.arrived(accepted.Heads)
+	p.arrived(accepted.Heads)
 }
 
 // arrived hints at new heads: those of queues to their consumers, the others to the core that owns
 // their endpoint.
-func (e *Engine) arrived(heads []store.Head) {
-	heads, queues := e.Snapshot().Pulled(heads)
-	e.rouse(queues)
-	e.shards.Rouse(queues)
-	heads = e.shards.Hint(heads)
+func (p *publisher) arrived(heads []store.Head) {
+	heads, queues := p.book.Snapshot().Pulled(heads)
+	p.rouse(queues)
+	p.shards.Rouse(queues)
+	heads = p.shards.Hint(heads)
 	if len(heads) > 0 {
-		e.send(core.Arrived{Heads: heads})
+		p.inputs.send(core.Arrived{Heads: heads})
 	}
 }
 
 // rouse notifies consumers on this node that their queue may have something due.
-func (e *Engine) rouse(queues []string) {
-	if e.ready == nil {
+func (p *publisher) rouse(queues []string) {
+	if p.ready == nil {
 		return
 	}
 	for _, queue := range queues {
-		e.ready(queue)
+		p.ready(queue)
+	}
+}
+
+// told hints at operational events that are durable; done is nil if there are none.
+func (p *publisher) told(tell *store.Batch, done *store.Accepted) {
+	if done == nil {
+		return
+	}
+	for i, placed := range done.Events {
+		if placed.Conflict {
+			p.log.Error("operational event dropped: its id is taken", "event", tell.Events[i].Event.ID, "type", tell.Events[i].Event.Type)
+		}
+	}
+	p.accepted(tell.Events, *done)
+}
+
+// Hinted takes hints from another node.
+func (p *publisher) Hinted(heads []store.Head, queues []string) {
+	p.rouse(queues)
+	if len(heads) > 0 {
+		p.inputs.send(core.Arrived{Heads: heads})
 	}
 }

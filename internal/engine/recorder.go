@@ -29,7 +29,7 @@ type recorder struct {
 	log       *slog.Logger
 	bounds    RecorderBounds
 	over      <-chan struct{}
-	events    *cache
+	namer     namer
 	pending   *pending
 	admission *admission
 	metrics   *Metrics
@@ -121,7 +121,7 @@ func (r *recorder) run() { r.changes.run(r.commit) }
 // runNames reads the events of the changes in unnamed, until close.
 func (r *recorder) runNames() {
 	r.unnamed.run(func(page []core.Change) {
-		r.name(page)
+		r.namer.name(page)
 		r.changes.add(page...)
 	})
 }
@@ -167,7 +167,7 @@ func (r *recorder) commit(page []core.Change) {
 func (r *recorder) putAside(conf *configuration.Snapshot, page []core.Change) []core.Change {
 	var rest, unnamed []core.Change
 	for i := range page {
-		if !r.nameless(conf, &page[i]) {
+		if !nameless(conf, &page[i]) {
 			continue
 		}
 		if unnamed == nil {
@@ -179,7 +179,7 @@ func (r *recorder) putAside(conf *configuration.Snapshot, page []core.Change) []
 		return page
 	}
 	for i := range page {
-		if !r.nameless(conf, &page[i]) {
+		if !nameless(conf, &page[i]) {
 			rest = append(rest, page[i])
 		}
 	}
@@ -280,9 +280,9 @@ func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.C
 	all := make([]store.Changed, 0, len(changes))
 	for {
 		conf := r.book.Snapshot()
-		if slices.ContainsFunc(changes, func(ch core.Change) bool { return r.nameless(conf, &ch) }) {
+		if slices.ContainsFunc(changes, func(ch core.Change) bool { return nameless(conf, &ch) }) {
 			changes = slices.Clone(changes)
-			r.name(changes)
+			r.namer.name(changes)
 		}
 		_, err := r.record(conf, changes[len(all):], recorded{
 			done: func(page []core.Change, is []store.Change, results []store.Changed) {
@@ -313,4 +313,34 @@ func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.C
 		}
 		return all, nil
 	}
+}
+
+// salvage records a part of a change that the store refuses: the outcome without its texts; else
+// that the delivery failed; else that without its operational event.
+func (r *recorder) salvage(conf *configuration.Snapshot, ch core.Change, cause error, to recorded) (int, error) {
+	forms := []core.Change{textless(ch)}
+	if ch.Delivery != 0 {
+		end := ended(ch)
+		untold := end
+		untold.News = nil
+		forms = append(forms, end, untold)
+	}
+	last := cause
+	for _, form := range forms {
+		page := []core.Change{form}
+		changes, results, err := r.write(conf, page)
+		if err == nil {
+			r.metrics.damaged.Inc()
+			r.log.Error("outcome refused by the store; recorded in a shorter form", "endpoint", ch.Endpoint, "delivery", named(&ch, r.store.IDs()),
+				"status", string(form.Status), "reason_code", string(form.ReasonCode), "err", cause)
+			to.done(page, changes, results)
+			return 1, nil
+		}
+		if !refused(err) {
+			return 0, err
+		}
+		last = err
+	}
+	to.stuck(ch, last)
+	return 1, nil
 }

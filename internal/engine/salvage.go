@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -22,36 +21,6 @@ const (
 	withoutTexts = "the outcome was recorded without its texts: the store refused them"
 	endedDamaged = "failed: the store refused the record of the last outcome"
 )
-
-// salvage records a part of a change that the store refuses: the outcome without its texts; else
-// that the delivery failed; else that without its operational event.
-func (r *recorder) salvage(conf *configuration.Snapshot, ch core.Change, cause error, to recorded) (int, error) {
-	forms := []core.Change{textless(ch)}
-	if ch.Delivery != 0 {
-		end := ended(ch)
-		untold := end
-		untold.News = nil
-		forms = append(forms, end, untold)
-	}
-	last := cause
-	for _, form := range forms {
-		page := []core.Change{form}
-		changes, results, err := r.write(conf, page)
-		if err == nil {
-			r.metrics.damaged.Inc()
-			r.log.Error("outcome refused by the store; recorded in a shorter form", "endpoint", ch.Endpoint, "delivery", named(&ch, r.store.IDs()),
-				"status", string(form.Status), "reason_code", string(form.ReasonCode), "err", cause)
-			to.done(page, changes, results)
-			return 1, nil
-		}
-		if !refused(err) {
-			return 0, err
-		}
-		last = err
-	}
-	to.stuck(ch, last)
-	return 1, nil
-}
 
 // textless is the change without texts that come from outside.
 func textless(ch core.Change) core.Change {

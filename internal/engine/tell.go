@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -143,15 +144,16 @@ func tellStatus(c *configuration.Snapshot, ep *grapnel.Endpoint, at time.Time, b
 	return &store.Batch{Config: c.Version, Events: []store.Incoming{in}}
 }
 
-// told hints at operational events that are durable; done is nil if there are none.
-func (e *Engine) told(tell *store.Batch, done *store.Accepted) {
-	if done == nil {
+// hush removes the operational events and the counting from a change of a quiet queue's delivery. A
+// failure becomes a discard.
+func hush(c *configuration.Snapshot, ch *core.Change) {
+	ep := c.At(ch.Endpoint)
+	if ep == nil || !ep.Quiet() {
 		return
 	}
-	for i, placed := range done.Events {
-		if placed.Conflict {
-			e.log.Error("operational event dropped: its id is taken", "event", tell.Events[i].Event.ID, "type", tell.Events[i].Event.Type)
-		}
+	ch.News, ch.Uncounted = nil, true
+	if ch.Status == grapnel.Failed || ch.Blocked {
+		ch.Status, ch.ReasonCode, ch.Blocked = grapnel.Discarded, grapnel.ReasonNone, false
+		ch.Reason = "discarded because the queue is quiet:  " + strings.TrimPrefix(ch.Reason, "failed: ")
 	}
-	e.accepted(tell.Events, *done)
 }

@@ -2,35 +2,64 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
+// tenancy makes the core have the endpoints that this node owns and whose tenants are open here.
+//
 // A tenant can be moved from this store to another (package cells). While a tenant is not open
 // here, its events are refused and the core leaves its endpoints, as it leaves those that another
 // node owns. That avoids repeated requests, and lets a move begin once no attempt is in flight.
 // Safety does not depend on it: the store refuses all writes of a sealed tenant.
+type tenancy struct {
+	store   Store
+	book    *configuration.Book
+	shards  *ownership.Shards
+	metrics *Metrics
+	log     *slog.Logger
+	inputs  *inputs
+	sending context.Context  // ends when draining takes too long
+	step    func(core.Input) // gives the core an input; only for functions that inputs.ask calls
+
+	// endpoints that the core leaves because the store refuses writes of their sealed tenants
+	sealed sync.Map
+	// endpoints that the core leaves or has left because their tenants were closed
+	away     sync.Map
+	returned returned
+}
+
+// Decides says whether this node owns an endpoint. The owner of the shard also answers true for an
+// endpoint that was removed, so exactly one node reports on it.
+func (t *tenancy) Decides(endpoint string) bool {
+	if ep := t.book.Snapshot().At(endpoint); ep != nil {
+		return t.decides(ep)
+	}
+	return t.shards.Has(endpoint)
+}
 
 // decides says whether this engine owns an endpoint now.
-func (e *Engine) decides(ep *grapnel.Endpoint) bool {
-	return e.shards.Has(ep.ID) && e.Snapshot().Open(ep.Tenant)
+func (t *tenancy) decides(ep *grapnel.Endpoint) bool {
+	return t.shards.Has(ep.ID) && t.book.Snapshot().Open(ep.Tenant)
 }
 
 // settle configures in the core the endpoints that differ between two configurations, and returns
 // the queues whose consumers have to claim again. It does not wait for attempts in flight, because
 // nothing else of the configuration can change meanwhile: reopen configures what the core is still
 // leaving.
-func (e *Engine) settle(ctx context.Context, before, conf *configuration.Snapshot) ([]string, error) {
+func (t *tenancy) settle(ctx context.Context, before, conf *configuration.Snapshot) ([]string, error) {
 	opened, closed := conf.Turned(before)
-	if err := e.close(ctx, conf, closed); err != nil {
+	if err := t.close(ctx, conf, closed); err != nil {
 		return nil, err
 	}
-	back, standings, err := e.standingsOf(ctx, conf, opened)
+	back, standings, err := t.standingsOf(ctx, conf, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -38,59 +67,59 @@ func (e *Engine) settle(ctx context.Context, before, conf *configuration.Snapsho
 	if len(changed) == 0 {
 		return queues, nil
 	}
-	return queues, e.await(ctx, input{ask: func(*core.Core, time.Time) {
+	return queues, t.inputs.ask(ctx, func(*core.Core, time.Time) {
 		for id := range back {
-			e.away.Delete(id)
+			t.away.Delete(id)
 		}
 		for _, ep := range changed {
 			// Another node owns the other endpoints, or their tenant is not open here. The node
 			// that takes the shard, or opens the tenant, reads the newest configuration then.
-			if _, away := e.away.Load(ep.ID); !away && e.decides(ep) {
-				e.step(core.Configured{Endpoint: ep, Newest: conf.Newest, Standing: standings[ep.ID]})
+			if _, away := t.away.Load(ep.ID); !away && t.decides(ep) {
+				t.step(core.Configured{Endpoint: ep, Newest: conf.Newest, Standing: standings[ep.ID]})
 			}
 		}
-	}})
+	})
 }
 
 // close makes the core leave the endpoints of tenants that are not open any more.
-func (e *Engine) close(ctx context.Context, conf *configuration.Snapshot, closed map[string]bool) error {
+func (t *tenancy) close(ctx context.Context, conf *configuration.Snapshot, closed map[string]bool) error {
 	if len(closed) == 0 {
 		return nil
 	}
-	return e.await(ctx, input{ask: func(*core.Core, time.Time) {
+	return t.inputs.ask(ctx, func(*core.Core, time.Time) {
 		for _, ep := range conf.Endpoints() {
 			if closed[ep.Tenant] {
-				e.away.Store(ep.ID, true)
-				e.step(core.Leave{Endpoint: ep.ID})
+				t.away.Store(ep.ID, true)
+				t.step(core.Leave{Endpoint: ep.ID})
 			}
 		}
-	}})
+	})
 }
 
 // standingsOf returns the endpoints whose tenants were opened, without those that the core is still
 // leaving, and their recorded standings. These are read after the core has left the endpoints,
 // because until then outcomes may be added.
-func (e *Engine) standingsOf(ctx context.Context, conf *configuration.Snapshot, opened map[string]bool) (
+func (t *tenancy) standingsOf(ctx context.Context, conf *configuration.Snapshot, opened map[string]bool) (
 	map[string]bool, map[string]store.Standing, error) {
 	if len(opened) == 0 {
 		return nil, nil, nil
 	}
 	back := map[string]bool{}
-	err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
+	err := t.inputs.ask(ctx, func(c *core.Core, _ time.Time) {
 		for _, ep := range conf.Endpoints() {
 			if opened[ep.Tenant] && !c.Leaving(ep.ID) {
 				back[ep.ID] = true
 			}
 		}
-	}})
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := e.readStandings(ctx)
+	all, err := t.readStandings(ctx)
 	standings := map[string]store.Standing{}
 	for id := range back {
 		if st, there := all[id]; there {
-			e.metrics.stands(&st)
+			t.metrics.stands(&st)
 			standings[id] = st
 		}
 	}
@@ -98,8 +127,8 @@ func (e *Engine) standingsOf(ctx context.Context, conf *configuration.Snapshot, 
 }
 
 // readStandings reads the recorded standings of all endpoints.
-func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, error) {
-	all, err := store.Within(ctx, func() ([]store.Standing, error) { return e.store.Standings(ctx) })
+func (t *tenancy) readStandings(ctx context.Context) (map[string]store.Standing, error) {
+	all, err := store.Within(ctx, func() ([]store.Standing, error) { return t.store.Standings(ctx) })
 	standings := make(map[string]store.Standing, len(all))
 	for i := range all {
 		standings[all[i].Endpoint] = all[i]
@@ -109,23 +138,23 @@ func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, 
 
 // noteSeal remembers that the store has refused a write of an endpoint because its tenant is
 // sealed. This node may not know of the seal yet: the next round of ownership reads it.
-func (e *Engine) noteSeal(endpoint string, sealed bool) {
-	if sealed && e.shards != nil {
-		e.sealed.Store(endpoint, true)
+func (t *tenancy) noteSeal(endpoint string, sealed bool) {
+	if sealed && t.shards != nil {
+		t.sealed.Store(endpoint, true)
 	}
 }
 
 // left reports that the core has left an endpoint. If that was because its tenant was closed, the
 // shard stays this node's; and if the tenant was opened again meanwhile, reopen gets the endpoint.
-func (e *Engine) left(endpoint string) {
-	conf := e.Snapshot()
+func (t *tenancy) left(endpoint string) {
+	conf := t.book.Snapshot()
 	ep := conf.At(endpoint)
 	open := ep == nil || conf.Open(ep.Tenant)
-	_, sealed := e.sealed.LoadAndDelete(endpoint)
-	_, away := e.away.Load(endpoint)
-	e.shards.Left(endpoint, !sealed && !away && open)
+	_, sealed := t.sealed.LoadAndDelete(endpoint)
+	_, away := t.away.Load(endpoint)
+	t.shards.Left(endpoint, !sealed && !away && open)
 	if away && open {
-		e.returned.add(endpoint)
+		t.returned.add(endpoint)
 	}
 }
 
@@ -158,20 +187,20 @@ func (r *returned) take() []string {
 const reopenAgain = time.Second
 
 // reopenAll reopens returned endpoints until the engine is over.
-func (e *Engine) reopenAll() {
+func (t *tenancy) reopenAll() {
 	for {
 		select {
-		case <-e.returned.wake:
-		case <-e.over:
+		case <-t.returned.wake:
+		case <-t.inputs.over:
 			return
 		}
-		ids := e.returned.take()
-		if err := e.reopen(e.sending, ids); err != nil && e.sending.Err() == nil {
-			e.log.Warn("reading endpoints of a tenant that stays failed; retrying", "endpoints", len(ids), "err", err)
+		ids := t.returned.take()
+		if err := t.reopen(t.sending, ids); err != nil && t.sending.Err() == nil {
+			t.log.Warn("reading endpoints of a tenant that stays failed; retrying", "endpoints", len(ids), "err", err)
 			select {
 			case <-time.After(reopenAgain):
-				e.returned.add(ids...)
-			case <-e.over:
+				t.returned.add(ids...)
+			case <-t.inputs.over:
 				return
 			}
 		}
@@ -180,75 +209,65 @@ func (e *Engine) reopenAll() {
 
 // reopen configures in the core endpoints that it has left, with their recorded standings of now.
 // It holds the configuration's lock, so the core gets the newest configuration, once.
-func (e *Engine) reopen(ctx context.Context, ids []string) error {
-	if err := e.Lock(ctx); err != nil {
+func (t *tenancy) reopen(ctx context.Context, ids []string) error {
+	if err := t.book.Lock(ctx); err != nil {
 		return err
 	}
-	defer e.Unlock()
-	ctx, cancel := e.shards.Reading(ctx)
+	defer t.book.Unlock()
+	ctx, cancel := t.shards.Reading(ctx)
 	defer cancel()
-	_, newest, err := e.StoreVersion(ctx)
+	_, newest, err := t.book.StoreVersion(ctx)
 	if err != nil {
 		return err
 	}
-	standings, err := e.readStandings(ctx)
+	standings, err := t.readStandings(ctx)
 	if err != nil {
 		return err
 	}
-	conf := e.Snapshot()
-	return e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
+	conf := t.book.Snapshot()
+	return t.inputs.ask(ctx, func(c *core.Core, _ time.Time) {
 		for _, id := range ids {
 			ep := conf.At(id)
 			if ep != nil && !conf.Open(ep.Tenant) {
 				continue // closed again: settle has it back when the tenant opens
 			}
-			e.away.Delete(id)
-			if ep == nil || c.Has(id) || !e.decides(ep) {
+			t.away.Delete(id)
+			if ep == nil || c.Has(id) || !t.decides(ep) {
 				continue
 			}
 			st := standings[id]
-			e.metrics.stands(&st)
-			e.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})
+			t.metrics.stands(&st)
+			t.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})
 		}
-	}})
+	})
 }
 
-// Leads says whether this node does the work that one node does for all that share the store.
-func (e *Engine) Leads() bool { return e.shards.Leads() }
-
 // Quiet says whether, on all nodes, no delivery of a closed tenant is in progress any more.
-func (e *Engine) Quiet(ctx context.Context, tenant string) (bool, error) {
-	quiet, err := e.OwnQuiet(ctx, tenant)
+func (t *tenancy) Quiet(ctx context.Context, tenant string) (bool, error) {
+	quiet, err := t.OwnQuiet(ctx, tenant)
 	if err != nil || !quiet {
 		return quiet, err
 	}
-	return e.shards.Quiet(ctx, tenant)
+	return t.shards.Quiet(ctx, tenant)
 }
 
 // OwnQuiet is Quiet for this node. It reads the newest configuration first, because a node that
 // does not know of the closing could still attempt.
-func (e *Engine) OwnQuiet(ctx context.Context, tenant string) (bool, error) {
-	if err := e.CatchUp(ctx); err != nil {
+func (t *tenancy) OwnQuiet(ctx context.Context, tenant string) (bool, error) {
+	if err := t.book.CatchUp(ctx); err != nil {
 		return false, err
 	}
-	conf := e.Snapshot()
+	conf := t.book.Snapshot()
 	if conf.Open(tenant) {
 		return false, nil
 	}
 	quiet := true
-	err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
+	err := t.inputs.ask(ctx, func(c *core.Core, _ time.Time) {
 		for _, ep := range conf.Endpoints() {
 			if ep.Tenant == tenant && c.Has(ep.ID) {
 				quiet = false
 			}
 		}
-	}})
+	})
 	return quiet, err
 }
-
-// IDs returns the codec for the ids of the store's deliveries.
-func (e *Engine) IDs() *grapnel.IDs { return e.ids }
-
-// Readings are the deliveries that an id may mean: one of this store, or one that a tenant had in
-// another store before it was moved here.
-func (e *Engine) Readings(id string) []grapnel.Reading { return e.ids.Readings(id, e.Tenancies()) }

@@ -269,7 +269,7 @@ func TestASealCostsOneTenant(t *testing.T) {
 		shared(t, func(t *testing.T, b *bench, _ *hanging, _ *estate, _ *bytes.Buffer) {
 			b.engine.noteSeal("ep", sealed)
 			b.engine.left("ep")
-			if ctx, _ := b.engine.shards.Sending("other"); (ctx != nil) != sealed {
+			if ctx, _ := b.engine.shards.Sending(t.Context(), "other"); (ctx != nil) != sealed {
 				t.Errorf("sealed %v: the shard is kept %v", sealed, ctx != nil)
 			}
 		})
@@ -282,7 +282,7 @@ func TestACancelledMoveCostsNoShard(t *testing.T) {
 	shared(t, func(t *testing.T, b *bench, _ *hanging, _ *estate, _ *bytes.Buffer) {
 		b.engine.away.Store("ep", true)
 		b.engine.left("ep")
-		if ctx, _ := b.engine.shards.Sending("other"); ctx == nil {
+		if ctx, _ := b.engine.shards.Sending(t.Context(), "other"); ctx == nil {
 			t.Error("the shard was given up")
 		}
 	})

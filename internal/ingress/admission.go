@@ -20,7 +20,7 @@ type admission struct {
 	mu      sync.Mutex
 	all     share
 	tenants map[string]share
-	remotes map[netip.Prefix]share // of requests that are being read
+	remotes map[netip.Prefix]share // of requests in the phase of being read
 	reading []*slot
 }
 
@@ -35,7 +35,7 @@ type slot struct {
 	a       *admission
 	tenant  string
 	remote  netip.Prefix
-	vouched bool // its source has verified a request lately
+	vouched bool // its source has recently verified a request
 	bytes   int64
 	at      int // in reading; -1: it has been read, or has left
 	left    bool
@@ -122,7 +122,7 @@ func (s *slot) read() bool {
 	return true
 }
 
-// leave gives the slot back.
+// leave releases the slot.
 func (s *slot) leave() {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -210,7 +210,7 @@ func (a *admission) unlist(s *slot) {
 	add(a.remotes, s.remote, -1, -s.bytes)
 }
 
-// release takes back all that a slot holds, once.
+// release releases everything that a slot holds, once.
 func (a *admission) release(s *slot) {
 	if s.left {
 		return

@@ -59,7 +59,7 @@ func (in *incoming) adyen() bool {
 	})
 }
 
-// only returns a member of an object. It says so if the name is there more than once.
+// only returns a member of an object. sound becomes false if the name occurs more than once.
 func only(object gjson.Result, name string, sound *bool) (found gjson.Result) {
 	times := 0
 	object.ForEach(func(key, value gjson.Result) bool {

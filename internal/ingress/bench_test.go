@@ -24,14 +24,13 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// BenchmarkIngress is what taking a request in costs beside a handler that only reads the body and
-// answers, over loopback with connections that are kept: verified, deduplicated, and with its event
-// on disk, synced, before the answer. The two take turns, because the machine is not the same from
-// one second to the next; ratio is the requests per second of the first as a part of those of the
-// second; work-ratio is the same for processor time, the clients' included, which others on the
-// machine and a slow disk do not change. Clients are those of net/http, as most senders' are no
-// cheaper, or ones that write bytes to a socket and do nothing else, so that what is left is the
-// server.
+// BenchmarkIngress compares receiving a webhook with a handler that only reads the body and
+// answers, over loopback with kept-alive connections. The request is verified and deduplicated, and
+// its event is synced to disk before the answer. Both take turns, because the machine's speed
+// varies. ratio is the requests per second of the first divided by those of the second. work-ratio
+// is the same for processor time, including the clients', which other load and a slow disk do not
+// change. The clients use net/http, like most senders, or write bytes to a socket, so that mostly
+// the server's cost remains.
 func BenchmarkIngress(b *testing.B) {
 	for _, clients := range []int{64, 256} {
 		b.Run(fmt.Sprint(clients, " clients"), func(b *testing.B) { benchmarkIngress(b, clients, ordinary) })
@@ -46,8 +45,10 @@ const (
 )
 
 func benchmarkIngress(b *testing.B, clients int, client func(b *testing.B, address string) (post func(n int64), done func())) {
-	room := benchRoom(b)
-	full := listen(b, func(w http.ResponseWriter, r *http.Request) { room.Take(w, r, strings.TrimPrefix(r.URL.Path, "/in/")) })
+	receiver := benchReceiver(b)
+	full := listen(b, func(w http.ResponseWriter, r *http.Request) {
+		receiver.Take(w, r, strings.TrimPrefix(r.URL.Path, "/in/"))
+	})
 	plain := listen(b, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			b.Error(err)
@@ -90,7 +91,7 @@ func benchmarkIngress(b *testing.B, clients int, client func(b *testing.B, addre
 	b.ReportMetric(float64(b.N*benchTurn)/theirs.Seconds(), "plain/s")
 }
 
-// worked is how much processor time this process has used.
+// worked is the processor time that this process has used.
 func worked() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -99,13 +100,13 @@ func worked() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchRoom is a room on an engine on a database on disk.
-func benchRoom(b *testing.B) *Receiver {
+// benchReceiver is a receiver on an engine with a database on disk.
+func benchReceiver(b *testing.B) *Receiver {
 	b.Helper()
-	s := openStreet(b, openSQLite(b, filepath.Join(b.TempDir(), "grapnel.db")))
+	s := openStation(b, openSQLite(b, filepath.Join(b.TempDir(), "grapnel.db")))
 	s.put(b, grapnel.Source{ID: benchSource, Tenant: "default", Name: "bench",
 		Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets(benchSecret)}, Dedupe: grapnel.Dedupe{By: everyKind}})
-	return s.room
+	return s.receiver
 }
 
 const benchSource = "src_00000000000000000000000000"
@@ -126,7 +127,7 @@ func listen(b *testing.B, handler http.HandlerFunc) string {
 	return listener.Addr().String()
 }
 
-// signedEvent is one that was never sent before, with its signature.
+// signedEvent is a new event with its signature.
 func signedEvent(n int64) (body []byte, signature string) {
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	body = fmt.Appendf(nil, `{"id":"evt_%d","object":"event","type":"invoice.paid","data":{"object":{"id":"in_%d","text":"`, n, n)

@@ -5,8 +5,6 @@ import "time"
 // Bounds are the sizes and time limits inside this package; see package bounds. Those that
 // docs/receiving.md promises to providers have a tiny form equal to the default. The limits of
 // reading and committing are Options, because operators set them.
-// form that is its default. How much may be read and committed at once are Options, because
-// operators set them.
 type Bounds struct {
 	// Of a request's header. The server that reads it has its own, which are wider.
 	HeaderLines int   `bound:"100"   tiny:"100"`
@@ -14,7 +12,7 @@ type Bounds struct {
 	// Found is the longest id, type or key that is taken from a request; a longer value is ignored.
 	Found int `bound:"1024" tiny:"1024"`
 
-	// Hops is through how many servers like this one a request may have come.
+	// Hops is the largest number of servers like this one that a request may have passed.
 	Hops int `bound:"8" tiny:"8"`
 
 	// FirstRead is the memory for a body before any of it has arrived; later it is at most twice

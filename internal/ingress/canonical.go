@@ -89,7 +89,7 @@ func (f *form) end() bool {
 	return f.at == len(f.in)
 }
 
-// next takes one character if it is there.
+// next consumes c if it is the next character.
 func (f *form) next(c byte) bool {
 	if f.at < len(f.in) && f.in[f.at] == c {
 		f.at++

@@ -162,7 +162,8 @@ func TestIgnoredPaths(t *testing.T) {
 		{[]string{"$.a.b"}, `{"a":{"b":1,"c":2}}`, `{"a":{"b":2,"c":2}}`, true},
 		{[]string{"$.a.b"}, `{"a":{"b":1,"c":2}}`, `{"a":{"b":1,"c":3}}`, false},
 		{[]string{"$.a.b"}, `{"a":[{"b":1}]}`, `{"a":[{"b":2}]}`, false},
-		{[]string{"$.items[*].sent_at"}, `{"items":[{"id":1,"sent_at":1},{"id":2,"sent_at":1}]}`, `{"items":[{"sent_at":7,"id":1},{"id":2}]}`, true},
+		{[]string{"$.items[*].sent_at"}, `{"items":[{"id":1,"sent_at":1},{"id":2,"sent_at":1}]}`, `{"items":[{"sent_at":7,"id":1},{"id":2}]}`,
+			true},
 		{[]string{"$.items[*].sent_at"}, `{"items":[{"id":1}]}`, `{"items":[{"id":2}]}`, false},
 		{[]string{"$.items[1]"}, `{"items":[1,2,3]}`, `{"items":[1,9,3]}`, true},
 		{[]string{"$.items[1]"}, `{"items":[1,2,3]}`, `{"items":[9,2,3]}`, false},
@@ -178,7 +179,8 @@ func TestIgnoredPaths(t *testing.T) {
 			t.Errorf("without %v: %s and %s the same: %v", c.ignore, c.a, c.b, got)
 		}
 	}
-	for _, path := range []string{"", "a", "$", "$.", "$..a", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[01]", `$["a"`, `$["a`, "$[]", "$" + strings.Repeat(".a", 17)} {
+	for _, path := range []string{"", "a", "$", "$.", "$..a", "$a", "$.a[", "$.a[x]", "$.a[-1]", "$.a[01]", `$["a"`, `$["a`, "$[]",
+		"$" + strings.Repeat(".a", 17)} {
 		if _, err := parsePath(path); err == nil {
 			t.Errorf("%q is taken for a path", path)
 		}
@@ -188,8 +190,8 @@ func TestIgnoredPaths(t *testing.T) {
 	}
 }
 
-// value is a JSON value as the test understands it: independent of the code under test, and with
-// numbers as they are written.
+// value is a JSON value as the test models it: independent of the code under test, and with numbers
+// as written.
 type value struct {
 	kind    byte // o, a, s, l (literal)
 	text    string
@@ -220,7 +222,7 @@ func values(depth int) *rapid.Generator[value] {
 	})
 }
 
-// canon is what makes two values the same: the slow, obvious way.
+// canon is the identity of a value: the slow, obvious form.
 func (v value) canon() string {
 	switch v.kind {
 	case 's':
@@ -251,7 +253,7 @@ func (v value) canon() string {
 	return string(v.kind) + "(" + strings.Join(parts, "|") + ")"
 }
 
-// write writes the value in one of the many ways in which it can be written.
+// write writes the value in one of its many JSON forms.
 func (v value) write(r *rand.Rand, out *strings.Builder) {
 	space := func() { out.WriteString([]string{"", " ", "\n", "\t\r\n "}[r.IntN(4)]) }
 	text := func(s string) {
@@ -292,7 +294,7 @@ func (v value) write(r *rand.Rand, out *strings.Builder) {
 		space()
 		out.WriteByte(']')
 	case 'o':
-		// Any order in which those with the same name stay in theirs.
+		// Any order is allowed in which members with the same name keep theirs.
 		order := r.Perm(len(v.members))
 		places := map[string][]int{}
 		for i, at := range order {
@@ -321,7 +323,7 @@ func (v value) write(r *rand.Rand, out *strings.Builder) {
 	space()
 }
 
-// Two documents have the same sum exactly if they are the same in the slow, obvious way.
+// Two documents have the same sum exactly if their slow, obvious forms are equal.
 func TestSumsAgreeWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := values(3).Draw(t, "a"), values(3).Draw(t, "b")
@@ -348,7 +350,7 @@ func TestSumsAgreeWithTheModel(t *testing.T) {
 	})
 }
 
-// nearly is a copy with one thing changed somewhere.
+// nearly is a copy with one change somewhere.
 func nearly(t *rapid.T, v value) value {
 	c := v
 	c.names, c.members = append([]string(nil), v.names...), append([]value(nil), v.members...)
@@ -400,8 +402,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// deep says whether a document is nested deeper than an event may be, as the standard library sees
-// it.
+// deep says whether a document is nested deeper than an event may be, by the standard library.
 func deep(body []byte) bool {
 	d, depth := json.NewDecoder(bytes.NewReader(body)), 0
 	for {

@@ -18,16 +18,17 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// What anybody can do to a server whose sources he knows: the shares are a 32nd of the real ones.
+// These tests attack a server as anyone can who knows its sources: the shares are a 32nd of the
+// real ones.
 const (
 	crowdSlots = 64
 	crowdBytes = 64 << 10
 	crowdBody  = 1 << 10
 )
 
-// crowd is a room behind a real server, with three sources of one tenant and one of another. All
-// are signed. settled waits until n requests have begun, and each of them holds a slot or has its
-// answer.
+// crowd is a receiver behind a real server, with three sources of one tenant and one of another.
+// All verify signatures. settled waits until n requests have begun, and each of them holds a slot
+// or has its answer.
 func crowd(t *testing.T) (w *world, address string, settled func(n int)) {
 	t.Helper()
 	var begun, ended atomic.Int64
@@ -38,14 +39,14 @@ func crowd(t *testing.T) (w *world, address string, settled func(n int)) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun.Add(1)
-		w.room.Take(rw, r, strings.TrimPrefix(r.URL.Path, "/in/"))
+		w.receiver.Take(rw, r, strings.TrimPrefix(r.URL.Path, "/in/"))
 		ended.Add(1)
 	}))
 	t.Cleanup(server.Close)
 	return w, server.Listener.Addr().String(), func(n int) {
 		for {
 			done := ended.Load() // before the other two: one that ends meanwhile is waited for once more
-			if all := begun.Load(); all == int64(n) && all-done == int64(w.room.busy.busy()) {
+			if all := begun.Load(); all == int64(n) && all-done == int64(w.receiver.busy.busy()) {
 				return
 			}
 			time.Sleep(time.Millisecond) //nolint:forbidigo // for sockets, which no clock of a test moves
@@ -69,8 +70,8 @@ func hold(t *testing.T, from, to, source string, announced int, body string) net
 	return conn
 }
 
-// TestNobodyStopsIngestWithoutAKey: while somebody holds whatever he can get, every source answers
-// whoever signs.
+// TestNobodyStopsIngestWithoutAKey: while an attacker holds as much as possible, every source
+// answers signed requests.
 func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 	one := func(int) string { return "127.0.0.1" }
 	many := func(i int) string { return fmt.Sprint("127.0.0.", 2+i%200) }
@@ -83,7 +84,7 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 		from        func(int) string
 		source      func(int) string
 		announced   int
-		body        int // bytes that come
+		body        int // bytes sent
 		// the attacked sources have verified a request before, the other one has not
 		vouched bool
 	}{
@@ -143,7 +144,7 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 }
 
 // TestWhatIsDiscardedGivesWayFirst: a request that is refused for its length holds its slot while
-// its body is discarded, and nobody who may still be accepted loses one to it.
+// its body is discarded. No request that may still be accepted gives way before it.
 func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
 	o := Options{MaxAtOnce: 2, MaxBuffered: 1 << 20, BodyTimeout: time.Minute}
 	o.Bounds = bounds.Fill(Bounds{TenantShare: 1, RemoteShare: 1})
@@ -162,7 +163,7 @@ func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
 	}
 }
 
-// pipes is a network of this process alone, so that a synctest bubble has its clock.
+// pipes is a network inside this process, so that a synctest bubble controls its clock.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -175,15 +176,15 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestABodyHasALeastRate: a sender that falls behind is given up long before the time for the whole
-// body is over.
+// TestABodyHasALeastRate: a sender that falls behind is cut off long before the time limit of the
+// whole body.
 func TestABodyHasALeastRate(t *testing.T) {
 	const rate, grace, whole = 100, time.Second, time.Hour
 	for name, c := range map[string]struct {
 		piece  int
 		every  time.Duration
 		status int
-		after  time.Duration // at most
+		after  time.Duration // upper limit
 	}{
 		"silent":                             {0, time.Minute, http.StatusRequestTimeout, grace},
 		"a byte now and then":                {1, 500 * time.Millisecond, http.StatusRequestTimeout, 2 * grace},
@@ -201,8 +202,8 @@ func TestABodyHasALeastRate(t *testing.T) {
 				w.source(open)
 				network := make(pipes)
 				server := &http.Server{
-					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.room.Take(rw, r, "src_1") }),
-				} //nolint:gosec // nobody else reaches it
+					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }),
+				} //nolint:gosec // only this test reaches it
 				var wg sync.WaitGroup
 				wg.Go(func() { _ = server.Serve(network) })
 				ours, theirs := net.Pipe()
@@ -234,7 +235,7 @@ func TestABodyHasALeastRate(t *testing.T) {
 }
 
 // TestWhoVerifiesHasAReserve: requests that are being committed do not give way, so an eighth is
-// kept for sources that have verified a request lately.
+// reserved for sources that recently verified a request.
 func TestWhoVerifiesHasAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, release := holding(t, func(o *Options) { o.MaxAtOnce = 16 })
@@ -246,7 +247,7 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 		w.source(key, func(s *grapnel.Source) { s.ID, s.Tenant = "src_new", "new" })
 		send := func(source, secret string) int {
 			rec := httptest.NewRecorder()
-			w.room.Take(rec, request("POST", "/in/"+source, `{}`, "X-Api-Key", secret), source)
+			w.receiver.Take(rec, request("POST", "/in/"+source, `{}`, "X-Api-Key", secret), source)
 			return rec.Code
 		}
 		done := make(chan int, 32)
@@ -267,7 +268,7 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 		}
 		begin("src_1")
 		synctest.Wait()
-		if held := w.room.busy.busy(); held != 15 {
+		if held := w.receiver.busy.busy(); held != 15 {
 			t.Errorf("%d held, want 14 and the one that verifies", held)
 		}
 		close(release)
@@ -276,11 +277,11 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 				t.Errorf("answered %d", got)
 			}
 		}
-		// The same among the sources of one tenant.
+		// The same holds among the sources of one tenant.
 		w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = "src_everybody", "acme" })
 		release = make(chan struct{})
-		w.room.o.Engine = held{w, release}
-		w.room.o.MaxAtOnce = 32
+		w.receiver.o.Engine = held{w, release}
+		w.receiver.o.MaxAtOnce = 32
 		for range 16 {
 			begin("src_everybody")
 		}
@@ -298,8 +299,8 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 				t.Errorf("answered %d", got)
 			}
 		}
-		w.now = w.now.Add(w.room.o.Bounds.VouchedFor)
-		if s := w.room.source("src_1"); s.meter.vouched(w.now, w.room.o.Bounds.VouchedFor) {
+		w.now = w.now.Add(w.receiver.o.Bounds.VouchedFor)
+		if s := w.receiver.source("src_1"); s.meter.vouched(w.now, w.receiver.o.Bounds.VouchedFor) {
 			t.Error("a source is vouched for that has verified nothing for an hour")
 		}
 	})

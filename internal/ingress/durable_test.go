@@ -20,16 +20,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
-// street is a room on a running engine on a real store.
-type street struct {
-	room   *Receiver
-	engine *engine.Engine
-	store  store.Store
-	close  func()
+// station is a receiver on a running engine with a real store.
+type station struct {
+	receiver *Receiver
+	engine   *engine.Engine
+	store    store.Store
+	close    func()
 }
 
-// openStreet opens one; the store is closed with it.
-func openStreet(t testing.TB, kept store.Store) *street {
+// openStation opens a station. Stopping it closes the store.
+func openStation(t testing.TB, kept store.Store) *station {
 	t.Helper()
 	sender := egress.New(egress.Options{})
 	e, err := engine.New(t.Context(), engine.Options{Store: kept, Sender: sender})
@@ -39,7 +39,7 @@ func openStreet(t testing.TB, kept store.Store) *street {
 	running, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var done sync.WaitGroup
 	done.Go(func() { e.Run(running) })
-	s := &street{room: New(Options{Bounds: under, Engine: e, Store: kept}), engine: e, store: kept}
+	s := &station{receiver: New(Options{Bounds: under, Engine: e, Store: kept}), engine: e, store: kept}
 	s.close = sync.OnceFunc(func() {
 		stop()
 		done.Wait()
@@ -61,8 +61,8 @@ func openSQLite(t testing.TB, path string) store.Store {
 	return kept
 }
 
-// put makes a source.
-func (s *street) put(t testing.TB, src grapnel.Source) {
+// put creates a source.
+func (s *station) put(t testing.TB, src grapnel.Source) {
 	t.Helper()
 	if faults := CheckSource(&src); len(faults) > 0 {
 		t.Fatal(faults)
@@ -77,10 +77,10 @@ func numbered(id string) grapnel.Source {
 		Dedupe: grapnel.Dedupe{By: everyKind, Window: time.Hour}}
 }
 
-func (s *street) send(t testing.TB, source, body string, headers ...string) answered {
+func (s *station) send(t testing.TB, source, body string, headers ...string) answered {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	s.room.Take(rec, request(http.MethodPost, "/in/"+source, body, headers...), source)
+	s.receiver.Take(rec, request(http.MethodPost, "/in/"+source, body, headers...), source)
 	a := answered{status: rec.Code, body: rec.Body.String()}
 	if err := json.Unmarshal(rec.Body.Bytes(), &a); err != nil {
 		t.Errorf("%q: %v", a.body, err)
@@ -88,7 +88,7 @@ func (s *street) send(t testing.TB, source, body string, headers ...string) answ
 	return a
 }
 
-func (s *street) event(t testing.TB, id string) *grapnel.Event {
+func (s *station) event(t testing.TB, id string) *grapnel.Event {
 	t.Helper()
 	ev, _, err := s.store.Event(t.Context(), store.Of("acme"), "acme", id)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestOnRealStores(t *testing.T) {
 		"sqlite": func(t *testing.T) store.Store { return openSQLite(t, filepath.Join(t.TempDir(), "grapnel.db")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStreet(t, open(t))
+			s := openStation(t, open(t))
 			s.put(t, numbered("src_1"))
 			s.put(t, numbered("src_2"))
 			first := s.send(t, "src_1", `{"type":"order.paid","n":1}`, "X-Id", "1", "Content-Type", "application/json")
@@ -139,8 +139,8 @@ func TestOnRealStores(t *testing.T) {
 	}
 }
 
-// A commit whose answer is lost is 503 for the provider, who sends the request again: it is one
-// event.
+// If the answer of a commit is lost, the provider gets a 503 and sends the request again: one event
+// results.
 func TestLostAnswer(t *testing.T) {
 	lost := 0
 	kept := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
@@ -150,7 +150,7 @@ func TestLostAnswer(t *testing.T) {
 		lost++
 		return memory.Fault{Err: fmt.Errorf("postgres: %w", store.ErrUnknown), Applied: true}
 	}}
-	s := openStreet(t, kept)
+	s := openStation(t, kept)
 	s.put(t, numbered("src_1"))
 	if first := s.send(t, "src_1", `{"n":1}`, "X-Id", "1"); first.status != http.StatusServiceUnavailable || lost != 1 {
 		t.Errorf("the lost one is answered %d %s", first.status, first.body)
@@ -162,18 +162,17 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// Twenty copies of each request come at once, in the middle of it everything is closed and opened
-// again, and then the copies come once more: each request is one event, and whoever was answered
-// 2xx was answered with its id.
+// Twenty copies of each request arrive at once. Meanwhile everything is closed and opened again,
+// and then the copies are sent again. Each request becomes one event, and every 2xx has its id.
 func TestCopiesAcrossARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
-	s := openStreet(t, openSQLite(t, path))
+	s := openStation(t, openSQLite(t, path))
 	s.put(t, numbered("src_1"))
 	const requests, copies = 20, 20
 	var mu sync.Mutex
-	ids := map[string]map[string]bool{} // of events, by what was sent
+	ids := map[string]map[string]bool{} // of events, by body
 	fresh := map[string]int{}
-	sendAll := func(s *street, stop func()) {
+	sendAll := func(s *station, stop func()) {
 		var wg sync.WaitGroup
 		for n := range requests {
 			for c := range copies {
@@ -184,7 +183,7 @@ func TestCopiesAcrossARestart(t *testing.T) {
 					key := fmt.Sprint(n)
 					got := s.send(t, "src_1", `{"n":`+key+`}`, "X-Id", key)
 					if got.status/100 != 2 {
-						return // a provider would send it again, and so do we
+						return // a provider would send it again, and so does the test
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -202,7 +201,7 @@ func TestCopiesAcrossARestart(t *testing.T) {
 	}
 	sendAll(s, s.close)
 	s.close()
-	s = openStreet(t, openSQLite(t, path))
+	s = openStation(t, openSQLite(t, path))
 	sendAll(s, nil)
 	for n := range requests {
 		key := fmt.Sprint(n)

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// fields are the places at fault.
+// fields are the fields of the faults.
 func fields(faults []Fault) string {
 	var all []string
 	for _, f := range faults {
@@ -74,7 +74,8 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")}, ""},
 		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("zz-zz-zz")}, "secret"},
 		{grapnel.Verify{Scheme: "adyen"}, "secret"},
-		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets(
+			"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
 		// Ed25519
 		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")}, "secret"},
 		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("a text")}, "secret"},
@@ -128,7 +129,7 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.Dedupe.By = []grapnel.DedupeBy{"event_id", "x", "event_id"} }, "dedupe/by/1 dedupe/by/2"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = time.Millisecond }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 365 * 24 * time.Hour }, "dedupe/window"},
-		// Stripe goes on for three days
+		// Stripe retries for three days
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90 * time.Hour }, ""},
 		{func(s *grapnel.Source) { s.Dedupe.Window, s.Dedupe.By = time.Hour, nil }, ""},
@@ -168,7 +169,7 @@ func TestCheckSource(t *testing.T) {
 	}
 }
 
-// TestNewSecretsHaveALeastLength: those that a source is to get. What one has already goes on
+// TestNewSecretsHaveALeastLength: new secrets have a least length. Existing shorter ones keep
 // working, see TestOldSettingsGoOn.
 func TestNewSecretsHaveALeastLength(t *testing.T) {
 	for _, c := range []struct {
@@ -186,7 +187,7 @@ func TestNewSecretsHaveALeastLength(t *testing.T) {
 	}
 }
 
-// TestOldSettingsGoOn: a source from before these rules is used as it is.
+// TestOldSettingsGoOn: a source from before these rules works unchanged.
 func TestOldSettingsGoOn(t *testing.T) {
 	w := newWorld(t)
 	w.sources["src_1"] = grapnel.Source{

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// FuzzVerify sends anything to every scheme. Nothing panics, nobody is believed who changed what is
-// signed, and every answer is one that a provider understands.
+// FuzzVerify sends arbitrary requests to every scheme. None panics, no request with changed signed
+// content is accepted, and every answer is one that a provider understands.
 func FuzzVerify(f *testing.F) {
 	all := vectors(f)
 	for i, v := range all {
@@ -48,7 +48,7 @@ func FuzzVerify(f *testing.F) {
 			Type:         `event.data.type + event.headers["x"]`,
 		}
 		rec := httptest.NewRecorder()
-		w.room.Take(rec, r, "src_1")
+		w.receiver.Take(rec, r, "src_1")
 		switch rec.Code {
 		case http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusUnsupportedMediaType, http.StatusRequestHeaderFieldsTooLarge:
 		default:
@@ -66,7 +66,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzPath reads anything as a path and as a template.
+// FuzzPath parses arbitrary texts as a path and as a template.
 func FuzzPath(f *testing.F) {
 	for _, text := range []string{"$.a[*].b", `$["x"][0]`, "{timestamp}.{body}", "{", "$[", `$["\`} {
 		f.Add(text)

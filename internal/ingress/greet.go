@@ -13,7 +13,6 @@ import (
 
 // greet answers a request by which a provider checks the endpoint, once it is verified. It is not
 // stored. false: it is an ordinary request.
-// an ordinary one.
 func (in *incoming) greet(w http.ResponseWriter) bool {
 	if in.source.row.greets == noGreeting || !in.document().json {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestLoopsAreRefused: an event knows through how many servers it has come, and a request that has
-// come through too many makes none.
+// TestLoopsAreRefused: an event counts the servers it has passed, and a request that has passed too
+// many creates none.
 func TestLoopsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "none"})

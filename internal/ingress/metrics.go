@@ -30,13 +30,13 @@ type metrics struct {
 	more     []prometheus.Collector
 }
 
-func newMetrics(room *Receiver) *metrics {
+func newMetrics(recv *Receiver) *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingress_requests_total",
 			Help: "Requests that came in, by the scheme of their source and by outcome."}, []string{"scheme", "outcome"}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
-				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.busy()) }),
+				Help: "Requests that are read or committed now."}, func() float64 { return float64(recv.busy.busy()) }),
 		},
 	}
 }
@@ -51,6 +51,6 @@ func (m *metrics) count(s *source, as outcome) {
 }
 
 // Collectors returns the collectors for a registry.
-func (room *Receiver) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{room.metrics.requests}, room.metrics.more...)
+func (recv *Receiver) Collectors() []prometheus.Collector {
+	return append([]prometheus.Collector{recv.metrics.requests}, recv.metrics.more...)
 }

@@ -60,7 +60,8 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 		if s.Unsigned && s.EventID != "" {
 			line(
 				"",
-				"the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event", signsType: ", and is good for one type"}[find(s.Name).signs],
+				"the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event",
+					signsType: ", and is good for one type"}[find(s.Name).signs],
 			)
 		}
 		line("type", s.Type)

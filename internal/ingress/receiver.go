@@ -22,7 +22,7 @@ type Receiver struct {
 	metrics *metrics
 }
 
-// New makes a room.
+// New makes a Receiver.
 func New(o Options) *Receiver {
 	if o.Problem == nil {
 		o.Problem = problem
@@ -44,74 +44,74 @@ func New(o Options) *Receiver {
 	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
 	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
-	room := &Receiver{o: o}
-	room.busy = newAdmission(&room.o)
-	room.metrics = newMetrics(room)
-	return room
+	recv := &Receiver{o: o}
+	recv.busy = newAdmission(&recv.o)
+	recv.metrics = newMetrics(recv)
+	return recv
 }
 
 // Take answers one request for a source. The router has checked that the method is POST.
-func (room *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
-	s := room.source(id)
+func (recv *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
+	s := recv.source(id)
 	if s == nil {
-		room.refuse(w, r, nil, unknown, Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "Source not found."})
+		recv.refuse(w, r, nil, unknown, Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "Source not found."})
 		return
 	}
 	if s.Paused {
-		room.refuse(w, r, s, paused, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source is paused.", RetryAfter: room.o.Bounds.WaitPaused})
+		recv.refuse(w, r, s, paused, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source is paused.", RetryAfter: recv.o.Bounds.WaitPaused})
 		return
 	}
 	if s.fault != nil {
-		room.refuse(w, r, s, failed, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source's settings cannot be used.", RetryAfter: room.o.Bounds.WaitFault, Err: s.fault})
+		recv.refuse(w, r, s, failed, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source's settings cannot be used.", RetryAfter: recv.o.Bounds.WaitFault, Err: s.fault})
 		return
 	}
-	if refused := room.o.Bounds.look(r); refused != nil {
-		room.refuse(w, r, s, unfit, *refused)
+	if refused := recv.o.Bounds.look(r); refused != nil {
+		recv.refuse(w, r, s, unfit, *refused)
 		return
 	}
-	if n := hops(r.Header); n > room.o.Bounds.Hops {
-		room.refuse(w, r, s, looping, Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("The request has "+
+	if n := hops(r.Header); n > recv.o.Bounds.Hops {
+		recv.refuse(w, r, s, looping, Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("The request has "+
 			"come through %d servers like this one; %d are allowed. Find the endpoint that sends to a source it gets its events from.", n,
-			room.o.Bounds.Hops)})
+			recv.o.Bounds.Hops)})
 		return
 	}
-	limit := room.o.MaxBody
+	limit := recv.o.MaxBody
 	if s.MaxBody > 0 {
 		limit = min(limit, s.MaxBody)
 	}
-	held := room.busy.enter(s.Tenant, r.RemoteAddr, s.meter.vouched(room.o.Now(), room.o.Bounds.VouchedFor), http.NewResponseController(w))
+	held := recv.busy.enter(s.Tenant, r.RemoteAddr, s.meter.vouched(recv.o.Now(), recv.o.Bounds.VouchedFor), http.NewResponseController(w))
 	if held == nil {
-		room.refuse(w, r, s, busy, overloaded(room.o.Bounds.WaitBusy))
+		recv.refuse(w, r, s, busy, overloaded(recv.o.Bounds.WaitBusy))
 		return
 	}
 	defer held.leave()
-	room.take(w, r, s, limit, held)
+	recv.take(w, r, s, limit, held)
 }
 
 // take reads a request and then accepts, sets aside or refuses it.
-func (room *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, limit int64, held *slot) {
-	body, refused := room.o.Bounds.receive(w, r, limit, held)
+func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, limit int64, held *slot) {
+	body, refused := recv.o.Bounds.receive(w, r, limit, held)
 	if refused != nil {
 		as := unread
 		if refused.Code == grapnel.CodeOverloaded {
 			as = busy
 		}
-		room.refuse(w, r, s, as, *refused)
+		recv.refuse(w, r, s, as, *refused)
 		return
 	}
 	in := &incoming{
 		r:      r,
 		header: r.Header,
 		body:   body,
-		now:    room.o.Now(),
+		now:    recv.o.Now(),
 		source: s,
-		origin: room.o.Origin(r),
+		origin: recv.o.Origin(r),
 		checks: make([]grapnel.Check, 0, 4),
 	}
 	if !in.verify() {
-		room.unverified(w, in)
+		recv.unverified(w, in)
 		return
 	}
 	if s.row.proof != byNothing {
@@ -120,56 +120,56 @@ func (room *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 	// Only a verified request counts toward the provider's rate: otherwise an attacker could use it
 	// up.
 	if wait, ok := s.limit.take(in.now); !ok {
-		room.refuse(w, r, s, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+		recv.refuse(w, r, s, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
 			Detail: "The source gets more requests than it may.", RetryAfter: wait})
 		return
 	}
 	if in.greet(w) {
-		room.metrics.count(s, greeted)
+		recv.metrics.count(s, greeted)
 		return
 	}
-	room.publish(w, in)
+	recv.publish(w, in)
 }
 
-// publish makes an event of a verified request, unless it is known.
-func (room *Receiver) publish(w http.ResponseWriter, in *incoming) {
-	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, room.o.Random))
+// publish makes an event of a verified request, unless the request was already received.
+func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
+	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random))
 	ev.Intake = in.intake()
 	known := in.known(ev.Intake, ev.Type)
-	placed, err := room.place(in, ev, known)
+	placed, err := recv.place(in, ev, known)
 	if err != nil {
-		room.refuse(w, in.r, in.source, failed, refusal(err))
+		recv.refuse(w, in.r, in.source, failed, refusal(err))
 		return
 	}
 	switch {
 	case placed.Conflict: // our new id is in use, which does not happen; the provider retries
-		room.refuse(w, in.r, in.source, failed, refusal(fmt.Errorf("the id %s is in use", ev.ID)))
+		recv.refuse(w, in.r, in.source, failed, refusal(fmt.Errorf("the id %s is in use", ev.ID)))
 	case placed.Differs:
-		aside := room.aside(in, ev.Intake, grapnel.AsideConflict)
+		aside := recv.aside(in, ev.Intake, grapnel.AsideConflict)
 		aside.Event = placed.ID
-		if room.setAside(w, in, in.source.meter.conflicts, aside) {
-			room.metrics.count(in.source, conflicting)
+		if recv.setAside(w, in, in.source.meter.conflicts, aside) {
+			recv.metrics.count(in.source, conflicting)
 			taken(w, http.StatusOK, placed.ID, isConflict)
 		}
 	case placed.Duplicate:
-		room.metrics.count(in.source, repeated)
+		recv.metrics.count(in.source, repeated)
 		taken(w, http.StatusOK, placed.ID, isDuplicate)
 	default:
-		room.metrics.count(in.source, accepted)
+		recv.metrics.count(in.source, accepted)
 		taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
 }
 
 // place commits an event, or finds the one that it repeats.
-func (room *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
+func (recv *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
 	events := []store.Incoming{{Event: ev, Known: known}}
-	done, err := room.o.Engine.Publish(in.r.Context(), events, in.once(known))
+	done, err := recv.o.Engine.Publish(in.r.Context(), events, in.once(known))
 	if err == nil && done.Answer != nil {
 		placed, isNew, err := in.repeats(done.Answer, ev.Intake, known)
 		if err != nil || !isNew {
 			return placed, err
 		}
-		done, err = room.o.Engine.Publish(in.r.Context(), events, nil)
+		done, err = recv.o.Engine.Publish(in.r.Context(), events, nil)
 	}
 	if err != nil {
 		return store.Placed{}, err
@@ -178,37 +178,37 @@ func (room *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known)
 }
 
 // unverified refuses a request or, if the source is set to quarantine, sets it aside.
-func (room *Receiver) unverified(w http.ResponseWriter, in *incoming) {
-	room.logUnverified(in)
+func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
+	recv.logUnverified(in)
 	if in.source.OnUnverified != grapnel.Quarantine {
 		if in.source.row.proof == byBasic {
 			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
 		}
-		room.refuse(w, in.r, in.source, unverified, Refusal{Status: http.StatusUnauthorized, Code: CodeUnverified,
+		recv.refuse(w, in.r, in.source, unverified, Refusal{Status: http.StatusUnauthorized, Code: CodeUnverified,
 			Detail: "The request cannot be verified: " + in.complaint() + "."})
 		return
 	}
-	if most := room.o.Bounds.AsideBody; len(in.body) > most {
+	if most := recv.o.Bounds.AsideBody; len(in.body) > most {
 		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are kept", len(in.body), most))
 		in.body = in.body[:most]
 	}
-	aside := room.aside(in, in.intake(), grapnel.AsideUnverified)
-	if room.setAside(w, in, in.source.meter.aside, aside) {
-		room.metrics.count(in.source, quarantined)
+	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)
+	if recv.setAside(w, in, in.source.meter.aside, aside) {
+		recv.metrics.count(in.source, quarantined)
 		taken(w, http.StatusAccepted, aside.ID, isQuarantined)
 	}
 }
 
 // setAside stores a request, within the limits of its source. false: it is not stored, and
 // answered.
-func (room *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
+func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
 	if wait, ok := allowed.take(in.now, &aside); !ok {
-		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+		recv.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
 			Detail: "Too many requests of the source are stored already as  " + string(aside.Why) + ".", RetryAfter: wait})
 		return false
 	}
-	if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
-		room.refuse(w, in.r, in.source, failed, refusal(err))
+	if err := recv.o.Store.SetAside(in.r.Context(), aside); err != nil {
+		recv.refuse(w, in.r, in.source, failed, refusal(err))
 		return false
 	}
 	return true
@@ -217,8 +217,8 @@ func (room *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *all
 // logUnverified logs that a source gets requests that cannot be verified: a secret was rotated at
 // the provider and not here, or someone tries to forge one. The log has a line for each TallyEvery
 // at most, because anyone who reaches a source can send any number of them.
-func (room *Receiver) logUnverified(in *incoming) {
-	requests, due := in.source.meter.unverified.add(in.now, room.o.Bounds.TallyEvery)
+func (recv *Receiver) logUnverified(in *incoming) {
+	requests, due := in.source.meter.unverified.add(in.now, recv.o.Bounds.TallyEvery)
 	if !due {
 		return
 	}
@@ -226,14 +226,14 @@ func (room *Receiver) logUnverified(in *incoming) {
 	if in.source.OnUnverified == grapnel.Quarantine {
 		message = "requests not verified; quarantined"
 	}
-	room.o.Log.LogAttrs(in.r.Context(), slog.LevelInfo, message, slog.String("source", in.source.ID), slog.String("tenant", in.source.Tenant),
+	recv.o.Log.LogAttrs(in.r.Context(), slog.LevelInfo, message, slog.String("source", in.source.ID), slog.String("tenant", in.source.Tenant),
 		slog.Int("requests", requests), slog.String("reason", in.complaint()))
 }
 
 // aside is a stored request that is no event.
-func (room *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.AsideReason) grapnel.Aside {
+func (recv *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.AsideReason) grapnel.Aside {
 	return grapnel.Aside{
-		ID: grapnel.NewID(grapnel.AsidePrefix, in.now, room.o.Random), Tenant: in.source.Tenant, Why: why,
+		ID: grapnel.NewID(grapnel.AsidePrefix, in.now, recv.o.Random), Tenant: in.source.Tenant, Why: why,
 		ContentType: in.media(), Body: in.body, Size: len(in.body), Intake: *how,
 	}
 }
@@ -241,41 +241,41 @@ func (room *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.Aside
 // refuse answers that a request was not accepted. Faults of the server or of the source's tenant
 // are logged, a line for each TallyEvery, because anyone can send any number of requests. Overload
 // and a full disk are not logged here: their own packages log when they begin and end.
-func (room *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
-	room.metrics.count(s, as)
+func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
+	recv.metrics.count(s, as)
 	if s != nil {
-		s.meter.refused.add(room.o.Now(), &refused)
+		s.meter.refused.add(recv.o.Now(), &refused)
 	}
 	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
-		if requests, due := s.meter.faults.add(room.o.Now(), room.o.Bounds.TallyEvery); due {
-			room.o.Log.LogAttrs(r.Context(), slog.LevelError, "requests could not be taken in",
+		if requests, due := s.meter.faults.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
+			recv.o.Log.LogAttrs(r.Context(), slog.LevelError, "receiving requests failed",
 				slog.String("source", s.ID), slog.Int("requests", requests), slog.Any("error", refused.Err))
 		}
 	}
-	room.o.Problem(w, r, refused)
+	recv.o.Problem(w, r, refused)
 }
 
 // source finds a source, ready for use.
-func (room *Receiver) source(id string) *source {
-	now, there := room.o.Engine.Source(store.Everyone(), id)
+func (recv *Receiver) source(id string) *source {
+	now, there := recv.o.Engine.Source(store.Everyone(), id)
 	if !there || now.Outbox != nil { // an outbox receives no requests
-		room.sources.Delete(id)
+		recv.sources.Delete(id)
 		return nil
 	}
 	for {
-		ready, _ := room.sources.Load(id)
+		ready, _ := recv.sources.Load(id)
 		before, _ := ready.(*source)
 		if before != nil && before.Revision == now.Revision {
 			return before
 		}
 		// If two requests meet a new revision at once, one prepares it for both, so that a source
 		// has one set of counters.
-		s := prepare(now, before, &room.o.Bounds)
+		s := prepare(now, before, &recv.o.Bounds)
 		if before == nil {
-			if _, late := room.sources.LoadOrStore(id, s); !late {
+			if _, late := recv.sources.LoadOrStore(id, s); !late {
 				return s
 			}
-		} else if room.sources.CompareAndSwap(id, before, s) {
+		} else if recv.sources.CompareAndSwap(id, before, s) {
 			return s
 		}
 	}

@@ -31,7 +31,7 @@ type Sent struct {
 	Failed bool
 	Status int    // of the answer; 0: unknown, or no answer
 	Detail string // in the provider's words
-	Body   []byte // of the event, where the provider tells it
+	Body   []byte // of the event, if the provider's list contains it
 }
 
 // Account is how a provider's API is reached.

@@ -63,7 +63,7 @@ func (g *GitHub) Sent(ctx context.Context, since time.Time) ([]Sent, error) {
 			return latest(all), nil
 		}
 		if !sameHost(next, page) {
-			return nil, fmt.Errorf("the next page of deliveries is said to be at another host: %.100q", next)
+			return nil, fmt.Errorf("the next page of deliveries is at another host: %.100q", next)
 		}
 		page = next
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Stripe reads an account's events. Stripe stores them for 30 days, and tells of each whether an
+// Stripe reads an account's events. Stripe stores them for 30 days, and reports for each whether an
 // endpoint has not received it.
 type Stripe struct {
 	Account

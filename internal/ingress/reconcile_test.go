@@ -16,7 +16,7 @@ import (
 
 const apiToken = "made-up"
 
-// api is a provider's API on loopback. It refuses who has no token.
+// api is a provider's API on loopback. It refuses requests without a token.
 func api(t *testing.T, handler func(w http.ResponseWriter, r *http.Request)) Account {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,10 +30,11 @@ func api(t *testing.T, handler func(w http.ResponseWriter, r *http.Request)) Acc
 	return Account{Token: apiToken, URL: server.URL, Client: server.Client()}
 }
 
-// delivery is one as GitHub's documentation shows it.
+// delivery is a delivery as in GitHub's documentation.
 func delivery(id int, guid, at, status string, code int, redelivery bool) string {
 	return fmt.Sprintf(`{"id":%d,"guid":%q,"delivered_at":%q,"redelivery":%v,"duration":0.27,"status":%q,"status_code":%d,`+
-		`"event":"issues","action":"opened","installation_id":123,"repository_id":456,"throttled_at":null}`, id, guid, at, redelivery, status, code)
+		`"event":"issues","action":"opened","installation_id":123,"repository_id":456,"throttled_at":null}`, id, guid, at, redelivery, status,
+		code)
 }
 
 func TestGitHubsDeliveries(t *testing.T) {
@@ -107,7 +108,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 	}
 }
 
-// stripeEvent is one as Stripe's documentation shows it.
+// stripeEvent is an event as in Stripe's documentation.
 func stripeEvent(id string, created int64, pending int) string {
 	return fmt.Sprintf(
 		`{"id":%q,"object":"event","api_version":"2019-02-19","created":%d,"data":{"object":{"id":"seti_1","object":"setup_intent"}},`+

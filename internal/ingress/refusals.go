@@ -54,9 +54,9 @@ func (f *refusals) told(now time.Time) Refusals {
 }
 
 // Refusals returns the refused requests of a source.
-func (room *Receiver) Refusals(id string) Refusals {
-	if s, there := room.sources.Load(id); there {
-		return s.(*source).meter.refused.told(room.o.Now())
+func (recv *Receiver) Refusals(id string) Refusals {
+	if s, there := recv.sources.Load(id); there {
+		return s.(*source).meter.refused.told(recv.o.Now())
 	}
 	return Refusals{}
 }

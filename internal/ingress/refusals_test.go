@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// What a source refused can be asked for, with the reason of the last: whatever the reason, of the
-// last hour, and through changes of the source.
+// A source reports its refusals with the reason of the last one: for every reason, for the last
+// hour, and through changes of the source.
 func TestRefusalsAreTold(t *testing.T) {
 	w := newWorld(t)
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("right888")}
@@ -21,12 +21,12 @@ func TestRefusalsAreTold(t *testing.T) {
 	begin := w.now
 	send := func(n int, headers ...string) {
 		for range n {
-			w.room.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/src_1", `{}`, headers...), "src_1")
+			w.receiver.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/src_1", `{}`, headers...), "src_1")
 		}
 	}
 	told := func(when string, want Refusals) {
 		t.Helper()
-		if d := cmp.Diff(want, w.room.Refusals("src_1")); d != "" {
+		if d := cmp.Diff(want, w.receiver.Refusals("src_1")); d != "" {
 			t.Errorf("%s: %s", when, d)
 		}
 	}
@@ -47,7 +47,7 @@ func TestRefusalsAreTold(t *testing.T) {
 	told("when the clock is set back", second)
 	w.now, second.LastHour = begin.Add(1000*time.Hour), 0
 	told("long after", second)
-	if got := w.room.Refusals("src_2"); got != (Refusals{}) {
+	if got := w.receiver.Refusals("src_2"); got != (Refusals{}) {
 		t.Errorf("of another source: %v", got)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // dedupe.by. A request that counts as a repetition although its id is new is not dropped but set
 // aside: a time in seconds allows two events with one body in one second.
 
-// signs says how much the signature of a scheme tells of whether a request was there before.
+// signs says what a repeated signature of a scheme proves about the request.
 type signs int
 
 const (

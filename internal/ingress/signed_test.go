@@ -26,7 +26,7 @@ func macOf(text string) []byte {
 }
 
 // signedOnce are requests whose ids are not signed: each is sent under one id or type and then
-// under another, as somebody would who has seen it.
+// under another, as an attacker who has seen it would do.
 func signedOnce(now time.Time) map[string]func(id, kind string) (verify grapnel.Verify, body string, headers []string) {
 	stamp := fmt.Sprint(now.Unix())
 	of := func(scheme string) grapnel.Verify {
@@ -54,7 +54,7 @@ func signedOnce(now time.Time) map[string]func(id, kind string) (verify grapnel.
 }
 
 // TestASignatureIsGoodForOneEvent: the same signed bytes under another id or type are no event, and
-// are kept for people.
+// are stored for operators.
 func TestASignatureIsGoodForOneEvent(t *testing.T) {
 	for name, sign := range signedOnce(newWorld(t).now) {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestASignatureIsGoodForOneEvent(t *testing.T) {
 			if kept := w.asides[0]; kept.Why != grapnel.AsideConflict || kept.Event != first.ID || kept.By != "" {
 				t.Errorf("kept as %+v", kept)
 			}
-			if name != "zendesk" { // whose type is in the body
+			if name != "zendesk" { // its type is in the body
 				if got := send("1", "deleted"); got.status != http.StatusOK || !got.Conflict || got.ID != first.ID {
 					t.Errorf("another type: answered %d %s", got.status, got.body)
 				}
@@ -87,7 +87,7 @@ func TestASignatureIsGoodForOneEvent(t *testing.T) {
 			if len(w.events) != 1 {
 				t.Errorf("%d events", len(w.events))
 			}
-			// It is remembered for as long as it can be verified.
+			// The signature is remembered for as long as it can be verified.
 			w.now = w.now.Add(grapnel.DefaultTolerance)
 			if got := send("3", "made"); got.status != http.StatusOK || !got.Conflict {
 				t.Errorf("at the end of the tolerance: answered %d %s", got.status, got.body)
@@ -96,7 +96,7 @@ func TestASignatureIsGoodForOneEvent(t *testing.T) {
 			if got := send("4", "made"); got.status != http.StatusUnauthorized {
 				t.Errorf("after it: answered %d %s", got.status, got.body)
 			}
-			// A source that knows nothing again remembers no signature either.
+			// A source without deduplication does not remember signatures either.
 			w.source(w.sources["src_1"].Verify, func(s *grapnel.Source) { s.Dedupe.By = nil })
 			w.now = w.now.Add(-time.Minute)
 			for range 2 {
@@ -108,7 +108,7 @@ func TestASignatureIsGoodForOneEvent(t *testing.T) {
 	}
 }
 
-// A provider signs a repetition anew: it is one by its id.
+// A provider signs a repetition again: it is a duplicate by its id.
 func TestARepetitionThatIsSignedAnew(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "linear", Secrets: secrets(signingKey)})
@@ -127,8 +127,8 @@ func TestARepetitionThatIsSignedAnew(t *testing.T) {
 	}
 }
 
-// TestTheSameBytesSignedTwice: GitHub sends them for two events with two ids, and for one only of
-// the type that they had first. Shopify sends them for several topics. None of these is lost.
+// TestTheSameBytesSignedTwice: GitHub sends the same bytes for two events with two ids, and only
+// with the type they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {
 	const body = `{"action":"added","member":{"login":"octocat"}}`
 	github := []string{
@@ -179,15 +179,15 @@ func TestTheSameBytesSignedTwice(t *testing.T) {
 	}
 }
 
-// TestSignaturesOnRealStores: a signature is remembered in the event's transaction, so a restart
-// does not forget it.
+// TestSignaturesOnRealStores: a signature is stored in the event's transaction, so it survives a
+// restart.
 func TestSignaturesOnRealStores(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	for name, open := range map[string]func() store.Store{
 		"memory": func() store.Store { return memory.New() }, "sqlite": func() store.Store { return openSQLite(t, path) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStreet(t, open())
+			s := openStation(t, open())
 			v, body, _ := signedOnce(time.Now())["mailgun"]("1", "opened")
 			s.put(
 				t,
@@ -196,7 +196,7 @@ func TestSignaturesOnRealStores(t *testing.T) {
 			first := s.send(t, "src_1", body)
 			if name == "sqlite" {
 				s.close()
-				s = openStreet(t, open())
+				s = openStation(t, open())
 			}
 			if got := s.send(
 				t,

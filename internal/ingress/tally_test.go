@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestRefusedSourcesAreLogged: the first request that cannot be verified is a line at once, and
-// then there is one a minute for each source, with the count.
+// TestRefusedSourcesAreLogged: the first request that cannot be verified is logged at once. After
+// that each source gets one line per minute with the count.
 func TestRefusedSourcesAreLogged(t *testing.T) {
 	var logged bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
@@ -34,7 +34,7 @@ func TestRefusedSourcesAreLogged(t *testing.T) {
 	}
 	send := func(n int, source string, headers ...string) {
 		for range n {
-			w.room.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/"+source, `{}`, headers...), source)
+			w.receiver.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/"+source, `{}`, headers...), source)
 		}
 	}
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestRefusedSourcesAreLogged(t *testing.T) {
 			t.Errorf("%d at %s after %v: want %q, logged %s", c.n, c.source, c.after, c.says, text)
 		}
 	}
-	// One that is verified is no line, and neither is a new revision a reason to begin anew.
+	// A verified request is not logged, and a new revision does not reset the interval.
 	w.now = w.now.Add(time.Second)
 	w.source(key)
 	send(1, "src_1", "X-Api-Key", "right")

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Every scheme is held against what its provider, or one of the provider's libraries, has signed,
-// and then against what somebody could make of that who has no secret.
+// Every scheme is tested with requests that its provider, or one of the provider's libraries, has
+// signed, and with forgeries of them made without the secret.
 
 func TestEverySchemeHasVectors(t *testing.T) {
 	has := map[string]bool{}
@@ -76,7 +76,7 @@ func TestVectorsBecomeEvents(t *testing.T) {
 		if last := how.Checks[len(how.Checks)-1]; !v.ProvesNothing && !strings.HasSuffix(last.Text, "secret 1 of 1") && v.scheme != "twilio" {
 			t.Errorf("the last check says %q", last.Text)
 		}
-		// By delivery id alone.
+		// This vector is deduplicated by its delivery id alone.
 		if v.Want.Delivery != "" || v.Want.ID != "" {
 			w := v.world(t, v.Verify.Secrets...)
 			w.source(v.verify(v.Verify.Secrets...), func(s *grapnel.Source) {
@@ -106,8 +106,8 @@ func TestARepeatedVectorIsADuplicate(t *testing.T) {
 	})
 }
 
-// denied sends a request that must not be believed, to a source that refuses and to one that keeps,
-// and returns the checks.
+// denied sends a request that must not be accepted, to a source that refuses and to one that
+// quarantines, and returns the checks.
 func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string, change func(*http.Request)) []grapnel.Check {
 	t.Helper()
 	w := v.world(t, texts...)
@@ -128,8 +128,8 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 			t.Errorf("%s: the answer tells the secret", what)
 		}
 	}
-	if v.scheme == "discord" { // which wants to see a refusal
-		return w.room.checks(w, r, raw)
+	if v.scheme == "discord" { // it expects a refusal
+		return w.receiver.checks(w, r, raw)
 	}
 	w.source(v.verify(texts...), func(s *grapnel.Source) { s.PublicURL, s.OnUnverified = v.PublicURL, grapnel.Quarantine })
 	r.Body = io.NopCloser(bytes.NewReader(raw))
@@ -138,7 +138,7 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 		t.Fatalf("%s: answered %d %s", what, got.status, got.body)
 	}
 	aside := w.asides[0]
-	kept := raw[:min(len(raw), w.room.o.Bounds.AsideBody)]
+	kept := raw[:min(len(raw), w.receiver.o.Bounds.AsideBody)]
 	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(kept) || aside.ID != got.ID || aside.Size != len(kept) ||
 		aside.By != "" {
 		t.Errorf("%s: kept as %+v", what, aside)
@@ -155,9 +155,9 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 	return aside.Checks
 }
 
-// checks are what verifying a request finds.
-func (room *Receiver) checks(w *world, r *http.Request, body []byte) []grapnel.Check {
-	in := &incoming{r: r, header: r.Header, body: body, now: w.now, source: room.source("src_1")}
+// checks are the checks of a request's verification.
+func (recv *Receiver) checks(w *world, r *http.Request, body []byte) []grapnel.Check {
+	in := &incoming{r: r, header: r.Header, body: body, now: w.now, source: recv.source("src_1")}
 	in.verify()
 	return in.checks
 }
@@ -168,7 +168,7 @@ func setBody(body string) func(*http.Request) {
 	}
 }
 
-// proofs are the headers without which a vector proves nothing.
+// proofs are the headers without which a vector cannot be verified.
 func (v *vector) proofs() []string {
 	var names []string
 	for name := range v.Headers {
@@ -197,7 +197,7 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 				changed := []byte(v.Body)
 				changed[i] ^= 1
 				if v.scheme == "twilio" && sameForm(v.Body, string(changed)) {
-					continue // + for %20: the form says the same
+					continue // + for %20: the form decodes to the same
 				}
 				v.denied(t, fmt.Sprint("byte ", i, " changed"), now, v.Verify.Secrets, setBody(string(changed)))
 			}
@@ -241,7 +241,7 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 	})
 }
 
-// TestAdyenSignsFields: each field that is signed, and that two readers find the same ones.
+// TestAdyenSignsFields: each signed field counts, and two readers find the same ones.
 func TestAdyenSignsFields(t *testing.T) {
 	for _, v := range vectors(t) {
 		if v.scheme != "adyen" {
@@ -257,7 +257,8 @@ func TestAdyenSignsFields(t *testing.T) {
 			}
 			v.denied(t, what, time.Unix(v.Now, 0), v.Verify.Secrets, setBody(body))
 		}
-		for _, name := range []string{"pspReference", "merchantAccountCode", "merchantReference", "currency", "eventCode", "success", "hmacSignature"} {
+		for _, name := range []string{"pspReference", "merchantAccountCode", "merchantReference", "currency", "eventCode", "success",
+			"hmacSignature"} {
 			change(name, `"`+name+`": "`, `"`+name+`":"0`)
 			change(name+" missing", `"`+name+`"`, `"x`+name+`"`)
 			change(name+" twice", `"`+name+`"`, `"`+name+`":"x","`+name+`"`)
@@ -299,7 +300,7 @@ func TestVectorsOfAnotherTimeAreNotBelieved(t *testing.T) {
 			t.Fatalf("no check says how old it is: %v", w.events[0].Intake.Checks)
 		}
 		if v.scheme == "linear" {
-			// its timestamps have milliseconds, and what is told is rounded down
+			// its timestamps have milliseconds, and the reported ones are rounded down
 			signed = signed.Add(-492 * time.Millisecond)
 		}
 		for _, c := range []struct {
@@ -323,7 +324,7 @@ func TestVectorsOfAnotherTimeAreNotBelieved(t *testing.T) {
 				}
 				continue
 			}
-			// What is stale but signed says so: both steps are told.
+			// A stale but validly signed request reports both steps.
 			checks := v.denied(t, c.at.String(), signed.Add(c.at), v.Verify.Secrets, func(*http.Request) {})
 			if !says(checks, c.says) || !says(checks, "signature matches secret 1 of 1") {
 				t.Errorf("%s off: %v", c.at, checks)
@@ -336,7 +337,7 @@ func says(checks []grapnel.Check, text string) bool {
 	return slices.ContainsFunc(checks, func(c grapnel.Check) bool { return c.Text == text })
 }
 
-// other is a secret of the same kind that is not the right one.
+// other is a wrong secret of the same kind.
 func other(text string) string {
 	public := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)
 	if strings.HasPrefix(text, "whpk_") {
@@ -378,7 +379,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 		if last := checks[len(checks)-1]; !strings.HasSuffix(last.Text, "matches secret 2 of 2") {
 			t.Errorf("the last check says %q", last.Text)
 		}
-		// A secret that has expired is none, and the record says that it was that one.
+		// An expired secret does not verify, and the record names it.
 		w = v.world(t, other(right), right)
 		s := w.sources["src_1"]
 		s.Verify.Secrets[1].ExpiresAt = w.now.Add(-time.Minute)
@@ -396,7 +397,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 	})
 }
 
-// Headers that are signed cannot be changed without the signature.
+// Signed headers cannot be changed without a new signature.
 func TestWhatIsSignedBesideTheBody(t *testing.T) {
 	signed := map[string][]string{
 		"standard": {"webhook-id", "webhook-timestamp"},
@@ -458,8 +459,8 @@ func TestNothingSecretIsKept(t *testing.T) {
 	})
 }
 
-// TestTwilioSettings: the header that names the algorithm is believed in so far as the library of
-// Twilio believes it, and no name makes a signature of another algorithm good.
+// TestTwilioSettings: the header that names the algorithm is used as Twilio's library uses it, and
+// no name makes a signature of another algorithm valid.
 func TestTwilioSettings(t *testing.T) {
 	const settings = "X-Twilio-Webhooks-Signature-Settings"
 	tried := map[bool]int{}
@@ -490,8 +491,8 @@ func TestTwilioSettings(t *testing.T) {
 	}
 }
 
-// TestWhereAProviderSends: a signature over the URL holds for the source's own address, else for
-// the server's, else for that of the request; a source that has an address believes in no other.
+// TestWhereAProviderSends: a signature over the URL is valid for the source's own address, else for
+// the server's, else for the request's. A source with an address accepts no other.
 func TestWhereAProviderSends(t *testing.T) {
 	each(t, func(t *testing.T, v vector) {
 		if v.scheme != "twilio" || v.PublicURL != "" {
@@ -510,7 +511,7 @@ func TestWhereAProviderSends(t *testing.T) {
 			if got := w.send(r.Clone(r.Context())); got.status != http.StatusUnauthorized {
 				t.Errorf("at an address that was not signed: answered %d", got.status)
 			}
-			w.room.o.Origin = func(*http.Request) string { return origin }
+			w.receiver.o.Origin = func(*http.Request) string { return origin }
 			r.Body = io.NopCloser(strings.NewReader(v.Body))
 			if got := w.send(r); got.status != want {
 				t.Errorf("with the source's address %q and the server's %s: answered %d %s", public, origin, got.status, got.body)

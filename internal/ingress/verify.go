@@ -2,7 +2,7 @@ package ingress
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // what some providers sign with; as an HMAC it still holds
+	"crypto/sha1" //nolint:gosec // some providers sign with it; as an HMAC it is still secure
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
@@ -16,7 +16,7 @@ import (
 )
 
 // verify checks that the provider has sent the request, and notes each step. All steps run, so that
-// a person who reads a failed request sees all its faults.
+// an operator who reads a failed request sees all its faults.
 func (in *incoming) verify() bool {
 	s := in.source
 	switch s.row.proof {

@@ -19,25 +19,25 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// world is a room with an engine and a shelf that keep things in memory.
+// world is a receiver with an engine and a shelf in memory.
 type world struct {
 	*testing.T
-	room *Receiver
-	now  time.Time
+	receiver *Receiver
+	now      time.Time
 
 	mu      sync.Mutex
 	sources map[string]grapnel.Source
 	known   map[string]*store.Known
-	firsts  map[string]string // id of the event that is known by it
+	firsts  map[string]string // id of the first event with the key
 	answers map[string]store.Answer
 	expires map[string]time.Time // of answers
 	events  []*grapnel.Event
 	asides  []grapnel.Aside
 	refused []Refusal
-	err     error // what Publish and SetAside say
+	err     error // returned by Publish and SetAside
 }
 
-// ample are the bounds that a server has, under are those of the rooms that are made now; see
+// ample are a server's bounds; under are those of receivers created from now on. See
 // TestTinyBounds.
 var (
 	ample = bounds.Fill(Bounds{})
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, options ...func(*Options)) *world {
 	for _, change := range options {
 		change(&o)
 	}
-	w.room = New(o)
+	w.receiver = New(o)
 	return w
 }
 
@@ -128,7 +128,7 @@ func (w *world) SetAside(_ context.Context, a grapnel.Aside) error {
 // everyKind is the default chain.
 var everyKind = []grapnel.DedupeBy{grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
 
-// source makes a source, or the next revision of one.
+// source creates a source, or the next revision of one.
 func (w *world) source(v grapnel.Verify, change ...func(*grapnel.Source)) string {
 	w.Helper()
 	s := grapnel.Source{ID: "src_1", Tenant: "acme", Name: "test", Verify: v, Dedupe: grapnel.Dedupe{By: everyKind}}
@@ -151,7 +151,7 @@ func secrets(texts ...string) []grapnel.Secret {
 	return all
 }
 
-// answered is what a provider sees.
+// answered is the answer to a provider.
 type answered struct {
 	status int
 	body   string
@@ -167,7 +167,7 @@ type answered struct {
 func (w *world) send(r *http.Request) answered {
 	w.Helper()
 	rec := httptest.NewRecorder()
-	w.room.Take(rec, r, "src_1")
+	w.receiver.Take(rec, r, "src_1")
 	a := answered{status: rec.Code, body: rec.Body.String(), header: rec.Header()}
 	if strings.Contains(a.header.Get("Content-Type"), "json") && a.body != "" {
 		if err := json.Unmarshal([]byte(a.body), &a); err != nil {
@@ -190,7 +190,7 @@ func request(method, url, body string, headers ...string) *http.Request {
 	return r
 }
 
-// vector is a request that a provider would send, from testdata.
+// vector is a request of a provider, from testdata.
 type vector struct {
 	Name      string            `json:"name"`
 	Origin    string            `json:"origin"`
@@ -225,8 +225,8 @@ type vector struct {
 	scheme string
 }
 
-// vectors are all of them: those that were written down, and those that interop/libraries recorded
-// with -record.
+// vectors are all vectors: those written down, and those that interop/libraries recorded with
+// -record.
 func vectors(t testing.TB) []vector {
 	t.Helper()
 	names, err := filepath.Glob("testdata/*.json")
@@ -281,7 +281,7 @@ func (v *vector) request() *http.Request {
 	return r
 }
 
-// world is one in which the vector is sent now, to a source with these secrets.
+// world is a world in which the vector is sent now, to a source with these secrets.
 func (v *vector) world(t *testing.T, texts ...string) *world {
 	t.Helper()
 	w := newWorld(t)

@@ -82,7 +82,7 @@ func TestRequestsAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestExpressionsCostLess: whoever knows a source's address can make its expressions run.
+// TestExpressionsCostLess: any client that knows a source's address can make its expressions run.
 func TestExpressionsCostLess(t *testing.T) {
 	data := `{"s":"` + strings.Repeat("a", 8000) + `","l":[` + strings.Repeat("0,", 999) + `0]}`
 	for _, text := range []string{`event.data.s.matches("(a|b)*(c|d)*(a|b)*c") ? "x" : "y"`, `event.data.l.all(x, x == 0) ? "x" : "y"`} {
@@ -107,8 +107,9 @@ func TestExpressionsCostLess(t *testing.T) {
 func TestBadExpressions(t *testing.T) {
 	for expression, part := range map[string]string{
 		``: "yntax error", `event.nope`: "undefined field 'nope'", `event.metadata`: "undefined field", `true`: "this one is a bool",
-		`event.headers`: "this one is a map", `1.5`: "this one is a double", strings.Repeat("x", MaxFilterLength+1): "an expression has at most 4096 bytes",
-		`"a".matches("(") ? "x" : "y"`: "missing closing )", `request.type`: "undeclared reference",
+		`event.headers`: "this one is a map", `1.5`: "this one is a double",
+		strings.Repeat("x", MaxFilterLength+1): "an expression has at most 4096 bytes",
+		`"a".matches("(") ? "x" : "y"`:         "missing closing )", `request.type`: "undeclared reference",
 	} {
 		_, err := CompileExpression(expression)
 		var bad *CompileError

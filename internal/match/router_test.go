@@ -241,8 +241,8 @@ func matched(r *Router, ev *grapnel.Event) []*grapnel.Endpoint {
 
 func unbounded() *Budget { return NewBudget(context.Background(), math.MaxInt64) }
 
-// TestBudget: equal filters run once, all filters of a request share one budget, and its context
-// ends them.
+// TestBudget: equal filters run once, all filters of a request share one budget, and the end of its
+// context ends them.
 func TestBudget(t *testing.T) {
 	costly := func(i int) string {
 		return fmt.Sprintf(`event.data.l.all(x, x != %d)`, 1000000+i)

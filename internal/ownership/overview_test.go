@@ -22,16 +22,16 @@ func TestOverview(t *testing.T) {
 	}
 	there := []store.Shard{
 		{Number: 0, Owner: "a", Left: 12 * time.Second},
-		// should have been renewed when ten were left
+		// it should have been renewed at ten seconds left
 		{Number: 1, Owner: "a", Left: 4 * time.Second},
 		{Number: 2, Owner: "b", Left: 6 * time.Second},
 		{Number: 3, Owner: "c", Left: time.Second},
-		{Number: 4, Owner: "c"}, // over, but nobody has taken it
+		{Number: 4, Owner: "c"}, // expired, but no node has taken the shard
 		{Number: 5},
 		{Number: 6, Owner: "long gone", Left: time.Second},
 	}
 	want := grapnel.Cluster{Asked: "a", Shared: true, Shards: 7, Free: []int{4, 5}, Nodes: []grapnel.Member{
-		// who drains or is silent gets none
+		// draining and silent nodes get no shard
 		{ID: "a", Address: "http://a", Seen: time.Second, State: grapnel.MemberUp, Shards: 2, Lagging: 1, Intended: 7},
 		{ID: "b", Seen: 2 * time.Second, State: grapnel.MemberDraining, Shards: 1},
 		{ID: "c", Seen: 8 * time.Second, State: grapnel.MemberSilent, Shards: 1, Lagging: 1},
@@ -41,7 +41,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// watched is an Ownership that only tells.
+// watched is an Ownership that allows only reads.
 type watched struct {
 	store.Ownership
 	err error
@@ -50,7 +50,7 @@ type watched struct {
 func (w watched) Nodes(context.Context, time.Duration) ([]store.Node, error) { return nil, w.err }
 func (w watched) ShardList(context.Context) ([]store.Shard, error)           { return nil, w.err }
 
-// TestClusterOnlyAsks: the answer comes from the store at once, and without it there is none.
+// TestClusterOnlyAsks: the answer comes from the store at once, and fails without the store.
 func TestClusterOnlyAsks(t *testing.T) {
 	away := errors.New("away")
 	for _, err := range []error{nil, away} {
@@ -88,9 +88,9 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// TestCurrent: what a node remembers counts from the beginning of the round that read it, until a
-// margin before the end of a lease, by whichever clock says that more time has passed: one of them
-// stands still while the process, or the machine, does.
+// TestCurrent: a node's memory counts from the beginning of the round that read it, until a margin
+// before the end of a lease. Of the two clocks the one that shows more time counts: one of them
+// stops while the process, or the machine, is suspended.
 func TestCurrent(t *testing.T) {
 	if err := (*Shards)(nil).Current(); err != nil {
 		t.Errorf("alone: %v", err)

@@ -73,15 +73,15 @@ func (s *Shards) caughtUp(began moment) {
 	s.current = began
 }
 
-// leavesAll says whether the node should own no shards, because it stops or one of its loops stands
-// still.
+// leavesAll says whether the node should own no shards, because it stops or one of its loops is
+// stalled.
 func (s *Shards) leavesAll() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.draining || s.stalled != ""
 }
 
-// standsStill says whether one of the loops stands still.
+// standsStill says whether one of the loops is stalled.
 func (s *Shards) standsStill() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -99,7 +99,7 @@ type Shards struct {
 	held     map[int]*holding
 	draining bool
 
-	stalled string // loop that stands still; empty: none
+	stalled string // name of the stalled loop; empty: none
 
 	nodes   []store.Node  // live nodes, as of the last look
 	there   []store.Shard // all shards, as of the last look
@@ -197,8 +197,11 @@ func (s *Shards) Epoch(endpoint string) int64 {
 const nobodys = -1
 
 // Sending returns the context and the epoch of an attempt that is about to start; nil: it must not
-// start.
-func (s *Shards) Sending(endpoint string) (context.Context, int64) {
+// start. All is the context of a node that does not share its store.
+func (s *Shards) Sending(all context.Context, endpoint string) (context.Context, int64) {
+	if s == nil {
+		return all, 0
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
@@ -217,13 +220,13 @@ func (s *Shards) Still(endpoint string, epoch int64) func() bool {
 		return nil
 	}
 	return func() bool {
-		sending, now := s.Sending(endpoint)
+		sending, now := s.Sending(s.env.Sending, endpoint)
 		return sending != nil && now == epoch
 	}
 }
 
-// guard cancels attempts in shards whose lease has expired, and in all while a loop stands still,
-// until the engine stops. It calls neither store nor core, so neither can delay it.
+// guard cancels attempts in shards whose lease has expired, and in all shards while a loop is
+// stalled, until the engine stops. It calls neither store nor core, so neither can delay it.
 func (s *Shards) guard() {
 	tick := time.NewTicker(leaseMargin / 10)
 	defer tick.Stop()

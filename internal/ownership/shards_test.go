@@ -24,7 +24,7 @@ type registry struct {
 	shard store.Shard
 	until time.Time
 	nodes []store.Node
-	away  bool // nobody reaches it
+	away  bool // the store is unreachable
 }
 
 func (*registry) ShardOf(string) int { return 0 }
@@ -91,7 +91,7 @@ func (*registry) Leave(context.Context, string) error { return nil }
 
 func (*registry) Fresh(context.Context, []int, int64, int) ([]store.Head, error) { return nil, nil }
 
-// reaches makes the registry reachable, or not.
+// reaches makes the registry reachable or unreachable.
 func (r *registry) reaches(does bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 				do()
 				return nil
 			},
-			// nothing of it is in flight
+			// no attempt is in flight
 			Leave: func(endpoint string) { n.leaves++; go n.Left(endpoint, true) },
 			Configure: func(*grapnel.Endpoint, int64, store.Standing) {
 				n.takes++
@@ -145,39 +145,39 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 	})
 }
 
-// TestAFreeShardIsTakenAndKept: the engine is told once, and the lease is renewed for as long as
-// the node runs.
+// TestAFreeShardIsTakenAndKept: the engine is notified once, and the lease is renewed while the
+// node runs.
 func TestAFreeShardIsTakenAndKept(t *testing.T) {
 	run(t, &registry{}, func(n *node) {
 		time.Sleep(10 * lease)
-		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
+		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
 			t.Errorf("epoch %d, taken %d times, left %d times", epoch, n.takes, n.leaves)
 		}
 	})
 }
 
 // TestNothingStartsWithoutTheStore: attempts are cancelled before the lease ends, and none starts.
-// The node answers nobody (Current), and takes the shard again, in a later epoch, once it reaches
-// the store.
+// The node is not current, so it answers no caller. It takes the shard again, in a later epoch,
+// once it reaches the store.
 func TestNothingStartsWithoutTheStore(t *testing.T) {
 	r := &registry{}
 	run(t, r, func(n *node) {
-		before, _ := n.Sending("ep")
+		before, _ := n.Sending(t.Context(), "ep")
 		r.reaches(false)
 		time.Sleep(lease)
-		if sending, _ := n.Sending("ep"); sending != nil || before.Err() == nil || n.Current() == nil || n.Reaches() == nil {
+		if sending, _ := n.Sending(t.Context(), "ep"); sending != nil || before.Err() == nil || n.Current() == nil || n.Reaches() == nil {
 			t.Errorf("after a lease without the store: may send %v, attempts go on %v, current %v", sending != nil, before.Err() == nil, n.Current())
 		}
 		r.reaches(true)
 		time.Sleep(2 * lease)
-		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
+		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
 			t.Errorf("with the store again: may send %v in epoch %d, %v, %v", sending != nil, epoch, n.Current(), n.Reaches())
 		}
 	})
 }
 
-// TestADrainingNodeReleases: once another node is there, the engine leaves the shard's endpoints,
-// and then the shard is released and not taken again.
+// TestADrainingNodeReleases: once another node is live, the engine leaves the shard's endpoints.
+// Then the shard is released and not taken again.
 func TestADrainingNodeReleases(t *testing.T) {
 	r := &registry{}
 	run(t, r, func(n *node) {
@@ -198,8 +198,8 @@ func TestADrainingNodeReleases(t *testing.T) {
 	})
 }
 
-// TestNodesAgreeWithoutTalking: of any list of nodes all see the same owner, who drains gets
-// nothing, and a node that leaves moves its own shards only.
+// TestNodesAgreeWithoutTalking: for every list of nodes all nodes compute the same owner, a
+// draining node gets no shard, and a node that leaves moves only its own shards.
 func TestNodesAgreeWithoutTalking(t *testing.T) {
 	nodes := []store.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Draining: true}}
 	share := map[string]int{}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// moment is one instant by two clocks. The wall clock can be set; the steady one cannot, but stands
-// still while the machine is suspended. A lease has expired when either clock says so: setting the
-// wall clock forward loses a lease, and setting it back prolongs none.
+// moment is one instant by two clocks. The wall clock can be set; the steady one cannot, but stops
+// while the machine is suspended. A lease has expired when either clock says so: setting the wall
+// clock forward loses a lease, and setting it back prolongs none.
 type moment struct {
 	wall   time.Time
 	steady time.Duration

@@ -12,8 +12,8 @@ type one struct{ store.Ownership }
 
 func (one) ShardOf(string) int { return 0 }
 
-// TestALeaseEndsByBothClocks: a machine that was suspended sends nothing although its steady clock
-// stood still, and a wall clock that is set back prolongs no lease.
+// TestALeaseEndsByBothClocks: a machine that was suspended sends nothing although its monotonic
+// clock stopped, and a wall clock that is set back prolongs no lease.
 func TestALeaseEndsByBothClocks(t *testing.T) {
 	wall, steady := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), time.Hour
 	s := &Shards{
@@ -36,7 +36,7 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 	} {
 		w, st := wall, steady
 		wall, steady = wall.Add(c.wall), steady+c.steady
-		if ctx, _ := s.Sending("ep"); (ctx != nil) != c.sends || still() != c.sends {
+		if ctx, _ := s.Sending(t.Context(), "ep"); (ctx != nil) != c.sends || still() != c.sends {
 			t.Errorf("%s: sends %v", c.name, ctx != nil)
 		}
 		wall, steady = w, st

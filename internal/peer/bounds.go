@@ -2,7 +2,7 @@ package peer
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds.
+// Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
 	Hints  int           `bound:"4096"`               // heads and queues queued for one node; it finds any others in the store
 	Within time.Duration `bound:"2s" tiny:"200ms"`    // for telling; a node that does not answer by then finds all of it in the store

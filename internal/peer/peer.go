@@ -116,12 +116,12 @@ func carried(err error) *grapnel.Error {
 
 // Options configure a Client and its Handler.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
+	Bounds Bounds // inside this package; zero: their defaults
 	Secret string
 	Log    *slog.Logger
 }
 
-// Client asks and tells other nodes.
+// Client sends questions and hints to other nodes.
 type Client struct {
 	secret string
 	bounds Bounds
@@ -133,7 +133,7 @@ type Client struct {
 	waiting map[string]*asked // hints, by address
 }
 
-// New makes a room. Hints go out once it runs.
+// New makes a Client. It sends hints once it runs.
 func New(o Options) *Client {
 	return &Client{
 		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1), waiting: map[string]*asked{},

@@ -104,8 +104,8 @@ func TestHintsGoTogether(t *testing.T) {
 	<-done
 }
 
-// TestTooManyHints tells more at once than the bound, in one call and in several: the first of them
-// arrive.
+// TestTooManyHints sends more hints at once than the bound, in one call and in several: the first
+// of them arrive.
 func TestTooManyHints(t *testing.T) {
 	n, _, url := two(t, "the secret")
 	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Hints: 3}})

@@ -13,7 +13,7 @@ import (
 func (l *line) see(consumer string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.seen[consumer]; !known && len(l.seen) >= l.room.bounds.Seen {
+	if _, known := l.seen[consumer]; !known && len(l.seen) >= l.broker.bounds.Seen {
 		oldest := ""
 		for name, at := range l.seen {
 			if oldest == "" || at.Before(l.seen[oldest]) {

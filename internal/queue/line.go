@@ -15,9 +15,9 @@ import (
 
 // line is a queue's waiting consumers. Its dispatcher runs while it has waiters.
 type line struct {
-	room  *Broker
-	queue string
-	wake  chan struct{} // holds a token when a waiter has joined or a hint has come
+	broker *Broker
+	queue  string
+	wake   chan struct{} // holds a token when a waiter has joined or a hint has come
 
 	hinted atomic.Bool // a delivery may be due that was not before
 
@@ -79,7 +79,7 @@ func (l *line) join(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running {
-		if !l.room.begin(l) {
+		if !l.broker.begin(l) {
 			return false
 		}
 		l.running = true
@@ -142,7 +142,7 @@ func (l *line) dispatch(ctx context.Context) {
 			continue
 		}
 		failures++
-		l.room.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
+		l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
 		if !backoff.Wait(ctx.Done(), backoff.Store.After(failures)) {
 			continue
 		}
@@ -158,7 +158,7 @@ func (l *line) page() (page []*waiter) {
 		if w.asked {
 			continue
 		}
-		if wants += len(w.wants); wants > l.room.bounds.Claim && len(page) > 0 {
+		if wants += len(w.wants); wants > l.broker.bounds.Claim && len(page) > 0 {
 			break
 		}
 		w.asked, w.claimed = true, true
@@ -197,7 +197,7 @@ func (l *line) close() {
 // serve makes one claim for the waiters of page and answers those that got leases. It returns how
 // long the store has nothing more unless a hint comes.
 func (l *line) serve(page []*waiter) (time.Duration, error) {
-	r := l.room
+	r := l.broker
 	ep, there := r.engine.Endpoint(store.Everyone(), l.queue)
 	if !there {
 		l.answer(page, nil, store.ErrNotFound("queue"))
@@ -308,7 +308,7 @@ func (l *line) clear() {
 	}
 	var unwanted []grapnel.Lease
 	for _, token := range doubts {
-		lease, err := l.room.store.Lease(context.Background(), token)
+		lease, err := l.broker.store.Lease(context.Background(), token)
 		switch {
 		case err == nil:
 			unwanted = append(unwanted, lease)
@@ -316,7 +316,7 @@ func (l *line) clear() {
 			return // while the store cannot be read, it cannot be asked for leases either
 		}
 	}
-	l.room.giveBack(unwanted)
+	l.broker.giveBack(unwanted)
 	l.mu.Lock()
 	l.doubts = l.doubts[len(doubts):]
 	l.mu.Unlock()

@@ -60,7 +60,7 @@ type told struct {
 	leases []*held
 }
 
-// held is a lease that a consumer was handed.
+// held is a lease that a consumer got.
 type held struct {
 	Message
 	until time.Time // the latest that it can end
@@ -175,7 +175,7 @@ func (h *history) step(reopen func() store.Store) {
 }
 
 func (h *history) take(consumer string, most int) {
-	found, err := h.room.Next(context.Background(), h.queue, consumer, most, 0)
+	found, err := h.broker.Next(context.Background(), h.queue, consumer, most, 0)
 	h.note("%s asked for %d: %d, %v", consumer, most, len(found), err)
 	if err != nil && h.faults.Load() == 0 {
 		h.wrong("next: %v", err)
@@ -190,7 +190,7 @@ func (h *history) wait(consumer string) {
 	defer leave()
 	got := make(chan []Message, 1)
 	go func() {
-		found, _ := h.room.Next(ctx, h.queue, consumer, 1, 2*time.Second)
+		found, _ := h.broker.Next(ctx, h.queue, consumer, 1, 2*time.Second)
 		got <- found
 	}()
 	synctest.Wait()
@@ -302,7 +302,7 @@ func (h *history) settleOne(l *held, a Answer) {
 func (h *history) extend(l *held) {
 	by := time.Duration(1+h.rng.IntN(30)) * time.Second
 	valid := l.open && time.Now().Before(l.until)
-	got, err := h.room.Extend(context.Background(), store.Everyone(), l.Token, by)
+	got, err := h.broker.Extend(context.Background(), store.Everyone(), l.Token, by)
 	h.note("extend …%s by %s: %v", l.Token[len(l.Token)-4:], by, err)
 	d := h.told[l.Delivery]
 	switch {
@@ -418,8 +418,7 @@ func onModel(*testing.T) (store.Store, func() store.Store) {
 
 func TestHistoriesOnTheModel(t *testing.T) { histories(t, 30, *stepFlag, false, onModel) }
 
-// TestHistoriesWithinTinyBounds plays them with all bounds of the room and of the engine as small
-// as they may be.
+// TestHistoriesWithinTinyBounds plays them with the smallest bounds of broker and engine.
 func TestHistoriesWithinTinyBounds(t *testing.T) {
 	count := 6
 	if os.Getenv("GRAPNEL_SOAK") != "" {

@@ -142,7 +142,7 @@ func (r *Broker) line(queue string) *line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l = r.lines[queue]; l == nil {
-		l = &line{room: r, queue: queue, wake: make(chan struct{}, 1), seen: map[string]time.Time{}}
+		l = &line{broker: r, queue: queue, wake: make(chan struct{}, 1), seen: map[string]time.Time{}}
 		r.lines[queue] = l
 	}
 	return l

@@ -59,7 +59,7 @@ func TestSettlingInEveryWay(t *testing.T) {
 			!strings.Contains(d.Reason, "no such order") {
 			t.Errorf("rejected: %+v", d)
 		}
-		n, err := w.room.Counts(context.Background(), q.ID)
+		n, err := w.broker.Counts(context.Background(), q.ID)
 		if err != nil || n.Delayed != 2 || n.Dead != 1 || n.Leased+n.Ready != 0 {
 			t.Errorf("counts are %+v, %v", n, err)
 		}
@@ -102,7 +102,7 @@ func TestExtendedLeaseDoesNotRunOut(t *testing.T) {
 		got := w.next(q, "c1", 1)
 		for range 5 {
 			backoff.Wait(nil, 8*time.Second)
-			if l, err := w.room.Extend(context.Background(), store.Everyone(), got[0].Token, 0); err != nil ||
+			if l, err := w.broker.Extend(context.Background(), store.Everyone(), got[0].Token, 0); err != nil ||
 				!l.Until.Equal(time.Now().Add(10*time.Second)) {
 				t.Fatal(l, err)
 			}
@@ -110,7 +110,8 @@ func TestExtendedLeaseDoesNotRunOut(t *testing.T) {
 		if err := w.settle(got[0].Token, Answer{Verdict: Ack}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.room.Extend(context.Background(), store.Everyone(), got[0].Token, time.Hour); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := w.broker.Extend(context.Background(), store.Everyone(), got[0].Token,
+			time.Hour); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("extended after its end: %v", err)
 		}
 	})
@@ -120,7 +121,7 @@ func TestExtendedLeaseDoesNotRunOut(t *testing.T) {
 func (w *world) waits(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) <-chan []Message {
 	got := make(chan []Message, 1)
 	go func() {
-		found, _ := w.room.Next(ctx, q, consumer, most, wait)
+		found, _ := w.broker.Next(ctx, q, consumer, most, wait)
 		got <- found
 	}()
 	synctest.Wait()
@@ -211,7 +212,7 @@ func TestLostHintCostsSeconds(t *testing.T) {
 			Targets: []store.Target{{Endpoint: q.ID, Trigger: grapnel.TriggerSchedule}}}}}); err != nil {
 			t.Fatal(err)
 		}
-		if found := <-got; len(found) != 1 || time.Since(began) > w.room.bounds.Poll {
+		if found := <-got; len(found) != 1 || time.Since(began) > w.broker.bounds.Poll {
 			t.Errorf("after %s came %v", time.Since(began), found)
 		}
 	})
@@ -232,7 +233,7 @@ func TestWhoHasLeftGetsNothing(t *testing.T) {
 			t.Errorf("%d claims for somebody who was there once", n)
 		}
 
-		// This one leaves while the claim for it is on its way.
+		// This consumer disconnects while the claim for it is in flight.
 		ctx, leave = context.WithCancel(context.Background())
 		var once sync.Once
 		during := func(method string) {
@@ -241,7 +242,7 @@ func TestWhoHasLeftGetsNothing(t *testing.T) {
 			}
 		}
 		w.during.Store(&during)
-		if found, err := w.room.Next(ctx, q, "c1", 1, time.Minute); len(found) != 0 || err == nil {
+		if found, err := w.broker.Next(ctx, q, "c1", 1, time.Minute); len(found) != 0 || err == nil {
 			t.Fatalf("got %v, %v", found, err)
 		}
 		if got := w.next(q, "c2", 1); len(got) != 1 || got[0].Number != 1 {
@@ -275,7 +276,7 @@ func TestPausedQueueHandsOutNothing(t *testing.T) {
 	})
 }
 
-// A claim that is on its way while a queue is paused hands nothing out once that is answered.
+// A claim in flight while a queue is paused leases nothing once the pause is answered.
 func TestClaimThatMeetsAPause(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
@@ -309,7 +310,7 @@ func TestDeletedQueueIsGone(t *testing.T) {
 		first := w.next(q, "c1", 1)
 		failed := make(chan error, 1)
 		go func() {
-			_, err := w.room.Next(context.Background(), q, "c2", 1, time.Minute)
+			_, err := w.broker.Next(context.Background(), q, "c2", 1, time.Minute)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -358,7 +359,7 @@ func TestConsumerHoldsNoMoreThanItMay(t *testing.T) {
 		if got := <-waiting; len(got) != 1 || time.Since(began) > 0 {
 			t.Errorf("after %s came %v", time.Since(began), bodies(got))
 		}
-		names, err := w.room.Consumers(context.Background(), q.ID)
+		names, err := w.broker.Consumers(context.Background(), q.ID)
 		if err != nil || len(names) != 2 || names[0].Name != "c1" || names[0].Leased != 2 || names[1].Leased != 2 {
 			t.Errorf("consumers are %+v, %v", names, err)
 		}
@@ -390,8 +391,8 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 	})
 }
 
-// TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: a delivery that an operator retries never becomes
-// too old, and hides none that does.
+// TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: a delivery retried by an operator never exceeds
+// max_age, and does not hide one that does.
 func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const asked, more = 450, 20
@@ -419,7 +420,7 @@ func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {
 	})
 }
 
-// Age counts from the first attempt on, however long ago the one was that is settled now.
+// Age counts from the first attempt on, not from the attempt that is settled now.
 func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue(func(ep *grapnel.Endpoint) {
@@ -462,7 +463,7 @@ func TestDamagedPayloadIsADeadLetter(t *testing.T) {
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
 		w.publish("")
 		w.publish("")
-		w.room.store = damaged{w.room.store, 1}
+		w.broker.store = damaged{w.broker.store, 1}
 		got := <-w.waits(context.Background(), q, "c1", 1, time.Second)
 		if !slices.Equal(bodies(got), []string{"2"}) {
 			t.Fatalf("handed out %v", bodies(got))
@@ -525,7 +526,7 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 			}
 			return memory.Fault{}
 		}))
-		if _, err := w.room.Next(context.Background(), q, "c1", 1, 0); err == nil {
+		if _, err := w.broker.Next(context.Background(), q, "c1", 1, 0); err == nil {
 			t.Fatal("a claim that failed is answered")
 		}
 		began := time.Now()

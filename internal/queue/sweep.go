@@ -86,12 +86,12 @@ func (l *line) lookAgain() {
 }
 
 func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
-	now := l.room.now()
+	now := l.broker.now()
 	l.mu.Lock()
-	look := due(&l.lookAt, now, l.room.bounds.Look)
+	look := due(&l.lookAt, now, l.broker.bounds.Look)
 	l.mu.Unlock()
 	for look {
-		leases, err := l.room.store.LeaseList(ctx, ep.ID, l.room.bounds.Over)
+		leases, err := l.broker.store.LeaseList(ctx, ep.ID, l.broker.bounds.Over)
 		if err != nil {
 			l.lookAgain()
 			return err
@@ -101,11 +101,11 @@ func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
 			over++
 		}
 		l.expect(leases[over:])
-		if over > 0 && !l.room.runOut(ep, leases[:over]) {
+		if over > 0 && !l.broker.runOut(ep, leases[:over]) {
 			l.lookAgain()
 			return nil
 		}
-		look = over == l.room.bounds.Over && ctx.Err() == nil
+		look = over == l.broker.bounds.Over && ctx.Err() == nil
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 	if longest == 0 || !active(ep) {
 		return nil
 	}
-	r, now := l.room, l.room.now()
+	r, now := l.broker, l.broker.now()
 	l.mu.Lock()
 	look := due(&l.ageAt, now, min(max(longest/10, r.bounds.Sweep), r.bounds.Look))
 	l.mu.Unlock()

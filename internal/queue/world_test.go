@@ -32,18 +32,18 @@ func (n noSender) Send(context.Context, egress.Delivery) egress.Result {
 	return egress.Result{}
 }
 
-// world is a room on a real engine, to be used inside a synctest bubble.
+// world is a broker on a real engine, for use inside a synctest bubble.
 type world struct {
 	t      testing.TB
-	store  store.Store                               // as it is
-	injure atomic.Pointer[func(string) memory.Fault] // nil, or how calls of the engine and the room fail
+	store  store.Store                               // without faults
+	injure atomic.Pointer[func(string) memory.Fault] // nil, or the faults of calls of the engine and the broker
 	dead   atomic.Bool                               // the process has crashed: no call reaches the store any more
 	calls  sync.Map                                  // method → *atomic.Int64
 	during atomic.Pointer[func(method string)]       // called with each call
 	log    *slog.Logger
-	bounds uint64 // not 0: the seed of tiny bounds for engine and room
+	bounds uint64 // not 0: the seed of tiny bounds for engine and broker
 	engine *engine.Engine
-	room   *Broker
+	broker *Broker
 	stop   context.CancelFunc
 	run    sync.WaitGroup
 	events int
@@ -75,9 +75,9 @@ func (w *world) start() {
 		}
 		return memory.Fault{}
 	}}
-	var room *Broker
+	var broker *Broker
 	o := engine.Options{Store: struct{ store.Store }{faulty}, Sender: noSender{w.t}, Log: w.log,
-		Ready: func(queue string) { room.Ready(queue) }}
+		Ready: func(queue string) { broker.Ready(queue) }}
 	var within Bounds
 	if w.bounds != 0 {
 		o.Bounds, within = bounds.Tiny[engine.Bounds](w.bounds), bounds.Tiny[Bounds](w.bounds)
@@ -86,11 +86,11 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	room = New(Options{Bounds: within, Engine: e, Store: faulty, Log: w.log})
+	broker = New(Options{Bounds: within, Engine: e, Store: faulty, Log: w.log})
 	ctx, cancel := context.WithCancel(context.Background())
-	w.engine, w.room, w.stop = e, room, cancel
+	w.engine, w.broker, w.stop = e, broker, cancel
 	w.run.Go(func() { e.Run(ctx) })
-	w.run.Go(func() { room.Run(ctx) })
+	w.run.Go(func() { broker.Run(ctx) })
 }
 
 func (w *world) halt() {
@@ -118,7 +118,7 @@ func quick() policy.Policy {
 	return p
 }
 
-// queue makes a queue.
+// queue creates a queue.
 func (w *world) queue(change ...func(*grapnel.Endpoint)) *grapnel.Endpoint {
 	w.t.Helper()
 	ep := grapnel.Endpoint{ID: "que_1", Tenant: "default", Policy: quick(), Ordering: grapnel.OrderByKey, Status: grapnel.EndpointEnabled,
@@ -161,7 +161,7 @@ func (w *world) publish(key string) string {
 // next claims without waiting.
 func (w *world) next(q *grapnel.Endpoint, consumer string, most int) []Message {
 	w.t.Helper()
-	found, err := w.room.Next(context.Background(), q, consumer, most, 0)
+	found, err := w.broker.Next(context.Background(), q, consumer, most, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -169,10 +169,10 @@ func (w *world) next(q *grapnel.Endpoint, consumer string, most int) []Message {
 }
 
 func (w *world) settle(token string, a Answer) error {
-	return w.room.Settle(context.Background(), store.Everyone(), token, a)
+	return w.broker.Settle(context.Background(), store.Everyone(), token, a)
 }
 
-// delivery is one as it is in the store.
+// delivery is a delivery as the store has it.
 func (w *world) delivery(seq int64) *grapnel.Delivery {
 	w.t.Helper()
 	d, err := w.store.Delivery(context.Background(), store.Everyone(), seq)

@@ -72,7 +72,7 @@ var _ box = (*pgBox)(nil)
 type pgBox struct {
 	bounds Bounds
 	conn   *pgx.Conn
-	pooled bool // a pooler stands between, which carries no notifications
+	pooled bool // the connection leads through a pooler, which carries no notifications
 	tx     pgx.Tx
 	// of a connection without TLS to another machine; empty: it has TLS, or stays on this machine
 	host  string

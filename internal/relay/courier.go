@@ -41,7 +41,7 @@ func (c *courier) run(ctx context.Context) {
 					"source", c.source.ID, "host", pg.host, "remedy", inclear.Remedy)
 			}
 			err = c.carry(ctx, b, &failures)
-			_ = b.Close() // its error is known
+			_ = b.Close() // the connection already failed
 		}
 		if ctx.Err() != nil {
 			return

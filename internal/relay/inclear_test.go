@@ -14,12 +14,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// far is a connection that says that it leads to another machine.
+// far is a connection with a remote address.
 type far struct{ net.Conn }
 
 func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5432} }
 
-// lines is a log that may be read while it is written.
+// lines is a log that can be read while it is written.
 type lines struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -37,13 +37,13 @@ func (l *lines) text() string {
 	return l.String()
 }
 
-// TestOutboxesInClearAreTold: a connection to another machine without TLS is told once for each
-// source, however often it is made again. One that stays on this machine is not.
+// TestOutboxesInClearAreTold: a connection to another machine without TLS is logged once per
+// source, however often it is opened again. A local one is not.
 func TestOutboxesInClearAreTold(t *testing.T) {
 	for name, away := range map[string]bool{"this machine": false, "another one": true} {
 		t.Run(name, func(t *testing.T) {
 			url := database(t, server)
-			p, s := pool(t, url), newStreet(t, url)
+			p, s := pool(t, url), newSink(t, url)
 			log := &lines{}
 			made := 0
 			_, stop := relaying(t, Options{Engine: s, Store: s.Store, Log: slog.New(slog.NewTextHandler(log, nil)),
@@ -67,7 +67,7 @@ func TestOutboxesInClearAreTold(t *testing.T) {
 					}
 					b, err := connect(ctx, config, bounds.Fill(Bounds{}))
 					if made++; err == nil && made < 3 {
-						_ = b.(*pgBox).conn.Close(ctx) // so that it is made again
+						_ = b.(*pgBox).conn.Close(ctx) // so that it is opened again
 					}
 					return b, err
 				}})

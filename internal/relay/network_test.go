@@ -7,9 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// TestNetwork: between relay and database answers get lost, that of the COMMIT which has removed
-// events above all, and for a while nothing passes. Each event arrives once and in order all the
-// same.
+// TestNetwork: between relay and database answers are lost, especially those of a COMMIT that
+// removed events, and for a while no packet passes. Each event arrives once and in order.
 func TestNetwork(t *testing.T) {
 	name := fmt.Sprint("network", databases.Add(1))
 	url, err := server.Create(t.Context(), name)
@@ -28,7 +27,7 @@ func TestNetwork(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	p, s := pool(t, url), newStreet(t, proxy.URL(name))
+	p, s := pool(t, url), newSink(t, proxy.URL(name))
 	r, stop := relaying(t, Options{Engine: s, Store: s.Store, Random: func() float64 { return 0.1 }})
 	defer stop() // before the proxy
 	_, over := fight(t, p, 8, 5, 200, false)
@@ -41,9 +40,9 @@ func TestNetwork(t *testing.T) {
 		before, _ := r.Status("src_1")
 		proxy.LoseNext(lost)
 		own++
-		// so that there is something to commit, whatever the producers are at
+		// so that there is a commit, whatever the producers do
 		do(t, p, event("own", fmt.Sprint(own)))
-		// it may be over before anybody looks
+		// the fault may end before the courier meets it
 		until(t, "the loss of "+lost+" is noticed", func() bool {
 			st, _ := r.Status("src_1")
 			return st.State == Away || st.Since.After(before.Since)

@@ -24,14 +24,14 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// TestOrder: sixteen producers fight over ten keys. What arrives of each key is what was counted,
-// in the order of the commits, once, and what was rolled back does not arrive; whichever isolation
-// level they have.
+// TestOrder: sixteen producers compete for ten keys. The arriving events of each key are exactly
+// its counts, in the order of the commits, once, and no rolled-back event arrives, at every
+// isolation level.
 func TestOrder(t *testing.T) {
 	for _, isolation := range []string{"read committed", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
 			url := database(t, server)
-			// the producer's own rows make its transactions fail then, which it would repeat
+			// the producer's own rows make some transactions fail then, and a producer would retry those
 			lenient := isolation == "serializable"
 			u, err := neturl.Parse(url)
 			if err != nil {
@@ -40,7 +40,7 @@ func TestOrder(t *testing.T) {
 			if err := server.Exec(t.Context(), "ALTER DATABASE "+u.Path[1:]+" SET default_transaction_isolation = '"+isolation+"'"); err != nil {
 				t.Fatal(err)
 			}
-			p, s := pool(t, url), newStreet(t, url)
+			p, s := pool(t, url), newSink(t, url)
 			_, stop := relaying(t, Options{Engine: s, Store: s.Store})
 			_, over := fight(t, p, 16, 10, 60, lenient)
 			counted := over()
@@ -51,9 +51,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestThroughAPooler: a DSN may lead through a pooler that hands out connections for single
-// transactions. The relay asks for what is there then instead of being woken; nothing is lost,
-// doubled or out of order, and the log has no trouble.
+// TestThroughAPooler: a DSN may lead through a pooler that lends connections for single
+// transactions. The relay then polls instead of being woken. No event is lost, doubled or out of
+// order, and the log has no error.
 func TestThroughAPooler(t *testing.T) {
 	url := database(t, server)
 	u, err := neturl.Parse(url)
@@ -73,14 +73,14 @@ func TestThroughAPooler(t *testing.T) {
 	if before, err := Install(t.Context(), through, Rights{}); err != nil || before.Version == 0 {
 		t.Errorf("installing through it: %+v, %v", before, err)
 	}
-	p, s := pool(t, through+"&default_query_exec_mode=exec"), newStreet(t, through)
+	p, s := pool(t, through+"&default_query_exec_mode=exec"), newSink(t, through)
 	var log bytes.Buffer
 	_, stop := relaying(t, Options{Bounds: Bounds{Lately: time.Millisecond, Asleep: 20 * time.Millisecond}, Engine: s, Store: s.Store,
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	_, over := fight(t, p, 8, 5, 40, false)
 	counted := over()
 	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
-	for counted["quiet"] < 20 { // most of them while it sleeps
+	for counted["quiet"] < 20 { // most of them while the relay sleeps
 		counted["quiet"]++
 		do(t, p, outbox.Event{Type: "a.b", Key: "quiet", Data: fmt.Append(nil, counted["quiet"])})
 		until(t, "what came while it slept is relayed", func() bool { return left(t, p) == 0 })
@@ -95,11 +95,11 @@ func TestThroughAPooler(t *testing.T) {
 	}
 }
 
-// TestTwoRelays: relays that work on one outbox at the same moment do no harm, although nothing
-// keeps them apart here.
+// TestTwoRelays: two relays work on one outbox at the same moment without a lock between them, and
+// do no harm.
 func TestTwoRelays(t *testing.T) {
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	for range 3 {
 		relaying(t, Options{Engine: s, Store: s.Store, open: func(ctx context.Context, dsn string) (box, error) {
 			b, err := open(ctx, dsn, bounds.Fill(Bounds{}))
@@ -112,8 +112,7 @@ func TestTwoRelays(t *testing.T) {
 	s.ordered(counted)
 }
 
-// rude looks without keeping the lock, as one does whose transaction was ended while it was not
-// looking.
+// rude looks without keeping the lock, like a relay whose transaction was ended unnoticed.
 type rude struct{ box }
 
 func (r rude) look(ctx context.Context, most int64) (page, error) {
@@ -137,7 +136,7 @@ func (r rude) take(ctx context.Context, p page) error {
 
 var errFault = errors.New("a fault")
 
-// faulty fails before or after what it is asked for.
+// faulty fails before or after the call it wraps.
 type faulty struct {
 	box
 	strikes func() bool
@@ -167,11 +166,11 @@ func (f faulty) leave(ctx context.Context) error {
 	return f.around(func() error { return f.box.leave(ctx) })
 }
 
-// TestFaults: whatever fails before or after it was done, and although the relay is killed now and
-// then, each event arrives once and in order.
+// TestFaults: calls fail before or after their effect, and the relay is killed now and then. Each
+// event arrives once and in order.
 func TestFaults(t *testing.T) { faults(t, bounds.Fill(Bounds{}), 200, 100*time.Millisecond, 1000) }
 
-// TestFaultsWithinTinyBounds is the same with all bounds as small as they may be.
+// TestFaultsWithinTinyBounds is the same with the smallest bounds.
 func TestFaultsWithinTinyBounds(t *testing.T) {
 	seeds, each := uint64(2), 25
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -187,7 +186,7 @@ func TestFaultsWithinTinyBounds(t *testing.T) {
 
 func faults(t *testing.T, within Bounds, each int, killEvery time.Duration, mostKills int) {
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	var mu sync.Mutex
 	random, faults := rand.New(rand.NewPCG(6, 6)), 0
 	strikes := func() bool {
@@ -204,7 +203,7 @@ func faults(t *testing.T, within Bounds, each int, killEvery time.Duration, most
 		case strikes():
 			return errFault, nil
 		case strikes():
-			return nil, errFault // done, and nobody has heard of it
+			return nil, errFault // it succeeded, but the answer is lost
 		}
 		return nil, nil
 	}
@@ -222,7 +221,7 @@ func faults(t *testing.T, within Bounds, each int, killEvery time.Duration, most
 		select {
 		case <-kill.C:
 			if kills == mostKills {
-				break // what is killed too often gets nothing done
+				break // a relay killed too often makes no progress
 			}
 			kills++
 			stop()
@@ -243,12 +242,12 @@ func faults(t *testing.T, within Bounds, each int, killEvery time.Duration, most
 	}
 }
 
-// TestProducersDatabase: its connections are killed, and it crashes, under the hands of producers
-// and relay. What was committed arrives once, in order, and nothing else.
+// TestProducersDatabase: the database's connections are killed, and it crashes, while producers and
+// relay work. Exactly the committed events arrive, once and in order.
 func TestProducersDatabase(t *testing.T) {
 	own := pgtest.For(t, pgtest.Options{})
 	url := database(t, own)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	r, stop := relaying(t, Options{Engine: s, Store: s.Store})
 	defer p.Close()
 	defer stop()
@@ -256,8 +255,8 @@ func TestProducersDatabase(t *testing.T) {
 	for range 4 {
 		before := len(s.events())
 		until(t, "some more are relayed", func() bool { return len(s.events()) > before+10 })
-		// Without the answer of their commit producers do not know what became of it. The table
-		// that they count in does.
+		// Without the answer to their commit producers do not know its outcome. The table of their counts
+		// does.
 		if err := own.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'grapnel'`); err != nil {
 			t.Error(err)
 		}
@@ -273,11 +272,11 @@ func TestProducersDatabase(t *testing.T) {
 	}
 }
 
-// TestSetAside: what cannot be an event is kept with the reason, and holds up nothing. An id that
-// another tenant has used is none of that.
+// TestSetAside: a row that cannot become an event is stored with the reason, and delays no others.
+// An id that another tenant has used is no such fault.
 func TestSetAside(t *testing.T) {
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	zoes := &grapnel.Event{ID: "evt_twice", Tenant: "zoe", Type: "a", Data: []byte("zoe's"), AcceptedAt: time.Now()}
 	if _, err := s.Publish(t.Context(), []store.Incoming{{Event: zoes}}, nil); err != nil {
 		t.Fatal(err)
@@ -303,7 +302,7 @@ func TestSetAside(t *testing.T) {
 	again := same
 	again.Data = []byte(`"another"`)
 	do(t, p, same, again, event("k", `"not today"`), event("k", `2`))
-	// Somebody writes rows past the function.
+	// Rows are written without the outbox's function.
 	if _, err := p.Exec(t.Context(), `INSERT INTO grapnel.outbox_event VALUES
 		(1000000, 1000000, 'a b', NULL, 'evt_1', '{}', NULL, now()), (1000000, 1000001, 'a', NULL, 'evt_2', '{', NULL, now()),
 		(1000000, 1000002, 'a', NULL, 'evt_3', '{}', '[]', now()), (1000000, 1000003, 'a', NULL, 'evt 4', '{}', NULL, now()),
@@ -312,7 +311,7 @@ func TestSetAside(t *testing.T) {
 	}
 	do(t, p, event("k", `3`))
 	for range 2 {
-		// The second relay finds nothing to do again.
+		// The second relay finds no new rows.
 		r, stop := relaying(t, Options{Engine: s, Store: s.Store, MaxEvent: 500})
 		until(t, "all is relayed", func() bool { return left(t, p) == 0 })
 		stop()
@@ -335,7 +334,8 @@ func TestSetAside(t *testing.T) {
 		}
 		why[string(a.Why)+": "+a.Checks[0].Text]++
 	}
-	for _, want := range []string{"refused: its data are 1010 bytes; at most 500 are taken", "refused: its data are nested more than 64 levels deep",
+	for _, want := range []string{"refused: its data are 1010 bytes; at most 500 are taken",
+		"refused: its data are nested more than 64 levels deep",
 		"conflict: an event with this id exists and has another type, key or data", "refused: not today",
 		"refused: its type is not made of segments of [A-Za-z0-9_-] joined by dots", "refused: its id is not 1 to 64 characters of [A-Za-z0-9_-]",
 		"refused: its metadata are not at most 32 strings of at most 1024 bytes"} {
@@ -348,15 +348,15 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestAway: a database that is not there, or has no outbox, is seen, costs the others nothing, and
-// its password is nowhere.
+// TestAway: an unreachable database, or one without an outbox, is reported, costs other sources
+// nothing, and its password appears nowhere.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	var mu sync.Mutex
 	url, bare := database(t, server), server.URL("postgres")
 	p := pool(t, url)
-	s := newStreet(t, url, "postgres://u:hunter2@127.0.0.1:1/none?connect_timeout=2", bare, "postgres://u:hunter2@127.0.0.1:x/none")
+	s := newSink(t, url, "postgres://u:hunter2@127.0.0.1:1/none?connect_timeout=2", bare, "postgres://u:hunter2@127.0.0.1:x/none")
 	r, stop := relaying(t, Options{Engine: s, Store: s.Store, Log: slog.New(slog.NewJSONHandler(writer(func(b []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -370,14 +370,14 @@ func TestAway(t *testing.T) {
 	}
 	do(t, p, event("k", `1`))
 	until(t, "the other one is relayed", func() bool { return left(t, p) == 0 })
-	for id, says := range map[string]string{"src_2": "127.0.0.1", "src_3": "grapnel outbox install", "src_4": "postgres://user:password@host"} {
+	for id, says := range map[string]string{"src_2": "127.0.0.1", "src_3": "grapnel outbox install",
+		"src_4": "postgres://user:password@host"} {
 		st, _ := r.Status(id)
 		if !strings.Contains(st.Detail, says) || strings.Contains(fmt.Sprintf("%+v", st), "hunter2") {
 			t.Errorf("%+v", st)
 		}
 	}
-	// A source that is paused, or deleted, has no courier, and one that has an outbox again has
-	// one.
+	// A paused or deleted source has no courier. A source that gets an outbox again gets a courier.
 	paused := s.Sources(store.Everyone())
 	paused[0].Paused = true
 	s.set(paused[0])
@@ -398,11 +398,11 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// TestRefusals: while the server takes no more, events wait where they are, the source says so, and
+// TestRefusals: while the server refuses events they wait in the outbox, the source reports it, and
 // its lag grows.
 func TestRefusals(t *testing.T) {
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	var mu sync.Mutex
 	full := true
 	s.injure = func([]store.Incoming) (before, after error) {
@@ -426,11 +426,11 @@ func TestRefusals(t *testing.T) {
 	until(t, "all is well", func() bool { st, _ := r.Status("src_1"); return st.State == Relaying && st.Lag == 0 })
 }
 
-// TestSleep: a relay that sleeps is woken; one that is awake asks for no NOTIFY.
+// TestSleep: a sleeping relay is woken; one that is awake asks for no NOTIFY.
 func TestSleep(t *testing.T) {
 	t.Parallel()
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	sleeps := func() (is bool) {
 		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
 			t.Fatal(err)
@@ -450,8 +450,8 @@ func TestSleep(t *testing.T) {
 			t.Error("it asks to be woken although it is awake")
 		}
 	}
-	// Without being woken each would wait a random part of asleep: that four of five wait less than
-	// a quarter of it happens once in sixty times.
+	// Without a wake-up each courier would wait a random part of Asleep. Four of five below a quarter
+	// of it would happen once in sixty runs.
 	woken := 0
 	for _, d := range waits {
 		if d < bounds.Fill(Bounds{}).Asleep/4 {
@@ -464,12 +464,12 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestTakeOver: of two relays the one goes on when the other stops, and neither leaves producers
-// asked to wake the other while there is much to do.
+// TestTakeOver: when one of two relays stops the other continues. Neither leaves the request to
+// wake the other in place while there is work.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
+	p, s := pool(t, url), newSink(t, url)
 	_, stopOne := relaying(t, Options{Engine: s, Store: s.Store})
 	two, _ := relaying(t, Options{Engine: s, Store: s.Store})
 	published, asked := 0, 0
@@ -501,9 +501,9 @@ func TestTakeOver(t *testing.T) {
 	s.ordered(map[string]int{"k": published})
 }
 
-// TestLateCommit: a transaction that drew its number long before it commits is not overlooked,
-// whatever was relayed meanwhile; and what is relayed is passed over once nobody can have drawn a
-// lower number.
+// TestLateCommit: a transaction that drew its number long before its commit is not overlooked,
+// whatever was relayed meanwhile. Relayed numbers are skipped once no transaction can have drawn a
+// lower one.
 func TestLateCommit(t *testing.T) {
 	url := database(t, server)
 	p := pool(t, url)
@@ -546,15 +546,15 @@ func TestLateCommit(t *testing.T) {
 	if b.low != 0 {
 		t.Errorf("it passes over %d although number 1 is not committed", b.low)
 	}
-	// What is published after the number was drawn is a batch of its own.
+	// Events published after the number was drawn are a separate batch.
 	if err := errors.Join(outbox.PublishPgx(t.Context(), late, event("late", `6`)), late.Commit(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if got := look(); strings.Join(got, " ") != "0 6" {
 		t.Fatalf("of the late one came %v", got)
 	}
-	// Somebody who has been reading for long holds back the database's cleaning, which is what
-	// passing over is for, but not the passing over.
+	// A long-running reader delays the database's cleaning, which skipping is for, but it does not
+	// delay the skipping.
 	reader, err := p.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		t.Fatal(err)
@@ -572,12 +572,11 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// TestPages: a transaction that is larger than a page, in rows and in bytes, arrives whole and in
-// order.
+// TestPages: a transaction larger than a page, in rows and in bytes, arrives whole and in order.
 func TestPages(t *testing.T) {
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, url)
-	// A transaction of which somebody has removed everything by hand stands in nobody's way.
+	p, s := pool(t, url), newSink(t, url)
+	// A transaction whose events were all deleted by hand delays no others.
 	if _, err := p.Exec(
 		t.Context(),
 		`INSERT INTO grapnel.outbox_commit VALUES (nextval('grapnel.outbox_commit_number'), 0, now())`,
@@ -607,8 +606,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestRights: a role that may only publish publishes and sees nothing; one that may only relay
-// relays. Installing again changes nothing, and what is newer is left alone.
+// TestRights: a role that may only publish can publish and read nothing; one that may only relay
+// can relay. Installing again changes nothing, and a newer outbox is not changed.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	url := database(t, server)
@@ -616,7 +615,7 @@ func TestRights(t *testing.T) {
 	role := func(does string) string { return fmt.Sprint(does, databases.Load()) }
 	publishes, relays, reads := role("publishes"), role("relays"), role("reads")
 	as := func(name string) string { return strings.Replace(url, "user=postgres", "user="+name, 1) }
-	p, s := pool(t, url), newStreet(t, as(relays))
+	p, s := pool(t, url), newSink(t, as(relays))
 	for _, sql := range []string{`CREATE ROLE ` + publishes + ` LOGIN`, `CREATE ROLE ` + relays + ` LOGIN`} {
 		if _, err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -638,8 +637,9 @@ func TestRights(t *testing.T) {
 	if len(s.events()) != 2 {
 		t.Errorf("%d arrived", len(s.events()))
 	}
-	// One that may not remove says so, and does not spin.
-	for _, sql := range []string{`CREATE ROLE ` + reads + ` LOGIN`, `GRANT pg_read_all_data TO ` + reads, `GRANT UPDATE ON grapnel.outbox_sleeper TO ` + reads} {
+	// A relay that may not delete reports it, and does not retry in a tight loop.
+	for _, sql := range []string{`CREATE ROLE ` + reads + ` LOGIN`, `GRANT pg_read_all_data TO ` + reads,
+		`GRANT UPDATE ON grapnel.outbox_sleeper TO ` + reads} {
 		if _, err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// server is the one that the tests of this package share, but for those that crash one.
+// server is shared by the tests of this package, except those that crash a server.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 var databases atomic.Int64
 
-// database makes one with an outbox and returns its URL.
+// database creates a database with an outbox and returns its URL.
 func database(t *testing.T, s *pgtest.Server) string {
 	t.Helper()
 	url, err := s.Create(t.Context(), fmt.Sprintf("outbox%d", databases.Add(1)))
@@ -70,19 +70,19 @@ func pool(t *testing.T, url string) *pgxpool.Pool {
 	return p
 }
 
-// street is a store behind the part of the engine that the relay sees, with one endpoint that wants
-// everything.
-type street struct {
+// sink is a store behind the engine's interface for the relay, with one endpoint that wants every
+// event.
+type sink struct {
 	*memory.Store
 	t      *testing.T
 	mu     sync.Mutex
 	source []grapnel.Source
-	injure func(events []store.Incoming) (before, after error) // nil: nothing goes wrong
+	injure func(events []store.Incoming) (before, after error) // nil: no faults
 }
 
-func newStreet(t *testing.T, dsns ...string) *street {
+func newSink(t *testing.T, dsns ...string) *sink {
 	t.Helper()
-	s := &street{Store: memory.New(), t: t}
+	s := &sink{Store: memory.New(), t: t}
 	for i, dsn := range dsns {
 		s.source = append(
 			s.source,
@@ -97,19 +97,19 @@ func newStreet(t *testing.T, dsns ...string) *street {
 	return s
 }
 
-func (s *street) Sources(store.Scope) []grapnel.Source {
+func (s *sink) Sources(store.Scope) []grapnel.Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]grapnel.Source{}, s.source...)
 }
 
-func (s *street) set(sources ...grapnel.Source) {
+func (s *sink) set(sources ...grapnel.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.source = sources
 }
 
-func (s *street) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (done store.Accepted, err error) {
+func (s *sink) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (done store.Accepted, err error) {
 	var before, after error
 	if s.injure != nil {
 		if before, after = s.injure(events); before != nil {
@@ -127,8 +127,8 @@ func (s *street) Publish(ctx context.Context, events []store.Incoming, once *sto
 	return done, errors.Join(err, after)
 }
 
-// events returns all that arrived, in order.
-func (s *street) events() []*grapnel.Event {
+// events returns all arrived events, in order.
+func (s *sink) events() []*grapnel.Event {
 	s.t.Helper()
 	var all []*grapnel.Event
 	for {
@@ -149,7 +149,7 @@ func (s *street) events() []*grapnel.Event {
 	}
 }
 
-func (s *street) asides() []grapnel.Aside {
+func (s *sink) asides() []grapnel.Aside {
 	s.t.Helper()
 	all, err := s.AsideList(context.Background(), store.Everyone(), store.AsideQuery{Limit: 100})
 	if err != nil {
@@ -179,7 +179,7 @@ func relaying(t *testing.T, o Options) (r *Runner, stop func()) {
 	return r, stop
 }
 
-// until waits for something that takes real I/O.
+// until waits for an effect of real I/O.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	late := time.NewTimer(30 * time.Second)
@@ -215,7 +215,7 @@ func event(key, data string) outbox.Event {
 	return outbox.Event{Type: "order.paid", Key: key, Data: []byte(data)}
 }
 
-// left is how many rows an outbox has; -1: it cannot be read at the moment.
+// left is the number of rows in an outbox; -1: it cannot be read at the moment.
 func left(t *testing.T, p *pgxpool.Pool) (n int) {
 	t.Helper()
 	const all = `SELECT (SELECT count(*) FROM grapnel.outbox_event) + (SELECT count(*) FROM grapnel.outbox_commit)`
@@ -225,9 +225,9 @@ func left(t *testing.T, p *pgxpool.Pool) (n int) {
 	return n
 }
 
-// fight lets producers fight over keys. Each transaction counts up one or two keys in a table of
-// the producer and publishes what it got, in either order; some are rolled back, or parts of them.
-// What over returns is what each key has counted to in the end.
+// fight lets producers compete for keys. Each transaction increments one or two keys in a table of
+// the producer and publishes the new values, in either order; some are rolled back, or parts of
+// them. over returns the final value of each key.
 func fight(t *testing.T, p *pgxpool.Pool, producers, keys, each int, lenient bool) (fought <-chan struct{}, over func() map[string]int) {
 	t.Helper()
 	ctx := t.Context()
@@ -276,8 +276,8 @@ func fight(t *testing.T, p *pgxpool.Pool, producers, keys, each int, lenient boo
 
 func transaction(ctx context.Context, tx pgx.Tx, random *rand.Rand, keys int, giveUp error) error {
 	first, second := random.IntN(keys), random.IntN(keys)
-	// The producer's own rows are locked in one order, or it would have deadlocks of its own. What
-	// it publishes comes in any.
+	// The producer's own rows are locked in one order, to avoid deadlocks among them. Its events are
+	// in any order.
 	first, second = min(first, second), max(first, second)
 	events := make([]outbox.Event, 0, 2)
 	for _, k := range []int{first, second} {
@@ -292,8 +292,8 @@ func transaction(ctx context.Context, tx pgx.Tx, random *rand.Rand, keys int, gi
 	}
 	random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	if random.IntN(4) == 0 {
-		// What a savepoint takes back was never published, be it the first of the transaction or
-		// not.
+		// An event rolled back to a savepoint was never published, whether or not it was the
+		// transaction's first.
 		err := pgx.BeginFunc(ctx, tx, func(part pgx.Tx) error {
 			return errors.Join(outbox.PublishPgx(ctx, part, event("k0", `"taken back"`)), giveUp)
 		})
@@ -312,8 +312,8 @@ func transaction(ctx context.Context, tx pgx.Tx, random *rand.Rand, keys int, gi
 	return nil
 }
 
-// ordered checks that of each key exactly 1, 2, 3, … arrived, in this order.
-func (s *street) ordered(counted map[string]int) {
+// ordered checks that exactly 1, 2, 3, … arrived of each key, in this order.
+func (s *sink) ordered(counted map[string]int) {
 	s.t.Helper()
 	arrived := map[string]int{}
 	for _, ev := range s.events() {

@@ -17,7 +17,7 @@ type Bounds struct {
 	Slowly time.Duration `bound:"1s" tiny:"50ms"`   // between two looks of a waiting job without a hint; a hint may be lost
 	Sweep  time.Duration `bound:"1s" tiny:"50ms"`   // between two reads of the active replays; other nodes may have started some
 	Active int           `bound:"100"`              // replays read at once
-	Turns  int           `bound:"16"`               // steps made at once; steps at one endpoint are made one after the other
+	Turns  int           `bound:"16"`               // steps made at once; steps at one endpoint run one after another
 	Plan   int           `bound:"1000"`             // deliveries that counting a plan reads at once
 	Within time.Duration `bound:"10s" tiny:"100ms"` // for counting a plan; after it the plan is partial
 }

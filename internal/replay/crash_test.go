@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestKilledOnTheWay: a replay continues where it was when the process was killed. Every delivery
-// is created once; those of a key arrive in order; only requests in flight arrive twice.
+// TestKilledOnTheWay: a replay continues at its stored cursor after the process was killed. Every
+// delivery is created once; those of a key arrive in order; only requests in flight arrive twice.
 func TestKilledOnTheWay(t *testing.T) {
 	const letters, keys, kills = 2000, 50, 7
 	// With again, only the cursor keeps a delivery from being created twice.
@@ -148,20 +148,20 @@ func TestSomebodyElseChangesIt(t *testing.T) {
 	})
 }
 
-// TestOrderedAtAnotherNode: the node that takes an order need not be the one that carries it out.
-// That one finds the replay at its next look.
+// TestOrderedAtAnotherNode: one node accepts the order, another carries it out. The other finds the
+// replay at its next look.
 func TestOrderedAtAnotherNode(t *testing.T) {
 	bubble(t, memory.New(), nil, func(t *testing.T, w *world) {
 		w.letters(3, 1)
-		elsewhere := replay.New(replay.Options{Engine: w.engine, Store: w.mortal, Log: slog.New(slog.DiscardHandler)}) // and nothing runs there
+		elsewhere := replay.New(replay.Options{Engine: w.engine, Store: w.mortal, Log: slog.New(slog.DiscardHandler)}) // no job runs there
 		started, err := elsewhere.Start(ctx, store.Everyone(), replay.Order{Request: replay.Request{Endpoint: "ep", Rate: 1000}})
 		w.must(err)
 		w.is(started.ID, grapnel.ReplayCompleted, 2*time.Second)
 	})
 }
 
-// TestTwoAboutTheSame: two replays that are about the same deliveries share them, although the
-// store takes its time.
+// TestTwoAboutTheSame: two replays with the same selection share its deliveries, although the store
+// is slow.
 func TestTwoAboutTheSame(t *testing.T) {
 	slow := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
 		if method == "Advance" || method == "Candidates" {
@@ -187,12 +187,12 @@ func TestTwoAboutTheSame(t *testing.T) {
 // the load falls.
 func TestOverload(t *testing.T) {
 	var mu sync.Mutex
-	room := engine.DiskSpace{Free: 1 << 40, Total: 1 << 40}
+	space := engine.DiskSpace{Free: 1 << 40, Total: 1 << 40}
 	tune := func(o *engine.Options) {
 		o.Disk = func() (engine.DiskSpace, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			return room, nil
+			return space, nil
 		}
 	}
 	bubble(t, memoryStore(), tune, func(t *testing.T, w *world) {
@@ -200,19 +200,19 @@ func TestOverload(t *testing.T) {
 		id := w.begin(func(q *replay.Request) { q.Rate = 20 })
 		time.Sleep(3 * time.Second)
 		mu.Lock()
-		room.Free = 3 << 30 // enough for single events, not for a replay
+		space.Free = 3 << 30 // enough for single events, not for a replay
 		mu.Unlock()
 		time.Sleep(10 * time.Second)
 		before := w.get(id)
 		if before.Status != grapnel.ReplayRunning || before.Reason == "" || before.Started == 0 {
-			t.Errorf("while there is no room: %+v", before)
+			t.Errorf("while the disk is full: %+v", before)
 		}
 		time.Sleep(time.Minute)
 		if after := w.get(id); after.Started != before.Started {
-			t.Errorf("%d more were made while there was no room", after.Started-before.Started)
+			t.Errorf("%d more were made while the disk was full", after.Started-before.Started)
 		}
 		mu.Lock()
-		room.Free = 1 << 40
+		space.Free = 1 << 40
 		mu.Unlock()
 		w.is(id, grapnel.ReplayCompleted, 30*time.Second)
 		w.onceEach(id, 200)

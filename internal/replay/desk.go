@@ -24,13 +24,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Desk is where replays are ordered, and asked after. The Runner is one.
+// Desk is the interface for ordering and inspecting replays. The Runner implements it.
 type Desk interface {
 	// Plan counts the deliveries that a replay would create, and creates none.
 	Plan(ctx context.Context, scope store.Scope, r Request) (Plan, error)
-	// Start makes the job. It is durable when this returns.
+	// Start creates the job. The job is durable when Start returns.
 	Start(ctx context.Context, scope store.Scope, o Order) (Started, error)
-	// Get returns one; grapnel.CodeNotFound when it is not in scope.
+	// Get returns a replay; grapnel.CodeNotFound if it is not in scope.
 	Get(ctx context.Context, scope store.Scope, id string) (Progress, error)
 	// List returns replays, the newest first.
 	List(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]Progress, error)
@@ -61,7 +61,7 @@ const (
 	MaxRate     = 10_000
 )
 
-// Order is a request that shall be carried out.
+// Order is a request to start a replay.
 type Order struct {
 	Request
 	By   grapnel.By
@@ -76,18 +76,18 @@ type Started struct {
 
 // Plan is the preview of a replay.
 type Plan struct {
-	Total           int  // deliveries
-	Keys            int  // different ones; those without are not counted
-	LongestChain    int  // most deliveries of one key, which arrive one after the other
+	Total           int  // deliveries to create
+	Keys            int  // different ones; deliveries without a key are not counted
+	LongestChain    int  // most deliveries of one key, which arrive one after another
 	Overtaken       int  // of Total: something newer of their key has been delivered since, so the receiver gets them after it
 	AlreadyReplayed int  // left out: a replay has delivered them already
 	Discarded       int  // left out: an operator has discarded them
-	OnItsWay        int  // left out: it is being delivered again already
+	OnItsWay        int  // left out: its redelivery is pending
 	Superseded      int  // left out: it was redelivered, and its copy is selected instead
 	Partial         bool // counting took too long: the true numbers may be higher
 }
 
-// Progress is a replay and how it is getting on.
+// Progress is a replay with its current progress.
 type Progress struct {
 	grapnel.Replay
 	// ETA is the estimated end at the current speed; zero: unknown. While a running replay makes no

@@ -31,7 +31,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 		with.Once = o.Once(made)
 	}
 	put, err := r.engine.PutReplay(ctx, scope, made, with)
-	token(r.appeared) // with an error too: it may be there
+	token(r.appeared) // after an error too: it may have been stored
 	if err != nil || put.Answer != nil {
 		return Started{Answer: put.Answer}, err
 	}
@@ -69,17 +69,17 @@ func (r *Runner) Items(ctx context.Context, scope store.Scope, id string, after 
 	return r.store.ReplayItems(ctx, scope, id, after, limit)
 }
 
-// Pause keeps a replay from making more until it is resumed.
+// Pause keeps a replay from creating deliveries until it is resumed.
 func (r *Runner) Pause(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
 	return r.set(ctx, scope, id, grapnel.ReplayPaused, by)
 }
 
-// Resume lets it go on.
+// Resume continues a paused replay.
 func (r *Runner) Resume(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
 	return r.set(ctx, scope, id, grapnel.ReplayRunning, by)
 }
 
-// Cancel ends it.
+// Cancel ends a replay.
 func (r *Runner) Cancel(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
 	return r.set(ctx, scope, id, grapnel.ReplayCancelled, by)
 }
@@ -106,7 +106,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 			one.FinishedAt = now
 		}
 		put, err := r.engine.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbOf(status), by, now)})
-		r.changed(id) // with an error too: it may be so
+		r.changed(id) // after an error too: it may have been stored
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && ctx.Err() == nil {
 			continue
 		}
@@ -135,8 +135,8 @@ func verbOf(status grapnel.ReplayStatus) grapnel.Verb {
 	}
 }
 
-// entry is the audit entry of an order. Entries know endpoints and deliveries only, so which replay
-// it was stands before the reason.
+// entry is the audit entry of an order. Entries refer to endpoints and deliveries only, so the
+// replay's id precedes the reason.
 func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *grapnel.AuditEntry {
 	reason := r.ID
 	if by.Reason != "" {
@@ -156,7 +156,7 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 		p.Reason, perSecond = j.standing(now)
 	}
 	if perSecond < 0 {
-		perSecond = one.Rate // as it begins, it may be as fast as it is meant to be
+		perSecond = one.Rate // at its beginning, the configured rate
 	}
 	if left := max(one.Total, one.Started) - one.Done; perSecond > 0 {
 		p.ETA = now.Add(cost(perSecond, max(left, 0))).Truncate(time.Second).Add(time.Second)

@@ -43,7 +43,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestCanary: the others are created once the first one has been delivered, and not at all if it
+// TestCanary: further deliveries are created once the first one has been delivered, and none if it
 // fails.
 func TestCanary(t *testing.T) {
 	with := func(q *replay.Request) { q.Canary = true }
@@ -89,7 +89,7 @@ func TestReplayThatFailsDoesNotDouble(t *testing.T) {
 	})
 }
 
-// TestStopAfter: failures in a row end a replay, those in between do not.
+// TestStopAfter: consecutive failures end a replay; failures between successes do not.
 func TestStopAfter(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(500, 10)
@@ -111,8 +111,8 @@ func TestStopAfter(t *testing.T) {
 		if n := w.audited(grapnel.VerbStopReplay); n != 1 {
 			t.Errorf("that it was stopped is on record %d times", n)
 		}
-		// Every event that the first replay has not delivered, once: its new dead letter instead of
-		// the original.
+		// Each event that the first replay has not delivered is selected once: its new dead letter
+		// instead of the original.
 		if want := 500 - after.Delivered; p.Delivered != want || p.Started != want || p.Total != want {
 			t.Errorf("the next one, of %d: %+v", want, p)
 		}
@@ -156,7 +156,7 @@ func TestPauseResumeCancel(t *testing.T) {
 		_, err = w.runner.Resume(ctx, store.Everyone(), id, by)
 		w.must(err)
 		time.Sleep(5 * time.Second)
-		// Two orders that follow on each other, faster than the job looks.
+		// Two orders follow each other faster than the job looks.
 		_, err = w.runner.Pause(ctx, store.Everyone(), id, by)
 		w.must(err)
 		_, err = w.runner.Resume(ctx, store.Everyone(), id, by)
@@ -349,8 +349,7 @@ func TestOverWhenAllIsOver(t *testing.T) {
 		if got := w.number("grapnel_replays", "running"); got != 1 {
 			t.Errorf("%v are running", got)
 		}
-		// An endpoint that has not answered yet has 8 attempts in flight; the other 22 begin after
-		// those.
+		// An endpoint without a finished attempt may have 8 in flight; the other 22 begin after those.
 		w.is(id, grapnel.ReplayCompleted, 13*time.Second)
 		w.onceEach(id, 30)
 		if got := w.number("grapnel_replays_ended_total", "completed"); got != 1 {

@@ -36,7 +36,7 @@ type Store interface {
 
 // Options configure a Runner. Engine, Store and Log are required.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
+	Bounds Bounds // inside this package; zero: their defaults
 	Engine Engine
 	Store  Store
 	Log    *slog.Logger

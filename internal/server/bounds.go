@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+	"github.com/grapnelhq/grapnel/internal/web"
 )
 
 // Bounds are the sizes and time limits inside every package; zero: their defaults.
@@ -31,6 +32,7 @@ type Bounds struct {
 	Ingress   ingress.Bounds
 	Egress    egress.Bounds
 	API       api.Bounds
+	Web       web.Bounds
 }
 
 // ParseBounds reads the value of --bounds.

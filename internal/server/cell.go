@@ -26,6 +26,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/web"
 )
 
 // CellOptions are the name and the store of a cell besides the first.
@@ -259,9 +260,25 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 		faces[i] = c.guarded(c.face(s, metrics))
 	}
 	if len(faces) == 1 {
-		return s.besides(faces[0])
+		return s.besides(s.dashboard(faces[0]))
 	}
-	return s.besides(
+	return s.besides(s.dashboard(
 		s.directory.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
-	)
+	))
+}
+
+// dashboard puts the pages in front of the API. Nodes that share the first cell's database share
+// sessions, because the secret of its ids is the same on all of them.
+func (s *Server) dashboard(face http.Handler) http.Handler {
+	if s.options.NoDashboard {
+		return face
+	}
+	return web.New(web.Options{
+		Bounds:   s.options.Bounds.Web,
+		API:      face,
+		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
+		Secret:   s.cells[0].engine.IDs().Subkey,
+		Stopping: s.stopping.Load,
+		Log:      s.log,
+	})
 }

@@ -341,7 +341,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 }
 
 // Two servers that serve the same two cells are two nodes of each cell. They reach each other in
-// both, whatever prefix stands before the second one's path.
+// both, whatever prefix the second one's path has.
 func TestTwoNodesOfTwoCells(t *testing.T) {
 	o, db := town(t)
 	nodes := []running{start(t, o), start(t, o)}

@@ -29,7 +29,7 @@ func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 	}
 	var err error
 	if c.secret, err = shared.Secret(ctx); err != nil {
-		return nil, fmt.Errorf("the store does not say how nodes know each other: %w", err)
+		return nil, fmt.Errorf("reading the secret of the nodes failed: %w", err)
 	}
 	address, err := s.advertised()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Server) advertised() (string, error) {
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		if host, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("the machine has no name by which other nodes could reach it; --advertise says one: %w", err)
+			return "", fmt.Errorf("the machine has no host name for other nodes; set --advertise HOST:PORT: %w", err)
 		}
 	}
 	return "http://" + net.JoinHostPort(host, port), nil

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
-// lives closes a cell and opens it again while the server goes on.
+// lives closes a cell and opens it again while the server keeps running.
 //
 // All parts of a cell remember rows by the ids that its database assigned. After the database went
 // back (store.ErrWentBack), those ids mean other rows. So the whole cell is dropped without

@@ -78,6 +78,7 @@ type Options struct {
 	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
+	NoDashboard  bool           // serve the API alone
 	MaxEvent     int64          // bytes of one event's data
 	MaxBody      int64          // bytes of the body of a request to a source
 	MaxInFlight  int            // attempts at once, in each cell

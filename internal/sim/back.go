@@ -91,7 +91,7 @@ func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
 	return nil, result
 }
 
-// stands says whether the store has a delivery as its sender remembers it.
+// stands says whether the store's delivery is the one that its sender remembers.
 func (w *world) stands(h *store.Head) bool {
 	is, first, err := w.model.Head(context.Background(), h.Delivery)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // package engine: leases by the store's clock, a deadline of the node's own one second earlier,
 // epochs on every write, leaving before releasing, and changes answered once every node has them.
 //
-// In addition to the faults of one node, nodes stand still for longer than their leases and go on
+// In addition to the faults of one node, nodes freeze for longer than their leases and continue
 // with outdated state, are cut off from the store, get each other's messages late or never, stop
 // and restart, and take over each other's shards.
 

@@ -13,8 +13,8 @@ import (
 )
 
 // member is one life of one of several nodes: a core and the modelled shell around it. Its steps go
-// through later, so that a dead node does nothing, and a node that stands still gets its input when
-// it resumes.
+// through later, so that a dead node does nothing, and a frozen node gets its input when it
+// resumes.
 type member struct {
 	c    *cluster
 	slot *slot
@@ -29,7 +29,7 @@ type member struct {
 	gone      bool
 	draining  bool
 	closing   bool          // the core takes no more inputs
-	frozen    time.Duration // it stands still until then
+	frozen    time.Duration // frozen until then
 	troubled  time.Duration // when a fault last kept it from the store; below zero: never
 
 	held          map[int]*holding
@@ -49,7 +49,7 @@ type member struct {
 // holding is a shard that a node has.
 type holding struct {
 	epoch   int64
-	until   time.Duration // by whichever of its own clocks is ahead: the wall clock, or the monotonic one, which stands still with the machine
+	until   time.Duration // by whichever of its own clocks is ahead: the wall clock, or the monotonic one, which stops with the machine
 	slept   time.Duration // how long the machine had been suspended, in all, when that was found out
 	leaving map[string]bool
 	posts   []*post // in flight
@@ -78,7 +78,8 @@ func (m *member) now() time.Time { return m.c.base.Add(m.c.agenda.now + m.slot.s
 // trouble notes that something keeps the node from the store until then.
 func (m *member) trouble(until time.Duration) { m.troubled = max(m.troubled, until) }
 
-// later plans something that only happens if this life still lasts, and not while it stands still.
+// later plans something that runs only if this life still lasts, and after the node resumes if it
+// is frozen.
 func (m *member) later(d time.Duration, do func()) {
 	m.c.agenda.in(d, func() { m.run(do) })
 }

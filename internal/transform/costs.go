@@ -12,9 +12,9 @@ import (
 // cost is the highest cost of a call of a function, in units of Bounds.Work.
 type cost func(m *meter, x any, args []any) int64
 
-// costs has each function that expressions may call, jq's own and those of its operators. A
-// function that is not here does not compile. Functions that jq defines in its own language are
-// made of these.
+// costs has an entry for each function that expressions may call: jq's own and those of its
+// operators. A function without an entry does not compile. Functions that jq defines in its own
+// language consist of these.
 func costs() map[string]cost {
 	table := map[string]cost{
 		"_add": times(16, widths), "_divide": times(16, widths), "tonumber": numbered,
@@ -100,7 +100,7 @@ func numbered(_ *meter, x any, _ []any) int64 { return nodeSize + capped(width(x
 
 func joined(m *meter, x any, args []any) int64 { return m.size(x) + width(x)*width(args[0]) }
 
-// multiplied is for numbers, a text as often as a number says, and objects merged in depth.
+// multiplied is for products: of numbers, of a text and a number, and of objects merged in depth.
 func multiplied(m *meter, _ any, args []any) int64 {
 	n := m.size(args...)
 	for i, arg := range args {
@@ -137,7 +137,7 @@ func capped(a, b int64) int64 {
 	return a * b
 }
 
-// indexed is for .[x]: one look, but for an array inside of an array, which is searched for.
+// indexed is for .[x]: one step, except for an array inside an array, which is searched for.
 func indexed(m *meter, _ any, args []any) int64 {
 	if _, is := args[1].([]any); is {
 		return product(m, nil, args)
@@ -165,8 +165,8 @@ func compared(m *meter, _ any, args []any) int64 {
 	return 2 * m.size(a, b)
 }
 
-// wayOf is for functions that copy each value on a path, which the i-th argument is. The argument
-// after it lists the values that are copies already and are changed in place.
+// wayOf is for functions that copy each value on a path, which is the i-th argument. The next
+// argument lists the values that are already copies and are changed in place.
 func wayOf(i int) cost {
 	return func(m *meter, x any, args []any) int64 {
 		path, _ := args[i].([]any)
@@ -235,7 +235,7 @@ type pattern struct {
 	states int64
 }
 
-// Limits of regular expressions. Each machine keeps those that it has met.
+// Limits of regular expressions. Each machine caches those that it has compiled.
 const (
 	maxPattern  = 512 // bytes
 	maxStates   = 1000

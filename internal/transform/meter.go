@@ -15,7 +15,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Why an evaluation is ended.
+// The reasons for which an evaluation is ended.
 var (
 	errWork = errors.New("too much work for this event")
 	errTime = errors.New("evaluation takes too long for this event")
@@ -79,7 +79,7 @@ func (m *meter) reason(err error) error {
 	return errors.New(text)
 }
 
-// charge subtracts units, and says whether the evaluation may go on.
+// charge subtracts units, and says whether the evaluation may continue.
 func (m *meter) charge(units int64) bool {
 	if m.left -= units; m.left < 0 || units < 0 {
 		m.end(errWork)

@@ -51,7 +51,7 @@ type Transform struct {
 	idle []*machine
 }
 
-// maxIdle is how many machines a transform keeps for later.
+// maxIdle is the number of machines that a transform keeps for later.
 const maxIdle = 4
 
 // Compile prepares an expression for use, or returns its fault.
@@ -80,7 +80,7 @@ func (t *Transform) Apply(envelope []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the event is not JSON: %w", err)
 	}
 	body, err := t.try(event)
-	if errors.Is(err, errTime) { // the machine may have stood still
+	if errors.Is(err, errTime) { // the machine may have stalled
 		body, err = t.try(event)
 	}
 	return body, err

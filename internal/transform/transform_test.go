@@ -23,14 +23,14 @@ func compile(t testing.TB, text string) *Transform {
 	return tr
 }
 
-// unhurried are the default bounds on a machine as slow as it may be.
+// unhurried are the default bounds, without a time limit that a slow machine would reach.
 func unhurried() Bounds { return bounds.Fill(Bounds{Time: time.Minute}) }
 
 func TestTransforms(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`.id`, `"evt_1"`},
 		{`{id, occurredAt: .timestamp}`, `{"id":"evt_1","occurredAt":"2026-01-02T03:04:05.678901Z"}`},
-		// What is not calculated with keeps its digits.
+		// Numbers that an expression does not calculate with keep their digits.
 		{`.data | {id, total, big}`, `{"big":1e400,"id":9007199254740993,"total":1.50}`},
 		{`.data.id + 1`, `9007199254740994`},
 		{`.data.note`, `"a <b> é"`},
@@ -78,14 +78,21 @@ func TestTransforms(t *testing.T) {
 
 func TestBadExpressions(t *testing.T) {
 	for text, part := range map[string]string{
-		`{`: "unexpected EOF", "{a: 1,\n b: }": `line 2, column 5: unexpected token "}"`, ``: "missing query", `nope`: "not defined: nope/0", `$x`: "not defined: $x",
+		`{`: "unexpected EOF", "{a: 1,\n b: }": `line 2, column 5: unexpected token "}"`, ``: "missing query", `nope`: "not defined: nope/0",
+		`$x`:                                 "not defined: $x",
 		strings.Repeat(" ", MaxLength) + ".": "at most 4096 are allowed",
-		// Not a function of the event.
-		`now`: "now is not available", `env`: "env is not available", `$ENV.HOME`: "$ENV is not available", `[.[] | $ENV]`: "$ENV is not available",
-		`input`: "not allowed", `[inputs]`: "not allowed", `debug`: "not defined", `debug("x")`: "not defined", `input_filename`: "not defined", `stderr`: "not defined",
-		`localtime`: "localtime is not available", `0 | strflocaltime("%Z")`: "strflocaltime is not available", `halt`: "halt is not available",
-		`halt_error`: "halt_error is not available", `builtins`: "builtins is not available", `"x" | modulemeta`: "not available", `@sh "\(now)"`: "now is not available",
-		`def f: now; f`: "now is not available", `import "a" as a; .`: "modules", `include "a"; .`: "modules", `import "a" as $a; .`: "modules", `get_search_list`: "not defined",
+		// These are not functions of the event.
+		`now`: "now is not available", `env`: "env is not available", `$ENV.HOME`: "$ENV is not available",
+		`[.[] | $ENV]`: "$ENV is not available",
+		`input`:        "not allowed", `[inputs]`: "not allowed", `debug`: "not defined", `debug("x")`: "not defined",
+		`input_filename`: "not defined",
+		`stderr`:         "not defined",
+		`localtime`:      "localtime is not available", `0 | strflocaltime("%Z")`: "strflocaltime is not available",
+		`halt`:       "halt is not available",
+		`halt_error`: "halt_error is not available", `builtins`: "builtins is not available", `"x" | modulemeta`: "not available",
+		`@sh "\(now)"`:  "now is not available",
+		`def f: now; f`: "now is not available", `import "a" as a; .`: "modules", `include "a"; .`: "modules", `import "a" as $a; .`: "modules",
+		`get_search_list`:       "not defined",
 		`. as [$a] ?// $a | $a`: "?// is not available", `$__prog_args`: "not defined", `getpath(["a"]) | input_line_number`: "not defined",
 	} {
 		_, err := Compile(text, bounds.Fill(Bounds{}), time.Now)
@@ -97,9 +104,12 @@ func TestBadExpressions(t *testing.T) {
 
 func TestWhatFailsSaysWhy(t *testing.T) {
 	for text, part := range map[string]string{
-		`.data + 1`: "cannot add", `.id.x`: "expected an object", `error("no total")`: "no total", `error({"a":1})`: `{"a":1}`, `empty`: "no result", `.id, .type`: "more than one result",
-		`.id, error("x")`: "x", `.data.lines[] | .qty`: "more than one result", `.id | tonumber`: "tonumber", `[range(200000)] | map("abcdefgh") | add`: "work",
-		`error("` + strings.Repeat("é", 300) + `")`: "…", `"a" * 200000 | [., ., ., ., ., .]`: "1048576 bytes", `"\u0000" * 190000`: "1048576 bytes",
+		`.data + 1`: "cannot add", `.id.x`: "expected an object", `error("no total")`: "no total", `error({"a":1})`: `{"a":1}`,
+		`empty`: "no result", `.id, .type`: "more than one result",
+		`.id, error("x")`: "x", `.data.lines[] | .qty`: "more than one result", `.id | tonumber`: "tonumber",
+		`[range(200000)] | map("abcdefgh") | add`:   "work",
+		`error("` + strings.Repeat("é", 300) + `")`: "…", `"a" * 200000 | [., ., ., ., ., .]`: "1048576 bytes",
+		`"\u0000" * 190000`: "1048576 bytes",
 	} {
 		got, err := compile(t, text).Apply([]byte(invoice))
 		if err == nil || !strings.Contains(err.Error(), part) || len(err.Error()) > 300 {
@@ -111,7 +121,7 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-// hostile are expressions that would take for ever, or all memory, by every way that was found.
+// hostile are expressions that would take for ever, or all memory, in every way found so far.
 var hostile = []string{
 	`def f: f; f`,
 	`def f: f | f; f`,
@@ -251,7 +261,7 @@ var hostile = []string{
 	`[.data.wide, .data.wide] | transpose | transpose | transpose`,
 }
 
-// fat is an event as large as one may be, of what makes functions slow.
+// fat is an event of the largest size, filled with content that makes functions slow.
 func fat() []byte {
 	var members []string
 	for i := range 6000 {
@@ -268,10 +278,11 @@ func fat() []byte {
 	)
 }
 
-// tight is a fifth of the default work, so that all of these take a fifth of the time.
+// tight is a fifth of the default work, so that each expression ends in a fifth of the time.
 var tight = Bounds{Work: 10_000_000, Output: 1 << 20, Time: 100 * time.Millisecond}
 
-// mostMade is the memory, garbage included, that an expression may make of it in its two tries.
+// mostMade is the largest memory, garbage included, that the two tries of an expression may
+// allocate.
 const mostMade = 256 << 20
 
 // TestHostileExpressions: each ends, with an error or a body of bounded size, after bounded work
@@ -308,8 +319,8 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
-// TestWorkIsTheSameEachTime: what is counted does not depend on the machine, so an event that was
-// too much stays too much, and one that was not is not.
+// TestWorkIsTheSameEachTime: the count does not depend on the machine, so an event that was too
+// costly stays too costly, and the reverse.
 func TestWorkIsTheSameEachTime(t *testing.T) {
 	event := fat()
 	tr := compile(t, `.data.members |= with_entries(.value += 1) | .data.text |= ascii_upcase | del(.data.deep)`)
@@ -326,7 +337,7 @@ func TestWorkIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: evaluations share a transform and nothing else.
+// TestManyAtOnce: concurrent evaluations share only a transform.
 func TestManyAtOnce(t *testing.T) {
 	tr, err := Compile(
 		`if .n % 3 == 0 then [range(1e9)] else {n, twice: (.n * 2)} end`,
@@ -354,7 +365,8 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestClockEndsWhatIsNotCounted: the clock is asked, and one stall of the machine is forgiven.
+// TestClockEndsWhatIsNotCounted: the clock ends uncounted work, and one stall of the machine is
+// forgiven.
 func TestClockEndsWhatIsNotCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		stalls int
@@ -380,7 +392,8 @@ func TestClockEndsWhatIsNotCounted(t *testing.T) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	for name, text := range map[string]string{"members": `{id, type, occurredAt: .timestamp, data}`, "lines": `.data.lines | map({(.sku): .qty}) | add`} {
+	for name, text := range map[string]string{"members": `{id, type, occurredAt: .timestamp, data}`,
+		"lines": `.data.lines | map({(.sku): .qty}) | add`} {
 		tr := compile(b, text)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// smoked is how many events go through a server on PostgreSQL: enough for each of a pooler's connections to be given to
-// another transaction several times.
+// smoked is the number of events that go through a server on PostgreSQL: enough for a pooler to
+// give each of its connections to another transaction several times.
 const smoked = 60
 
 // databases runs the binary on PostgreSQL, directly and through PgBouncer.
@@ -44,7 +44,8 @@ func (l *lab) databases(ctx context.Context) (all []section, err error) {
 	if err != nil {
 		return nil, err
 	}
-	out := section{title: "Databases", about: fmt.Sprintf("The built binary: %d events are published, delivered and listed. The versions are those of the machine.", smoked)}
+	out := section{title: "Databases", about: fmt.Sprintf(
+		"The built binary: %d events are published, delivered and listed. The versions are those of the machine.", smoked)}
 	for _, place := range []struct{ library, version, url string }{
 		{"PostgreSQL", version, direct},
 		{"PgBouncer in transaction mode", bouncer(ctx), pooler.URL("pooled")},
@@ -67,7 +68,7 @@ func bouncer(ctx context.Context) string {
 	return ""
 }
 
-// smoke has a server on this store take events, deliver them and list what became of them.
+// smoke lets a server on this store accept events, deliver them and list the outcomes.
 func (l *lab) smoke(ctx context.Context, store string) (err error) {
 	s, err := l.serve(ctx, store)
 	if err != nil {
@@ -81,7 +82,8 @@ func (l *lab) smoke(ctx context.Context, store string) (err error) {
 		return err
 	}
 	for n := range smoked {
-		if _, err := s.Publish(ctx, client.NewEvent{Type: "interop.smoke", Key: strconv.Itoa(n % 7), Data: json.RawMessage(strconv.Itoa(n))}); err != nil {
+		if _, err := s.Publish(ctx, client.NewEvent{Type: "interop.smoke", Key: strconv.Itoa(n % 7),
+			Data: json.RawMessage(strconv.Itoa(n))}); err != nil {
 			return fmt.Errorf("event %d: %w", n, err)
 		}
 	}

@@ -13,16 +13,18 @@ import (
 	"strings"
 )
 
-// finding is what a Go test, or a part of one, came to.
+// finding is the result of a Go test or of a part of one.
 type finding struct {
-	name   string // without that of the test above it
+	name   string // without the name of the test above it
 	passed bool
 }
 
-// goTest runs one test with a name and returns its parts, or the test itself if it has none. That there is no such test, or
-// that it was skipped, is no pass.
+// goTest runs one test by name and returns its parts, or the test itself if it has none. A missing
+// or skipped test is no pass.
 func (l *lab) goTest(ctx context.Context, dir, pkg, name string) ([]finding, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m", "-ldflags=-s -w", "-vet=off", "-run", "^"+name+"$", pkg) //nolint:gosec // our own
+	// our own
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m", "-ldflags=-s -w", "-vet=off", "-run", "^"+name+"$",
+		pkg) //nolint:gosec
 	cmd.Dir = filepath.Join(l.root, dir)
 	out, err := cmd.Output()
 	if failed := new(exec.ExitError); err != nil && !errors.As(err, &failed) {
@@ -81,7 +83,8 @@ var goLibraries = map[string]string{
 	"svix": goSvix, "twilio": "github.com/twilio/twilio-go",
 }
 
-// agreeing runs the test that sends each provider's requests, whole and changed, to Grapnel and to the provider's library.
+// agreeing runs the test that sends each provider's requests, whole and changed, to Grapnel and to
+// the provider's library.
 func (l *lab) agreeing(ctx context.Context) ([]row, error) {
 	const name = "TestIngressAndTheOfficialLibrariesAgree"
 	found, err := l.goTest(ctx, "interop/libraries", ".", name)
@@ -100,19 +103,21 @@ func (l *lab) agreeing(ctx context.Context) ([]row, error) {
 		if number != "" {
 			what += ", another form of it"
 		}
-		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what, "says the same as Grapnel of 100 requests, whole, changed, cut short and stale"))
+		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what,
+			"says the same as Grapnel of 100 requests, whole, changed, cut short and stale"))
 	}
 	return rows, nil
 }
 
-// samples runs the receivers that senders of webhooks publish for their users, as they are published.
+// samples runs the receivers that senders of webhooks publish for their users, as published.
 func (l *lab) samples(ctx context.Context) ([]section, error) {
 	const name = "TestPublishedReceiversRunUnchanged"
 	found, err := l.goTest(ctx, ".", "./e2e", name)
 	if err != nil {
 		return nil, err
 	}
-	out := section{title: "Receivers that senders publish", about: fmt.Sprintf("What senders of webhooks tell their users to run, unchanged, against Grapnel's presets (`%s` in `e2e`).", name)}
+	out := section{title: "Receivers that senders publish",
+		about: fmt.Sprintf("What senders of webhooks tell their users to run, unchanged, against Grapnel's presets (`%s` in `e2e`).", name)}
 	for _, f := range found {
 		what := strings.ReplaceAll(f.name, "_", " ")
 		if what == "" {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// hooks is the address that providers are told. Some of them sign it.
+// hooks is the address given to providers. Some of them sign it.
 const hooks = "https://hooks.example.com/in/src_1"
 
 // job asks a script for a request.
@@ -19,19 +19,19 @@ type job struct {
 	Make   string `json:"make"`
 	Secret string `json:"secret"`
 	URL    string `json:"url"`
-	Now    int64  `json:"now"` // 0: when it is made; Paddle's library believes five seconds only
+	Now    int64  `json:"now"` // 0: the time of its creation; Paddle's library accepts five seconds only
 }
 
-// request is what a library made.
+// request is a request that a library created.
 type request struct {
 	Headers map[string]string `json:"headers"`
 	Query   string            `json:"query"`
 	Body    string            `json:"body"`
 	Changed string            `json:"changed"` // the body with another digit
-	Says    []bool            `json:"says"`    // whether the library believes each of the two, if it can say
+	Says    []bool            `json:"says"`    // whether the library accepts each of the two, if it can tell
 }
 
-// made are the requests of the senders, in their order, signed at a unix second, or now.
+// made are the requests of the senders, in order, signed at a unix second, or now.
 func (l *lab) made(ctx context.Context, all []sender, at int64) ([]request, error) {
 	requests := make([]request, len(all))
 	for _, language := range []string{"Python", "Node"} {
@@ -61,7 +61,7 @@ func (l *lab) made(ctx context.Context, all []sender, at int64) ([]request, erro
 	return requests, nil
 }
 
-// incoming posts what the providers' libraries make to sources with their schemes.
+// incoming posts the requests of the providers' libraries to sources with their schemes.
 func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 	all, err := senders()
 	if err != nil {
@@ -71,8 +71,9 @@ func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := section{title: "Signatures that providers make", about: "A request that the library signed has to become an event (202) with its type and key. Changed by one digit it has to be refused (401), and\n" +
-		"sent again it has to be known (200). Libraries that only verify have to agree with the first two."}
+	out := section{title: "Signatures that providers make",
+		about: "A request that the library signed has to become an event (202) with its type and key. Changed by one digit it has to be refused (401), and\n" +
+			"sent again it has to be known (200). Libraries that only verify have to agree with the first two."}
 	for i, p := range all {
 		r := row{library: p.language + " `" + p.library + "`", what: p.what}
 		if p.library == "" {
@@ -98,7 +99,7 @@ func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 	return []section{out}, nil
 }
 
-// take makes a source and sends it the request, changed, as it is, and again.
+// take creates a source and sends it the request: changed, unchanged, and again.
 func (s *server) take(ctx context.Context, p sender, r request) (result, fault string, err error) {
 	verify := map[string]any{"scheme": p.scheme, "secret": p.secret}
 	for name, value := range p.settings {
@@ -106,7 +107,8 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 	}
 	var source struct{ ID string }
 	name := strings.ToLower(p.language) + "-" + strings.ReplaceAll(p.make, "_", "-")
-	if err := s.Do(ctx, http.MethodPost, "/v1/sources", nil, map[string]any{"name": name, "verify": verify, "public_url": hooks}, &source); err != nil {
+	if err := s.Do(ctx, http.MethodPost, "/v1/sources", nil, map[string]any{"name": name, "verify": verify, "public_url": hooks},
+		&source); err != nil {
 		return "", err.Error(), nil
 	}
 	if r.Says != nil && !slices.Equal(r.Says, []bool{true, false}) {

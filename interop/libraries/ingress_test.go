@@ -46,7 +46,7 @@ type provider struct {
 	media    string // empty: JSON
 	sign     func(h http.Header, body []byte, now time.Time)
 	official func(r *http.Request, body []byte) bool
-	stricter bool // we look at the timestamp, which the library does not
+	stricter bool // Grapnel checks the timestamp, the library does not
 }
 
 const address = "https://hooks.example.com/in/src_1?a=1&b=2"
@@ -233,7 +233,7 @@ func providers(t *testing.T) []provider {
 	}
 }
 
-// believer says whether a source believes a request. It is an engine that counts.
+// believer says whether a source accepts a request. It is an engine that counts.
 type believer struct {
 	source grapnel.Source
 	events int
@@ -259,7 +259,7 @@ func TestIngressAndTheOfficialLibrariesAgree(t *testing.T) {
 			if faults := ingress.CheckSource(&b.source); len(faults) > 0 {
 				t.Fatal(faults)
 			}
-			room := ingress.New(ingress.Options{Engine: b, Store: b})
+			receiver := ingress.New(ingress.Options{Engine: b, Store: b})
 			agree := func(what string, h http.Header, body []byte) (believed bool) {
 				make := func() *http.Request {
 					r := httptest.NewRequest(http.MethodPost, address, bytes.NewReader(body))
@@ -267,7 +267,7 @@ func TestIngressAndTheOfficialLibrariesAgree(t *testing.T) {
 					return r
 				}
 				before := b.events
-				room.Take(httptest.NewRecorder(), make(), "src_1")
+				receiver.Take(httptest.NewRecorder(), make(), "src_1")
 				ours, theirs := b.events > before, p.official(make(), body)
 				if ours != theirs {
 					t.Errorf("%s: we say %v, the library %v, of %v with %q", what, ours, theirs, h, body)

@@ -21,11 +21,12 @@ import (
 //go:embed go.mod python/* node/* java/* rust/*
 var files embed.FS
 
-// pins are the files that say what is installed.
+// pins are the files with the versions to install.
 var pins = []string{"python/requirements.txt", "node/package.json", "node/package-lock.json"}
 
-// install puts the packages of Python and Node into a directory whose name is the hash of the pins, unless they are there.
-// They are built beside it and renamed, so one that is there is whole.
+// install installs the packages of Python and Node into a directory whose name is the hash of the
+// pins, unless it exists. They are built beside it and renamed, so an existing directory is
+// complete.
 func (l *lab) install(ctx context.Context) error {
 	var err error
 	if l.versions, err = pinned(); err != nil {
@@ -59,8 +60,8 @@ func (l *lab) install(ctx context.Context) error {
 	return os.Symlink(filepath.Join(whole, "node", "node_modules"), filepath.Join(l.dir, "node", "node_modules"))
 }
 
-// fill installs into a directory. A virtual environment has its own path inside, so it is not moved: the last file
-// that is written says that all is there.
+// fill installs into a directory. A virtual environment contains its own path, so it is not moved:
+// the last file written marks it as complete.
 func fill(ctx context.Context, dir string) error {
 	fmt.Fprintln(os.Stderr, "installing libraries into", dir)
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
@@ -106,7 +107,7 @@ func copyScripts(language, to string) error {
 	return nil
 }
 
-// pinned reads the versions out of the pins.
+// pinned reads the versions from the pins.
 func pinned() (map[string]string, error) {
 	versions := map[string]string{}
 	for name, pattern := range map[string]string{
@@ -114,7 +115,7 @@ func pinned() (map[string]string, error) {
 		"node node/package.json":         `(?m)^ {4}"(\S+)": "(\S+)",?$`,
 		"java java/pom.xml":              `<groupId>(\S+)</groupId>\s+<artifactId>(\S+)</artifactId>\s+<version>(\S+)</version>`,
 		"rust rust/Cargo.toml":           `(?m)^(\S+) = (?:\{ version = )?"=(\S+)"`,
-		"go go.mod":                      `(?m)^\t(\S+) (v\S+)$`, // without those that only others need
+		"go go.mod":                      `(?m)^\t(\S+) (v\S+)$`, // without indirect dependencies
 	} {
 		language, file, _ := strings.Cut(name, " ")
 		text, err := files.ReadFile(file)
@@ -129,7 +130,7 @@ func pinned() (map[string]string, error) {
 	return versions, nil
 }
 
-// version is the pinned one of a package. That there is none is a mistake of this program.
+// version is the pinned version of a package. A missing one is a mistake of this program.
 func (l *lab) version(language, name string) string {
 	v, there := l.versions[language+" "+name]
 	if !there && name != "node:crypto" {
@@ -138,10 +139,10 @@ func (l *lab) version(language, name string) string {
 	return v
 }
 
-// scriptTime is how long a script may take. One that waits for something that never comes is ended.
+// scriptTime is the longest time for a script. A script that waits in vain is ended.
 const scriptTime = 2 * time.Minute
 
-// script runs one of the scripts, gives it JSON or text and decodes what it says.
+// script runs one of the scripts, passes it JSON or text and decodes its output.
 func (l *lab) script(ctx context.Context, language, name string, in, out any) error {
 	program, ending := l.python, ".py"
 	if language == "node" {
@@ -150,7 +151,7 @@ func (l *lab) script(ctx context.Context, language, name string, in, out any) er
 	return ask(ctx, "", []string{program, filepath.Join(l.dir, language, name+ending)}, in, out)
 }
 
-// ask runs a program in a directory, gives it JSON or text and decodes what it says.
+// ask runs a program in a directory, passes it JSON or text and decodes its output.
 func ask(ctx context.Context, dir string, command []string, in, out any) error {
 	text, isText := in.(string)
 	if !isText {

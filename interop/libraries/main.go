@@ -1,12 +1,15 @@
-// Command libraries holds Grapnel against libraries that others wrote: it runs the real binary on loopback, verifies what it
-// sends with the libraries of the standards, posts to it what the providers' libraries sign, and writes docs/interop.md.
+// Command libraries compares Grapnel with foreign libraries. It runs the real binary on loopback,
+// verifies its requests with the libraries of the standards, posts to it the requests that the
+// providers' libraries sign, and writes docs/interop.md.
 //
 // Every version is pinned: go.mod, python/requirements.txt, node/package-lock.json, java/pom.xml,
-// rust/Cargo.toml. What is not Go is installed below the user's cache directory, once for each state of the pins. The
-// command ends with 1 if a row fails, and its table has neither times nor durations, so two runs on a machine write the same
-// page. It does not promise that a provider signs as its library does.
+// rust/Cargo.toml. Packages for languages other than Go are installed below the user's cache
+// directory, once for each state of the pins. The command ends with 1 if a row fails. Its table has
+// neither times nor durations, so two runs on one machine write the same page. It does not promise
+// that a provider signs as its library does.
 //
-// The tests of this module are the part that needs nothing but Go. Run them with "cd interop/libraries && go test ./...".
+// The tests of this module are the part that needs only Go. Run them with "cd interop/libraries &&
+// go test ./...".
 package main
 
 import (
@@ -34,7 +37,7 @@ func main() {
 	}
 }
 
-// lab is what every check uses.
+// lab is the environment of every check.
 type lab struct {
 	root     string // of the repository, absolute
 	dir      string // scratch, removed at the end
@@ -84,7 +87,7 @@ func (l *lab) sections(ctx context.Context) ([]section, error) {
 	for _, check := range []struct {
 		name string
 		run  func(context.Context) ([]section, error)
-	}{{"what is sent and taken in, on SQLite", l.onSQLite}, {"published receivers", l.samples}, {"databases", l.databases}} {
+	}{{"sending and receiving, on SQLite", l.onSQLite}, {"published receivers", l.samples}, {"databases", l.databases}} {
 		fmt.Fprintln(os.Stderr, "checking", check.name)
 		found, err := check.run(ctx)
 		if err != nil {

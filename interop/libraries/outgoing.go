@@ -23,7 +23,7 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// bodies are what is published, each with its content type.
+// bodies are the published bodies, each with its content type.
 var bodies = []struct{ media, text string }{
 	{"application/json", `{"amount": 1.50, "n":1e3 }`},
 	{"application/json", `{"name":"Grüße, 世界 😀","escaped":"\u00fc\u2028"}`},
@@ -41,8 +41,8 @@ var bodies = []struct{ media, text string }{
 // kind is a way to give secrets to an endpoint.
 type kind struct {
 	name          string
-	first, second string   // second: what it is rotated to
-	hmac, public  []string // what receivers have
+	first, second string   // second: the secret after the rotation
+	hmac, public  []string // what receivers use to verify
 }
 
 func symmetric(size int, fill byte) string {
@@ -53,7 +53,7 @@ func symmetric(size int, fill byte) string {
 	return sign.SymmetricPrefix + base64.StdEncoding.EncodeToString(raw)
 }
 
-// kinds are made from bytes that anybody can see here.
+// kinds are made from public bytes.
 func kinds() ([]kind, error) {
 	seed := make([]byte, ed25519.SeedSize)
 	key := sign.PrivatePrefix + base64.StdEncoding.EncodeToString(ed25519.NewKeyFromSeed(seed))
@@ -73,7 +73,7 @@ func kinds() ([]kind, error) {
 	}, nil
 }
 
-// capture is a request as it arrived, with what its receiver has to verify it.
+// capture is a request as it arrived, with its receiver's secrets.
 type capture struct {
 	Headers map[string]string `json:"headers"` // names in lower case
 	Body    []byte            `json:"body"`
@@ -86,10 +86,10 @@ type capture struct {
 
 const (
 	publishedType = "interop.sent"
-	publishedKey  = "Schlüssel/17 %41" // a key may look as if it had been escaped before
+	publishedKey  = "Schlüssel/17 %41" // a key may look as if it were already escaped
 )
 
-// receiver keeps what arrives, once for each path and id.
+// receiver stores arriving requests, once for each path and id.
 type receiver struct {
 	mu   sync.Mutex
 	got  map[string]map[string]capture // by path and id
@@ -121,7 +121,8 @@ func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.got[r.URL.Path][id] = c
 }
 
-// outgoing has the server send every body in every format, signed with every kind of secret, and lets the libraries judge.
+// outgoing makes the server send every body in every format, signed with every kind of secret, and
+// lets the libraries verify them.
 func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 	captures, err := l.captured(ctx, s)
 	if err != nil {
@@ -130,8 +131,10 @@ func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 	signatures := section{title: "Signatures that Grapnel makes",
 		about: fmt.Sprintf("%d requests: 3 formats × 7 kinds of secrets (24, 32 and 64 bytes, an Ed25519 key and its seed, rotated, HMAC rotated to Ed25519) × %d bodies,\n"+
 			"for endpoints without and with `\"signature_headers\":\"svix\"`. A check is one request and one secret; each request was also refused with another body and with\n"+
-			"another id. A body that is not UTF-8 is no fault of a signature: a library that decodes bodies cannot take it.", len(captures), len(bodies))}
-	events := section{title: "CloudEvents", about: "The requests of format `cloudevents` (binary mode), read by the official SDKs: attributes, an ordering key that needs escapes, and data."}
+			"another id. A body that is not UTF-8 is no fault of a signature: a library that decodes bodies cannot take it.", len(captures),
+			len(bodies))}
+	events := section{title: "CloudEvents",
+		about: "The requests of format `cloudevents` (binary mode), read by the official SDKs: attributes, an ordering key that needs escapes, and data."}
 	add := func(language string, tallies map[string]tally) {
 		for _, name := range slices.Sorted(maps.Keys(tallies)) {
 			library, headers, _ := strings.Cut(name, " ")
@@ -181,7 +184,8 @@ func (l *lab) captured(ctx context.Context, s *server) (all []capture, err error
 		return nil, err
 	}
 	formats, families := []string{"standard", "raw", "cloudevents"}, []string{"standard", "svix"}
-	v := &receiver{got: map[string]map[string]capture{}, want: len(kinds) * len(formats) * len(families) * len(bodies), full: make(chan struct{})}
+	v := &receiver{got: map[string]map[string]capture{}, want: len(kinds) * len(formats) * len(families) * len(bodies),
+		full: make(chan struct{})}
 	web := httptest.NewServer(v)
 	defer web.Close()
 	type place struct {
@@ -243,11 +247,11 @@ func (l *lab) captured(ctx context.Context, s *server) (all []capture, err error
 // tally counts the checks of one library.
 type tally struct {
 	Right    int    `json:"right"`
-	Unparsed int    `json:"unparsed"` // right, and then its JSON parser complained
+	Unparsed int    `json:"unparsed"` // verified, but its JSON parser failed
 	Bytes    int    `json:"bytes"`    // not UTF-8
 	Wrong    int    `json:"wrong"`
-	Accepted int    `json:"accepted"` // though changed
-	Says     string `json:"says"`     // of the first that was wrong
+	Accepted int    `json:"accepted"` // although changed
+	Says     string `json:"says"`     // of the first wrong one
 }
 
 func (t tally) row() row {
@@ -297,7 +301,7 @@ const (
 	goSvix     = "github.com/svix/svix-webhooks"
 )
 
-// verifyInGo is what outgoing.py and outgoing.mjs do.
+// verifyInGo does the same as outgoing.py and outgoing.mjs.
 func verifyInGo(captures []capture) map[string]tally {
 	tallies := map[string]tally{}
 	count := func(name string, c capture, verify func([]byte, http.Header) error, err error) {

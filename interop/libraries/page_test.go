@@ -16,7 +16,8 @@ import (
 
 const root = "../.."
 
-// The page and the recorded requests are written by the command and not by the tests. Whoever changes a pin has to run it.
+// The command, not the tests, writes the page and the recorded requests. After a change of a pin it
+// has to be run.
 func TestThePageIsOfThePinnedVersions(t *testing.T) {
 	versions, err := pinned()
 	if err != nil {
@@ -27,7 +28,8 @@ func TestThePageIsOfThePinnedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := 0
-	for _, m := range regexp.MustCompile("(?m)^\\| (Go|Python|Node|Java|Rust) `([^`]+)` \\| (\\S*) \\|").FindAllStringSubmatch(string(text), -1) {
+	rows := regexp.MustCompile("(?m)^\\| (Go|Python|Node|Java|Rust) `([^`]+)` \\| (\\S*) \\|")
+	for _, m := range rows.FindAllStringSubmatch(string(text), -1) {
 		named++
 		if pin := versions[strings.ToLower(m[1])+" "+m[2]]; pin != m[3] {
 			t.Errorf("the page has %s %s %q, pinned is %q: run make interop", m[1], m[2], m[3], pin)

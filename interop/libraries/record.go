@@ -14,10 +14,10 @@ import (
 
 const recordedDir = "internal/ingress/testdata/recorded"
 
-// recordedAt is the unix second at which the recorded requests were signed, as they say.
+// recordedAt is the unix second at which the recorded requests were signed.
 const recordedAt = 1_790_000_000
 
-// vector is a recorded request as the tests of internal/ingress read it.
+// vector is a recorded request in the form that the tests of internal/ingress read.
 type vector struct {
 	Name          string            `json:"name"`
 	Origin        string            `json:"origin"`
@@ -31,14 +31,15 @@ type vector struct {
 	StampedInBody bool              `json:"stamped_in_body,omitempty"`
 }
 
-// recorded says whether the request is the same in each run. Greetings are no events, so the tests of vectors have no use for them.
+// recorded says whether the request is the same in each run. Greetings are no events, so the tests
+// of vectors cannot use them.
 func (p sender) recorded() bool { return !p.unrecorded && p.answer == "" && p.library != "" }
 
 func (p sender) name() string {
 	return p.library + " for " + p.language + ": " + strings.ReplaceAll(p.make, "_", " ")
 }
 
-// record writes the requests of all libraries whose signatures do not differ from one run to the next, in one file for each scheme.
+// record writes the requests of all libraries with reproducible signatures, one file per scheme.
 func (l *lab) record(ctx context.Context) error {
 	all, err := senders()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// adminKey is the key of servers that only loopback reaches, for as long as a check takes.
+// adminKey is the key of servers on loopback that live for one check.
 const adminKey = "grp_interop-only-on-loopback"
 
 // server is a running Grapnel.
@@ -26,7 +26,7 @@ type server struct {
 	done chan error
 }
 
-// build makes the binary as users get it.
+// build builds the binary as users get it.
 func (l *lab) build(ctx context.Context) error {
 	l.binary = filepath.Join(l.dir, "grapnel")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.binary, "./cmd/grapnel") //nolint:gosec // our own
@@ -55,7 +55,8 @@ func (l *lab) serve(ctx context.Context, store string) (*server, error) {
 	if s.Client, err = client.New(client.Options{Server: s.base, Key: adminKey}); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.CommandContext(ctx, l.binary, "serve", "--listen", addr, "--store", store, "--egress-allow", "127.0.0.0/8") //nolint:gosec // our own
+	// our own
+	s.cmd = exec.CommandContext(ctx, l.binary, "serve", "--listen", addr, "--store", store, "--egress-allow", "127.0.0.0/8") //nolint:gosec
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
@@ -93,7 +94,8 @@ func (s *server) ready(ctx context.Context) error {
 	}
 }
 
-// stop ends the server as an operator does. One that says it could not end well is an error.
+// stop ends the server as an operator does. It returns an error if the server reports an unclean
+// end.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -109,7 +111,7 @@ func (s *server) stop() error {
 	}
 }
 
-// words are the last ones of the server's log.
+// words are the last lines of the server's log.
 func (s *server) words() string {
 	text, err := os.ReadFile(s.log)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// message is one signed request; the fields vary over many shapes in the tests below.
+// message is one signed request; its fields take many shapes in the tests below.
 type message struct {
 	id     string
 	body   []byte

@@ -16,26 +16,29 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// streamed is how many events each reader of a stream has to get.
+// streamed is the number of events that each reader of a stream must get.
 const streamed = 10
 
-// readers are the clients of server-sent events. Each has a queue that is called like it.
+// readers are the clients of server-sent events. Each has a queue of the same name.
 var readers = map[string]string{"httpx-sse": "Python", "sseclient-py": "Python", "eventsource": "Node"}
 
-// streams has clients of server-sent events read a queue over a cut of the connection.
+// streams lets clients of server-sent events read a queue through a cut of the connection.
 func (l *lab) streams(ctx context.Context, s *server) ([]section, error) {
 	names := slices.Sorted(maps.Keys(readers))
 	for _, name := range names {
-		if err := s.Do(ctx, http.MethodPost, "/v1/queues", nil, map[string]any{"name": name, "event_types": []string{"interop.streamed"}, "lease": "10m"}, nil); err != nil {
+		if err := s.Do(ctx, http.MethodPost, "/v1/queues", nil, map[string]any{"name": name, "event_types": []string{"interop.streamed"},
+			"lease": "10m"}, nil); err != nil {
 			return nil, err
 		}
 	}
 	for n := range streamed {
-		if _, err := s.Publish(ctx, client.NewEvent{Type: "interop.streamed", Data: json.RawMessage(`{"n":` + strconv.Itoa(n) + `}`)}); err != nil {
+		if _, err := s.Publish(ctx, client.NewEvent{Type: "interop.streamed",
+			Data: json.RawMessage(`{"n":` + strconv.Itoa(n) + `}`)}); err != nil {
 			return nil, err
 		}
 	}
-	// seen is what a script says of one client. Again and Resumed are two ways to know that the server was told how far it got.
+	// seen is a script's report about one client. Again and Resumed are two ways to tell that the
+	// server received the client's position.
 	type seen struct {
 		Settled []int `json:"settled"`
 		Again   []int `json:"again"`
@@ -44,7 +47,7 @@ func (l *lab) streams(ctx context.Context, s *server) ([]section, error) {
 	job := map[string]any{"server": s.base, "key": adminKey, "count": streamed}
 	all, ended := map[string]seen{}, map[string]string{}
 	for _, language := range []string{"Python", "Node"} {
-		// A client that waits for what never comes is ended. That fails its rows and not the rest of the page.
+		// A client that waits in vain is ended. That fails its rows and not the rest of the page.
 		if err := l.script(ctx, strings.ToLower(language), "stream", job, &all); err != nil {
 			ended[language] = err.Error()
 		}
@@ -52,13 +55,15 @@ func (l *lab) streams(ctx context.Context, s *server) ([]section, error) {
 			return nil, err
 		}
 	}
-	out := section{title: "Streams", about: fmt.Sprintf("Server-sent events of a queue: the connection is cut after six of %d events, and the client goes on with `Last-Event-ID`. Each event has to come,\n"+
-		"and what was sent after that id has to come again at once, though its leases run for ten minutes.", streamed)}
+	out := section{title: "Streams", about: fmt.Sprintf(
+		"Server-sent events of a queue: the connection is cut after six of %d events, and the client goes on with `Last-Event-ID`. Each event has to come,\n"+
+			"and what was sent after that id has to come again at once, though its leases run for ten minutes.", streamed)}
 	for _, name := range names {
 		got := all[name]
 		slices.Sort(got.Settled)
 		distinct := slices.Compact(slices.Clone(got.Settled))
-		r := row{library: readers[name] + " `" + name + "`", version: l.version(strings.ToLower(readers[name]), name), what: "resume with `Last-Event-ID`",
+		r := row{library: readers[name] + " `" + name + "`", version: l.version(strings.ToLower(readers[name]), name),
+			what:   "resume with `Last-Event-ID`",
 			result: fmt.Sprintf("%d of %d", len(distinct), streamed)}
 		r.failed = len(distinct) != streamed || len(got.Settled) != streamed || len(got.Again) != 2 && !got.Resumed
 		if r.failed {
@@ -69,7 +74,7 @@ func (l *lab) streams(ctx context.Context, s *server) ([]section, error) {
 	return []section{out}, nil
 }
 
-// metrics has Prometheus' library read /metrics.
+// metrics reads /metrics with Prometheus' library.
 func (l *lab) metrics(ctx context.Context, s *server) ([]section, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/metrics", nil)
 	if err != nil {
@@ -101,14 +106,16 @@ func (l *lab) metrics(ctx context.Context, s *server) ([]section, error) {
 	return []section{{title: "Metrics", about: "Of a server that has just sent and received all of the above.", rows: rows}}, nil
 }
 
-// promtool has Prometheus' own tool check /metrics, where it is installed. It ends with 3 if it would name something in another way.
+// promtool checks /metrics with Prometheus' own tool, if it is installed. The tool ends with 3 if
+// it would choose other names.
 func promtool(ctx context.Context, text string) []row {
 	path, err := exec.LookPath("promtool")
 	if err != nil {
 		return nil
 	}
 	said, _ := exec.CommandContext(ctx, path, "--version").Output() // without it, the row has no version
-	r := row{library: "`promtool check metrics`", version: string(regexp.MustCompile(`\d+(\.\d+)+`).Find(said)), what: "checks `/metrics`", result: "finds nothing"}
+	r := row{library: "`promtool check metrics`", version: string(regexp.MustCompile(`\d+(\.\d+)+`).Find(said)), what: "checks `/metrics`",
+		result: "finds nothing"}
 	cmd := exec.CommandContext(ctx, path, "check", "metrics")
 	cmd.Stdin = strings.NewReader(text)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {

@@ -8,7 +8,7 @@ import (
 
 const pagePath = "docs/interop.md"
 
-// row is one library and what became of it.
+// row is one library with its result.
 type row struct {
 	library string // with its language
 	version string
@@ -25,7 +25,7 @@ type section struct {
 
 const opening = `# Libraries that others wrote
 
-Which libraries Grapnel was held against, in which versions, and what came of it. This page is written by ` + "`make interop`" + `, which runs the
+The libraries that Grapnel is compared with, their versions, and the results. This page is written by ` + "`make interop`" + `, which runs the
 real binary on loopback and fails if a row does; what it does is in ` + "`interop/libraries`" + `. [Testing](testing.md#libraries-that-others-wrote) says how.
 `
 
@@ -52,7 +52,7 @@ func (r row) verdict() string {
 	return r.result
 }
 
-// report says what failed, and how many rows there are.
+// report prints the failed rows, and the number of all.
 func report(out io.Writer, sections []section) (failed int) {
 	rows := 0
 	for _, s := range sections {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// toolchain is a language that only judges what is sent, and only where its tools are installed: Go, Python and Node are
-// needed by the rest of the page, these are not.
+// toolchain is a language that only verifies requests, and only if its tools are installed. The
+// rest of the page needs Go, Python and Node, but not these.
 type toolchain struct {
-	language  string // as the page has it; its files are in the directory of that name in lower case
+	language  string // as the page names it; its files are in the directory of that name in lower case
 	tools     []string
 	libraries []string
 	fill      []string // run in the directory, once for each state of the files
@@ -36,7 +36,7 @@ var toolchains = []toolchain{
 	},
 }
 
-// missing is the first tool that is not installed, or nothing.
+// missing is the first tool that is not installed; empty: none.
 func (t toolchain) missing() string {
 	for _, tool := range t.tools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -46,8 +46,9 @@ func (t toolchain) missing() string {
 	return ""
 }
 
-// tallies builds the language's program in the user's cache directory, unless it is there, and has it judge the captures.
-// The name of the directory is the hash of its files; one in which a build was ended has no "done" and is built again.
+// tallies builds the language's program in the user's cache directory, unless it exists, and lets
+// it verify the captures. The name of the directory is the hash of its files. If a build was
+// interrupted the directory has no "done" and is built again.
 func (t toolchain) tallies(ctx context.Context, cache string, captures []capture) (map[string]tally, error) {
 	name := strings.ToLower(t.language)
 	entries, err := files.ReadDir(name)
@@ -82,7 +83,7 @@ func (t toolchain) tallies(ctx context.Context, cache string, captures []capture
 	return found, err
 }
 
-// absent are the rows of a language that cannot be asked here.
+// absent are the rows of a language whose tools are not installed.
 func (l *lab) absent(t toolchain, tool string) (rows []row) {
 	for _, library := range t.libraries {
 		rows = append(rows, row{library: t.language + " `" + library + "`", version: l.version(strings.ToLower(t.language), library),

@@ -8,7 +8,8 @@
 //
 // What holds here:
 //
-//   - A member that is unknown or given twice is a fault. So is a text with half of a surrogate pair.
+//   - A member that is unknown or given twice is a fault. So is a text with half of a surrogate
+//     pair.
 //   - A request learns up to MostFaults faults at once, and no document costs more work than that.
 //   - A text that was read shares no memory with the document.
 //

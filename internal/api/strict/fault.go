@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Faults gathers what is wrong with a request, so that its sender learns everything at once.
+// Faults gathers all faults of a request, so that its sender learns them at once.
 type Faults struct {
 	Fields  []grapnel.Field
 	Instead error // the answer if it is not nil, whatever else is wrong

@@ -40,7 +40,7 @@ func (v Value) Text() (string, bool) {
 }
 
 // MostMembers bounds objects and lists that have no limit of their own, and the work of finding
-// what is given twice.
+// repeated names.
 const MostMembers = 64
 
 // Members calls visit for each member of an object. visit says whether it knows the name; unknown

@@ -18,7 +18,7 @@ import (
 	"syscall"
 )
 
-// Network is the hosts that can be dialled. Make it with New and close it.
+// Network are the hosts that can be dialled. New makes one; the caller closes it.
 type Network struct {
 	mu     sync.Mutex
 	hosts  map[string]*host
@@ -60,8 +60,7 @@ func (n *Network) Handle(name string, handler http.Handler) {
 	})
 }
 
-// Fail makes dials to a host ask the function first: an error that it returns is the dial's. nil
-// takes it away.
+// Fail makes dials to a host call the function first: its error is the dial's. nil removes it.
 func (n *Network) Fail(name string, fault func() error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,7 +107,7 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	}
 }
 
-// Dials is how often a host (a name without port) was dialled.
+// Dials is the number of dials to a host (a name without port).
 func (n *Network) Dials(name string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,8 +2,8 @@ package codec
 
 import "time"
 
-// Totals are kept by hours and days of UTC, both numbered from the beginning of 1970; those before
-// it have negative numbers.
+// Totals are stored by hours and days of UTC, both numbered from the beginning of 1970. Earlier
+// ones have negative numbers.
 const (
 	microsPerHour = int64(time.Hour / time.Microsecond)
 	hoursPerDay   = 24

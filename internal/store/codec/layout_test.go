@@ -50,7 +50,8 @@ func TestLayoutOfRequests(t *testing.T) {
 		{Name: "User-Agent", Value: "G/1"}, {Name: "Webhook-Signature", Value: "v1," + strings.Repeat("A", 43) + "="}, {Name: "X-Own",
 			Value: "[redacted]"},
 	}}
-	const stored = "01" + "0201ffffddf2dfffdfdc01ffffddf2dfffdfdc01" + "000000000000" + "03" + "000100000001ffffddf2dfffdfdc0100" + "03" + "0205472f31" +
+	const stored = "01" + "0201ffffddf2dfffdfdc01ffffddf2dfffdfdc01" + "000000000000" + "03" + "000100000001ffffddf2dfffdfdc0100" + "03" +
+		"0205472f31" +
 		"0301" + "0000000000000000000000000000000000000000000000000000000000000000" + "0005582d4f776e00"
 	sameBytes(t, stored, EncodeAttempt(&a))
 	came, err := DecodeAttempt(unhex(t, stored))

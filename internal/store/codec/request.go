@@ -11,7 +11,8 @@ import (
 // Words, the list only grows at its end.
 var headerNames = Words[string]{"Content-Type", "User-Agent", "Webhook-Signature", "Svix-Id", "Svix-Timestamp", "Svix-Signature",
 	"Grapnel-Node",
-	"Grapnel-Epoch", "Grapnel-Hops", "Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey", "X-Webhook-Id", "X-Retry-Count"}
+	"Grapnel-Epoch", "Grapnel-Hops", "Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey", "X-Webhook-Id",
+	"X-Retry-Count"}
 
 // The encodings of a value. A listed value takes one byte, a single symmetric signature its 32
 // bytes; any other value is its length plus valueText and its bytes.

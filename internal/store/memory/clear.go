@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Clear removes the oldest entries first, then the oldest replays.
+// Clear deletes the oldest entries first, then the oldest replays.
 func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *Store) Config(ctx context.Context) (store.Config, error) {
 	return c, nil
 }
 
-// Version is that of Config.
+// Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return s.config.Version, s.made, nil
 }
 
-// editsKept is how many changes of the configuration the store can tell one by one.
+// editsKept is the number of latest changes that Changes can return.
 const editsKept = 64
 
 // edit says which object a version of the configuration has changed.
@@ -97,7 +97,7 @@ func (s *Store) edited(kind, id string) {
 	s.edits = s.edits[max(0, len(s.edits)-editsKept):]
 }
 
-// Changes tells the last few.
+// Changes has the last few versions.
 func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return nil
 }
 
-// PutPolicy counts revisions but does not ask for one.
+// PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	return s.put(ctx, with, "policy", p.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Policies, p, "policy")
@@ -240,12 +240,12 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	})
 }
 
-// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
+// DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return remove(ctx, s, scope, &s.config.Policies, id, "policy", with)
 }
 
-// remove takes a policy or a key out of its list.
+// remove removes a policy or a key from its list.
 func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, what string, with store.With) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -266,7 +266,7 @@ func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]
 	return nil
 }
 
-// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+// PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	return s.put(ctx, with, "key", k.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Keys, k, "key")
@@ -278,7 +278,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 	})
 }
 
-// DeleteKey forgets an API key.
+// DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return remove(ctx, s, scope, &s.config.Keys, id, "key", with)
 }

@@ -297,8 +297,8 @@ func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.
 }
 
 // Candidates may fail.
-func (f *Faulty) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
-	err error) {
+func (f *Faulty) Candidates(ctx context.Context, scope store.Scope,
+	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	_, err = call(f, "Candidates", func() (struct{}, error) {
 		var err error
 		list, resume, err = f.Store.Candidates(ctx, scope, q)

@@ -22,14 +22,15 @@ type delivery struct {
 type queue struct {
 	pending order          // all of it, the oldest first
 	due     order          // the heads that are not blocked, the earliest first
-	leased  order          // those of them that are leased
+	leased  order          // the leased ones of due
 	held    map[string]int // leases by consumer
 	lanes   map[string]*lane
 }
 
-// lane is one key's lane at one endpoint. It outlives its deliveries, because its positions go on.
+// lane is one key's lane at one endpoint. It outlives its deliveries, because its positions
+// continue.
 type lane struct {
-	last    int64 // position given last
+	last    int64 // the last assigned position
 	pending order // the head first
 }
 
@@ -61,7 +62,7 @@ func (q *queue) lane(key string) *lane {
 	return l
 }
 
-// commit numbers a new delivery of e and keeps it.
+// commit assigns a row id to a new delivery of e and stores it.
 func (s *Store) commit(e *event, d *delivery) {
 	s.made++
 	d.Seq = s.made
@@ -71,8 +72,8 @@ func (s *Store) commit(e *event, d *delivery) {
 	e.deliveries = append(e.deliveries, d)
 }
 
-// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key.
-// It says whether the delivery became a head; only then the delay applies.
+// wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. It
+// says whether the delivery became a head; only then the delay applies.
 func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
 	q := s.queue(d.EndpointID)
 	d.Status = grapnel.Pending
@@ -90,7 +91,7 @@ func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
 	return true
 }
 
-// lead makes d the head of its lane and starts its policy's clock; not before it existed, though,
+// lead makes d the head of its lane and starts its policy's clock, but not before d was created,
 // even if the clock that finished its predecessor was behind.
 func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
 	if at.Before(d.CreatedAt) {
@@ -124,7 +125,7 @@ func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	}
 }
 
-// plan changes when the head d is attempted next.
+// plan changes the time of the next attempt of the head d.
 func (s *Store) plan(d *delivery, due time.Time, blocked bool) {
 	q := s.queue(d.EndpointID)
 	if !d.Waiting.Blocked {
@@ -158,7 +159,8 @@ func (d *delivery) place() *store.Head {
 	return h
 }
 
-// next is the head that a change returns: the lane's, or the delivery itself if it has no lane.
+// next is the head that a change returns: the lane's head, or the delivery itself if it has no
+// lane.
 func (d *delivery) next() *store.Head {
 	if d.lane != nil {
 		d = d.lane.pending.first()

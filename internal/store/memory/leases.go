@@ -137,7 +137,7 @@ func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) 
 	return d.leased(), nil
 }
 
-// LeaseList returns those first that end first.
+// LeaseList returns leases in the order of their ends.
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapn
 	return list, nil
 }
 
-// QueueCounts counts everything.
+// QueueCounts counts every delivery of the queue.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

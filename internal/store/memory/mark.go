@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Annotate changes the mark and nothing else.
+// Annotate changes only the mark.
 func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
 	leave, err := s.enter(ctx)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Store keeps everything in memory.
+// Store is a store in memory.
 type Store struct {
 	mu         sync.Mutex
-	events     []*event // in the order of their numbers
+	events     []*event // by row id
 	byID       map[eventName]*event
 	deliveries []*delivery       // in the order of their numbers
 	queues     map[string]*queue // by endpoint
@@ -55,7 +55,7 @@ type event struct {
 	made       int         // deliveries created by its acceptance; the others are redeliveries
 }
 
-// New makes an empty store. Its configuration has version 1, so a batch that forgot to say its
+// New returns an empty store. Its configuration has version 1, so a batch that forgot to set its
 // version is stale.
 func New() *Store {
 	return &Store{

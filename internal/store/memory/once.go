@@ -26,8 +26,8 @@ func (s *Store) live(key string, now time.Time) *store.Answer {
 	return &a.Answer
 }
 
-// recall is the first thing every call with an idempotency key does: a non-nil answer or an error
-// ends the call.
+// recall is the first step of every call with an idempotency key: a non-nil answer or an error ends
+// the call.
 func (s *Store) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
@@ -39,8 +39,8 @@ func (s *Store) recall(once *store.Once) (*store.Answer, error) {
 	return a, nil
 }
 
-// remember is the last step of such a call, when nothing can fail any more. The stored fingerprint
-// is that of the request, whatever the answer says.
+// remember is the last step of such a call, after every step that can fail. The stored fingerprint
+// is the request's, whatever the answer contains.
 func (s *Store) remember(once *store.Once, done any) {
 	if once == nil {
 		return
@@ -60,8 +60,8 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	return s.live(key, now), nil
 }
 
-// Remember keeps the first answer: one that is there already for the same request stays. Answer is
-// called with nil.
+// Remember keeps the first answer: an existing one for the same request stays. Answer is called
+// with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return nil
 }
 
-// Forget deletes those first that expired first.
+// Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

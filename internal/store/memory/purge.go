@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Purge goes through the events in the order in which they were accepted.
+// Purge examines the events in the order of their acceptance.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

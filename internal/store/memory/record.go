@@ -74,7 +74,7 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 	s.plan(d, c.Due, c.Blocked)
 }
 
-// End takes the oldest first, so in each lane it stops at the lowest position that is left, which
+// End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	leave, err := s.enter(ctx)
@@ -94,7 +94,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 	return ended, nil
 }
 
-// Heads leaves out those that are blocked: they have no due time.
+// Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

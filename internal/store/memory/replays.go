@@ -20,7 +20,7 @@ type replay struct {
 // item is one delivery of a replay.
 type item struct {
 	grapnel.ReplayItem
-	of *replay // nil: it is listed no more
+	of *replay // nil: it is no longer listed
 }
 
 // lookedAt is the number of deliveries that Candidates and DeliverySearch read in one call. It is
@@ -71,7 +71,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 	return deepCopy(s.replays[at].Replay), nil
 }
 
-// ReplayList returns at most Limit replays; no limit is none.
+// ReplayList returns at most Limit replays; no limit: none.
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 }
 
 // Candidates reads at most lookedAt deliveries.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
-	err error) {
+func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -114,7 +114,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 	return list, 0, nil
 }
 
-// meant says whether the query is about d.
+// meant says whether the query selects d.
 func (d *delivery) meant(q store.CandidateQuery) bool {
 	if d.EndpointID != q.Endpoint || !d.Status.Final() || d.FinishedAt.After(micro(q.OverBy)) || q.UpTo != 0 && d.Seq > q.UpTo {
 		return false
@@ -178,8 +178,8 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	return done, nil
 }
 
-// again makes d, which repeats another delivery by hand or by a replay, and notes that on the
-// other.
+// again creates d, which repeats another delivery by hand or by a replay, and records that on the
+// original.
 func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
 	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(at), of.Seq
 	s.commit(of.event, d)

@@ -31,7 +31,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 	})
 }
 
-// DeleteSource forgets a source.
+// DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	return s.put(ctx, with, "source", id, func() (int64, error) {
 		at, there := search(s.config.Sources, id)

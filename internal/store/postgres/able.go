@@ -9,16 +9,16 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// able is whether writes get through, as the last of them showed.
+// able records whether writes currently succeed, judged by the last of them.
 type able struct {
 	mu      sync.Mutex
 	failed  error     // of the last transaction or probe, if the database was the reason
-	commits int64     // seen so far
-	waiting int       // requests that wait to be committed
-	since   time.Time // they wait, and none has been committed
+	commits int64     // number of commits so far
+	waiting int       // requests that wait for their commit
+	since   time.Time // start of the current time with waiting requests and without a commit
 }
 
-// enter notes that a request waits; leave, that it does not any more.
+// enter records that a request waits; leave, that it no longer waits.
 func (a *able) enter(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,7 +33,7 @@ func (a *able) leave() {
 	a.waiting--
 }
 
-// saw notes how a transaction ended.
+// saw records the result of a transaction.
 func (a *able) saw(err error, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,16 +46,17 @@ func (a *able) saw(err error, now time.Time) {
 	}
 }
 
-// quiet says whether no write waits and none was committed since there were as many commits as given; and how many there are.
+// quiet says whether no write waits and none was committed since the count of commits was since. It
+// also returns the current count.
 func (a *able) quiet(since int64) (bool, int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.waiting == 0 && a.commits == since, a.commits
 }
 
-// Unable says why new events can not be committed at the moment; nil: they can, as far as is known.
-// It asks nobody: probes read while nothing is written, and write while the store is unable; the first
-// commit ends that.
+// Unable says why new events cannot be committed at the moment; nil: they can, or no failure is
+// known. It makes no call. Probes read while no request writes, and write while the store is
+// unable; the first commit ends that state.
 func (s *Store) Unable() error {
 	if err := s.refusal(); err != nil {
 		return err
@@ -71,12 +72,13 @@ func (s *Store) Unable() error {
 	return nil
 }
 
-// probeSQL writes a row that nobody else writes: a commit without a change is not synced, so it
-// shows nothing.
+// probeSQL writes a row that no other statement writes. It must change the row: a commit without a
+// change is not synced, so its success would show nothing.
 const probeSQL = "UPDATE peer SET secret = secret"
 
-// probes finds out when the database is away though nobody writes, so that readiness keeps publishers from being the first to meet
-// that; and when it commits again, because then no publisher's commit would show it.
+// probes notices a database that is unreachable while no request writes, so that readiness fails
+// before a publisher meets the fault. It also notices the recovery, because without publishers no
+// commit would show it.
 func (s *Store) probes() {
 	tick := time.NewTicker(s.bounds.Conns.Probe)
 	defer tick.Stop()

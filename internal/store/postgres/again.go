@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// origin is what never changes about a delivery that is to be repeated.
+// origin are the constant properties of a delivery that is to be repeated.
 type origin struct {
 	seq, event       int64
 	target, kind     int32
@@ -25,7 +25,8 @@ const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.ten
 	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind
 		CROSS JOIN LATERAL (SELECT key FROM event WHERE seq = d.event OFFSET 0) e`
 
-// origins finds deliveries wherever they are. One that moves meanwhile is in one of the places: it is one statement.
+// origins finds deliveries, pending or finished. A delivery that finishes meanwhile is found in one
+// of the tables, because one statement reads both.
 func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
 	rows, err := s.pool.Query(ctx, originsQuery, seqs)
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, er
 	return found, readError(ctx, err)
 }
 
-// needAgain is what repeating a delivery needs.
+// needAgain adds what a repetition of the delivery needs.
 func (o *origin) needAgain(n *needs, ordered bool) {
 	n.refers = true
 	n.deliveries = append(n.deliveries, o.seq)
@@ -50,14 +51,17 @@ func (o *origin) needAgain(n *needs, ordered bool) {
 	}
 }
 
-// there says whether the delivery still is.
+// there says whether the delivery still exists.
 func (t *tx) there(o origin) bool {
 	return o.seq != 0 && (t.places[o.seq] != nil || t.over[o.seq] != nil)
 }
 
-// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
-func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) (store.Redelivered, error) {
-	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, created: codec.Micros(at),
+// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// the original.
+func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
+	by string) (store.Redelivered, error) {
+	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant,
+		created:  codec.Micros(at),
 		replayOf: o.seq, trigger: trigger}
 	if ordered && o.key != "" {
 		var err error
@@ -76,8 +80,9 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 	return done, nil
 }
 
-// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
-// delivery that slipped in behind the endpoint's end would wait for ever.
+// Again refuses an endpoint that is absent or marked as deleted. Unlike Append it carries no
+// version of the configuration, and a delivery created after the endpoint's end would stay pending
+// for ever.
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	found, err := s.origins(ctx, []int64{r.Of})
 	if err != nil {
@@ -92,7 +97,7 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 
 type repeating struct {
 	store.Redelivery
-	of    origin // zero: there is none
+	of    origin // zero: the delivery does not exist
 	scope store.Scope
 	done  store.Redelivered
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// batch is a store.Batch as it goes to a writer: everything that can be encoded is.
+// batch is a store.Batch as passed to a writer: already encoded as far as possible.
 type batch struct {
 	config int64
 	events []incoming
 	packer *codec.Packer
 }
 
-// incoming is an event as it goes to a writer: its data, its metadata and how it came in are the frozen ones.
+// incoming is an event as passed to a writer: its data, metadata and intake are encoded (frozen).
 type incoming struct {
 	grapnel.Event
 	frozen  codec.Frozen
@@ -31,7 +31,7 @@ type incoming struct {
 	first, last int64 // of its deliveries
 }
 
-// batch freezes b, if there is one.
+// batch freezes b; nil stays nil.
 func (s *Store) batch(b *store.Batch) *batch {
 	if b == nil {
 		return nil
@@ -66,10 +66,11 @@ func (b *batch) need(n *needs) {
 	}
 }
 
-// stale says whether the batch, if there is one, was matched against another configuration than the one there is.
+// stale says whether the batch was matched against another version of the configuration than the
+// current one. b may be nil.
 func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
 
-// met is an event that is there.
+// met is an event that already exists.
 type met struct {
 	seq, accepted    int64
 	made             int
@@ -79,22 +80,22 @@ type met struct {
 }
 
 const (
-	// The data of other tenants' events are not read: how long that takes would tell of them.
+	// The data of other tenants' events are not read: the time for that would reveal their size.
 	metColumns = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key,
 		CASE WHEN k.tenant = ANY($2) THEN e.data END, e.packed FROM `
 	metJoins = " e JOIN kind k ON k.number = e.kind WHERE e."
-	nameless = -1 // in place of how many deliveries were made, where there is only a name
+	nameless = -1 // in place of the number of deliveries, if only the name exists
 )
 
-// eventName is what an event is known by: ids are unique in a tenant.
+// eventName identifies an event: ids are unique within a tenant.
 type eventName struct{ id, tenant string }
 
-// byName is for names in the order in which indexes have them.
+// byName sorts names in the order of the indexes.
 func byName(a, b eventName) int {
 	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.tenant, b.tenant))
 }
 
-// namings are the tables that name events: event_name those from before step 9.
+// namings are the tables with names of events. Those from before step 9 are in event_name.
 var namings = []string{"event_name", "event_named"}
 
 // metQuery finds events by ids and tenants, and others with these ids: in the tables of days that
@@ -127,7 +128,8 @@ func (t *tx) readMet(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// readNamed reads the events that were found by name. Of what is gone with its day there may be the name for a while; it is free.
+// readNamed reads the events that were found by name. If an event was deleted with its day, its
+// name may remain for a while; the id is then free.
 func (t *tx) readNamed() error {
 	if len(t.named) == 0 {
 		return nil
@@ -150,7 +152,7 @@ func (t *tx) readNamed() error {
 	return nil
 }
 
-// is says whether it is the event that somebody sends again.
+// is says whether e repeats this event.
 func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
 	if m.typ != e.Type || m.key != e.Key {
 		return false, nil
@@ -170,7 +172,7 @@ func (m *met) placed(id string) store.Placed {
 	return store.Placed{Seq: m.seq, ID: id, AcceptedAt: codec.Moment(m.accepted), Deliveries: m.made}
 }
 
-// accept takes the events of a batch, if there is one.
+// accept stores the events of a batch. b may be nil.
 func (b *batch) accept(t *tx) (*store.Accepted, error) {
 	if b == nil {
 		return nil, nil
@@ -233,7 +235,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	return placed, fresh, nil
 }
 
-// delivery makes one delivery of e.
+// delivery creates one delivery of e.
 func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place, error) {
 	number, err := t.names.target(target.Endpoint)
 	if err != nil {
@@ -243,7 +245,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 		created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
 	t.tally(p).made++
 	if target.Drop != "" {
-		// It was never in line: it has no position, so that those who are in line have them without gaps.
+		// It gets no position in its lane, so that the pending deliveries have positions without gaps.
 		t.archive(p, &store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: codec.Moment(accepted), Uncounted: target.Uncounted}, nil)
 		return p, nil
 	}
@@ -256,8 +258,8 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 	return p, nil
 }
 
-// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed since; then at
-// the version of the configuration.
+// Append checks the idempotency key first, so that a repeated call gets its answer even if the
+// configuration has changed since. Then it checks the version of the configuration.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
 	err := s.write(ctx, o)

@@ -12,7 +12,8 @@ import (
 const (
 	clearAudit = `DELETE FROM audit WHERE seq = ANY(ARRAY(SELECT seq FROM audit WHERE at < $1 AND ` + unsealed + ` AND seq < (SELECT max(seq) FROM audit) ORDER BY seq LIMIT $2
 		FOR UPDATE SKIP LOCKED))`
-	longOver     = "SELECT number FROM replay WHERE NOT active AND finished < $1 AND " + unsealed + " ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+	longOver = "SELECT number FROM replay WHERE NOT active AND finished < $1 AND " + unsealed +
+		" ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
 	clearItems   = "DELETE FROM replay_item WHERE made = ANY(ARRAY(SELECT made FROM replay_item WHERE replay = $1 ORDER BY original LIMIT $2))"
 	dropProgress = "DELETE FROM replay_progress WHERE replay = $1"
 	dropReplay   = "DELETE FROM replay WHERE number = $1"
@@ -38,7 +39,8 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	return removed, nil
 }
 
-// clearReplay removes of the oldest replay that is long over what it lists and, when nothing is left of that, itself.
+// clearReplay deletes the items of the oldest replay that ended before the limit and, when none is
+// left, the replay itself.
 func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
 	ctx, done := s.chores.bound(ctx)
 	defer done()

@@ -10,12 +10,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// newestSQL is the highest number of any delivery. The sequence may have given higher ones in vain.
+// newestSQL is the highest row id of any delivery. The sequence may be ahead of it, after
+// transactions that did not commit.
 const newestSQL = "(SELECT greatest((SELECT max(seq) FROM pending), (SELECT max(seq) FROM finished), newest) FROM ledger)"
 
 const ageQuery = "SELECT version, " + newestSQL + " FROM configuration"
 
-// Version is that of Config.
+// Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
 	were := s.highest.now()
 	if err = s.owning.QueryRow(ctx, ageQuery).Scan(&version, &newest); err == nil {
@@ -24,8 +25,9 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return version, newest, readError(ctx, err)
 }
 
-// changesQuery is one statement, and so of one moment. A version that no row of configuration_change tells of was written by a program that does
-// not know the table, by a move of a tenant, or is too long ago.
+// changesQuery is one statement, so it sees one snapshot. A version without a row in
+// configuration_change was written by an older program or by a move of a tenant, or is too old to
+// be listed.
 const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body FROM configuration c
 	LEFT JOIN (SELECT version, kind, id FROM configuration_change
 		UNION ALL SELECT version, '` + eventTypeKind + `', id FROM configuration_change_type) l ON l.version > $1
@@ -37,7 +39,8 @@ const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.
 		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id) o ON true
 	ORDER BY l.kind, l.id, l.version`
 
-// logChange and pruneChanges are written with a change: the list has the latest versions, at most as many as are kept.
+// logChange and pruneChanges run with each change: the list has the latest versions, up to the
+// bound.
 const (
 	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
 	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
@@ -46,7 +49,7 @@ const (
 	pruneChangesOfType = "DELETE FROM configuration_change_type WHERE version <= $1"
 )
 
-// changes notes that the transaction changes a piece of configuration.
+// changes records that the transaction changes an object of the configuration.
 func (t *tx) changes(kind, id string) {
 	if kind == eventTypeKind {
 		t.then(logChangeOfType, t.version+1, id)
@@ -64,8 +67,9 @@ const (
 	plannedName = "configuration_planned"
 )
 
-// Changes joins the list of changes with what has become of each. Without planned, whole tables are read, as nothing is known of a list that
-// is new. All of it is one round trip; a connection's first has one more, for the plan that it keeps.
+// Changes joins the list of changes with the current state of each object. Without planned it would
+// scan whole tables, because a new list has no statistics. It takes one round trip; on a
+// connection's first call one more, to prepare the plan.
 func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
 	ctx, done := s.pool.bound(ctx)
 	defer done()
@@ -79,7 +83,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, 
 	return d, true, nil
 }
 
-// changesSince also returns of how many versions the list tells.
+// changesSince also returns the number of versions in the list.
 func (s *Store) changesSince(ctx context.Context, since int64) (d store.ConfigChanges, told int64, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -87,7 +91,7 @@ func (s *Store) changesSince(ctx context.Context, since int64) (d store.ConfigCh
 	}
 	defer s.giveBack(conn)
 	set, query := "SELECT "+planned, changesQuery
-	if !s.pool.identify { // a pooler's connection is another one for each transaction
+	if !s.pool.identify { // a pooler uses another connection for each transaction
 		if _, err := conn.Conn().Prepare(ctx, plannedName, set); err != nil {
 			return d, 0, err
 		}
@@ -110,7 +114,7 @@ func (s *Store) changesSince(ctx context.Context, since int64) (d store.ConfigCh
 	return d, int64(len(versions)), err
 }
 
-// readChanges also takes note of the versions that are told of.
+// readChanges also records the versions that the list contains.
 func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
 	var version, revision *int64
 	var kind, id *string
@@ -137,12 +141,12 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 		case "key":
 			return edit(&d.Keys, *id, revision, body, codec.DecodeKey)
 		}
-		return fmt.Errorf("postgres: configuration_change tells of a %q", *kind)
+		return fmt.Errorf("postgres: configuration_change has the unknown kind %q", *kind)
 	})
 	return err
 }
 
-// edit adds what has become of one piece of configuration; without revision there is none any more.
+// edit adds the current state of one object; a nil revision means that it was deleted.
 func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, decode func(int64, []byte) (T, error)) error {
 	if revision == nil {
 		to.Removed = append(to.Removed, id)
@@ -153,7 +157,7 @@ func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, de
 	return err
 }
 
-// Config returns everything, sorted by id, as it was at one moment.
+// Config returns all objects, sorted by id, from one snapshot.
 func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest); err != nil {
@@ -195,10 +199,11 @@ func bodies[T any](ctx context.Context, tx pgx.Tx, query string, decode func(rev
 	return all, err
 }
 
-// snapshot is read within one transaction: everything that do reads is of one moment.
+// snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *Store) snapshot(ctx context.Context, p *pool, do func(context.Context, pgx.Tx) error) error {
 	ctx, done := p.bound(ctx)
 	defer done()
-	err := pgx.BeginTxFunc(ctx, p, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return do(ctx, tx) })
+	err := pgx.BeginTxFunc(ctx, p, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error { return do(ctx, tx) })
 	return readError(ctx, err)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Few write configuration, and each alone: what is there is read when its turn comes.
+// Writers of the configuration are few, and each is alone: it reads the current state when its turn
+// comes.
 const (
 	endpointRow  = "SELECT tenant, revision, deleted FROM endpoint WHERE id = $1"
 	policyRow    = "SELECT tenant, revision, false FROM policy WHERE id = $1"
@@ -30,7 +31,8 @@ const (
 	setKey       = "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
 	dropEndpoint = "DELETE FROM endpoint WHERE id = $1"
 	dropStanding = "DELETE FROM standing WHERE endpoint = $1"
-	// keepTenant lets it be known whose an endpoint was, even if nothing was ever made for it: it may have lanes.
+	// keepTenant records the tenant of an endpoint, even if no delivery was ever created for it: it
+	// may have lanes.
 	keepTenant = `INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
 		SELECT number, $2, 0, 0, 0, 0, 0, 0, 0, 0 FROM target WHERE endpoint = $1 ON CONFLICT (target, tenant, slot) DO NOTHING`
 	dropPolicy = "DELETE FROM policy WHERE id = $1"
@@ -38,7 +40,7 @@ const (
 	dropKey    = "DELETE FROM api_key WHERE id = $1"
 )
 
-// object is what there is of a piece of configuration beside its body.
+// object is the stored state of an object of the configuration, without its body.
 type object struct {
 	there    bool
 	tenant   string
@@ -56,19 +58,19 @@ func (t *tx) object(query, id string) (object, error) {
 	return o, err
 }
 
-// yes is the answer to a question.
+// yes returns the answer to a yes-or-no query.
 func (t *tx) yes(query string, args ...any) (answer bool, err error) {
 	err = t.conn.QueryRow(t.ctx, query, args...).Scan(&answer)
 	return answer, err
 }
 
-// then queues a statement that is written with everything else.
+// then queues a statement that is written with all others.
 func (t *tx) then(sql string, args ...any) {
 	t.also = append(t.also, func(b *pgx.Batch) { b.Queue(sql, args...) })
 }
 
-// writable says whether a scope may write an object of a tenant where there is one already. An object keeps its tenant: what is
-// there under the same id for another one is not found.
+// writable says whether a scope may write an object of a tenant that may already exist. An object
+// keeps its tenant: an object of another tenant under the same id is reported as not found.
 func (t *tx) writable(scope store.Scope, at object, tenant, what string) error {
 	switch {
 	case !scope.Allows(tenant) || at.there && at.tenant != tenant:
@@ -79,7 +81,7 @@ func (t *tx) writable(scope store.Scope, at object, tenant, what string) error {
 	return nil
 }
 
-// revisable also asks for the revision that the writer has read.
+// revisable also requires the revision that the writer has read.
 func (t *tx) revisable(scope store.Scope, at object, tenant string, revision int64, what string) error {
 	if err := t.writable(scope, at, tenant, what); err != nil {
 		return err
@@ -102,7 +104,7 @@ func (t *tx) unnamed(query, tenant, name, id, what string) error {
 	return err
 }
 
-// putting is the operation of the calls that put configuration.
+// putting is the operation of the calls that write configuration.
 type putting struct {
 	with store.With
 	tell *batch // in place of with.Tell
@@ -186,8 +188,8 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	}})
 }
 
-// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
-// grapnel.CodeConflict. Its deliveries stay in the history.
+// RemoveEndpoint refuses an endpoint that is not marked as deleted, or that has pending deliveries,
+// with grapnel.CodeConflict. Its finished deliveries stay in the history.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, id)
@@ -236,7 +238,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 	}})
 }
 
-// remove is what calls do that delete a piece of configuration.
+// remove deletes an object of the configuration.
 func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, row, drop, id, what string) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(row, id)
@@ -253,12 +255,12 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 	}})
 }
 
-// DeleteSource forgets a source.
+// DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	return s.remove(ctx, scope, with, sourceRow, dropSource, id, "source")
 }
 
-// PutPolicy counts revisions but does not ask for one.
+// PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	body, err := codec.EncodePolicy(p)
 	if err != nil {
@@ -278,13 +280,13 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	}})
 }
 
-// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
+// DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, policyRow, dropPolicy, id, "policy")
 	return err
 }
 
-// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+// PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	body, err := codec.EncodeKey(k)
 	if err != nil {
@@ -301,7 +303,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 	}})
 }
 
-// DeleteKey forgets an API key.
+// DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, keyRow, dropKey, id, "key")
 	return err

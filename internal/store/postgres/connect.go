@@ -15,7 +15,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
 
-// connect makes the pools, after it has found out whether a pooler stands between. None of theirs is connected yet.
+// connect creates the pools, after it has found out whether the database is behind a pooler. It
+// opens no connection of theirs.
 func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) error {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		}
 		if pooled {
 			direct.DefaultQueryExecMode = pgx.QueryExecModeExec
-			s.log.Info("the database is behind a pooler; no statement is prepared and nothing is set for a connection")
+			s.log.Info("database is behind a pooler; statements are not prepared and connections get no settings")
 		}
 	}
 	config.ShouldPing = s.ping
@@ -47,7 +48,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		}
 		p := &pool{store: s, within: within, identify: pooled}
 		settings := ""
-		if pooled { // what is set on a pooler's connection is set for others
+		if pooled { // settings of a pooler's connection would affect other clients
 			p.limit = milliseconds(limit)
 		} else {
 			settings = s.settings(limit)
@@ -59,9 +60,8 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		s.pools = append(s.pools, p)
 		return p, nil
 	}
-	// A statement that is slow is ended by the database a little before the deadline, and its
-	// connection is as good as before. One that reaches the deadline has no database at its other
-	// end.
+	// The database ends a slow statement shortly before the deadline, and its connection stays usable.
+	// So a statement that reaches the deadline has lost its database.
 	within := c.Patience * 9 / 10
 	if s.owning, err = add(c.Ownership, c.Patience, within, pgx.QueryExecModeCacheDescribe); err != nil {
 		return err
@@ -79,12 +79,12 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 	return nil
 }
 
-// unprepared says whether a connection prepares no statements of its own accord.
+// unprepared says whether a connection prepares no statements by itself.
 func unprepared(config *pgx.ConnConfig) bool {
 	return config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 }
 
-// behindPooler says whether a pooler stands between a configuration and its database.
+// behindPooler says whether the database of a configuration is behind a pooler.
 func behindPooler(ctx context.Context, config *pgx.ConnConfig, patience time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -96,40 +96,43 @@ func behindPooler(ctx context.Context, config *pgx.ConnConfig, patience time.Dur
 	return Pooled(ctx, conn)
 }
 
-// Pooled says whether a pooler is at the other end, which may give each transaction another connection of its own: statements that were
-// prepared over one do not exist on the next. A server tells each connection the number of its process, for requests to
-// cancel. A pooler tells a number that it has made up, because the process is not the same for the connection's whole life.
+// Pooled says whether a connection leads to a pooler, which may run each transaction over another
+// server connection: statements prepared in one transaction do not exist in the next. A server
+// tells each connection the number of its process, for cancel requests. A pooler tells an invented
+// number, because the process changes during the connection's life.
 func Pooled(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
 	row, err := askOne(ctx, conn, "SELECT "+process)
 	return err == nil && !isProcess(conn, row[0]), err
 }
 
-// process is the number of the process at the other end.
+// process is the number of the server process of the connection.
 const process = "pg_backend_pid()"
 
 func isProcess(conn *pgconn.PgConn, number []byte) bool {
 	return string(number) == strconv.FormatUint(uint64(conn.PID()), 10)
 }
 
-// errPooler is that of a connection through a pooler where there was none when the store was opened.
-var errPooler = errors.New("postgres: a pooler has come between this node and its database; restart the node")
+// errPooler is the error of a connection through a pooler if there was none when the store was
+// opened.
+var errPooler = errors.New("postgres: a pooler was put before the database; restart the node")
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// settings are for the whole life of a connection. The database ends statements that take longer
-// than the limit, transactions whose node is silent, and connections whose machine is: a
-// transaction that received half of its statements waits for the rest without any other limit, and
-// keeps its locks.
+// settings are valid for the whole life of a connection. The database ends statements that exceed
+// the limit, transactions whose node is silent, and connections whose machine is silent. Otherwise
+// a transaction that received half of its statements would wait for the rest without limit, and
+// keep its locks.
 func (s *Store) settings(limit time.Duration) string {
 	c := &s.bounds.Conns
 	every := strconv.Itoa(int(keepAlive(c.Patience).Interval.Seconds()))
 	return "SET statement_timeout = " + milliseconds(limit) + "; SET idle_in_transaction_session_timeout = " + milliseconds(c.Idle) +
-		"; SET tcp_keepalives_idle = " + every + "; SET tcp_keepalives_interval = " + every + "; SET tcp_keepalives_count = " + strconv.Itoa(probes) +
+		"; SET tcp_keepalives_idle = " + every + "; SET tcp_keepalives_interval = " + every + "; SET tcp_keepalives_count = " +
+		strconv.Itoa(probes) +
 		"; SET tcp_user_timeout = " + milliseconds(c.Patience) + "; "
 }
 
-// limitConnecting bounds the time for a connection: all hosts of the URL have their turn within the
-// patience.
+// limitConnecting bounds the time for a connection, such that all hosts of the URL can be tried
+// within the patience.
 func limitConnecting(config *pgx.ConnConfig, patience time.Duration) {
 	most := patience / time.Duration(1+len(config.Fallbacks))
 	if len(config.Fallbacks) > 0 {
@@ -140,14 +143,13 @@ func limitConnecting(config *pgx.ConnConfig, patience time.Duration) {
 	}
 }
 
-// dialer makes connections that break when the machine at the other end is silent for as long as
-// the patience, whether it owes an answer or an acknowledgement. The kernel's own limits are a
-// quarter of an hour.
+// dialer opens connections that break when the other machine is silent for the patience, whether it
+// owes an answer or an acknowledgement. The kernel's own limits are a quarter of an hour.
 func dialer(patience time.Duration) *net.Dialer {
 	return &net.Dialer{KeepAliveConfig: keepAlive(patience), Control: unacknowledged(patience)}
 }
 
-// probes without an answer end a connection.
+// probes is the number of unanswered probes that end a connection.
 const probes = 3
 
 func keepAlive(patience time.Duration) net.KeepAliveConfig {
@@ -155,8 +157,8 @@ func keepAlive(patience time.Duration) net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: probes}
 }
 
-// validate makes what looks at each new connection: which database it leads to, and whether a pooler has come between. It refuses
-// a standby, so that with several hosts in the URL the next one is tried.
+// validate returns the check of each new connection: the identity of its database, and whether it
+// leads through a pooler. It refuses a standby, so that the next host of the URL is tried.
 func (s *Store) validate(direct *pgx.ConnConfig, also pgconn.ValidateConnectFunc, settings string, pooled bool) pgconn.ValidateConnectFunc {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		if err := s.refusal(); err != nil {
@@ -193,14 +195,14 @@ func (s *Store) validate(direct *pgx.ConnConfig, also pgconn.ValidateConnectFunc
 	}
 }
 
-// askOne returns the one row that the last of some statements answers.
+// askOne returns the one row that the last of several statements returns.
 func askOne(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]byte, error) {
 	results, err := conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 {
-		return nil, fmt.Errorf("postgres: %d answers to who it is", len(results))
+		return nil, fmt.Errorf("postgres: the identity query returned %d results", len(results))
 	}
 	return results[len(results)-1].Rows[0], nil
 }

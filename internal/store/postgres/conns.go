@@ -12,48 +12,47 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Conns bound the connections of a store. Each kind of use has its own, so that a slow use of one
-// kind never keeps another kind waiting.
+// Conns bounds the connections of a store. Each kind of use has its own, so that a slow use of one
+// kind never delays another.
 type Conns struct {
 	Ownership int `bound:"2"` // for leases of shards and the list of nodes
-	Engine    int `bound:"4"` // for what publishing and delivering read
+	Engine    int `bound:"4"` // for reads of publishing and delivering
 	Writes    int `bound:"4"` // for transactions that write; each writer has one
 	// Reads are for lists, searches and counts of the API, and for chores: purges, days, moves.
 	Reads int `bound:"6" least:"3"`
 
-	// Patience is how long a transaction may take, or a read for the engine. After one that took
-	// longer all connections are replaced: its answer does not come, because the machine at the
-	// other end is gone. The server sets a third of the lease, so that a node renews in time over
-	// new connections.
+	// Patience is the limit of a transaction, or of a read for the engine. When a call exceeds it, all
+	// connections are replaced: the answer will not come, because the other machine cannot be reached.
+	// The server sets a third of the lease, so that a node renews in time over new connections.
 	Patience time.Duration `bound:"5s"`
-	Reading  time.Duration `bound:"5s"` // of a read for the API; the database ends a longer one
-	// Idle is how long a transaction may wait for its node's next statement. Then the database ends
-	// it, and its locks: a node that was stopped, or cut off, between two statements would keep
-	// others from its shards until the kernel notices, which takes hours.
+	Reading  time.Duration `bound:"5s"` // of a read for the API; the database ends longer ones
+	// Idle is how long a transaction may wait for its node's next statement. Then the database ends it
+	// and releases its locks. Without this limit a node that froze or was cut off between two
+	// statements would block others from its shards until the kernel notices, which takes hours.
 	Idle  time.Duration `bound:"3s"`
-	Ping  time.Duration `bound:"1s"`    // until a connection that was idle shows that it works
-	Stall time.Duration `bound:"2s"`    // until waiting writes, none of which commits, or a silent probe make the store unable
-	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that nothing is written to
+	Ping  time.Duration `bound:"1s"`    // for a check whether an idle connection still works
+	Stall time.Duration `bound:"2s"`    // until writes that wait without any commit, or an unanswered probe, make the store unable
+	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that gets no writes
 }
 
-// errLate is the cause with which contexts end that a store made: the database did not answer in
+// errLate is the cause with which the store's own contexts end: the database did not answer in
 // time.
 var errLate = errors.New("postgres: the database did not answer in time")
 
-// pool is one kind of use of connections. It has the methods of a pgxpool.Pool that the store
-// needs, each with a deadline.
+// pool is one kind of use of connections. It has the methods of pgxpool.Pool that the store needs,
+// each with a deadline.
 type pool struct {
 	*pgxpool.Pool
 	store    *Store
-	within   time.Duration // for a call; 0: no limit, but it ends when the connections are replaced
-	limit    string        // statement_timeout of each transaction, in milliseconds; empty: that of the connection
-	identify bool          // each transaction looks which database it is in: there is a pooler
+	within   time.Duration // of a call; 0: no limit, but the call ends when the connections are replaced
+	limit    string        // statement_timeout of each transaction, in milliseconds; empty: the connection's
+	identify bool          // each transaction checks the identity of its database, because of a pooler
 }
 
-// bound gives a call its deadline. done has to be called after it; when the deadline had passed, it
-// replaces all connections of the store: what keeps one from answering keeps the others, too. A
-// call that only waited for a connection replaces none: all of them are busy, which says nothing
-// of the network, and new ones would make a busy database busier.
+// bound gives a call its deadline; the caller must call done after it. If the deadline has passed,
+// done replaces all connections of the store, because the fault that silences one affects the
+// others. A call that only waited for a connection replaces none: all of them are busy, which says
+// nothing about the network, and new ones would make a busy database busier.
 func (p *pool) bound(ctx context.Context) (_ context.Context, done func()) {
 	if p.within > 0 {
 		got := new(atomic.Bool)
@@ -73,15 +72,15 @@ func (p *pool) bound(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// connected is the key of whether a bounded call has got a connection.
+// connected is the context key that tells whether a bounded call has got a connection.
 type connected struct{}
 
-// gaveUp says whether it was the caller who gave up, and not this package on the database.
+// gaveUp says whether the caller gave up, not this package.
 func gaveUp(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLate)
 }
 
-// eras cancels what has no deadline of its own when the connections are replaced.
+// eras cancels calls without a deadline of their own when the connections are replaced.
 type eras struct {
 	mu  sync.Mutex
 	now context.Context
@@ -111,7 +110,7 @@ func (s *Store) reset() {
 	}
 }
 
-// Acquire refuses once the database went back: every use of a connection begins here. Release ends
+// Acquire refuses once the database went back. Every use of a connection begins here. Release ends
 // it.
 func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
@@ -132,8 +131,8 @@ func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 }
 
-// ping looks whether a connection that was idle still works, and closes it if not. pgxpool would
-// wait for a quarter of a minute until such a connection is closed, whatever the caller's deadline.
+// ping checks whether an idle connection still works, and closes it if not. pgxpool would take
+// fifteen seconds to close it, whatever the caller's deadline.
 func (s *Store) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
 	if is.IdleDuration > time.Second {
 		limited, cancel := context.WithTimeout(ctx, s.bounds.Conns.Ping)
@@ -145,9 +144,9 @@ func (s *Store) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
 	return false // it is done
 }
 
-// giveBack gives a connection back. One that is broken, or still in a transaction, leaves the pool
-// at once and is closed beside it: closing takes as long as the network is silent, and the pool
-// would keep its place until then.
+// giveBack returns a connection to the pool. A connection that is broken, or still in a
+// transaction, leaves the pool at once and is closed separately: closing takes as long as the
+// network is silent, and would occupy a slot of the pool until then.
 func (s *Store) giveBack(conn *pgxpool.Conn) {
 	is := conn.Conn().PgConn()
 	if !is.IsClosed() && !is.IsBusy() && is.TxStatus() == 'I' {
@@ -156,13 +155,13 @@ func (s *Store) giveBack(conn *pgxpool.Conn) {
 	}
 	broken := conn.Hijack()
 	s.closing.Go(func() {
-		_ = is.Conn().Close() // nothing is said to the server, which may not hear it
+		_ = is.Conn().Close() // without a message to the server, which may be unreachable
 		_ = broken.Close(context.Background())
 	})
 }
 
-// prelude is the first statement of a transaction whose connection does not say by itself how long
-// a statement may take, or which database it leads to; empty: none is needed.
+// prelude is the first statement of a transaction whose connection does not itself limit statements
+// or identify its database; empty: none is needed.
 func (p *pool) prelude() string {
 	if p.limit == "" {
 		return ""
@@ -175,7 +174,7 @@ func (p *pool) prelude() string {
 	return sql
 }
 
-// queuePrelude puts the prelude into a batch, which is one transaction.
+// queuePrelude adds the prelude to a batch, which is one transaction.
 func (p *pool) queuePrelude(b *pgx.Batch) {
 	sql := p.prelude()
 	if sql == "" {
@@ -195,7 +194,7 @@ func (p *pool) queuePrelude(b *pgx.Batch) {
 	})
 }
 
-// query is a query in a transaction with a prelude, if it needs one.
+// query runs a query, in a transaction with a prelude if one is needed.
 func (p *pool) query(ctx context.Context, conn *pgxpool.Conn, sql string, args []any) (pgx.Rows, func(), error) {
 	if p.prelude() == "" {
 		rows, err := conn.Query(ctx, sql, args...)
@@ -206,7 +205,7 @@ func (p *pool) query(ctx context.Context, conn *pgxpool.Conn, sql string, args [
 	look := b.QueuedQueries[0].Fn
 	b.Queue(sql, args...)
 	results := conn.SendBatch(ctx, b)
-	end := func() { _ = results.Close() } // its error is that of the rows
+	end := func() { _ = results.Close() } // its error is the error of the rows
 	if err := look(results); err != nil {
 		end()
 		return nil, nil, err
@@ -215,7 +214,7 @@ func (p *pool) query(ctx context.Context, conn *pgxpool.Conn, sql string, args [
 	return rows, end, err
 }
 
-// Query is that of a pgxpool.Pool.
+// Query is like pgxpool.Pool.Query.
 func (p *pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	ctx, done := p.bound(ctx)
 	conn, err := p.Acquire(ctx)
@@ -235,7 +234,7 @@ func (p *pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 	return &boundRows{Rows: rows, end: func() { end(); p.store.giveBack(conn); done() }}, nil
 }
 
-// boundRows end the deadline, and give the connection back, when they have been read.
+// boundRows end the deadline, and return the connection, when they have been read.
 type boundRows struct {
 	pgx.Rows
 	end func()
@@ -257,7 +256,7 @@ func (r *boundRows) Close() {
 	}
 }
 
-// QueryRow is that of a pgxpool.Pool.
+// QueryRow is like pgxpool.Pool.QueryRow.
 func (p *pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	rows, err := p.Query(ctx, sql, args...)
 	return boundRow{rows, err}
@@ -287,7 +286,7 @@ func (r boundRow) Scan(into ...any) error {
 	return r.rows.Err()
 }
 
-// Exec is that of a pgxpool.Pool.
+// Exec is like pgxpool.Pool.Exec.
 func (p *pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if p.prelude() == "" {
 		ctx, done := p.bound(ctx)
@@ -307,11 +306,10 @@ func (p *pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comman
 	return rows.CommandTag(), rows.Err()
 }
 
-// Begin is that of a pgxpool.Pool. The deadline of the transaction is for its caller to set, with
-// bound.
+// Begin is like pgxpool.Pool.Begin. The caller sets the transaction's deadline, with bound.
 func (p *pool) Begin(ctx context.Context) (pgx.Tx, error) { return p.BeginTx(ctx, pgx.TxOptions{}) }
 
-// BeginTx is that of a pgxpool.Pool; see Begin.
+// BeginTx is like pgxpool.Pool.BeginTx; see Begin.
 func (p *pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 	conn, err := p.Acquire(ctx)
 	if err != nil {
@@ -332,7 +330,7 @@ func (p *pool) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 	return tx, nil
 }
 
-// boundTx gives the connection back when the transaction ends.
+// boundTx returns the connection when the transaction ends.
 type boundTx struct {
 	pgx.Tx
 	store *Store
@@ -351,7 +349,7 @@ func (t *boundTx) Commit(ctx context.Context) error {
 	return t.Tx.Commit(ctx)
 }
 
-// Rollback has a deadline, because callers ask for it without one.
+// Rollback has a deadline of its own, because callers pass a context without one.
 func (t *boundTx) Rollback(ctx context.Context) error {
 	defer t.end()
 	ctx, cancel := context.WithTimeout(ctx, t.store.bounds.Conns.Patience)

@@ -31,7 +31,7 @@ const dayBits = 36
 // 0.
 func dayOf(number int64) int64 { return number >> dayBits }
 
-// begins is the first row id of a day.
+// begins returns the first row id of a day.
 func begins(day int64) int64 { return day << dayBits }
 
 // dayAt is the day of a time.
@@ -64,10 +64,10 @@ type calendar struct {
 // day is a day that has tables.
 type day struct {
 	number int64
-	// The ids between these texts, unless they have a name (namings), are in no other day's table.
-	// The ids of day 0 have no bounds.
+	// Ids between these texts are in no other day's table, unless they have a name (namings). The ids
+	// of day 0 have no bounds.
 	from, to string
-	whose    bool // ids are unique by tenant there; before step 9 they were unique by themselves
+	whose    bool // ids are unique within a tenant there; before step 9 they were unique among all tenants
 }
 
 // dayOfTables computes the ids that only this day can have: those created on that day or on the day
@@ -101,8 +101,8 @@ func (c *calendar) canBegin(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
 }
 
-// due is the day from which row ids have to be drawn. If an earlier program created the tables of
-// the current day, it is at least the next day.
+// due is the day from which row ids must be drawn. If an earlier program created the tables of the
+// current day, it is at least the next day.
 func (c *calendar) due(today int64) int64 {
 	if slices.ContainsFunc(c.days, func(d day) bool { return d.number == c.current && !d.whose }) {
 		return max(today, c.current+1)
@@ -110,7 +110,7 @@ func (c *calendar) due(today int64) int64 {
 	return today
 }
 
-// of is the source to read rows with these row ids from: the tables of their days, so that the
+// of is the source for reading rows with these row ids: the tables of their days, so that the
 // server need not search all days; or the whole table, if a day is unknown or there are too many.
 func (c *calendar) of(table string, numbers []int64) string {
 	var days []int64
@@ -150,7 +150,7 @@ func (c *calendar) holders(ids []string) (tables []string) {
 // days is a store's cached state about days.
 type days struct {
 	known   atomic.Pointer[calendar]
-	doubted atomic.Bool  // the calendar is read again before the next write uses it
+	doubted atomic.Bool  // the next write reads the calendar again before it uses it
 	clock   atomic.Int64 // the database's time, as of the last answer
 
 	chore sync.Mutex // held while days are created

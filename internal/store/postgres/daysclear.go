@@ -1,22 +1,18 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // A day is cleared once the retention of its last event has passed. Few rows have to stay for
-// longer then: deliveries that finished late, pending ones, and events that were redelivered since.
+// longer: deliveries that finished late, pending ones, and events that were redelivered since.
 // Those rows are put aside and written back into the emptied tables; without such rows the tables
 // are dropped. So all other rows of a day are deleted at once, by deleting files, without touching
 // any row.
@@ -43,8 +39,8 @@ type clearance struct {
 	sealed    []string // tenants whose rows stay
 }
 
-// clearDays clears the days that are old enough, and returns how much of them it deleted. A day
-// that cannot be cleared now stays, and its expired rows are deleted one by one.
+// clearDays clears the days that are old enough, and returns the number of deleted deliveries. A
+// day that cannot be cleared now stays, and its expired rows are deleted one by one.
 func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, err error) {
 	c, err := s.readDays(ctx)
 	if err != nil {
@@ -76,42 +72,6 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 // errNotNow says that a day is not worth clearing yet.
 var errNotNow = errors.New("postgres: too much of the day has to stay")
 
-const (
-	lastEventQuery = "SELECT accepted FROM %event ORDER BY seq DESC LIMIT 1"
-	stateQuery     = `SELECT purged, (SELECT sealed FROM configuration), (SELECT coalesce(max(seq), -1) FROM %event), (SELECT coalesce(max(seq), -1) FROM %finished)
-		FROM ledger`
-	goingQuery = `SELECT g.target, k.tenant, g.status, g.n, g.newest FROM (
-			SELECT d.target, d.kind, d.status, count(*) AS n, max(d.seq) AS newest FROM %finished d
-				JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = d.kind AND d.finished < before AND ` + acceptedAt + ` < before
-			GROUP BY d.target, d.kind, d.status
-		) g JOIN kind k ON k.number = g.kind`
-	stayingQuery = `SELECT d.seq, d.event FROM %finished d LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = d.kind
-		WHERE (d.finished < before AND ` + acceptedAt + ` < before) IS NOT TRUE LIMIT $3`
-	// One query for both, because events are large: the events that stay, and the number of deleted
-	// events without deliveries.
-	ofEvents = `SELECT coalesce((array_agg(seq) FILTER (WHERE stays))[1:$3], '{}'), count(*) FILTER (WHERE made = 0 AND NOT stays) FROM (
-			SELECT seq, made, cut.kind IS NULL OR accepted >= before OR last >= $4 AS stays FROM %event e
-				LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
-		) e`
-	unnamedOfDay  = "SELECT EXISTS (SELECT FROM %event WHERE kind <= 0) OR EXISTS (SELECT FROM %finished WHERE target <= 0)"
-	waitingOfDay  = "SELECT seq, event FROM pending WHERE seq >= $1 AND seq < $2 ORDER BY seq LIMIT $3"
-	keepEvents    = "INSERT INTO kept_event SELECT * FROM %event WHERE seq = ANY($1) AND seq <> ALL($2)"
-	keepFinished  = "INSERT INTO kept_finished SELECT * FROM %finished WHERE seq = ANY($1)"
-	keepAttempts  = "INSERT INTO kept_attempt SELECT * FROM %attempt WHERE delivery = ANY($1)"
-	repeatedOfDay = "SELECT DISTINCT event FROM redelivery WHERE event >= $1 AND event < $2 AND delivery >= $2 LIMIT $3"
-	changedInDay  = `SELECT EXISTS (SELECT FROM pending WHERE seq >= $1 AND seq < $2 AND seq <> ALL($3))
-		OR EXISTS (SELECT FROM %finished WHERE seq > $4 AND seq <> ALL($3))`
-	exclusively = "LOCK TABLE ONLY event, ONLY finished, ONLY attempt IN ACCESS EXCLUSIVE MODE"
-)
-
-// ofDayTables puts the tables of a day into a query.
-func ofDayTables(query string, day int64) string {
-	for _, of := range dated {
-		query = strings.ReplaceAll(query, "%"+of, tableOf(of, day))
-	}
-	return query
-}
-
 // clearDay clears one day.
 func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (removed int, err error) {
 	ctx, done := s.chores.bound(ctx)
@@ -134,171 +94,6 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (remo
 	}
 	return c.counted, s.sweepRange(ctx, begins(day), begins(day+1))
 }
-
-// isOld says whether the retention of a day's last event has passed for every kind of the day. It
-// reads the kinds only if the answer depends on them, because one rule says yes and another no. If
-// the answer is no then, it is errNotNow, so that the kinds are not read in every round.
-func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, error) {
-	var last int64
-	err := s.chores.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
-	switch {
-	case isNone(err):
-		return true, nil
-	case err != nil || last >= codec.Micros(keep.Now.Add(-shortest(keep, onTime))):
-		return false, err
-	case last < codec.Micros(keep.Now.Add(-longest(keep))):
-		return true, nil
-	}
-	before, err := cutoffs(ctx, s.chores, eventKinds, day, keep)
-	for _, cut := range before {
-		if err == nil && last >= cut {
-			return false, errNotNow
-		}
-	}
-	return err == nil, err
-}
-
-// The kinds of a day: those of its events, one index step each, and those of deliveries that repeat
-// events of earlier days.
-const (
-	eventKinds = `WITH RECURSIVE one AS (
-			(SELECT kind FROM %event ORDER BY kind LIMIT 1)
-			UNION ALL SELECT (SELECT kind FROM %event WHERE kind > one.kind ORDER BY kind LIMIT 1) FROM one WHERE one.kind IS NOT NULL
-		) SELECT k.number, k.tenant, k.type FROM one JOIN kind k ON k.number = one.kind WHERE ` + unsealed
-	dayKinds = eventKinds + ` UNION SELECT k.number, k.tenant, k.type FROM (SELECT DISTINCT kind FROM %finished WHERE replay_of <> 0) f
-		JOIN kind k ON k.number = f.kind WHERE ` + unsealed
-)
-
-// cutoffs are, for each kind of a day, the time before which an event must have been accepted, and
-// a delivery finished, to be deleted. A kind of a sealed tenant has none.
-func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
-	rows, err := db.Query(ctx, ofDayTables(kinds, day))
-	if err != nil {
-		return nil, err
-	}
-	before = make(map[int32]int64)
-	var number int32
-	var k kind
-	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
-		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
-		return nil
-	})
-	return before, err
-}
-
-// lookAtDay plans which rows of a day stay.
-func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
-	before, err := cutoffs(ctx, tx, dayKinds, day, keep) // without the tenants sealed at this moment
-	if err != nil {
-		return nil, err
-	}
-	c := &clearance{day: day, most: s.bounds.DayStays, events: []int64{}, tallies: make(map[tallyOf]*tally)}
-	kinds := sortedKeys(before, cmp.Compare[int32])
-	cuts := column(kinds, func(kind int32) int64 { return before[kind] })
-	events := make(map[int64]bool)
-	pairs := func(sql string, args ...any) (seqs []int64, err error) {
-		seqs = []int64{} // not NULL
-		rows, err := tx.Query(ctx, ofDayTables(sql, day), args...)
-		if err != nil {
-			return nil, err
-		}
-		var seq, event int64
-		_, err = pgx.ForEachRow(rows, []any{&seq, &event}, func() error {
-			seqs = append(seqs, seq)
-			events[event] = true
-			return nil
-		})
-		return seqs, err
-	}
-	// The cheapest queries come first, because they may show already that too much stays.
-	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.sealed, &c.lastEvent, &c.lastOver); err != nil {
-		return nil, err
-	}
-	// Rows that name kind 0 or target 0 cannot be written back: the day's table refuses them. They
-	// stay where they are (unnamed).
-	var stuck bool
-	if err = tx.QueryRow(ctx, ofDayTables(unnamedOfDay, day)).Scan(&stuck); err != nil {
-		return nil, err
-	}
-	if stuck {
-		return nil, errNotNow
-	}
-	tooMuch := func() bool { return len(c.over)+len(c.waiting)+len(events) > c.most }
-	if c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), c.most+1); err != nil {
-		return nil, err
-	}
-	repeated, err := c.repeated(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	for _, event := range repeated {
-		events[event] = true
-	}
-	if tooMuch() {
-		return nil, errNotNow
-	}
-	if c.over, err = pairs(stayingQuery, kinds, cuts, c.most+1); err != nil {
-		return nil, err
-	}
-	if tooMuch() {
-		return nil, errNotNow
-	}
-	var young []int64
-	if err := tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, c.most+1, begins(day+1)).Scan(&young, &c.counted); err != nil {
-		return nil, err
-	}
-	for _, event := range young {
-		events[event] = true
-	}
-	if tooMuch() {
-		return nil, errNotNow
-	}
-	for event := range events {
-		if dayOf(event) == day {
-			c.events = append(c.events, event)
-		}
-	}
-	if err := c.count(ctx, tx, kinds, cuts); err != nil {
-		return nil, err
-	}
-	c.counted += int(c.removed)
-	if stay := c.stays(); stay > 0 && c.counted < s.days.worth*stay {
-		return nil, errNotNow
-	}
-	return c, nil
-}
-
-// repeated are the events of the day that have deliveries of later days.
-func (c *clearance) repeated(ctx context.Context, db pgx.Tx) ([]int64, error) {
-	rows, err := db.Query(ctx, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
-}
-
-// count counts the deliveries to delete.
-func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []int64) error {
-	rows, err := tx.Query(ctx, ofDayTables(goingQuery, c.day), kinds, cuts)
-	if err != nil {
-		return err
-	}
-	var of tallyOf
-	var status grapnel.Status
-	var n, newest int64
-	_, err = pgx.ForEachRow(rows, []any{&of.target, &of.tenant, &status, &n, &newest}, func() error {
-		if c.tallies[of] == nil {
-			c.tallies[of] = new(tally)
-		}
-		*c.tallies[of].of(status) -= n
-		c.removed, c.newest = c.removed+n, max(c.newest, newest)
-		return nil
-	})
-	return err
-}
-
-// stays is the number of rows that stay.
-func (c *clearance) stays() int { return len(c.events) + len(c.over) + len(c.waiting) }
 
 // clear carries out the plan if the day has not changed since.
 func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {

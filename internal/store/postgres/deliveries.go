@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// The columns of what waits and of what is over, brought to one shape.
+// The columns of pending and of finished deliveries, in one shape.
 const (
 	waitingShape = `d.seq, d.event, d.target, d.kind, d.position, d.created, d.replay_of, d.took, d.attempts, d.status_code, 'pending' AS status,
 		d.class, d.code, d.reason, d.head, d.blocked, d.due, d.anchor, NULL::bigint AS finished, NULL::bytea AS body`
@@ -21,7 +21,7 @@ const (
 		coalesce(d.anchor, -4611686018427387904), coalesce(d.finished, -4611686018427387904), d.body,
 		coalesce(m.note, ''), coalesce(m.discarded, -4611686018427387904), coalesce(m.discard_reason, ''),
 		coalesce(m.replayed, -4611686018427387904), coalesce(m.replayed_by, ''), coalesce(m.replayed_as, 0), coalesce(m.replay_result, '')`
-	// One event at a time, so that each is looked for in its own day only.
+	// One event at a time, so that each is looked up in its own day only.
 	showJoins = ` d CROSS JOIN LATERAL (SELECT id, key FROM event WHERE seq = d.event OFFSET 0) e JOIN kind k ON k.number = d.kind JOIN target t ON t.number = d.target
 		LEFT JOIN mark m ON m.delivery = d.seq`
 
@@ -30,7 +30,7 @@ const (
 	attemptsQuery = "SELECT body FROM attempt WHERE delivery = $1 ORDER BY number"
 )
 
-// shownRow is a delivery as it comes from the database.
+// shownRow is a delivery as the database returns it.
 type shownRow struct {
 	grapnel.Delivery
 	created, due, anchor, finished, discarded, replayed int64
@@ -39,13 +39,14 @@ type shownRow struct {
 
 func (r *shownRow) into() []any {
 	d := &r.Delivery
-	return []any{&d.Seq, &d.EventSeq, &d.EventID, &d.EndpointID, &d.Tenant, &d.Type, &d.Key, &d.Position, &r.created, &d.ReplayOf, &d.Last.Duration,
+	return []any{&d.Seq, &d.EventSeq, &d.EventID, &d.EndpointID, &d.Tenant, &d.Type, &d.Key, &d.Position, &r.created, &d.ReplayOf,
+		&d.Last.Duration,
 		&d.AttemptsMade, &d.Last.StatusCode, &d.Status, &d.Last.Class, &d.ReasonCode, &d.Reason, &d.Waiting.Head, &d.Waiting.Blocked, &r.due,
 		&r.anchor, &r.finished, &r.body, &d.Mark.Note, &r.discarded, &d.Mark.DiscardReason, &r.replayed, &d.Mark.ReplayedBy, &d.Mark.ReplayedAs,
 		&d.Mark.ReplayResult}
 }
 
-// readDeliveries calls take with each row; the attempt that ended it is in the body.
+// readDeliveries calls take with each row; body contains the attempt that finished it.
 func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) error {
 	var r shownRow
 	_, err := pgx.ForEachRow(rows, r.into(), func() error {
@@ -108,7 +109,7 @@ const (
 		UNION ALL SELECT ` + overShape + ` FROM redelivery r JOIN finished d ON d.seq = r.delivery WHERE r.event = $1)` + showJoins + " ORDER BY d.seq"
 )
 
-// Event takes an empty tenant as any that the scope allows.
+// Event treats an empty tenant as any tenant that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {

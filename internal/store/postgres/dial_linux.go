@@ -9,8 +9,8 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall does not have.
 const tcpUserTimeout = 0x12
 
-// unacknowledged limits how long data may stay without acknowledgement before the connection
-// breaks.
+// unacknowledged limits the time for which sent data may stay without acknowledgement before the
+// connection breaks.
 func unacknowledged(limit time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(network, _ string, c syscall.RawConn) (err error) {
 		if !strings.HasPrefix(network, "tcp") {

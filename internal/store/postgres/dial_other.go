@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// unacknowledged does nothing here: deadlines of calls and TCP's keepalive have to do.
+// unacknowledged does nothing here: only deadlines of calls and TCP's keepalive detect silence.
 func unacknowledged(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }

@@ -17,7 +17,7 @@ const (
 		AND NOT EXISTS (SELECT FROM lease WHERE delivery = p.seq) ORDER BY due, seq LIMIT $4`
 )
 
-// numbers are the first column of a query.
+// numbers returns the first column of a query.
 func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64
 	return list, readError(ctx, err)
 }
 
-// End takes the oldest first, so in each lane it stops at the lowest position that is left, which is then the head.
+// End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
+// is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (ended int, err error) {
 	upTo := e.UpTo
 	if upTo == 0 {

@@ -11,10 +11,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// errUnknown is in the chain of errors after which nobody knows whether the transaction was committed.
+// errUnknown is in the chain of errors that leave the outcome of the transaction unknown.
 var errUnknown = fmt.Errorf("postgres: %w", store.ErrUnknown)
 
-// errSpoiled is the error of a transaction that met what another one did at the same time. Made again, it sees that.
+// errSpoiled is the error of a transaction that conflicted with a concurrent one. A new try sees
+// the other's effect.
 var errSpoiled = errors.New("postgres: another transaction came in between")
 
 // Classes and codes of SQLSTATE.
@@ -37,7 +38,7 @@ func stateOf(err error) string {
 	return ""
 }
 
-// spoiled says whether a transaction, of which nothing was written, may well succeed when it is made again.
+// spoiled says whether a transaction, which wrote nothing, may succeed at another try.
 func spoiled(err error) bool {
 	if err == nil || errors.Is(err, errUnknown) {
 		return false
@@ -49,7 +50,8 @@ func spoiled(err error) bool {
 	return errors.Is(err, errSpoiled)
 }
 
-// gone says whether the database, not the operation, is the reason. Then there is no use in trying others.
+// gone says whether the database, not the operation, is the reason. Other operations would fail as
+// well.
 func gone(err error) bool {
 	switch state := stateOf(err); {
 	case state == "":
@@ -60,7 +62,8 @@ func gone(err error) bool {
 	return false
 }
 
-// broken says whether a transaction, of which nothing was written, has failed because its connection was cut, which may have been long before.
+// broken says whether a transaction, which wrote nothing, failed because its connection was cut,
+// maybe long before.
 func broken(err error) bool {
 	if err == nil || errors.Is(err, errUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*pgconn.ConnectError)) {
 		return false
@@ -69,20 +72,21 @@ func broken(err error) bool {
 	return state == "" && !decided(err) && !errors.Is(err, errSpoiled) || len(state) == 5 && state[:3] == "57P"
 }
 
-// asError is the error that a caller gets. Unless the outcome is unknown it has a code, which says that nothing was written.
+// asError is the error for a caller. It has a code unless the outcome is unknown; a code means that
+// nothing was written.
 func asError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errUnknown):
 		return err
 	case errors.Is(err, store.ErrWentBack):
-		var refused *grapnel.Error // without what says how it was found: the error of each call is the same
+		var refused *grapnel.Error // without the text about how it was detected, so that each call returns the same error
 		errors.As(err, &refused)
 		return refused
 	case decided(err):
 		return err
 	case stateOf(err) == stateDiskFull:
 		return &grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "the database has no room", Err: err}
-	case len(stateOf(err)) == 5 && stateOf(err)[:2] == "22": // a text with bytes that no text has, a number out of range
+	case len(stateOf(err)) == 5 && stateOf(err)[:2] == "22": // bytes that are no text, or a number out of range
 		return &grapnel.Error{Code: grapnel.CodeInvalid, Detail: "the database cannot keep this", Err: err}
 	case gone(err), spoiled(err):
 		return &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the database cannot be used at the moment", Err: err}
@@ -90,7 +94,7 @@ func asError(err error) error {
 	return fmt.Errorf("postgres: %w", err)
 }
 
-// readError is the error of a read: the caller's own, if he gave up.
+// readError is the error of a read: the caller's own, if the caller gave up.
 func readError(ctx context.Context, err error) error {
 	if err != nil && gaveUp(ctx) {
 		return ctx.Err()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// filter builds a query from parts that are written here and values that come from outside. Values are always parameters.
+// filter builds a query from constant parts and values of callers. Values are always parameters.
 type filter struct {
 	b      strings.Builder
 	values []any
@@ -25,7 +25,7 @@ func (f *filter) value(v any) *filter {
 	return f
 }
 
-// equal asks for a column's value, unless it is empty.
+// equal adds a condition on a column's value, unless the value is empty.
 func (f *filter) equal(column, value string) *filter {
 	if value == "" {
 		return f
@@ -33,7 +33,7 @@ func (f *filter) equal(column, value string) *filter {
 	return f.text(" AND " + column + " = ").value(value)
 }
 
-// either asks for one of some values of a column, unless there are none.
+// either adds the condition that a column has one of some values, unless there are none.
 func either[V any](f *filter, column string, values []V) *filter {
 	if len(values) == 0 {
 		return f

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// What is written, one statement for each table. Rows that transactions without a common lane may both write come sorted.
+// The written rows, one statement per table. Rows that transactions without a common lane may both
+// write are sorted, so that their locks have one order.
 const (
 	addEvents = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake,
 			tenant)
@@ -47,7 +48,7 @@ const (
 	bumpVersion = "UPDATE configuration SET version = version + 1"
 )
 
-// column is one field of many rows.
+// column returns one field of many rows.
 func column[R, V any](rows []R, field func(R) V) []V {
 	values := make([]V, len(rows))
 	for i, r := range rows {
@@ -65,7 +66,7 @@ func laneOfPlace(p *place) int64 {
 	return p.lane.number
 }
 
-// flush queues all that the transaction writes.
+// flush queues everything that the transaction writes.
 func (t *tx) flush(b *pgx.Batch) {
 	for _, queue := range t.first {
 		queue(b)
@@ -119,7 +120,7 @@ func (t *tx) flushEvents(b *pgx.Batch) {
 	t.flushKnown(b)
 }
 
-// flushLanes gives back positions that were not needed: the event was there already.
+// flushLanes returns unused positions: their event already existed.
 func (t *tx) flushLanes(b *pgx.Batch) {
 	var numbers, given []int64
 	for _, l := range t.lanes {
@@ -175,7 +176,8 @@ func (t *tx) flushFinished(b *pgx.Batch) {
 		column(rows, func(f finished) int64 { return f.created }), column(rows, func(f finished) int64 { return f.at }),
 		column(rows, func(f finished) int64 { return f.replayOf }), column(rows, func(f finished) int64 { return f.place.last.took }),
 		column(rows, func(f finished) int32 { return f.place.attempts }), column(rows, func(f finished) int32 { return f.place.last.statusCode }),
-		texts(rows, func(f finished) grapnel.Status { return f.status }), texts(rows, func(f finished) policy.Class { return f.place.last.class }),
+		texts(rows, func(f finished) grapnel.Status { return f.status }),
+		texts(rows, func(f finished) policy.Class { return f.place.last.class }),
 		texts(rows, func(f finished) grapnel.ReasonCode { return f.code }), texts(rows, func(f finished) string { return f.reason }),
 		column(rows, func(f finished) []byte { return f.body }))
 }
@@ -184,7 +186,8 @@ func (t *tx) flushAudit(b *pgx.Batch) {
 	if len(t.audit) == 0 {
 		return
 	}
-	// Entries stay in their order, so their numbers do. Two calls that note the same entries note them in the same order.
+	// Entries keep their order, and so their row ids. Two calls that write the same entries write them
+	// in the same order.
 	of := func(field func(*grapnel.AuditEntry) string) []string { return texts(t.audit, field) }
 	b.Queue(addAudit, column(t.audit, func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
 		of(func(e *grapnel.AuditEntry) string { return e.Tenant }), of(func(e *grapnel.AuditEntry) string { return e.Actor }),

@@ -13,24 +13,24 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// What a node remembers is keyed by numbers that the database gave: events, deliveries, names,
-// epochs. A database that lost commits gives the same numbers a second time, for other things. So a
-// store must notice this before it reads anything from such a database, and then it must refuse
-// every call.
+// A node's memory is keyed by row ids and other numbers of the database: events, deliveries, names,
+// epochs. A database that lost commits gives the same numbers a second time, to other objects. So a
+// store must notice this before it reads any row of such a database, and then it must refuse every
+// call.
 //
-// It looks at each new connection. A PostgreSQL that was promoted, or restored to a point in time,
-// has another timeline, one that was made anew has another system identifier, and one whose files
-// were put back has a shorter log. A connection to a server that accepts writes stays in one
-// timeline until it breaks, so this is enough. A pooler may lead each transaction elsewhere, so
-// behind one each transaction looks. What leaves the timeline and the log as they are, such as a
-// dump that was loaded into the running server, is noticed by writers: numbers that a transaction
-// committed are never given again (checkNumbers).
+// It checks each new connection. A PostgreSQL that was promoted, or restored to a point in time,
+// has another timeline. One that was created anew has another system identifier. One whose files
+// were restored has a shorter log. A connection to a writable server stays in one timeline until it
+// breaks, so one check is enough. A pooler may lead each transaction elsewhere, so behind a pooler
+// each transaction checks. Some changes leave the timeline and the log as they are, such as a dump
+// loaded into the running server. Writers notice those: numbers that a transaction committed are
+// never given again (checkNumbers).
 
-// identity is which database a connection leads to, and how far that is.
+// identity says which database a connection leads to, and how long its log is.
 type identity struct {
 	system   string // system identifier; empty: the server does not say
 	timeline int64  // rises with each promotion
-	log      int64  // bytes of log that are on disk: this never falls within a timeline
+	log      int64  // bytes of log on disk: never falls within a timeline
 	standby  bool
 }
 
@@ -42,7 +42,7 @@ const (
 	blindIdentity = "pg_is_in_recovery(), '', 0::bigint, 0::bigint"
 )
 
-// identity is what to select.
+// identity is the list of columns to select.
 func (s *Store) identity() string {
 	if s.blind.Load() {
 		return blindIdentity
@@ -52,10 +52,10 @@ func (s *Store) identity() string {
 
 func (i *identity) into() []any { return []any{&i.standby, &i.system, &i.timeline, &i.log} }
 
-// parseIdentity reads a row of the simple protocol.
+// parseIdentity parses a row of the simple protocol.
 func parseIdentity(row [][]byte) (i identity, err error) {
 	if len(row) != 4 {
-		return identity{}, fmt.Errorf("postgres: %d columns say who it is", len(row))
+		return identity{}, fmt.Errorf("postgres: the identity query returned %d columns", len(row))
 	}
 	i.standby, i.system = string(row[0]) == "t", string(row[1])
 	var bad [2]error
@@ -64,7 +64,7 @@ func parseIdentity(row [][]byte) (i identity, err error) {
 	return i, errors.Join(bad[:]...)
 }
 
-// unidentified says whether a server refuses to say who it is: some that are run by others do.
+// unidentified says whether a server refuses to report its identity, as some hosted ones do.
 func unidentified(err error) bool {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
@@ -77,9 +77,9 @@ func unidentified(err error) bool {
 	return false
 }
 
-// History is what a process has seen of a database, over several stores: a server opens its store
-// anew after the database went back, and must not fall for the old primary then. The zero value has
-// seen nothing.
+// History is what a process has seen of a database, over several stores: a server opens a new store
+// after the database went back, and must not accept the old primary then. The zero value has seen
+// nothing.
 type History struct {
 	mu     sync.Mutex
 	newest identity
@@ -91,15 +91,15 @@ var (
 	errOldLine = errors.New("postgres: the server is on an older timeline than one that this process has used")
 )
 
-// mark is how far the log is known to be; what is asked later is at least as far.
+// mark is a known length of the log; any later answer must be at least as long.
 func (s *Store) mark() int64 {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	return s.at.log
 }
 
-// look compares a connection's database with the one that the store is open on. before is the mark
-// of before it was asked.
+// look compares a connection's database with that of the store. before is the mark from before the
+// question.
 func (s *Store) look(is identity, before int64) error {
 	if is.standby {
 		return errStandby
@@ -136,8 +136,8 @@ func (s *Store) look(is identity, before int64) error {
 // counters are the numbers that rise with each transaction.
 type counters struct{ version, event, delivery int64 }
 
-// highest are the highest numbers that transactions of this store have committed. A later
-// transaction is given higher ones.
+// highest are the highest numbers that transactions of this store have committed. Any later
+// transaction gets higher ones.
 type highest struct {
 	mu sync.Mutex
 	counters
@@ -155,8 +155,8 @@ func (h *highest) committed(n counters) {
 	h.counters = counters{max(h.version, n.version), max(h.event, n.event), max(h.delivery, n.delivery)}
 }
 
-// checkNumbers refuses numbers that were given before. were are the highest that were committed
-// when the transaction began.
+// checkNumbers refuses numbers that were given before. were are the highest numbers committed at
+// the beginning of the transaction.
 func (t *tx) checkNumbers(were counters) error {
 	t.drawn = counters{version: t.version}
 	if n := len(t.eventSeqs); n > 0 {
@@ -181,7 +181,7 @@ func (s *Store) checkVersion(version int64, were counters) error {
 	return nil
 }
 
-// wentBack ends the store: every call from now on fails with store.ErrWentBack.
+// wentBack ends the store: every later call fails with store.ErrWentBack.
 func (s *Store) wentBack(how string, args ...any) error {
 	err := error(&grapnel.Error{
 		Code: grapnel.CodeUnavailable, Detail: "the database is not the one that it was",
@@ -202,6 +202,6 @@ func (s *Store) refusal() error {
 	return nil
 }
 
-// Fatal delivers an error after which the store answers nothing any more; store.ErrWentBack is in
-// its chain.
+// Fatal delivers the error after which the store refuses all calls; store.ErrWentBack is in its
+// chain.
 func (s *Store) Fatal() <-chan error { return s.fatal }

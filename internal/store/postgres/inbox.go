@@ -18,10 +18,11 @@ const (
 	addAside     = `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, packed, sum, intake, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
 	unlearn    = "DELETE FROM known WHERE key = ANY(ARRAY(SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED))"
-	dropAsides = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed + " ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))"
+	dropAsides = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed +
+		" ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))"
 )
 
-// SetAside encodes on the goroutine of the caller, as Append does.
+// SetAside encodes on the caller's goroutine, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
@@ -52,7 +53,7 @@ func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 	return a, nil
 }
 
-// Aside returns one with its body.
+// Aside returns a request with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	var packed, sum int64
 	var body []byte
@@ -69,7 +70,7 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapne
 	return a, nil
 }
 
-// AsideList returns at most Limit of them; no limit is none. What is corrupt is left out.
+// AsideList returns at most Limit requests; no limit: none. It leaves out corrupt ones.
 func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
@@ -97,7 +98,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 	return list, readError(ctx, rows.Err())
 }
 
-// Unlearn forgets and removes the oldest first.
+// Unlearn deletes the oldest first.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
 	forgotten, err := s.chores.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
 	if err != nil {

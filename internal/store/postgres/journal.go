@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Note keeps an entry.
+// Note stores an entry.
 func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
 		if t.seals(e.Tenant) {
@@ -24,7 +24,7 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 
 const auditQuery = "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE seq < "
 
-// AuditList returns at most Limit entries; no limit is none.
+// AuditList returns at most Limit entries; no limit: none.
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
@@ -48,7 +48,7 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	return list, readError(ctx, err)
 }
 
-// below is the number that a list begins under.
+// below is the row id below which a list begins.
 func below(before int64) int64 {
 	if before <= 0 {
 		return math.MaxInt64

@@ -11,12 +11,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// known is what an event is known by, and what was answered for it.
+// known is a dedupe key of an event, and the answer given for the event.
 type known struct {
 	key, sum []byte
 	until    int64
 	placed   store.Placed
-	kind     int32 // of the event
+	kind     int32 // the kind of the event
 }
 
 func freezeKnown(k *store.Known) *known {
@@ -49,7 +49,7 @@ func (t *tx) readKnown(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// recognize returns the answer to an event that is known.
+// recognize returns the answer to an event that was already received.
 func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 	if e.known == nil {
 		return store.Placed{}, false
@@ -63,7 +63,8 @@ func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 	return again, true
 }
 
-// familiar makes an event known that was accepted. One that was known by the same until now is forgotten.
+// familiar stores the dedupe key of an accepted event. It replaces an earlier event with the same
+// key.
 func (t *tx) familiar(k *known, kind int32, placed store.Placed) {
 	if k == nil {
 		return
@@ -73,7 +74,8 @@ func (t *tx) familiar(k *known, kind int32, placed store.Placed) {
 	t.learned = append(t.learned, k)
 }
 
-// flushKnown writes what is known from now on. Another node that has learned the same at the same time spoils the transaction.
+// flushKnown writes the new dedupe keys. If another node stores one of them at the same time, the
+// transaction conflicts and is tried again.
 func (t *tx) flushKnown(b *pgx.Batch) {
 	rows := slices.DeleteFunc(t.learned, func(k *known) bool { return t.known[string(k.key)] != k })
 	if len(rows) == 0 {

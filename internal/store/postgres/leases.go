@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// yields says whether the lease of p, if it has one, lets a change be made that counts as made at a time.
+// yields says whether the lease of p, if any, permits a change that counts as made at c.At.
 func (t *tx) yields(p *place, c store.Change) bool {
 	c.At = codec.Moment(codec.Micros(t.at(c.At)))
 	if p.lease == nil {
@@ -21,7 +21,7 @@ func (t *tx) yields(p *place, c store.Change) bool {
 	return c.Yields(p.lease.token, instant(p.due))
 }
 
-// at is the time by which leases end: the database's, so that all nodes agree about it.
+// at is the time against which leases expire: the database's, so that all nodes agree.
 func (t *tx) at(callers time.Time) time.Time {
 	if t.store.callers {
 		return callers
@@ -54,7 +54,7 @@ func (t *tx) flushLeases(b *pgx.Batch) {
 	}
 }
 
-// leaseShown is the lease that a place has.
+// leaseShown is the lease of a place.
 func (p *place) leaseShown() grapnel.Lease {
 	return grapnel.Lease{
 		Token: p.lease.token, Queue: p.endpoint, Consumer: p.lease.consumer, Delivery: p.seq, CreatedAt: codec.Moment(p.created),
@@ -67,13 +67,14 @@ const (
 	queueLock = "SELECT pg_advisory_xact_lock(1735552119, $1::int)" // a class of its own
 	clockSQL  = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 	heldQuery = "SELECT consumer, count(*) FROM lease WHERE target = $1 GROUP BY consumer"
-	// overLeases are found from the leases, of which there are few, not among the heads.
+	// overLeases finds expired leases from the leases, which are few, and not from the heads.
 	overLeases = `SELECT p.seq, p.due FROM lease s JOIN pending p ON p.seq = s.delivery WHERE s.target = $1 AND p.due <= $2 ORDER BY p.due, p.seq LIMIT $3`
 	freeHeads  = `SELECT p.seq, p.due, EXISTS (SELECT FROM lease WHERE delivery = p.seq) FROM pending p
 		WHERE p.target = $1 AND p.due IS NOT NULL AND p.seq <> ALL($2) ORDER BY p.due, p.seq LIMIT $3`
 )
 
-// claiming is the operation of Claim. Those who claim from one queue come one after the other, so that they do not fight for the same heads.
+// claiming is the operation of Claim. Claims of one queue run one after another, so that they do
+// not compete for the same heads.
 type claiming struct {
 	store.Claim
 	done store.Claimed
@@ -126,7 +127,7 @@ func (o *claiming) apply(t *tx) error {
 		p := t.places[seq]
 		switch {
 		case p == nil || !p.head || p.blocked || p.due > now || (p.lease != nil) != (i < len(over)):
-			// Somebody has changed it before it was locked; the next call sees that.
+			// Another transaction changed it before it was locked; the next call sees the change.
 		case i < len(over):
 			o.done.Over = append(o.done.Over, p.leaseShown())
 		default:
@@ -140,7 +141,7 @@ func (o *claiming) apply(t *tx) error {
 	return nil
 }
 
-// spot is where a head is among those of its queue.
+// spot is the position of a head in the order of its queue.
 type spot struct {
 	seq, due int64
 	leased   bool
@@ -148,7 +149,7 @@ type spot struct {
 
 func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
 
-// lookFor returns the leases that are over, and as many other heads as are looked at, the earliest first.
+// lookFor returns the expired leases, and as many other heads as are examined, earliest first.
 func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, err error) {
 	rows, err := t.conn.Query(t.ctx, overLeases, target, now, store.MostOver)
 	if err != nil {
@@ -172,7 +173,7 @@ func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, er
 	return over, heads, err
 }
 
-// granted are the wants that are not passed over.
+// granted are the wants that get a lease.
 func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
 	rows, err := t.conn.Query(t.ctx, heldQuery, target)
 	if err != nil {
@@ -196,7 +197,7 @@ func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
 	}), nil
 }
 
-// Claim looks at the heads of one queue while nobody else does.
+// Claim examines the heads of one queue. It excludes other claims of that queue.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	o := &claiming{Claim: c}
 	if err := s.writeAlone(ctx, o); err != nil {
@@ -229,7 +230,7 @@ func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) 
 	return list[0], nil
 }
 
-// LeaseList returns those first that end first.
+// LeaseList returns leases in the order of their ends.
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
 	return s.leases(ctx, leasesQuery, queue, max(limit, 0))
 }
@@ -263,8 +264,9 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 	return extended, err
 }
 
-// What is in a queue is counted among its heads, and only so far; how many deliveries wait in all, and how many are dead letters, is counted anyway. So
-// the counts of a queue in which a million wait take as long as those of one in which ten thousand do.
+// A queue's detailed counts come from its heads, up to a limit; the totals of pending deliveries
+// and dead letters are maintained counters. So counting a queue of a million deliveries takes as
+// long as counting one of ten thousand.
 const (
 	countHeads = `WITH of AS (SELECT number FROM target WHERE endpoint = $1),
 		due AS (SELECT seq, created FROM pending WHERE target = (SELECT number FROM of) AND due <= $2 ORDER BY due, seq LIMIT $3),
@@ -276,12 +278,12 @@ const (
 			(SELECT coalesce(sum(failed), 0)::bigint FROM tally WHERE target = (SELECT number FROM of))`
 	countLeases = `SELECT count(*), count(*) FILTER (WHERE p.due <= $2) FROM lease s JOIN pending p ON p.seq = s.delivery
 		WHERE s.target = (SELECT number FROM target WHERE endpoint = $1)`
-	// countDiscarded looks at the newest dead letters.
+	// countDiscarded examines the newest dead letters.
 	countDiscarded = `SELECT count(*) FROM (SELECT seq FROM finished WHERE target = (SELECT number FROM target WHERE endpoint = $1)
 		AND status = 'failed' AND status <> 'delivered' ORDER BY seq DESC LIMIT $2) d JOIN mark m ON m.delivery = d.seq WHERE m.discarded IS NOT NULL`
 )
 
-// QueueCounts is of one moment.
+// QueueCounts reads one snapshot.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		at := codec.Micros(now)
@@ -295,7 +297,7 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&n.Leased, &over); err != nil {
 			return err
 		}
-		// Those that are leased stand among those that are due at some time, so that many more are looked at.
+		// Leased heads are among the heads with a due time, so the limit grows by their number.
 		limit := store.MostCounted + n.Leased + 1
 		if err := tx.QueryRow(ctx, countHeads, queue, at, limit).Scan(&due, &later, &n.Blocked, &oldest, &all, &n.Dead); err != nil {
 			return err

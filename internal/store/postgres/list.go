@@ -13,14 +13,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// kinds are what a query asks of the kind of events; all: it asks nothing.
+// kinds is a query's condition on the kind of events; all: no condition.
 type kinds struct {
 	numbers []int32
 	all     bool
 }
 
-// kinds finds those of a tenant, or of any, that match one of some patterns, or any if there are none. It reads only those of the
-// tenant that begin as the patterns do: the unique index of kind is by tenant and then by type.
+// kinds finds the kinds of a tenant, or of any, that match one of the patterns, or all if there are
+// no patterns. It reads only kinds of the tenant that begin like the patterns: the unique index is
+// by tenant and then by type.
 func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...string) (k kinds, err error) {
 	match := matching(patterns)
 	if tenant == "" && source == "" && match == nil {
@@ -51,7 +52,7 @@ func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...st
 	return k, err
 }
 
-// matching says whether a type matches one of some patterns; nil: every type does.
+// matching says whether a type matches one of the patterns; nil: every type does.
 func matching(patterns []string) func(string) bool {
 	if len(patterns) == 0 || slices.Contains(patterns, "*") {
 		return nil
@@ -61,7 +62,7 @@ func matching(patterns []string) func(string) bool {
 	}
 }
 
-// patternsOf is the pattern of a list; none: it takes every type.
+// patternsOf returns the pattern of a list; none: every type matches.
 func patternsOf(pattern string) []string {
 	if pattern == "" {
 		return nil
@@ -69,13 +70,13 @@ func patternsOf(pattern string) []string {
 	return []string{pattern}
 }
 
-// literally is what every type begins with that matches a pattern.
+// literally is the literal prefix of every type that matches a pattern.
 func literally(pattern string) string {
 	start, _, _ := strings.Cut(pattern, "*")
 	return start
 }
 
-// statuses is what a list asks of statuses. Held and pending are told apart by the place and the endpoint.
+// statuses is a list's condition on statuses. Place and endpoint decide between held and pending.
 type statuses struct {
 	over          []string
 	pending, held bool
@@ -110,8 +111,8 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 	return w, nil
 }
 
-// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a redelivery
-// too.
+// DeliveryList returns at most Limit deliveries; no limit: none. From and To concern the acceptance
+// of the event, also for a redelivery.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
@@ -131,7 +132,7 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 
 const tenantTargetsQuery = "SELECT DISTINCT target FROM tally WHERE tenant = $1 LIMIT $2"
 
-// listQuery is the statement of a list; nil: it is empty.
+// listQuery is the statement of a list; nil: the list is empty.
 func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter, error) {
 	of, err := s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...)
 	if err != nil || !of.all && len(of.numbers) == 0 {
@@ -191,7 +192,8 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 	return f, nil
 }
 
-// part selects from one table the newest that pass: of each target by itself if there are at most so many.
+// part selects the newest matching rows of one table; for each target separately if there are at
+// most `most` targets.
 func (f *filter) part(shape, table string, targets []int32, most int, q *store.DeliveryQuery, where func()) {
 	apart := len(targets) > 1 && len(targets) <= most
 	if apart {
@@ -201,9 +203,11 @@ func (f *filter) part(shape, table string, targets []int32, most int, q *store.D
 	if q.Key == "" {
 		f.text(table)
 	} else {
-		// Deliveries are found by their events: those that acceptance made by their numbers, the others one by one.
+		// Deliveries are found by their events: the original ones by their range of row ids, redeliveries
+		// one by one.
 		f.text("(SELECT x.* FROM event e CROSS JOIN LATERAL (SELECT * FROM " + table +
-			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x WHERE e.key = ").value(q.Key)
+			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x" +
+			" WHERE e.key = ").value(q.Key)
 		f.text(" AND e.key <> '' UNION ALL SELECT x.* FROM event e JOIN redelivery r ON r.event = e.seq JOIN " + table +
 			" x ON x.seq = r.delivery WHERE e.key = ").value(q.Key).text(" AND e.key <> '')")
 	}
@@ -236,7 +240,7 @@ func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
 	if len(w.over) > 0 {
 		either(f, "d.status", w.over)
 		if !slices.Contains(w.over, string(grapnel.Delivered)) {
-			f.text(" AND d.status <> 'delivered'") // which an index leaves out
+			f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 		}
 	}
 	if q.DeadLetters {
@@ -244,11 +248,11 @@ func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
 		if !q.Replayed {
 			f.text(" OR replay_result = 'delivered'")
 		}
-		f.text(") OFFSET 0)") // which lets it be looked for one by one
+		f.text(") OFFSET 0)") // so that it is looked up row by row
 	}
 }
 
-// whereDelivery is what is asked of both.
+// whereDelivery adds the conditions that both tables share.
 func (f *filter) whereDelivery(q *store.DeliveryQuery) {
 	f.equal("d.class", string(q.Class)).equal("d.code", string(q.ReasonCode))
 	if q.StatusCode != 0 {
@@ -257,7 +261,7 @@ func (f *filter) whereDelivery(q *store.DeliveryQuery) {
 	f.whereAccepted(q.From, q.To)
 }
 
-// acceptedAt is when the event of a delivery was accepted.
+// acceptedAt is the acceptance time of a delivery's event.
 const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accepted FROM event WHERE seq = d.event) END"
 
 func (f *filter) whereAccepted(from, to time.Time) {
@@ -269,7 +273,7 @@ func (f *filter) whereAccepted(from, to time.Time) {
 	}
 }
 
-// EventList returns at most Limit events; no limit is none. What is corrupt is left out.
+// EventList returns at most Limit events; no limit: none. It leaves out corrupt ones.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some {

@@ -14,22 +14,24 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
-// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many of them it has taken.
+// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many
+// of them it has taken.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Locks that are held for a transaction and have no row: the first number is the same for all of Grapnel's, so that they meet no others.
+// Advisory locks, held for a transaction. The first number is the same for all of Grapnel's, so
+// that they meet no others.
 const (
 	lockClass         = 0x6772706e // "grpn"
-	lockConfiguration = 1          // shared by what is matched against configuration, alone for who changes it
-	lockRemoval       = 2          // shared by what refers to deliveries that are over, alone for who removes them
+	lockConfiguration = 1          // shared by writes that were matched against the configuration, exclusive for changes of it
+	lockRemoval       = 2          // shared by writes that refer to finished deliveries, exclusive for their removal
 	lockMigration     = 3
-	lockDays          = 4 // who makes or removes the tables of days; taken before the others
-	lockMoves         = 5 // held while a tenant comes or is dropped
+	lockDays          = 4 // for creating or removing tables of days; taken before the others
+	lockMoves         = 5 // held while a tenant arrives or is dropped
 )
 
-// Inspect says how far the database at url is. It changes nothing.
+// Inspect returns the schema version of the database at url. It changes nothing.
 func Inspect(ctx context.Context, url string) (schema.Status, error) {
 	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
 		found, err := missing(ctx, db, steps)
@@ -40,7 +42,8 @@ func Inspect(ctx context.Context, url string) (schema.Status, error) {
 	})
 }
 
-// Migrate takes the steps that are missing, and says how far the database was before. Problems are those afterwards.
+// Migrate applies the missing steps, and returns the earlier version. Problems are those after the
+// migration.
 func Migrate(ctx context.Context, url string) (schema.Status, error) {
 	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
@@ -55,19 +58,19 @@ func Migrate(ctx context.Context, url string) (schema.Status, error) {
 	})
 }
 
-// alone does something over a connection of its own.
+// alone runs a function with a connection of its own.
 func alone(ctx context.Context, url string, do func(context.Context, connection, fs.FS) (schema.Status, error)) (schema.Status, error) {
 	if err := Check(url); err != nil {
 		return schema.Status{}, err
 	}
-	pool, err := pgxpool.ParseConfig(url) // which knows settings of pools, too
+	pool, err := pgxpool.ParseConfig(url) // it also accepts the settings of pools
 	if err != nil {
 		return schema.Status{}, err
 	}
 	config := pool.ConnConfig
 	place := fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
 	limitConnecting(config, bounds.Fill(Conns{}).Patience)
-	if !unprepared(config) { // a pooler may stand between, and each statement is used once
+	if !unprepared(config) { // a pooler may be in between, and each statement is used once
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	var found schema.Status
@@ -86,13 +89,13 @@ func alone(ctx context.Context, url string, do func(context.Context, connection,
 	return found, fmt.Errorf("%s: %w", place, err)
 }
 
-// connection is one to the database, or some of them.
+// connection is a connection or a pool.
 type connection interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// missing says how far a database is, and refuses one that is further than this program.
+// missing returns how far a database is, and refuses one whose schema is newer than this program.
 func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, error) {
 	steps, err := schema.Read(files)
 	if err != nil {
@@ -105,8 +108,8 @@ func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, er
 	return schema.Plan("", version, steps)
 }
 
-// migrate brings a database to the schema that this program knows. All steps commit together, and of several nodes that start at
-// once one takes them.
+// migrate brings a database to the schema of this program. All steps commit together. If several
+// nodes start at once, one of them applies the steps.
 func migrate(ctx context.Context, db connection, files fs.FS) error {
 	plan, err := missing(ctx, db, files)
 	if err != nil || len(plan.Steps) == 0 {
@@ -119,7 +122,7 @@ func migrate(ctx context.Context, db connection, files fs.FS) error {
 		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS grapnel_schema (step integer PRIMARY KEY)"); err != nil {
 			return err
 		}
-		if plan, err = missing(ctx, tx, files); err != nil { // another may have been faster
+		if plan, err = missing(ctx, tx, files); err != nil { // another node may have been faster
 			return err
 		}
 		for _, step := range plan.Steps {
@@ -134,7 +137,8 @@ func migrate(ctx context.Context, db connection, files fs.FS) error {
 	})
 }
 
-// stepsTaken is how many steps the database has taken. Only Grapnel's tables may be in it.
+// stepsTaken is the number of steps that the database has taken. It refuses a database with tables
+// that are not Grapnel's.
 func stepsTaken(ctx context.Context, db connection) (steps int, err error) {
 	var there, others bool
 	err = db.QueryRow(ctx, `SELECT to_regclass('grapnel_schema') IS NOT NULL,

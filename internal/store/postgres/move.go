@@ -29,7 +29,7 @@ import (
 const movePatience = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('statement_timeout', '0', true),
 	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true), set_config('jit', 'off', true)`
 
-// itself is the store, also through a type that embeds it.
+// itself returns the store, also through a type that embeds it.
 func (s *Store) itself() *Store { return s }
 
 // Import runs an arrival in a transaction of both databases.
@@ -55,7 +55,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		defer done()
 		days, err := daysWith(ctx, there, t.Tenant)
 		if err == nil {
-			err = s.accommodate(ctx, days) // before the transaction here reads events, because it would wait for that
+			err = s.accommodate(ctx, days) // before the transaction here reads events: otherwise it would wait for that one
 		}
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 }
 
 // onlyOne waits until this store imports and drops no other tenant. Waiting in the database instead
-// would hold connections that reads need.
+// would occupy connections that reads need.
 func (s *Store) onlyOne(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.moves <- struct{}{}:
@@ -180,7 +180,7 @@ func (a *arrival) arrive(ctx context.Context) error {
 	return a.settle(ctx)
 }
 
-// look reads where the tenant is. true: this move's import is done already.
+// look reads the tenant's state in both databases. true: this move's import is already done.
 func (a *arrival) look(ctx context.Context) (there bool, err error) {
 	tenant := a.tenancy.Tenant
 	is, err := tenancyOf(ctx, a.from, tenant)

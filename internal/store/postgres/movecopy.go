@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// How the rows of one table are copied and compared.
+// This file copies and compares the rows of one table.
 
 // counted forwards each Write, which is one row of COPY, and reports the count now and then.
 type counted struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// The rows that a tenant has left behind are deleted in pages, like old rows: no reader needs them,
-// and other tenants write to the same tables. The rows of a cancelled import are deleted in one
-// transaction, as they came.
+// The rows that a tenant leaves behind are deleted in pages, like expired rows: no reader needs
+// them, and other tenants write to the same tables. The rows of a cancelled import are deleted in
+// one transaction, like their import.
 
 const (
 	// uncount takes the tenant out of the counts. Imbalance then neither expects nor counts its
@@ -185,8 +185,8 @@ func droppable(ctx context.Context, tx pgx.Tx, tenant, move string) (bool, error
 	return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is %s", tenant, is.State)
 }
 
-// forget deletes a tenant's configuration and counts, the last of what it had here, and restores
-// its earlier state.
+// forget deletes the last of a tenant's rows here, its configuration and counts, and restores its
+// earlier state.
 func (s *Store) forget(ctx context.Context, tx pgx.Tx, tenant string) error {
 	if err := discount(ctx, tx, tenant); err != nil {
 		return err

@@ -12,20 +12,20 @@ import (
 // Import adds one offset to every row id of a kind. One offset keeps their order; a small one keeps
 // the day in the high bits (days.go). It is the smallest offset (but see apart) that lifts the low
 // bits of the incoming ids above those of every id in use, on any day; zero if they already are. So
-// the reserved ids are free, and moving a tenant back and forth does not use them up.
+// the reserved ids are free, and moving a tenant back and forth does not exhaust the range.
 
 // apart is the smallest offset of ids with a day, if one is needed at all. A delivery's earlier
 // public id is resolved by its row id and the millisecond of its creation; the shifted id must not
 // be that of another delivery created in the same millisecond, and those have adjacent row ids.
 const apart = 1 << 20
 
-// numbers is the range of row ids of one kind that a tenant has.
+// numbers is the range of row ids of one kind that a tenant uses.
 type numbers struct {
 	low, high   int64 // the lowest and the highest low bits
 	first, last int64
 }
 
-// held are the ranges of all kinds of row ids of a tenant.
+// held are a tenant's ranges of row ids of all kinds.
 type held struct {
 	events, deliveries, lanes, replays, entries numbers
 	newest                                      int64 // the highest delivery row id so far, of any tenant

@@ -83,8 +83,9 @@ type owned struct {
 }
 
 const (
-	kindsOf    = "SELECT number, tenant, type, source FROM kind WHERE tenant = $1"
-	targetsBy  = "SELECT number, endpoint FROM target WHERE number IN (" + targetsOf + " UNION SELECT unnest(targets) FROM tenancy WHERE tenant = $1)"
+	kindsOf   = "SELECT number, tenant, type, source FROM kind WHERE tenant = $1"
+	targetsBy = "SELECT number, endpoint FROM target WHERE number IN (" + targetsOf +
+		" UNION SELECT unnest(targets) FROM tenancy WHERE tenant = $1)"
 	keysOfThat = "SELECT id FROM api_key WHERE tenant = $1 UNION SELECT unnest(keys) FROM tenancy WHERE tenant = $1"
 	entriesOf  = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM audit WHERE tenant = $1"
 )

@@ -13,23 +13,24 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// shardOf is the shard that an endpoint is in.
+// shardOf is the shard of an endpoint.
 func shardOf(endpoint string) int16 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(endpoint))
 	return int16(h.Sum32() % store.Shards)
 }
 
-// kind is an event's tenant, type and source together. Queries ask for each of them.
+// kind is an event's tenant, type and source together. Queries filter by each of them.
 type kind struct{ tenant, eventType, source string }
 
 func kindOf(e *grapnel.Event) kind { return kind{e.Tenant, e.Type, e.Source} }
 
-// named are the numbers of names. Rows have numbers in place of names. A number is given outside
+// named maps names to numbers. Rows contain numbers in place of names. A number is assigned outside
 // of the transaction that uses it, and never belongs to another name.
 //
-// A transaction keeps the numbers that learn gave it, in a value of its own: the names that the
-// node remembers belong to all writers, and any of them may forget a name at any time.
+// A transaction has its own copy of the numbers that learn returned. The node's cache belongs to
+// all writers, and any of them may evict a name at any time; a transaction that read the cache
+// directly could miss a name and write 0.
 type named struct {
 	targets map[string]int32
 	kinds   map[kind]int32
@@ -37,8 +38,8 @@ type named struct {
 
 func newNamed() named { return named{targets: make(map[string]int32), kinds: make(map[kind]int32)} }
 
-// target is the number of an endpoint. A row with 0 in the place of a number would be found by no
-// query, so a name without a number is an error, and the transaction is made again.
+// target is the number of an endpoint. No query would find a row with 0 in the place of a number.
+// So a name without a number is an error, and the transaction is tried again.
 func (n *named) target(endpoint string) (int32, error) {
 	if number, known := n.targets[endpoint]; known {
 		return number, nil
@@ -54,7 +55,7 @@ func (n *named) kind(k kind) (int32, error) {
 	return 0, fmt.Errorf("%w: type %q of tenant %q has no number", errSpoiled, k.eventType, k.tenant)
 }
 
-// names are the numbers that the node remembers. It may forget any of them at any time.
+// names is the node's cache of numbers. Any of them may be evicted at any time.
 type names struct {
 	mu sync.Mutex
 	named
@@ -68,7 +69,7 @@ const (
 	addKindsSQL = `INSERT INTO kind (tenant, type, source) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING`
 )
 
-// learn returns the numbers of names. A name that has none gets one.
+// learn returns the numbers of names, and assigns numbers to new names.
 func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (named, error) {
 	n := newNamed()
 	targets := fromMemory(&s.names, s.names.targets, n.targets, endpoints)
@@ -90,7 +91,7 @@ func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[
 	return n, nil
 }
 
-// fromMemory copies the numbers that are remembered, and returns the names of the others.
+// fromMemory copies the cached numbers, and returns the names that are not cached.
 func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted map[N]bool) (others []N) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -104,12 +105,12 @@ func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted m
 	return others
 }
 
-// unnumbered are the names that have no number.
+// unnumbered are the names without a number.
 func unnumbered[N comparable](numbers map[N]int32, of []N) []N {
 	return slices.DeleteFunc(of, func(name N) bool { _, known := numbers[name]; return known })
 }
 
-// toMemory adds numbers to those that are remembered, and forgets any of them beyond most.
+// toMemory adds numbers to the cache, and evicts some beyond the limit.
 func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -124,7 +125,7 @@ func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most in
 	}
 }
 
-// number looks names up, after giving them numbers if it is asked to.
+// number looks names up, and first assigns numbers if asked to.
 func (s *Store) number(ctx context.Context, n *named, targets []string, kinds []kind, give bool) error {
 	if len(targets) > 0 {
 		if give {
@@ -147,7 +148,7 @@ func (s *Store) number(ctx context.Context, n *named, targets []string, kinds []
 	return readKinds(ctx, s.pool, n, kinds)
 }
 
-// columnsOf are the columns of kinds.
+// columnsOf returns the columns of kinds.
 func columnsOf(kinds []kind) []any {
 	return []any{column(kinds, func(k kind) string { return k.tenant }), column(kinds, func(k kind) string { return k.eventType }),
 		column(kinds, func(k kind) string { return k.source })}

@@ -7,39 +7,41 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// laneOf names a lane.
+// laneOf identifies a lane.
 type laneOf struct {
 	target int32
 	key    string
 }
 
-// wish is a lane as operations name it, before the numbers of endpoints are known.
+// wish is a lane as operations name it, before the endpoint's number is looked up.
 type wish struct{ endpoint, key string }
 
-// needs is what the operations of a transaction need together: what is locked, in the order of the fields, and what is read.
+// needs is what the operations of a transaction need: the locks, in the order of the fields, and
+// the rows to read.
 type needs struct {
-	exclusive bool // the configuration is changed
-	refers    bool // deliveries that are over must not be removed meanwhile
-	removes   bool // they are removed
+	exclusive bool // the configuration changes
+	refers    bool // finished deliveries must not be removed meanwhile
+	removes   bool // finished deliveries are removed
 
-	queue      string         // from which nobody else claims meanwhile
-	shards     map[int16]bool // whose epochs must not change
-	guarded    []int64        // deliveries whose shards are such
-	lanes      map[wish]int64 // how many positions are wanted in them
-	deliveries []int64        // to be changed, or looked at wherever they are
+	queue      string         // no other transaction may claim from it
+	shards     map[int16]bool // their epochs must not change
+	guarded    []int64        // deliveries whose shards' epochs must not change
+	lanes      map[wish]int64 // number of positions wanted per lane
+	deliveries []int64        // to change, or to find
 
 	keys       map[string]bool // idempotency keys
 	ids        map[eventName]bool
-	known      map[string]bool // what events are known by
-	endpoints  map[string]bool // of which it has to be known whether they are there
+	known      map[string]bool // dedupe keys
+	endpoints  map[string]bool // to check for existence
 	targets    map[string]bool // names that need numbers
 	kinds      map[kind]bool
-	newEvents  int // numbers
+	newEvents  int // number of row ids to draw
 	newNumbers int
 }
 
 func newNeeds() *needs {
-	return &needs{shards: make(map[int16]bool), keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[eventName]bool), known: make(map[string]bool),
+	return &needs{shards: make(map[int16]bool), keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[eventName]bool),
+		known:     make(map[string]bool),
 		endpoints: make(map[string]bool), targets: make(map[string]bool), kinds: make(map[kind]bool)}
 }
 
@@ -49,20 +51,20 @@ func (n *needs) once(o *store.Once) {
 	}
 }
 
-// guard makes sure that the epoch of an endpoint's shard is known, and stays.
+// guard makes sure that the epoch of an endpoint's shard is read, and does not change.
 func (n *needs) guard(endpoint string, epoch int64) {
 	if epoch != 0 {
 		n.shards[shardOf(endpoint)] = true
 	}
 }
 
-// position asks for one more place in a lane.
+// position asks for one more position in a lane.
 func (n *needs) position(endpoint, key string) {
 	n.targets[endpoint] = true
 	n.lanes[wish{endpoint, key}]++
 }
 
-// wanted are the lanes by name, and how many positions.
+// wanted are the lanes by name, and the number of positions in each.
 func (n *needs) wanted(names *named) (targets []int32, keys []string, counts []int64, err error) {
 	for _, w := range sortedKeys(n.lanes, func(a, b wish) int {
 		return cmp.Or(strings.Compare(a.endpoint, b.endpoint), strings.Compare(a.key, b.key))
@@ -76,7 +78,7 @@ func (n *needs) wanted(names *named) (targets []int32, keys []string, counts []i
 	return targets, keys, counts, nil
 }
 
-// tenants are those whose events are looked for.
+// tenants are the tenants of the ids to look up.
 func (n *needs) tenants() []string {
 	all := make(map[string]bool)
 	for name := range n.ids {

@@ -14,12 +14,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// answer is a stored answer, valid before it expires and no longer at that instant.
+// answer is a stored answer. It is valid before its expiry, and not at that instant.
 type answer struct {
 	store.Answer
 	key     string
 	expires int64
-	now     int64 // when it was made
+	now     int64 // when it was stored
 }
 
 const (
@@ -54,7 +54,8 @@ func (t *tx) readAnswers(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// recall is the first thing every call with an idempotency key does: a non-nil answer or an error ends the call.
+// recall is the first step of every call with an idempotency key: a non-nil answer or an error ends
+// the call.
 func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
@@ -71,7 +72,7 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	return &then, nil
 }
 
-// remember is the last thing such a call does, when nothing can fail any more.
+// remember is the last step of such a call, after every step that can fail.
 func (t *tx) remember(once *store.Once, done any) {
 	if once == nil {
 		return
@@ -82,7 +83,8 @@ func (t *tx) remember(once *store.Once, done any) {
 	t.remembered = append(t.remembered, a)
 }
 
-// flushAnswers spoils the transaction if another one has made an answer for the same key meanwhile: made again, it finds that.
+// flushAnswers conflicts if another transaction has stored an answer for the same key meanwhile;
+// the next try finds that answer.
 func (t *tx) flushAnswers(b *pgx.Batch) {
 	rows := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
 	if len(rows) == 0 {
@@ -108,7 +110,8 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	return &a.Answer, nil
 }
 
-// Remember keeps the first answer: one that is there already for the same request stays. Answer is called with nil.
+// Remember keeps the first answer: an existing one for the same request stays. Answer is called
+// with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return s.write(ctx, &change{
 		needs: func(n *needs) { n.once(once) },
@@ -122,7 +125,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	})
 }
 
-// Forget deletes those first that expired first.
+// Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
 	return int(tag.RowsAffected()), asError(err)

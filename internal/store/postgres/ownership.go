@@ -13,7 +13,7 @@ import (
 var _ store.Ownership = (*Store)(nil)
 
 const (
-	// guardLock keeps shards from being taken until the transaction is over.
+	// guardLock keeps shards from being taken until the end of the transaction.
 	guardLock = `SELECT number, epoch FROM shard WHERE number = ANY($1)
 		OR number IN (SELECT t.shard FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ANY($2)) ORDER BY number FOR KEY SHARE`
 	freeShards = `SELECT number FROM shard WHERE number = ANY($1) AND (owner = '' OR until < clock_timestamp()) ORDER BY number FOR UPDATE`
@@ -50,7 +50,7 @@ func (t *tx) readEpochs(rows pgx.Rows) error {
 	return err
 }
 
-// fenced says whether what was decided about an endpoint in an epoch comes too late.
+// fenced says whether a decision about an endpoint, made in an epoch, comes too late.
 func (t *tx) fenced(endpoint string, epoch int64) bool {
 	return epoch != 0 && t.epochs[shardOf(endpoint)] != epoch
 }
@@ -58,7 +58,7 @@ func (t *tx) fenced(endpoint string, epoch int64) bool {
 // ShardOf is the hash of the endpoint's id.
 func (s *Store) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
 
-// Acquire waits for writes of the shards' last owners that are being committed.
+// Acquire waits for writes of the shards' previous owners that are being committed.
 func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
 	numbers := column(shards, func(n int) int16 { return int16(n) })
 	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) (pgx.Rows, error) {
@@ -66,7 +66,7 @@ func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease ti
 	})
 }
 
-// Renew waits for nobody's writes.
+// Renew waits for no other node's writes.
 func (s *Store) Renew(ctx context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
 	return s.change(ctx, node, owned, renewShards, lease.Microseconds())
 }
@@ -79,14 +79,16 @@ func (s *Store) Release(ctx context.Context, node string, owned []store.Owned) e
 
 // change changes shards that a node owns.
 func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
-	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }), column(owned, func(o store.Owned) int64 { return o.Epoch })
+	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }),
+		column(owned, func(o store.Owned) int64 { return o.Epoch })
 	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) (pgx.Rows, error) {
 		return tx.Query(ctx, sql, append([]any{numbers, epochs, node}, more...)...)
 	})
 }
 
-// shards locks shards in their order, and then changes them.
-func (s *Store) shards(ctx context.Context, lock string, args []any, change func(pgx.Tx, []int16) (pgx.Rows, error)) (done []store.Owned, err error) {
+// shards locks shards in order, and then changes them.
+func (s *Store) shards(ctx context.Context, lock string, args []any,
+	change func(pgx.Tx, []int16) (pgx.Rows, error)) (done []store.Owned, err error) {
 	ctx, end := s.owning.bound(ctx)
 	defer end()
 	err = pgx.BeginFunc(ctx, s.owning, func(tx pgx.Tx) error {
@@ -114,7 +116,7 @@ func (s *Store) shards(ctx context.Context, lock string, args []any, change func
 	return done, nil
 }
 
-// ShardList returns all of them.
+// ShardList returns all shards.
 func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 	rows, err := s.owning.Query(ctx, shardsQuery)
 	if err != nil {
@@ -131,7 +133,7 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 	return all, readError(ctx, err)
 }
 
-// Acting is one query: every change of the configuration asks it.
+// Acting is one query, because every change of the configuration runs it.
 func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	rows, err := s.owning.Query(ctx, actingQuery, within.Microseconds())
 	if err != nil {
@@ -145,7 +147,7 @@ func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.N
 	return all, readError(ctx, err)
 }
 
-// Fresh goes through what waits from a number on.
+// Fresh walks the pending deliveries from a row id on.
 func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	numbers := column(shards, func(n int) int16 { return int16(n) })
@@ -177,14 +179,15 @@ func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.No
 	return all, readError(ctx, err)
 }
 
-// Leave also forgets those that have not been there for a day.
+// Leave also deletes nodes that have not been seen for a day.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	_, err := s.owning.Exec(ctx, leaveSQL, node)
 	return readError(ctx, err)
 }
 
-// Secret was drawn when the database was made. Which life of the database the node is in belongs to it: numbers that
-// another node says may mean something else in another one, so those that have not noticed a failover yet believe nobody.
+// Secret was drawn when the database was created. The returned secret also contains the timeline of
+// the database that this node uses. Row ids from a node that has not noticed a failover mean other
+// rows; it has another timeline, so its messages fail authentication.
 func (s *Store) Secret(ctx context.Context) (secret string, err error) {
 	err = s.owning.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
 	s.history.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// none is a time that is not there, in memory; in rows it is NULL.
+// none is an absent time in memory; in rows it is NULL.
 const none = -1 << 62
 
 // place is a pending delivery in a transaction.
@@ -21,7 +21,7 @@ type place struct {
 	seq, event        int64
 	target, kind      int32
 	endpoint, tenant  string
-	lane              *lane // nil: it waits for nobody and nobody waits for it
+	lane              *lane // nil: it has no lane
 	position          int64
 	created, replayOf int64
 	due, anchor, wide int64
@@ -34,28 +34,29 @@ type place struct {
 	lease             *lease
 
 	fresh bool // not in the database yet
-	dirty bool // not in the database as it is
+	dirty bool // changed since it was read
 }
 
-// last is what rows tell of the last attempt.
+// last is the state of the last attempt in a row.
 type last struct {
 	statusCode int32
 	class      policy.Class
 	took       int64
 }
 
-// lease is what a delivery has that was handed out. It ends when the delivery is due.
+// lease is the lease of a message. It ends when the delivery is due.
 type lease struct {
 	token, consumer    string
 	scheduled, granted int64
 }
 
-// lane is one key's line at one endpoint. Of what waits in it there is at least as much as can become its head in this transaction.
+// lane is the ordered deliveries of one key at one endpoint. Of its pending deliveries it has at
+// least those that can become its head in this transaction.
 type lane struct {
 	laneOf
 	number int64
-	given  int64 // the position given last
-	drawn  int64 // up to which position the row has been moved ahead
+	given  int64 // the last assigned position
+	drawn  int64 // the position up to which the row reserves positions
 	line   []*place
 }
 
@@ -67,7 +68,7 @@ const placeColumns = `p.seq, p.event, p.target, p.kind, t.endpoint, k.tenant, p.
 const placeJoins = ` JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane
 	LEFT JOIN lease s ON s.delivery = p.seq`
 
-// placeRow is a place as it comes from the database.
+// placeRow is a place as the database returns it.
 type placeRow struct {
 	place
 	laneNumber int64
@@ -109,7 +110,7 @@ func (p *place) shown() *store.Head {
 	return h
 }
 
-// instant is a time that may not be there.
+// instant converts a time that may be absent.
 func instant(micros int64) time.Time {
 	if micros == none {
 		return time.Time{}
@@ -136,14 +137,15 @@ func (l *lane) first() *place {
 	return l.line[0]
 }
 
-// lead makes p the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that finished its
-// predecessor was behind.
+// lead makes p the head of its lane and starts its policy's clock, but not before p was created,
+// even if the clock that finished its predecessor was behind.
 func (p *place) lead(at int64, delay time.Duration) {
 	p.anchor = max(at, p.created)
 	p.head, p.blocked, p.due, p.dirty = true, false, codec.Micros(codec.Moment(p.anchor).Add(delay)), true
 }
 
-// next is what the caller of a change goes on with: the lane's head, or p itself if it has no lane.
+// next is the head that the caller of a change continues with: the lane's head, or p itself if it
+// has no lane.
 func (t *tx) next(p *place) *store.Head {
 	if p.lane != nil {
 		p = p.lane.first()
@@ -156,7 +158,7 @@ func (t *tx) next(p *place) *store.Head {
 	return p.shown()
 }
 
-// wait puts a new delivery at the end of its lane, or by itself if it has none.
+// wait adds a new delivery to the end of its lane, if it has one.
 func (t *tx) wait(p *place, delay time.Duration) {
 	p.fresh, p.due, p.anchor, p.wide = true, none, none, none
 	t.places[p.seq] = p
@@ -173,7 +175,8 @@ func (t *tx) wait(p *place, delay time.Duration) {
 	p.lead(p.created, delay)
 }
 
-// finish makes p final. If it was the head of its lane, the next one becomes the head, with this delay.
+// finish makes p final. If it was the head of its lane, the next one becomes the head, with this
+// delay.
 func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration) {
 	delete(t.places, p.seq)
 	t.gone = append(t.gone, p)
@@ -191,7 +194,7 @@ func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration)
 	}
 }
 
-// archive keeps a delivery that is over.
+// archive stores a finished delivery.
 func (t *tx) archive(p *place, e *store.Ending, body []byte) {
 	p.code, p.reason = e.ReasonCode, e.Reason
 	t.over[p.seq] = &over{status: e.Status, tenant: p.tenant, event: p.event, created: p.created, endpoint: p.endpoint, lane: p.lane}

@@ -1,34 +1,37 @@
-// Package postgres keeps everything in a PostgreSQL database: the store of more than one machine.
-// Any number of nodes use one database at the same time, and each may do everything that the
-// contract has.
+// Package postgres stores everything in a PostgreSQL database: the store of more than one machine.
+// Any number of nodes use one database at the same time, and each may make every call of the
+// contract.
 //
-// A write is a transaction of two round trips. The first takes the locks and reads what the
-// operations need; what they do is then decided in memory; the second writes it, each table with
-// one statement, and commits. Operations that arrive while all connections that write are busy make
-// up the next transaction together. An operation that cannot be done is refused before anything is
-// written.
+// A write is a transaction of two round trips. The first takes the locks and reads the rows that
+// the operations need. Then the operations run in memory. The second round trip writes the result,
+// one statement per table, and commits. Operations that arrive while all writing connections are
+// busy form the next transaction together. An operation that cannot succeed is refused before any
+// row is written.
 //
-// Locks are taken in one order everywhere, so that transactions wait for each other but never in a
-// circle: the configuration (shared, unless it is changed), shards, lanes by endpoint and key,
-// pending deliveries without a lane by number, then the tables in the order in which they are
-// written. What two may make at the same time (an event's id, an idempotency key) is not locked: a
-// unique index refuses the second one, whose transaction is made again and finds it. A lane's row
-// stands for all that waits in the lane: whoever holds it gives positions and moves heads, so
-// positions follow the order of commits, without gaps, whichever node accepts.
+// All transactions take locks in one order, so they may wait for each other but cannot deadlock:
+// the configuration (shared, unless it is changed), shards, lanes by endpoint and key, pending
+// deliveries without a lane by row id, then the tables in the order in which they are written.
+// Objects that two transactions may create at the same time (an event's id, an idempotency key) are
+// not locked: a unique index refuses the second one, whose transaction is tried again and finds the
+// object. The lock of a lane's row covers all pending deliveries of the lane. Its holder assigns
+// positions and moves heads, so positions follow the order of commits, without gaps, whichever node
+// accepts.
 //
-// Behind a pooler no session state is used, so it may hand out connections for single transactions
-// (behindPooler). Times are arguments; only leases end by the database's clock.
+// Behind a pooler the store uses no session state, so the pooler may lend connections for single
+// transactions (behindPooler). Times are arguments; only leases end by the database's clock.
 //
-// Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database
+// Errors: one with a code means that nothing was written. CodeUnavailable stands for a database
 // that cannot be reached or gave up a transaction that was not about to commit. When the answer to
-// a commit is lost, the error has no code: nobody knows. store.ErrWentBack ends the store
+// a commit is lost, the error has no code: the outcome is unknown. store.ErrWentBack ends the store
 // (identity.go). No call waits for a silent network for longer than its patience (conns.go).
 //
-// What is over is in tables of a day each (days.go), and goes with its day (daysclear.go).
+// Finished deliveries are in tables of one day each (days.go), and are deleted with their day
+// (daysclear.go).
 //
-// What is not promised: that a purge leaves no byte in the database's files. What goes with its day
-// goes with its files; what is removed row by row PostgreSQL overwrites when it needs the room. And
-// commits are as durable as the server makes them: Open refuses one that does not sync.
+// Not promised: that a purge leaves no byte in the database's files. The bytes of a dropped day are
+// deleted with its files; PostgreSQL overwrites rows that were deleted one by one only when it
+// reuses their space. And commits are as durable as the server makes them: Open refuses a server
+// that does not sync.
 package postgres
 
 import (
@@ -51,34 +54,34 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Options are the settings of a store. The zero value is good for most.
+// Options are the settings of a store. The zero value has good defaults.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
-	// History is given from a store of the same database that ended to the one that is opened after
-	// it. nil: nothing has been seen.
+	Bounds Bounds // inside this package; zero: their defaults
+	// History is passed from a store that ended to the next store of the same database; nil: a new
+	// one.
 	History *History
-	// CallersClock ends leases by the times that calls bring along, and not by the database's. Only
-	// what plays with time wants that, alone.
+	// CallersClock ends leases by the times that calls pass, not by the database's clock. Only tests
+	// that control time set it.
 	CallersClock bool
-	// Logger gets what the owner of the machine should know. nil: nobody does.
+	// Logger gets messages for the operator; nil: none are logged.
 	Logger *slog.Logger
-	// Now is used to measure how long things take, for Stats. nil: time.Now.
+	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
-	// Slot returns a number from 0 to n-1, another one for each connection that writes as far as
-	// there are enough. nil: any.
+	// Slot returns a number from 0 to n-1, a different one for each writing connection as far as
+	// possible; nil: a random one.
 	Slot func(n int) int
 
-	dial pgconn.DialFunc // nil: dialer; tests lead connections elsewhere
+	dial pgconn.DialFunc // nil: dialer; tests redirect connections with it
 }
 
 // Store is an open database.
 type Store struct {
 	bounds  Bounds
-	pools   []*pool // all but chores, which shares its connections with reading
+	pools   []*pool // all but chores, which shares the connections of reading
 	owning  *pool   // for leases of shards and the list of nodes
-	pool    *pool   // for what publishing and delivering read
+	pool    *pool   // for reads of publishing and delivering
 	reading *pool   // for callers of the API
-	chores  *pool   // for what takes as long as it takes
+	chores  *pool   // for work without a time limit
 	writing *pool   // for the writers
 	eras    eras
 	names   names
@@ -92,31 +95,31 @@ type Store struct {
 	able    able
 
 	history *History
-	at      identity    // of the database, since the first connection; guarded by history.mu
-	blind   atomic.Bool // the server does not say which database it is
+	at      identity    // of the database of the first connection; guarded by history.mu
+	blind   atomic.Bool // the server does not report its identity
 	highest highest
-	warned  atomic.Bool           // that a connection is in clear
-	lost    atomic.Pointer[error] // why every call is refused; nil: none is
+	warned  atomic.Bool           // a connection in clear was reported
+	lost    atomic.Pointer[error] // the reason for which every call is refused; nil: none
 	fatal   chan error
 
-	moves    chan struct{} // has one place: who brings a tenant, or drops one, holds a connection for long
+	moves    chan struct{} // one slot: an import or drop of a tenant holds a connection for long
 	requests chan *request
 	writers  sync.WaitGroup
 	closing  sync.WaitGroup // broken connections that are being closed
 	quit     chan struct{}  // closed to stop the writers
-	stopped  chan struct{}  // closed when they have
+	stopped  chan struct{}  // closed when they have stopped
 	drained  sync.Once
 	closed   sync.Once
-	ctx      context.Context // of transactions: callers give up waiting, not the write
+	ctx      context.Context // of transactions: a caller that gives up does not cancel the write
 	cancel   context.CancelFunc
 }
 
 var _ store.Store = (*Store)(nil)
 
-// errClosed is what calls on a closed store return.
+// errClosed is the error of calls on a closed store.
 var errClosed = errors.New("postgres: the store is closed")
 
-// Check says whether a text is the URL of a database. It does not look whether there is one.
+// Check says whether a text is the URL of a database. It makes no connection.
 func Check(url string) error {
 	if _, err := pgxpool.ParseConfig(url); err != nil {
 		return errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
@@ -131,7 +134,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	inside := bounds.Fill(o.Bounds)
 	s := &Store{
-		bounds: inside, names: names{named: newNamed()}, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
+		bounds: inside, names: names{named: newNamed()}, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
+		callers: o.CallersClock,
 		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
 		requests: make(chan *request, inside.Line), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -162,8 +166,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes sure that the database does what is promised, and brings it to this program's
-// schema.
+// prepare makes sure that the database syncs its commits, and migrates it to this program's schema.
 func (s *Store) prepare(ctx context.Context) error {
 	var fsync, commit, encoding string
 	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding')").
@@ -200,16 +203,16 @@ func (s *Store) prepare(ctx context.Context) error {
 	return err
 }
 
-// readIDKey reads what the ids of deliveries are made with.
+// readIDKey reads the key of the ids of deliveries.
 func readIDKey(ctx context.Context, db querier) (key grapnel.IDKey, err error) {
 	err = db.QueryRow(ctx, "SELECT secret, plain FROM id_key").Scan(&key.Secret, &key.Plain)
 	return key, err
 }
 
-// IDs were read when the store was opened. All nodes of a database read the same key.
+// IDs returns what Open has read. All nodes of a database read the same key.
 func (s *Store) IDs() *grapnel.IDs { return s.ids }
 
-// drain commits what has been handed in. Writes that come later fail.
+// drain commits the writes that are queued. Later writes fail.
 func (s *Store) drain() {
 	s.drained.Do(func() {
 		close(s.quit)
@@ -218,7 +221,7 @@ func (s *Store) drain() {
 	})
 }
 
-// Close drains the store and closes the connections. Calls that come later fail.
+// Close drains the store and closes the connections. Later calls fail.
 func (s *Store) Close() error {
 	s.drain()
 	s.closed.Do(func() {
@@ -229,7 +232,7 @@ func (s *Store) Close() error {
 
 func (s *Store) release() {
 	s.cancel()
-	s.reset() // what has no deadline ends
+	s.reset() // ends calls without a deadline
 	for _, p := range s.pools {
 		p.Close()
 	}

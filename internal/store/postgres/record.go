@@ -8,7 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+// Record applies the changes in order. The result of each is the state right after it, not after
+// all of them.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
@@ -26,7 +27,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	return o.done, nil
 }
 
-// turn is a change as it goes to a writer: what can be encoded is.
+// turn is a change as passed to a writer: already encoded as far as possible.
 type turn struct {
 	store.Change
 	attempt  []byte
@@ -83,7 +84,7 @@ func (o *recording) apply(t *tx) (err error) {
 	return nil
 }
 
-// turn makes a change with all that it brings along.
+// turn applies a change with its events and its standing.
 func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	p := t.places[c.Delivery]
 	if t.foreign(c, p) {
@@ -121,7 +122,8 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	return done, err
 }
 
-// foreign reports whether the row with a change's row id is of another delivery than the change. p is its place, if it is pending.
+// foreign reports whether the row with the change's row id belongs to another delivery. p is its
+// place, if it is pending.
 func (t *tx) foreign(c *turn, p *place) bool {
 	if p != nil {
 		return !c.Identity.Is(p.event, p.endpoint, p.created)
@@ -130,7 +132,8 @@ func (t *tx) foreign(c *turn, p *place) bool {
 	return is != nil && !c.Identity.Is(is.event, is.endpoint, is.created)
 }
 
-// spare leaves such a row alone. Only the endpoint's standing is kept, which does not depend on it.
+// spare does not change such a row. It only stores the endpoint's standing, which does not depend
+// on the row.
 func (t *tx) spare(c *turn) store.Changed {
 	if st := c.Standing; st != nil {
 		if t.seals(t.endpoints[st.Endpoint].tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
@@ -141,7 +144,7 @@ func (t *tx) spare(c *turn) store.Changed {
 	return store.Changed{Foreign: true}
 }
 
-// change makes of p what the change says.
+// change applies the change to p.
 func (t *tx) change(p *place, c *turn) {
 	t.release(p)
 	if c.Attempt != nil {
@@ -152,7 +155,8 @@ func (t *tx) change(p *place, c *turn) {
 		}
 	}
 	if c.Status.Final() {
-		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.attempt, c.NextDelay)
+		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.attempt,
+			c.NextDelay)
 		return
 	}
 	if c.attempt != nil {
@@ -160,7 +164,7 @@ func (t *tx) change(p *place, c *turn) {
 	}
 	p.code, p.reason, p.trigger, p.dirty = c.ReasonCode, c.Reason, c.Trigger, true
 	if !p.head {
-		return // what waits behind its lane has no schedule to change; it gets one when it becomes the head
+		return // a delivery behind its lane's head has no schedule to change; it gets one as the head
 	}
 	if c.Attempt != nil {
 		p.wide = none

@@ -28,7 +28,7 @@ const (
 	advanceTo = "UPDATE replay_progress SET cursor = $2, started = started + $3 WHERE replay = $1"
 )
 
-// keptReplay is a replay with the number that stands for it in rows.
+// keptReplay is a replay with the number that rows use for it.
 type keptReplay struct {
 	number int64
 	grapnel.Replay
@@ -49,7 +49,8 @@ func readReplay(row pgx.Row) (*keptReplay, error) {
 	return &r, err
 }
 
-// lockReplay returns the replay with this id, or nil, and keeps others from changing it.
+// lockReplay returns the replay with this id, or nil, and keeps other transactions from changing
+// it.
 func (t *tx) lockReplay(id string) (*keptReplay, error) {
 	r, err := readReplay(t.conn.QueryRow(t.ctx, replayLock, id))
 	if isNone(err) {
@@ -58,7 +59,8 @@ func (t *tx) lockReplay(id string) (*keptReplay, error) {
 	return r, err
 }
 
-// PutReplay gives a new replay revision 1. Nothing is being accepted when it is made, so that there is a newest delivery.
+// PutReplay gives a new replay revision 1. It excludes accepting of events for a moment, so that
+// the newest delivery is well defined.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
 		there, err := t.lockReplay(r.ID)
@@ -82,7 +84,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		body, err := codec.EncodeReplay(kept)
 		revision := r.Revision + 1
 		if there == nil && err == nil {
-			var newest int64 // without what is told of the replay
+			var newest int64 // read before the replay's operational events are stored
 			err = t.conn.QueryRow(t.ctx, "SELECT "+newestSQL).Scan(&newest)
 			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body, newest)
 		} else if there != nil {
@@ -104,7 +106,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 	return r.Replay, nil
 }
 
-// ReplayList returns at most Limit replays; no limit is none.
+// ReplayList returns at most Limit replays; no limit: none.
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
@@ -134,8 +136,9 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 	return list, readError(ctx, rows.Err())
 }
 
-// ReplayItems returns at most limit; no limit is none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem, err error) {
+// ReplayItems returns at most limit items; no limit: none.
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
+	limit int) (list []grapnel.ReplayItem, err error) {
 	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
 	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return nil, store.ErrNotFound("replay")
@@ -157,7 +160,7 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 	return list, readError(ctx, err)
 }
 
-// Advance makes what comes next.
+// Advance creates the next deliveries of a replay.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, step.Replay))
 	if isNone(err) {
@@ -235,7 +238,8 @@ func (o *advancing) apply(t *tx) error {
 	return nil
 }
 
-// What becomes of deliveries that repeat others is noted there, and counted for the replay that made them.
+// The outcome of a delivery that repeats another one is stored on the original, and counted for the
+// replay that created it.
 const (
 	marksLock   = "SELECT FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE"
 	setReplayed = `INSERT INTO mark (delivery, replayed, replayed_by, replayed_as, replay_result)
@@ -262,7 +266,7 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 	if len(t.repeated) == 0 && len(t.replayed) == 0 {
 		return
 	}
-	// Of what is repeated more than once only the last counts.
+	// If a delivery is repeated more than once, only the last repetition counts.
 	last := make(map[int64]replayed)
 	for _, r := range t.replayed {
 		last[r.of] = r
@@ -276,7 +280,8 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 			column(originals, func(of int64) string { return last[of].by }), column(originals, func(of int64) int64 { return last[of].as }))
 	}
 	if len(t.repeated) > 0 {
-		made, results := column(t.repeated, func(r repeated) int64 { return r.seq }), column(t.repeated, func(r repeated) string { return string(r.status) })
+		made, results := column(t.repeated, func(r repeated) int64 { return r.seq }),
+			column(t.repeated, func(r repeated) string { return string(r.status) })
 		b.Queue(setResults, column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
 		b.Queue(progressLock, made)
 		b.Queue(countItems, made, results)

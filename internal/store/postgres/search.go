@@ -12,8 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// DeliverySearch makes the list page by page and looks into the events of each.
-func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+// DeliverySearch reads the list page by page and searches the events of each page.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+	text string) (list []grapnel.Delivery, resume int64, err error) {
 	limit, size, page := q.Limit, int64(0), s.bounds.SearchPage
 	if limit <= 0 {
 		return nil, 0, ctx.Err()
@@ -47,7 +48,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 	}
 }
 
-// eventsOf are the events of deliveries, by number.
+// eventsOf returns the events of deliveries, by row id.
 func (s *Store) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int64]*grapnel.Event, error) {
 	seqs := column(list, func(d grapnel.Delivery) int64 { return d.EventSeq })
 	slices.Sort(seqs)
@@ -63,8 +64,9 @@ func (s *Store) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int6
 	return found, nil
 }
 
-// Candidates returns what matches, the oldest first.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+// Candidates returns matching deliveries, oldest first.
+func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	tenant, some := scope.Narrow("")
 	if !some || q.Limit <= 0 {
 		return nil, 0, ctx.Err()
@@ -79,7 +81,8 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 		return nil, 0, readError(ctx, err)
 	}
 	f := new(filter)
-	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape + ` FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = `).
+	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape +
+		` FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = `).
 		value(q.Endpoint).text(") AND d.seq > ").value(q.After).text(" AND d.finished <= ").value(codec.Micros(q.OverBy))
 	if q.UpTo != 0 {
 		f.text(" AND d.seq <= ").value(q.UpTo)
@@ -107,7 +110,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 	return list, resume, nil
 }
 
-// whereSelected is a selection that does not name deliveries.
+// whereSelected adds the conditions of a selection that does not name deliveries.
 func (f *filter) whereSelected(sel *grapnel.Selection) {
 	wanted := sel.Status
 	if len(wanted) == 0 {
@@ -115,7 +118,7 @@ func (f *filter) whereSelected(sel *grapnel.Selection) {
 	}
 	either(f, "d.status", column(wanted, func(status grapnel.Status) string { return string(status) }))
 	if !slices.Contains(wanted, grapnel.Delivered) {
-		f.text(" AND d.status <> 'delivered'") // which an index leaves out
+		f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 	}
 	if len(sel.Keys) > 0 {
 		f.text(" AND EXISTS (SELECT FROM event WHERE seq = d.event")
@@ -125,14 +128,15 @@ func (f *filter) whereSelected(sel *grapnel.Selection) {
 }
 
 const (
-	// stuckQuery looks at all heads of an endpoint. An index of those that are stuck would have to be written with every attempt that fails.
+	// stuckQuery examines all heads of an endpoint. An index of blocked heads would have to be written
+	// with every failed attempt.
 	stuckQuery = `SELECT seq FROM pending p WHERE target = (SELECT number FROM target WHERE endpoint = $1) AND head AND lane <> 0
 		AND (attempts > 0 OR blocked) AND seq > $2 AND ($3 = '' OR (SELECT tenant FROM kind WHERE number = p.kind) = $3) ORDER BY seq LIMIT $4`
 	behindQuery = `SELECT p.seq, (SELECT count(*) FROM (SELECT FROM pending b WHERE b.lane = p.lane AND b.lane <> 0 AND b.position > p.position LIMIT $2) x)
 		FROM pending p WHERE p.seq = ANY($1)`
 )
 
-// StuckLanes returns at most Limit lanes; no limit is none.
+// StuckLanes returns at most Limit lanes; no limit: none.
 func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
 	tenant, one := scope.One()
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {

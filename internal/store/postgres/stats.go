@@ -12,15 +12,15 @@ import (
 // Stats are counters since the store was opened.
 type Stats struct {
 	commits.Counts
-	Failed      int64 // transactions that were not committed, for whatever reason
-	Unknown     int64 // of which nobody knows whether they were
-	Spoiled     int64 // that had to be made again because of another one: deadlocks, and two that made the same
+	Failed      int64 // transactions that were not committed, for any reason
+	Unknown     int64 // of them, those whose outcome is unknown
+	Spoiled     int64 // transactions tried again because of a concurrent one: deadlocks, and two that created the same object
 	Queued      int   // operations that wait for the next transaction
 	Connections int
 	Busy        int // of them in use
 }
 
-// stats gathers them.
+// stats collects the counters.
 type stats struct {
 	mu      sync.Mutex
 	sum     Stats

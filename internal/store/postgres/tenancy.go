@@ -20,18 +20,18 @@ const (
 	tenancyQuery   = "SELECT " + tenancyColumns + " FROM tenancy WHERE tenant = $1"
 	setTenancy     = `INSERT INTO tenancy (tenant, state, move, other, since) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since, before = ''`
-	// sealThose follows every change of a tenancy.
+	// sealThose runs after every change of a tenancy.
 	sealThose = `UPDATE configuration SET sealed = ARRAY(SELECT tenant FROM tenancy WHERE state IN ('sealed', 'arrived', 'gone') ORDER BY tenant)`
 
-	// targetsOf are the endpoints that something of the tenant has ever been for, those that are gone included.
+	// targetsOf are all endpoints that ever had a row of the tenant, including deleted ones.
 	targetsOf = `SELECT number FROM target WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)
 		UNION SELECT target FROM tally WHERE tenant = $1`
-	// leaveBehind keeps what rows are found by once the configuration is gone.
+	// leaveBehind stores what rows are found by once the configuration is deleted.
 	leaveBehind = `UPDATE tenancy SET shifts = '[]', targets = ARRAY(` + targetsOf + `), keys = ARRAY(SELECT id FROM api_key WHERE tenant = $1),
 		first = 0, last = coalesce((SELECT max(seq) FROM audit WHERE tenant = $1), 0) WHERE tenant = $1`
 )
 
-// unconfigure removes a tenant's configuration, and what is kept of its endpoints.
+// unconfigure deletes a tenant's configuration, and the rows of its endpoints.
 var unconfigure = []string{
 	"DELETE FROM standing WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)",
 	"DELETE FROM endpoint WHERE tenant = $1",
@@ -49,7 +49,7 @@ func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
 	}
 	t.Since = codec.Moment(since)
 	if err := json.Unmarshal([]byte(shifts), &t.Shifts); err != nil {
-		return t, fmt.Errorf("postgres: where tenant %s is: %w", t.Tenant, err)
+		return t, fmt.Errorf("postgres: reading the state of tenant %s: %w", t.Tenant, err)
 	}
 	return t, nil
 }
@@ -75,7 +75,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// tenancyOf is what is known of a tenant; with no state: nothing.
+// tenancyOf is a tenant's stored state; an empty state: none is stored.
 func tenancyOf(ctx context.Context, db querier, tenant string) (grapnel.Tenancy, error) {
 	t, err := readTenancy(db.QueryRow(ctx, tenancyQuery, tenant))
 	if isNone(err) {
@@ -101,11 +101,11 @@ func (o *settling) apply(t *tx) error {
 	case err != nil:
 		return err
 	case is.State == o.State && is.Move == o.Move:
-		return nil // it was made before
+		return nil // the same call succeeded before
 	case is.State != o.from && !(is.State.Open() && o.from.Open()):
 		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not in the state %q", o.Tenant, o.from)
 	case is.Move != o.Move && goesOn(o.from, o.State):
-		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is on its way by another move", o.Tenant)
+		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in another move", o.Tenant)
 	}
 	t.then(setTenancy, o.Tenant, string(o.State), o.Move, o.Other, codec.Micros(o.Since))
 	if o.State == grapnel.TenancyGone {
@@ -121,18 +121,21 @@ func (o *settling) apply(t *tx) error {
 	return nil
 }
 
-// goesOn says whether a move is carried on by going from one state to another. Who has taken a step of an earlier move for long must not.
+// goesOn says whether from → to is a legal step of this move. It rejects a late step of an earlier
+// move.
 func goesOn(from, to grapnel.TenancyState) bool {
 	return from == grapnel.TenancyClosing && to == grapnel.TenancySealed || from == grapnel.TenancySealed && to == grapnel.TenancyGone ||
 		from == grapnel.TenancyArrived && to == grapnel.TenancyHere
 }
 
-// PutTenancy is a change of the configuration: what others have decided before it is committed, or refused.
-func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
+// PutTenancy is a change of the configuration: writes that were decided before are committed before
+// it, or refused.
+func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState,
+	audit *grapnel.AuditEntry) (store.Put, error) {
 	switch t.State {
 	case grapnel.TenancyHere, grapnel.TenancyClosing, grapnel.TenancySealed, grapnel.TenancyGone:
 	default:
-		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "nobody can say that a tenant is %q", t.State)
+		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant cannot be put into state %q", t.State)
 	}
 	o := &settling{Tenancy: t, from: from, audit: audit}
 	if err := s.writeAlone(ctx, o); err != nil {

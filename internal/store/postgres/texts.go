@@ -8,10 +8,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// text is what a row keeps of a text: PostgreSQL refuses NUL and what is not UTF-8, so those become U+FFFD. Without it one text
-// that a receiver or a person has chosen would have the whole page of outcomes refused, each time it is tried again.
+// text is the storable form of a text: PostgreSQL refuses NUL and bytes that are not UTF-8, so
+// those become U+FFFD. Otherwise one text chosen by a receiver or an operator would make the
+// database refuse a whole page of outcomes, at every try.
 //
-// It is for texts that only people read. A name, a key or an id is refused instead: another one in its place would be another thing.
+// It is only for texts that people read. A name, a key or an id is refused instead, because a
+// changed one would identify another object.
 func text(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
 		return s
@@ -24,7 +26,7 @@ func texts[R any, T ~string](rows []R, field func(R) T) []string {
 	return column(rows, func(r R) string { return text(string(field(r))) })
 }
 
-// legible is a batch of Grapnel's own events with such texts in place of its own.
+// legible returns a batch of Grapnel's own events with storable texts.
 func legible(b *store.Batch) *store.Batch {
 	if b == nil {
 		return nil
@@ -47,7 +49,8 @@ func legible(b *store.Batch) *store.Batch {
 	return &clean
 }
 
-// possible are the ids that rows can have. Those with NUL, or that are not UTF-8, are nobody's.
+// possible are the ids that rows can have. No row has an id with NUL or with bytes that are not
+// UTF-8.
 func possible(ids []string) []string {
 	kept := ids[:0]
 	for _, id := range ids {

@@ -13,16 +13,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// tallyOf is whose deliveries are counted.
+// tallyOf identifies a row of counts: an endpoint and a tenant.
 type tallyOf struct {
 	target int32
 	tenant string
 }
 
-// tally is how counts change.
+// tally is a change of counts.
 type tally struct{ made, pending, delivered, failed, dropped, discarded, skipped int64 }
 
-// of is the count of a final status.
+// of returns the count of a final status.
 func (y *tally) of(status grapnel.Status) *int64 {
 	switch status {
 	case grapnel.Delivered:
@@ -39,7 +39,7 @@ func (y *tally) of(status grapnel.Status) *int64 {
 	return &y.pending
 }
 
-// totalOf is whose totals of which hour since 1970.
+// totalOf identifies a row of totals: an endpoint, a tenant and an hour since 1970.
 type totalOf struct {
 	hour   int64
 	target int32
@@ -54,7 +54,7 @@ const (
 		ON CONFLICT (target, tenant, slot) DO UPDATE SET made = y.made + excluded.made, pending = y.pending + excluded.pending,
 			delivered = y.delivered + excluded.delivered, failed = y.failed + excluded.failed, dropped = y.dropped + excluded.dropped,
 			discarded = y.discarded + excluded.discarded, skipped = y.skipped + excluded.skipped`
-	// sumLatency adds two rows of buckets, of which one may be longer.
+	// sumLatency adds two rows of buckets, one of which may be longer.
 	sumLatency = `(SELECT coalesce(array_agg(coalesce(a, 0) + coalesce(b, 0) ORDER BY i), '{}') FROM unnest(y.latency, excluded.latency)
 			WITH ORDINALITY u(a, b, i))`
 	onTotal = ` ON CONFLICT (at, target, tenant, slot, whole) DO UPDATE SET delivered = y.delivered + excluded.delivered,
@@ -84,9 +84,12 @@ func (t *tx) flushTallies(b *pgx.Batch) {
 	of := func(field func(*tally) int64) []int64 {
 		return column(rows, func(o tallyOf) int64 { return field(t.tallies[o]) })
 	}
-	b.Queue(addTallies, column(rows, func(o tallyOf) int32 { return o.target }), column(rows, func(o tallyOf) string { return o.tenant }), t.slot,
-		of(func(y *tally) int64 { return y.made }), of(func(y *tally) int64 { return y.pending }), of(func(y *tally) int64 { return y.delivered }),
-		of(func(y *tally) int64 { return y.failed }), of(func(y *tally) int64 { return y.dropped }), of(func(y *tally) int64 { return y.discarded }),
+	b.Queue(addTallies, column(rows, func(o tallyOf) int32 { return o.target }), column(rows, func(o tallyOf) string { return o.tenant }),
+		t.slot,
+		of(func(y *tally) int64 { return y.made }), of(func(y *tally) int64 { return y.pending }),
+		of(func(y *tally) int64 { return y.delivered }),
+		of(func(y *tally) int64 { return y.failed }), of(func(y *tally) int64 { return y.dropped }),
+		of(func(y *tally) int64 { return y.discarded }),
 		of(func(y *tally) int64 { return y.skipped }))
 }
 
@@ -107,7 +110,7 @@ func (t *tx) tried(p *place, a *grapnel.Attempt, at int64) {
 	}
 }
 
-// ended counts a delivery that is over.
+// ended counts a finished delivery.
 func (t *tx) ended(p *place, e *store.Ending) {
 	*t.tally(p).of(e.Status)++
 	if !e.Uncounted {
@@ -125,11 +128,12 @@ func (t *tx) flushTotals(b *pgx.Batch) {
 
 // queueTotal adds to a row of totals.
 func queueTotal(b *pgx.Batch, of totalOf, slot int16, whole bool, sum *grapnel.Totals) {
-	b.Queue(addTotal, of.hour, of.target, of.tenant, slot, whole, sum.Delivered, sum.Failed, sum.Dropped, sum.Discarded, sum.Skipped, sum.Retried,
+	b.Queue(addTotal, of.hour, of.target, of.tenant, slot, whole, sum.Delivered, sum.Failed, sum.Dropped, sum.Discarded, sum.Skipped,
+		sum.Retried,
 		sum.FirstAttemptSuccess, sum.Attempts, bucketsOf(&sum.Latency))
 }
 
-// bucketsOf are the buckets up to the last one that has something in it.
+// bucketsOf returns the buckets up to the last one that is not zero.
 func bucketsOf(l *grapnel.Latency) []int64 {
 	buckets := []int64{}
 	for i, n := range l {
@@ -145,7 +149,7 @@ func bucketsOf(l *grapnel.Latency) []int64 {
 const totalsQuery = `SELECT at, whole, ` + totalColumns + `, latency FROM total
 	WHERE ($1 OR tenant = $2) AND ($3 OR target = (SELECT number FROM target WHERE endpoint = $4)) AND at >= $5 AND at < $6 ORDER BY at`
 
-// Totals adds up what the query takes.
+// Totals sums the rows that the query selects.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some {
@@ -206,16 +210,17 @@ func readTotals(rows pgx.Rows, take func(hour int64, whole bool, sum *grapnel.To
 	return rows.Err()
 }
 
-// Rows of hours that are over, and those of hours that are not kept as such any more, are taken out, so that they can be put back as one.
+// Rows of past hours, and rows of hours too old to be stored separately, are deleted and returned,
+// so that they can be inserted again as one row.
 const (
 	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
 			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
 			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
 		RETURNING at, target, tenant, ` + totalColumns + `, latency`
-	settled = -1 // the slot of what is one row
+	settled = -1 // the slot of a merged row
 )
 
-// merge makes one row of the rows of an hour that is over, and days of hours that are old.
+// merge merges the rows of a past hour into one, and hours that are old into days.
 func (s *Store) merge(ctx context.Context, now time.Time) error {
 	old := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
@@ -277,7 +282,7 @@ const countsQuery = `SELECT t.endpoint, sum(y.pending)::bigint, sum(y.delivered)
 		sum(y.discarded)::bigint, sum(y.skipped)::bigint
 	FROM tally y JOIN target t ON t.number = y.target WHERE $1 OR y.tenant = $2 GROUP BY t.endpoint`
 
-// Counts adds up what is counted.
+// Counts sums the maintained counters.
 func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
 	tenant, one := scope.One()
 	counts := make(map[string]map[grapnel.Status]int64)
@@ -309,7 +314,8 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 const imbalanceQuery = `SELECT (coalesce(sum(made - pending - delivered - failed - dropped - discarded - skipped), 0)
 	- (SELECT purged FROM ledger))::bigint FROM tally`
 
-// Imbalance compares counts that are kept in different ways: what was made is counted for ever, what waits and what ended goes up and down.
+// Imbalance compares counters that are maintained separately: created deliveries are counted for
+// ever, pending and finished ones go up and down.
 func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
 	err = s.chores.QueryRow(ctx, imbalanceQuery).Scan(&n)
 	return n, readError(ctx, err)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// tx is one transaction: what was read when its locks were taken, and what it will write.
+// tx is one transaction: the rows read when its locks were taken, and the rows it will write.
 type tx struct {
 	store *Store
 	ctx   context.Context
@@ -22,28 +21,28 @@ type tx struct {
 	needs *needs
 
 	calendar *calendar
-	names    named    // the names that are needed, for as long as the transaction takes
+	names    named    // the numbers of the names it needs, for its whole duration
 	drawn    counters // see checkNumbers
 
-	// What there is.
+	// The state that was read.
 	version   int64             // of the configuration
-	clock     int64             // of the database
-	sealed    []string          // tenants whose things must not change, sorted
-	arrivals  int64             // of tenants from elsewhere
+	clock     int64             // the database's
+	sealed    []string          // tenants whose rows must not change, sorted
+	arrivals  int64             // number of tenants that arrived from other stores
 	epochs    map[int16]int64   // of shards
-	endpoints map[string]object // those that are there
+	endpoints map[string]object // those that exist
 	answers   map[string]*answer
 	events    map[eventName]*met
-	named     map[int64]bool    // numbers of events that have a name (namings) and were not found yet
+	named     map[int64]bool    // row ids of events that have a name (namings) and were not found yet
 	known     map[string]*known // by key
-	places    map[int64]*place  // what is pending
+	places    map[int64]*place  // pending deliveries
 	over      map[int64]*over
 	lanes     map[int64]*lane // by number
 	byName    map[laneOf]*lane
-	eventSeqs []int64 // numbers to be given
+	eventSeqs []int64 // row ids to assign
 	seqs      []int64
 
-	// What becomes of it.
+	// The changes to write.
 	bumped       bool // the configuration gets a new version
 	newEvents    []*incoming
 	fresh        []*place
@@ -52,7 +51,7 @@ type tx struct {
 	attempts     []attempt
 	redeliveries []redelivery
 	learned      []*known
-	released     []int64 // deliveries whose lease is over
+	released     []int64 // deliveries whose lease ended
 	leased       []*place
 	repeated     []repeated
 	replayed     []replayed
@@ -61,17 +60,17 @@ type tx struct {
 	standings    map[string]standing
 	tallies      map[tallyOf]*tally
 	totals       map[totalOf]*grapnel.Totals
-	first        []func(*pgx.Batch) // what is written before all else
-	also         []func(*pgx.Batch) // what else is written
+	first        []func(*pgx.Batch) // statements that are written before all others
+	also         []func(*pgx.Batch) // further statements to write
 }
 
-// over is a delivery that is final.
+// over is a finished delivery that the transaction has read.
 type over struct {
 	status         grapnel.Status
 	tenant         string
 	event, created int64
 	endpoint       string
-	lane           *lane // nil: it has none, or nothing waits there
+	lane           *lane // nil: it has none, or no pending delivery is in it
 }
 
 type finished struct {
@@ -89,13 +88,13 @@ type attempt struct {
 
 type redelivery struct{ delivery, event int64 }
 
-// repeated is what became of a delivery that repeats another one.
+// repeated is the outcome of a delivery that repeats another one.
 type repeated struct {
 	of, seq int64
 	status  grapnel.Status
 }
 
-// replayed is that a delivery is repeated.
+// replayed records that a delivery is repeated.
 type replayed struct {
 	of, as, at int64
 	by         string
@@ -106,269 +105,14 @@ type standing struct {
 	body   []byte
 }
 
-// planned is set for each transaction.
-//
-// Plans are made once for a connection, often while there is nothing yet and looking at a whole table costs
-// nothing; and they stay when there is much. So those that look at whole tables are ruled out, and with them what makes such plans dear.
-const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
-	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
-
-// Locks.
-const (
-	beginShared  = "SELECT " + planned + ", pg_advisory_xact_lock_shared($1::int, $2::int)"
-	beginAlone   = "SELECT " + planned + ", pg_advisory_xact_lock($1::int, $2::int)"
-	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
-	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
-	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
-	loneLock     = "SELECT FROM pending WHERE seq = ANY($1) AND lane = 0 ORDER BY seq FOR UPDATE"
-	positionsSQL = `INSERT INTO lane AS l (target, key, last)
-		SELECT target, key, sum(n) FROM (
-			SELECT * FROM unnest($1::int[], $2::text[], $3::bigint[]) u(target, key, n)
-			UNION ALL SELECT target, key, 0 FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($4) AND lane <> 0)
-		) w GROUP BY target, key ORDER BY target, key COLLATE "C"
-		ON CONFLICT (target, key) DO UPDATE SET last = l.last + excluded.last WHERE excluded.last > 0
-		RETURNING number, target, key, last`
-)
-
-// What is read. Of each lane there is one delivery more than are about to be changed in it: so its head is known whatever becomes of those.
-const (
-	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
-	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
-	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
-	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
-	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
-)
-
-// linesQuery looks at what is over in some of the days (calendar.of).
-func linesQuery(over string) string {
-	return `WITH touched AS (
-			SELECT lane, count(*) + 1 AS n FROM (
-				SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0
-				UNION ALL SELECT lane FROM ` + over + ` f WHERE seq = ANY($1) AND lane <> 0
-				UNION ALL SELECT w.number FROM lane w JOIN unnest($2::int[], $3::text[]) u(target, key) ON w.target = u.target AND w.key = u.key
-			) x GROUP BY lane)
-		SELECT ` + placeColumns + ` FROM touched CROSS JOIN LATERAL (
-			SELECT * FROM pending WHERE lane = touched.lane AND lane <> 0 ORDER BY position LIMIT touched.n) p` + placeJoins
-}
-
-func overQuery(over string) string {
-	return "SELECT f.seq, f.status, k.tenant, f.event, f.created, t.endpoint, f.lane FROM " + over +
-		" f JOIN kind k ON k.number = f.kind JOIN target t ON t.number = f.target WHERE f.seq = ANY($1)"
-}
-
-// begin takes the locks and reads what there is, in one round trip.
-func (t *tx) begin() error {
-	n := t.needs
-	t.epochs = make(map[int16]int64)
-	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[eventName]*met), make(map[string]*known)
-	t.named = make(map[int64]bool)
-	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
-	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
-
-	were := t.store.highest.now()
-	b := new(pgx.Batch)
-	b.Queue("begin")
-	t.store.writing.queuePrelude(b)
-	if n.exclusive {
-		b.Queue(beginAlone, lockClass, lockConfiguration)
-	} else {
-		b.Queue(beginShared, lockClass, lockConfiguration)
-	}
-	switch {
-	case n.removes:
-		b.Queue(aloneLock, lockClass, lockRemoval)
-	case n.refers:
-		b.Queue(shareLock, lockClass, lockRemoval)
-	}
-	if n.queue != "" {
-		queue, err := t.names.target(n.queue)
-		if err != nil {
-			return err
-		}
-		b.Queue(queueLock, queue)
-	}
-	if len(n.shards) > 0 || len(n.guarded) > 0 {
-		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
-	}
-	if len(n.keys) > 0 {
-		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
-	}
-	targets, keys, counts, err := n.wanted(&t.names)
-	if err != nil {
-		return err
-	}
-	ended := t.calendar.of("finished", n.deliveries)
-	switch {
-	case len(targets) > 0:
-		b.Queue(positionsSQL, targets, keys, counts, n.deliveries).Query(t.readPositions)
-	case len(n.deliveries) > 0:
-		b.Queue(lanesLock, n.deliveries)
-	}
-	if len(n.deliveries) > 0 {
-		b.Queue(loneLock, n.deliveries)
-	}
-	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals) })
-	if len(n.deliveries) > 0 {
-		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
-	}
-	if len(n.deliveries) > 0 || len(targets) > 0 {
-		b.Queue(linesQuery(ended), n.deliveries, targets, keys).Query(t.readPlaces)
-	}
-	if len(n.deliveries) > 0 {
-		b.Queue(overQuery(ended), n.deliveries).Query(t.readOver)
-	}
-	if len(n.endpoints) > 0 {
-		b.Queue(endpointsQuery, possible(keysOf(n.endpoints))).Query(t.readEndpoints)
-	}
-	if len(n.ids) > 0 {
-		ids := column(sortedKeys(n.ids, byName), func(name eventName) string { return name.id })
-		b.Queue(metQuery(t.calendar.holders(ids)), ids, n.tenants()).Query(t.readMet)
-	}
-	if len(n.known) > 0 {
-		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
-	}
-	if n.newEvents > 0 {
-		b.Queue(eventsNumber, n.newEvents).Query(readNumbers(&t.eventSeqs))
-	}
-	if n.newNumbers > 0 {
-		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
-	}
-	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
-		return err
-	}
-	if err := t.checkNumbers(were); err != nil {
-		return err
-	}
-	t.store.days.clock.Store(t.clock)
-	if t.arrivals != t.calendar.arrivals {
-		return fmt.Errorf("%w: a tenant has arrived", errSpoiled)
-	}
-	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
-		return fmt.Errorf("%w: a day has begun", errSpoiled)
-	}
-	return t.readNamed()
-}
-
-// load locks more deliveries and reads where they are, for an operation that finds out by itself which it needs.
-func (t *tx) load(seqs []int64) error {
-	if len(seqs) == 0 {
-		return nil
-	}
-	b := new(pgx.Batch)
-	b.Queue(lanesLock, seqs)
-	b.Queue(loneLock, seqs)
-	b.Queue(placesQuery, seqs).Query(t.readPlaces)
-	return t.conn.SendBatch(t.ctx, b).Close()
-}
-
-func readNumbers(into *[]int64) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var err error
-		*into, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	}
-}
-
-func bytesOf(texts []string) (all [][]byte) {
-	for _, text := range texts {
-		all = append(all, []byte(text))
-	}
-	return all
-}
-
-func (t *tx) readPositions(rows pgx.Rows) error {
-	var number, last int64
-	var of laneOf
-	_, err := pgx.ForEachRow(rows, []any{&number, &of.target, &of.key, &last}, func() error {
-		l := t.lane(number, of)
-		l.drawn = last
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for w, n := range t.needs.lanes {
-		target, err := t.names.target(w.endpoint)
-		if err != nil {
-			return err
-		}
-		l, err := t.laneBy(target, w.key)
-		if err != nil {
-			return err
-		}
-		l.given = l.drawn - n
-	}
-	return nil
-}
-
-// laneBy is the lane of a key. An ordered delivery without its lane would be sent out of order, so a
-// lane that was not read is an error.
-func (t *tx) laneBy(target int32, key string) (*lane, error) {
-	if l := t.byName[laneOf{target, key}]; l != nil {
-		return l, nil
-	}
-	return nil, fmt.Errorf("%w: key %q has no lane at endpoint number %d", errSpoiled, key, target)
-}
-
-// lane is the one with this number.
-func (t *tx) lane(number int64, of laneOf) *lane {
-	l := t.lanes[number]
-	if l == nil {
-		l = &lane{laneOf: of, number: number}
-		t.lanes[number], t.byName[of] = l, l
-	}
-	return l
-}
-
-func (t *tx) readPlaces(rows pgx.Rows) error {
-	return readPlaces(rows, func(p *place, lane int64, key string) {
-		if t.places[p.seq] != nil {
-			return
-		}
-		if lane != 0 {
-			p.lane = t.lane(lane, laneOf{p.target, key})
-			p.lane.add(p)
-		}
-		t.places[p.seq] = p
-	})
-}
-
-func (t *tx) readOver(rows pgx.Rows) error {
-	var seq, lane int64
-	var is over
-	_, err := pgx.ForEachRow(rows, []any{&seq, &is.status, &is.tenant, &is.event, &is.created, &is.endpoint, &lane}, func() error {
-		found := is
-		found.lane = t.lanes[lane]
-		t.over[seq] = &found
-		return nil
-	})
-	return err
-}
-
-func (t *tx) readEndpoints(rows pgx.Rows) error {
-	var id string
-	is := object{there: true}
-	_, err := pgx.ForEachRow(rows, []any{&id, &is.tenant, &is.deleted}, func() error {
-		t.endpoints[id] = is
-		return nil
-	})
-	return err
-}
-
-// alive says whether an endpoint is there and not marked as deleted.
-func (t *tx) alive(endpoint string) bool {
-	is := t.endpoints[endpoint]
-	return is.there && !is.deleted
-}
-
-// draw gives the next number of a delivery.
+// draw returns the next row id of a delivery.
 func (t *tx) draw() int64 {
 	seq := t.seqs[0]
 	t.seqs = t.seqs[1:]
 	return seq
 }
 
-// undo ends the transaction without a trace.
+// undo rolls the transaction back.
 func (t *tx) undo(why error) error {
 	if t.conn.IsClosed() {
 		return why
@@ -379,7 +123,7 @@ func (t *tx) undo(why error) error {
 	return why
 }
 
-// commit writes what has become of everything, and commits, in one round trip.
+// commit writes all changes, and commits, in one round trip.
 func (t *tx) commit() error {
 	b := new(pgx.Batch)
 	t.flush(b)
@@ -395,22 +139,22 @@ func (t *tx) commit() error {
 		t.store.highest.committed(t.drawn)
 		return nil
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
-		return t.undo(err) // the server refused a statement, so it did not get to the commit, or refused that
+		return t.undo(err) // the server refused a statement before the commit, or the commit
 	case err == nil:
 		return errors.New("postgres: the transaction was not committed")
 	}
 	return fmt.Errorf("%w: %w", errUnknown, err)
 }
 
-// note keeps an entry, unless it is there.
+// note stores an audit entry, unless it exists.
 func (t *tx) note(e *grapnel.AuditEntry) {
 	if e != nil {
 		t.audit = append(t.audit, e)
 	}
 }
 
-// stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept: nobody
-// would ever forget it.
+// stand stores the standing of a change, unless a newer one is stored. It stores none for a deleted
+// endpoint, because no call would ever delete it.
 func (t *tx) stand(s *store.Standing, body []byte) {
 	if s == nil {
 		return

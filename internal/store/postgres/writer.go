@@ -11,25 +11,26 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// operation is one call of a writing method. Its result is valid when the transaction has committed.
+// operation is one call of a writing method. Its result is valid once the transaction has
+// committed.
 type operation interface {
-	// need says what has to be locked and read before it can be done.
+	// need adds the locks and rows that it needs.
 	need(*needs)
-	// apply decides whether it can be done, then does it. An error that is decided leaves the transaction as it was. apply may be
-	// called again for another transaction.
+	// apply decides whether the operation can succeed, and then applies it. An error that it decides
+	// leaves the transaction unchanged. It may be called again for another transaction.
 	apply(*tx) error
 }
 
 // request is an operation on its way to a writer and back.
 type request struct {
 	operation
-	alone bool // in a transaction of its own: it makes queries of its own
+	alone bool // in a transaction of its own, because it makes further queries
 	err   error
 	state atomic.Int32
 	done  chan struct{}
 }
 
-// bytes is how much data the operation brings along, as far as that matters.
+// bytes is the size of the operation's large data.
 func (r *request) bytes() int {
 	if o, big := r.operation.(interface{ bytes() int }); big {
 		return o.bytes()
@@ -37,19 +38,20 @@ func (r *request) bytes() int {
 	return 0
 }
 
-// The states of a request. A caller that gives up before its operation was taken has changed nothing.
+// The states of a request. If the caller gives up before the operation was taken, nothing has
+// changed.
 const (
 	waits = iota
 	taken
 	abandoned
 )
 
-// write hands an operation to the writers and waits until it is durable or has failed.
+// write passes an operation to the writers and waits until it is durable or has failed.
 func (s *Store) write(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o})
 }
 
-// writeAlone does the same for an operation that makes queries of its own.
+// writeAlone does the same for an operation that makes further queries.
 func (s *Store) writeAlone(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o, alone: true})
 }
@@ -61,7 +63,7 @@ func (s *Store) send(ctx context.Context, r *request) error {
 	if err := s.refusal(); err != nil {
 		return err
 	}
-	if !r.alone { // which may take long without anything being wrong
+	if !r.alone { // an operation with further queries may take long without any fault
 		s.able.enter(s.now())
 		defer s.able.leave()
 	}
@@ -91,7 +93,7 @@ func (s *Store) send(ctx context.Context, r *request) error {
 	}
 }
 
-// late is what became of a request when the writers have stopped.
+// late is the result of a request that was pending when the writers stopped.
 func (r *request) late() error {
 	select {
 	case <-r.done:
@@ -101,7 +103,8 @@ func (r *request) late() error {
 	}
 }
 
-// writes makes transactions, one after the other, until the store is closed; then it makes one of what is left.
+// writes runs transactions, one after another, until the store is closed; then it runs one for the
+// queued requests.
 func (s *Store) writes(slot int16) {
 	for {
 		batch, more := s.next()
@@ -120,7 +123,8 @@ func (s *Store) writes(slot int16) {
 	}
 }
 
-// next waits for the first request, then takes what else is there. After quit it takes what is left, and says that there is no more.
+// next waits for the first request, then takes the other queued ones. After quit it takes the rest,
+// and returns false.
 func (s *Store) next() (batch []*request, more bool) {
 	for len(batch) == 0 {
 		select {
@@ -152,7 +156,7 @@ func (s *Store) next() (batch []*request, more bool) {
 		if yielded || len(batch) >= s.bounds.Enough {
 			break
 		}
-		// Those who are about to call get a chance to.
+		// Let callers that are about to call do so first.
 		yielded = true
 		runtime.Gosched()
 	}
@@ -166,7 +170,8 @@ func take(batch []*request, r *request) []*request {
 	return batch
 }
 
-// commit does the requests in one transaction. If that fails for a reason that may lie in one of them, each gets its own.
+// commit runs the requests in one transaction. If that fails for a reason that may be one request's
+// fault, each gets its own transaction.
 func (s *Store) commit(slot int16, batch []*request) {
 	began := s.now()
 	err := s.try(slot, batch)
@@ -187,8 +192,8 @@ func (s *Store) commit(slot int16, batch []*request) {
 	}
 }
 
-// try makes the transaction, again and again as long as others spoil it, or its connection turns out to be cut. All of
-// that has one deadline.
+// try runs the transaction, again while it conflicts with others or its connection turns out to be
+// cut. One deadline covers all tries.
 func (s *Store) try(slot int16, batch []*request) (err error) {
 	ctx, done := s.writing.bound(s.ctx)
 	defer done()
@@ -204,7 +209,7 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		switch err = s.transact(ctx, slot, batch); {
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
-			s.days.doubted.Store(true) // it may be that a day began or is gone
+			s.days.doubted.Store(true) // a day may have begun or been dropped
 		case !broken(err):
 			return asError(err)
 		}
@@ -212,7 +217,7 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 	return asError(err)
 }
 
-// transact makes one transaction of the requests.
+// transact runs one transaction for the requests.
 func (s *Store) transact(ctx context.Context, slot int16, batch []*request) error {
 	t := &tx{store: s, slot: slot, needs: newNeeds()}
 	for _, r := range batch {
@@ -229,7 +234,7 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 	if err != nil {
 		return err
 	}
-	defer s.giveBack(conn) // which closes it if it is still in a transaction
+	defer s.giveBack(conn) // closes it if it is still in a transaction
 	t.ctx, t.conn = ctx, conn.Conn()
 	if err := t.begin(); err != nil {
 		return t.undo(err)
@@ -251,12 +256,12 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 	return t.commit()
 }
 
-// decided says whether an operation failed by its own decision, before it changed anything.
+// decided says whether an operation failed by its own decision, before any change.
 func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrFenced) || grapnel.CodeOf(err) != ""
 }
 
-// sortedKeys are the keys of a map in their order.
+// sortedKeys returns the sorted keys of a map.
 func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {

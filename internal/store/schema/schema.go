@@ -53,7 +53,7 @@ func Read(files fs.FS) ([]Step, error) {
 		}
 		number, rest, _ := strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
 		if number != fmt.Sprintf("%04d", i+1) {
-			return nil, fmt.Errorf("%s is not step %d: a step is missing, or there twice", name, i+1)
+			return nil, fmt.Errorf("%s is not step %d: a step is missing or duplicated", name, i+1)
 		}
 		steps[i] = Step{Number: i + 1, Name: rest, SQL: string(text)}
 		if err := steps[i].header(); err != nil {
@@ -144,7 +144,8 @@ type Planned struct {
 func Plan(place string, has int, steps []Step) (Status, error) {
 	s := Status{Place: place, Has: has, Knows: len(steps)}
 	if has > len(steps) {
-		return s, grapnel.Errorf(grapnel.CodeConflict, "the database was written by a newer Grapnel: its schema is number %d, this program (%s) knows up to %d",
+		return s, grapnel.Errorf(grapnel.CodeConflict,
+			"the database was written by a newer Grapnel: its schema is number %d, this program (%s) knows up to %d",
 			has, grapnel.Version, len(steps))
 	}
 	empty := map[string]bool{}

@@ -59,7 +59,7 @@ func (o *advancing) apply(t *tx) error {
 	return t.q.advance.Int(o.step.To).Int(started).Int(r.number).Run()
 }
 
-// check returns the replay if the step may be made.
+// check returns the replay if the step is allowed.
 func (o *advancing) check(t *tx) (*keptReplay, error) {
 	r, err := findReplay(t.q.replay, o.step.Replay)
 	if err == nil && r == nil {
@@ -95,8 +95,8 @@ func (t *tx) open(endpoint string) error {
 	return err
 }
 
-// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the
-// other.
+// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// the original.
 func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
 	d := &place{target: of.target, event: of.event, created: codec.Micros(at), replayOf: of.seq, trigger: trigger}

@@ -49,7 +49,7 @@ func (o *appending) apply(t *tx) error {
 	return t.remember(o.once, o.done)
 }
 
-// batch is a store.Batch as it goes to the writer. A nil one is none: it is never stale, and
+// batch is a store.Batch as passed to the writer. A nil one is none: it is never stale, and
 // accepting it does nothing.
 type batch struct {
 	config int64
@@ -171,7 +171,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.data
 	FROM event e CROSS JOIN kind k ON k.number = e.kind WHERE e.id = ? AND k.tenant = ?`
 
-// meet is the answer to an event whose tenant has used its id; nil: it has not.
+// meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func (b *batch) meet(t *tx, e *incoming) (*store.Placed, error) {
 	q := t.q.eventByID.Text(e.ID).Text(e.Tenant)
 	found, err := q.Row()
@@ -200,8 +200,8 @@ func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
 	return err == nil && bytes.Equal(there, here)
 }
 
-// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key.
-// The delay applies to a head only.
+// wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
+// delay applies to a head only.
 func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error {
 	d.head = true
 	if ordered && key != "" {

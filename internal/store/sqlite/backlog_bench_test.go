@@ -112,7 +112,7 @@ func backlog(b *testing.B, keys int) {
 	}
 }
 
-// highWater is the most memory that this process has had, where the system tells.
+// highWater is the largest memory of this process so far, if the system reports it.
 func highWater() float64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")

@@ -2,7 +2,7 @@ package sqlite
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds.
+// Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
 	// Batch is the number of requests in one transaction: enough to share its cost among many, few
 	// enough that the requests behind it do not wait long.
@@ -19,7 +19,7 @@ type Bounds struct {
 	Readers int `bound:"4"`
 	// Retry is the pause before a full disk is looked at again.
 	Retry time.Duration `bound:"1s" tiny:"5ms"`
-	// Probe is how much room a disk without a ballast needs that counts as having some.
+	// Probe is the free space at which a disk without a ballast counts as usable again.
 	Probe int64 `bound:"1MiB" tiny:"4KiB"`
 
 	// The memory that a connection keeps pages in. It takes about three times as much from the
@@ -41,14 +41,14 @@ type Bounds struct {
 	LogAtMost  int           `bound:"16"`
 	// Spare is how many pages the log may have while the disk is full: half a MiB.
 	Spare int `bound:"64"`
-	// Tries is how often emptying the log waits for a moment without reads. After that new reads
-	// have to wait.
+	// Tries is the number of times that emptying the log waits for a moment without reads. After that
+	// new reads have to wait.
 	Tries int `bound:"8"`
 	// Pause is the longest time between two of them. The first is a millisecond.
 	Pause time.Duration `bound:"100ms" tiny:"1ms"`
 
-	// Names bounds each map of names that the writer remembers, and that of drained endpoints. A
-	// type is the publisher's to invent, so there may be any number of them.
+	// Names bounds each map of names that the writer caches, and the map of drained endpoints.
+	// Publishers invent types, so their number is unbounded.
 	Names int `bound:"16384"`
 	// Accounts is how many accounts the writer remembers: about half a kilobyte each.
 	Accounts int `bound:"8192"`

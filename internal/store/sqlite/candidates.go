@@ -29,8 +29,8 @@ type candidates struct {
 }
 
 // Candidates looks at those that have the statuses wanted, the oldest first.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
-	err error) {
+func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list, resume = nil, 0
 		if q.Limit <= 0 {

@@ -106,8 +106,8 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 	}
 }
 
-// copy makes a checkpoint. If the disk is full, or a reader holds old pages, the log goes on
-// growing, and the next checkpoint is made when it has grown as much again. Pages committed
+// copy makes a checkpoint. If the disk is full, or a reader holds old pages, the log keeps growing,
+// and the next checkpoint is made when it has grown by the same size again. Pages committed
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
 	started, before := c.store.now(), c.pages.Load()

@@ -77,7 +77,7 @@ type clearing struct {
 	replays []int64
 	limit   int
 	removed int
-	gone    int // how many of the replays, the first ones, are removed
+	gone    int // number of replays at the beginning of the list that are removed
 }
 
 func (o *clearing) grows() bool { return false }

@@ -14,7 +14,7 @@ import (
 // one. Here that one is created between two transactions of the same Clear.
 func TestClearKeepsANewReplay(t *testing.T) {
 	var s *Store
-	committed := func() {} // the writer asks for the time when it has committed
+	committed := func() {} // the writer reads the clock after each commit
 	put := func(id string, status grapnel.ReplayStatus) error {
 		r := grapnel.Replay{ID: id, Tenant: "acme", Endpoint: "ep", Status: status, CreatedAt: time.UnixMicro(1), FinishedAt: time.UnixMicro(2)}
 		_, err := s.PutReplay(t.Context(), store.Everyone(), r, store.With{})

@@ -38,7 +38,7 @@ func writable(scope store.Scope, at object, tenant, what string) error {
 	return nil
 }
 
-// putting is the operation of the calls that put configuration, and replays.
+// putting is the operation of the calls that write configuration, and replays.
 type putting struct {
 	with store.With
 	tell *batch // instead of with.Tell
@@ -135,8 +135,8 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	})
 }
 
-// unnamed is a conflict if a name is used by another one than the given: named looks for the id
-// that has it.
+// unnamed fails with a conflict if a name is used by an object other than the given one. named
+// looks up the id of the object with the name.
 func unnamed(named *sqlite3.Stmt, id, what string) error {
 	taken, err := named.Row()
 	if !taken {
@@ -198,7 +198,7 @@ func (t *tx) waits(endpoint string) (bool, error) {
 	return n > 0, nil
 }
 
-// PutPolicy counts revisions but does not ask for one.
+// PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	body, err := codec.EncodePolicy(p)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	})
 }
 
-// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
+// DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error {
 		at, err := readObject(t.q.policy.Text(id))
@@ -233,7 +233,7 @@ func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, 
 	})
 }
 
-// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+// PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	body, err := codec.EncodeKey(k)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 	})
 }
 
-// DeleteKey forgets an API key.
+// DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	return s.remove(ctx, with, func(t *tx) error {
 		at, err := readObject(t.q.apiKey.Text(id))
@@ -265,7 +265,7 @@ func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, wit
 	})
 }
 
-// Version is that of Config.
+// Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		version, newest, err = age(r)
@@ -289,7 +289,7 @@ func age(r *sqlite3.Conn) (version, newest int64, err error) {
 	return version, newest, err
 }
 
-// Config returns everything, sorted by id.
+// Config returns all objects, sorted by id.
 func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		if c.Version, c.Newest, err = age(r); err != nil {

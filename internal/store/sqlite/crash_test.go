@@ -17,9 +17,9 @@ import (
 // copy began is in it, lanes have no gaps and one head each, and counts agree with the rows.
 func TestCopiedInTheMiddle(t *testing.T) {
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40   // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40   // no checkpoint: the copy of two files during a checkpoint differs from the state after a kill
 	var answered [4]atomic.Int64 // events of each publisher that were accepted
-	var recorded sync.Map        // deliveries whose outcome was acknowledged
+	var recorded sync.Map        // deliveries whose recording was acknowledged
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	heads := make(chan store.Head, 100_000)

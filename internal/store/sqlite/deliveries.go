@@ -101,8 +101,8 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 	}
 }
 
-// deliveriesOf returns the row ids of an event's deliveries: those of its acceptance, then the
-// redeliveries.
+// deliveriesOf returns the row ids of an event's deliveries: first those of its acceptance, then
+// the redeliveries.
 func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	var numbers []int64
 	for i := range made {
@@ -116,8 +116,8 @@ func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	return append(numbers, again...), err
 }
 
-// Delivery returns attempts in the order in which they were recorded. The one that ended the
-// delivery is in its row.
+// Delivery returns attempts in the order in which they were recorded. The last attempt of a
+// finished delivery is in its row.
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		found, err := fetch(r, seq)
@@ -167,7 +167,7 @@ func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
 	return all, nil
 }
 
-// Counts reads the counts that every transaction keeps. Held deliveries are counted as pending.
+// Counts reads the counts that every transaction maintains. Held deliveries are counted as pending.
 func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[string]map[grapnel.Status]int64, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		counts = make(map[string]map[grapnel.Status]int64)
@@ -223,7 +223,7 @@ func (f *statusFilter) takes(d *grapnel.Delivery) bool {
 // finals returns the final statuses that are wanted.
 func (f *statusFilter) finals() (finals []int64) {
 	if len(f.wanted) == 0 {
-		return []int64{statusDelivered} // stands for all: the index that leaves it out is of no use
+		return []int64{statusDelivered} // represents all: the index that leaves it out cannot be used
 	}
 	for _, status := range f.wanted {
 		if n, known := statuses.Place(status); known && status.Final() {

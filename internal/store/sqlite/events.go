@@ -32,7 +32,7 @@ type eventFilter struct {
 	tenant   string
 	pattern  string
 	key      string
-	source   string // chooses kinds; takes does not look at it
+	source   string // selects kinds; takes does not check it
 	from, to time.Time
 }
 
@@ -50,13 +50,13 @@ func (f *eventFilter) oneTenant() (string, bool) {
 	return f.tenant, f.tenant != ""
 }
 
-// anyKind says that the filter is not limited to some kinds of events.
+// anyKind says whether the filter accepts every kind of events.
 func (f *eventFilter) anyKind() bool {
 	_, one := f.oneTenant()
 	return !one && f.source == "" && (f.pattern == "" || f.pattern == "*")
 }
 
-// events returns the numbers that events accepted in the filter's time have.
+// events returns the range of row ids of events accepted in the filter's time.
 func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	all := everything(0)
 	if f.from.IsZero() && f.to.IsZero() {
@@ -170,7 +170,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 				return err == nil, err
 			}
 			defer row.Reset()
-			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys does not tell
+			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
 			if ofSource && f.takes(row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
 				if e := s.readEvent(row); e != nil {
 					list = append(list, *e)
@@ -182,7 +182,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 	return list, err
 }
 
-// Event takes an empty tenant as any that the scope allows.
+// Event treats an empty tenant as any tenant that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {

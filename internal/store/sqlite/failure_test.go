@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// failed fails unless the store has said that it is of no use any more, and says so to every call.
+// failed fails unless the store has reported its failure and returns it from every call.
 func failed(t *testing.T, s *Store) {
 	t.Helper()
 	select {
@@ -108,8 +108,10 @@ func TestCorruptEvent(t *testing.T) {
 	}
 	defer conn.Close()
 	for _, damage := range []string{
-		"UPDATE event SET data = substr(data, 1, 50) || x'00' || substr(data, 52) WHERE seq = %d", "UPDATE event SET accepted = accepted + 1 WHERE seq = %d",
-		"UPDATE event SET key = 'other' WHERE seq = %d", "UPDATE event SET packed = 1 WHERE seq = %d", "UPDATE event SET metadata = x'05' WHERE seq = %d",
+		"UPDATE event SET data = substr(data, 1, 50) || x'00' || substr(data, 52) WHERE seq = %d",
+		"UPDATE event SET accepted = accepted + 1 WHERE seq = %d",
+		"UPDATE event SET key = 'other' WHERE seq = %d", "UPDATE event SET packed = 1 WHERE seq = %d",
+		"UPDATE event SET metadata = x'05' WHERE seq = %d",
 	} {
 		if err := conn.Exec("BEGIN; " + fmt.Sprintf(damage, a.Event) + "; COMMIT"); err != nil {
 			t.Fatal(err)
@@ -132,8 +134,8 @@ func TestCorruptEvent(t *testing.T) {
 	}
 }
 
-// TestPoison has an operation that fails in a way of its own: it alone gets the error, and those
-// beside it are done.
+// TestPoison: one operation fails in a way of its own. It alone gets the error; the other
+// operations of its transaction succeed.
 func TestPoison(t *testing.T) {
 	s, _ := openNew(t)
 	release := hold(t, s)
@@ -180,8 +182,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestGivingUp: a caller that no longer waits gets its context's error; an operation that had not
-// begun has no effect.
+// TestGivingUp: a caller that gives up gets its context's error. An operation that had not begun
+// then has no effect.
 func TestGivingUp(t *testing.T) {
 	s, _ := openNew(t)
 	release := hold(t, s)
@@ -211,7 +213,7 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// TestLongRead interrupts a read in its middle; the connection goes back and is good.
+// TestLongRead interrupts a read in its middle. The connection is returned and usable.
 func TestLongRead(t *testing.T) {
 	s, _ := openNew(t)
 	for range 2 * cap(s.readers) {

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// publish appends one event with one delivery and returns the head that it makes. Its data cannot
-// be compressed.
+// publish appends one event with one delivery and returns the new head. Its data cannot be
+// compressed.
 func publish(t *testing.T, s *Store, id string, size int) (store.Head, error) {
 	t.Helper()
 	data := make([]byte, size)
@@ -46,8 +46,8 @@ func settle(t *testing.T, s *Store, h store.Head, size int) error {
 	return err
 }
 
-// until calls do until it returns true, and fails after a while. It waits for real things: a file
-// system, a timer.
+// until calls do until it returns true, and fails after a while. It waits for effects of the
+// system: a file system, a timer.
 func until(t *testing.T, what string, do func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
@@ -62,7 +62,7 @@ func until(t *testing.T, what string, do func() bool) {
 	t.Fatalf("waited too long for %s", what)
 }
 
-// hold makes the writer wait in a transaction until release is called, so that requests that come
+// hold makes the writer wait in a transaction until release is called, so that requests queued
 // meanwhile share the next one.
 func hold(t *testing.T, s *Store) (release func()) {
 	t.Helper()
@@ -118,8 +118,8 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 	}
 }
 
-// TestDatabaseFull needs no rights: the database itself may not grow. No ballast helps here, so
-// outcomes have only the free space in pages.
+// TestDatabaseFull needs no rights: it forbids the database itself to grow. A ballast does not help
+// here, so outcomes have only the free space in pages.
 func TestDatabaseFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Millisecond}})
@@ -267,7 +267,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullWithoutBallast: a disk that is still full is not taken for one with room.
+// TestFullWithoutBallast: a disk that is still full does not count as usable.
 func TestFullWithoutBallast(t *testing.T) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 4<<20)
@@ -312,7 +312,7 @@ func TestDiskFull(t *testing.T) {
 	if len(heads) < 100 {
 		t.Fatalf("only %d events before the disk was full", len(heads))
 	}
-	until(t, "the ballast to be given up", func() bool { // the store tries again and again whether the ballast fits
+	until(t, "the ballast to be given up", func() bool { // the store tries repeatedly whether the ballast fits
 		_, err := os.Stat(path + ".ballast")
 		return errors.Is(err, os.ErrNotExist)
 	})

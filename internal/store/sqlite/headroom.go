@@ -8,7 +8,7 @@ import (
 )
 
 // headroom is the ballast: a file of a fixed size beside the database that is truncated when the
-// disk is full, so that outcomes have space. While it is truncated nothing new is accepted. Events
+// disk is full, so that outcomes have space. While it is truncated no new event is accepted. Events
 // are accepted again once the ballast fits again.
 type headroom struct {
 	path  string
@@ -27,7 +27,7 @@ func block(size int64) []byte {
 	return b
 }
 
-// keep makes the ballast, or leaves the one that is there.
+// keep creates the ballast, unless it exists.
 func (m *headroom) keep() error {
 	_ = os.Remove(m.beside()) // of a process that was killed
 	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {
@@ -35,14 +35,13 @@ func (m *headroom) keep() error {
 	}
 	if err := m.fill(m.path, m.size); err != nil {
 		_ = os.Remove(m.path)
-		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
+		return fmt.Errorf("sqlite: reserving %d bytes of disk space: %w", m.size, err)
 	}
 	return nil
 }
 
-// again restores the ballast once the disk has space for as much again beside it. With less the
-// disk would be full again at once, and so on in turns. Without a ballast it reserves space for
-// Bounds.Probe.
+// again restores the ballast once the disk has twice its size free. With less the disk would be
+// full again at once, repeatedly. Without a ballast it requires Bounds.Probe of free space.
 func (m *headroom) again() error {
 	if err := m.keep(); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (m *headroom) again() error {
 	return errors.Join(err, m.give())
 }
 
-// beside is the file that again makes and removes.
+// beside is the file that again creates and removes.
 func (m *headroom) beside() string { return m.path + ".try" }
 
 func (m *headroom) fill(path string, size int64) (err error) {
@@ -76,7 +75,7 @@ func (m *headroom) fill(path string, size int64) (err error) {
 	return f.Sync()
 }
 
-// give gives the room to the disk. Truncating first frees it even where removing cannot.
+// give returns the space to the disk. It truncates first, which frees space even if removing fails.
 func (m *headroom) give() error {
 	if m.size == 0 {
 		return nil
@@ -92,27 +91,27 @@ func (m *headroom) give() error {
 
 // lack is called when the disk had no space for a transaction.
 func (w *writer) lack(cause error) {
-	if !w.room.full {
+	if !w.headroom.full {
 		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
-	w.room.full = true
+	w.headroom.full = true
 	w.store.stats.full.Store(true)
-	if err := w.room.give(); err != nil {
+	if err := w.headroom.give(); err != nil {
 		w.store.log.Error("freeing the reserved disk space failed", "err", err)
 	}
 	if w.tx != nil {
-		w.store.checkpoints.copy(w.tx.conn) // then the log can be written from its beginning and need not grow
+		w.store.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
 	}
 	w.retry.Reset(w.store.bounds.Retry)
 }
 
 // regain tries whether the disk has space again.
 func (w *writer) regain() {
-	if err := w.room.again(); err != nil {
+	if err := w.headroom.again(); err != nil {
 		w.retry.Reset(w.store.bounds.Retry)
 		return
 	}
-	w.room.full = false
+	w.headroom.full = false
 	w.store.stats.full.Store(false)
 	w.store.log.Info("disk has space again; events accepted")
 }

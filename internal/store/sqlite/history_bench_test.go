@@ -216,7 +216,7 @@ func pile(b *testing.B, s *Store, n int) {
 				"SELECT target, tenant, status, count(*) FROM finished GROUP BY 1, 2, 3")
 		}})
 	}
-	// Lists of events verify them; those of the source are in order.
+	// Lists of events verify them; the source's events are in order.
 	for seq := int64(60001); seq <= int64(n) && err == nil; seq += 60001 {
 		at := time.UnixMicro(seq * 10000)
 		e := &grapnel.Event{ID: fmt.Sprint("evt_", seq), Tenant: "acme", Type: "rare.one", Key: fmt.Sprint("key_", seq%100000), Source: "src_1",

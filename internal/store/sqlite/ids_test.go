@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's are still
-// its own, and another tenant may use them.
+// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's ids stay
+// its own, and another tenant may use them too.
 func TestIDsOfBefore(t *testing.T) {
 	path, conn := asBefore(t, "_ids_by_tenant.sql")
 	err := conn.Exec(`INSERT INTO kind VALUES (1, 'acme', 'invoice.paid', '');
@@ -48,8 +48,8 @@ func TestIDsOfBefore(t *testing.T) {
 	}
 }
 
-// TestDeliveryIDsOfBefore: deliveries that there were when ids had their row ids in clear are found
-// by those ids and by the new ones. Later deliveries are found by the new ones alone.
+// TestDeliveryIDsOfBefore: deliveries created when ids contained their row ids in clear are found
+// by those ids and by the new ones. Later deliveries are found only by the new ones.
 func TestDeliveryIDsOfBefore(t *testing.T) {
 	path, conn := asBefore(t, "_id_key.sql")
 	err := conn.Exec(`INSERT INTO tenant VALUES (1, 'acme');
@@ -101,7 +101,7 @@ func TestDeliveryIDsOfBefore(t *testing.T) {
 	}
 }
 
-// TestEachDatabaseHasItsKey: and keeps it.
+// TestEachDatabaseHasItsKey: each database has a key of its own, which never changes.
 func TestEachDatabaseHasItsKey(t *testing.T) {
 	dir := fast(t)
 	key := func(name string) grapnel.IDKey {

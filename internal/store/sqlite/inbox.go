@@ -22,7 +22,7 @@ const (
 	oldAsidesQuery = "SELECT number FROM aside WHERE at < ? ORDER BY at, number LIMIT ?"
 )
 
-// SetAside encodes on the goroutine of the caller, as Append does.
+// SetAside encodes on the caller's goroutine, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	why, known := asides.Place(a.Why)
 	if !known || why == 0 {
@@ -49,7 +49,7 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 	return a, nil
 }
 
-// Aside returns one with its body.
+// Aside returns a request with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grapnel.Aside, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		q, err := r.Prepare(asideQuery)

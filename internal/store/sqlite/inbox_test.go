@@ -165,7 +165,7 @@ func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One of its kind, and one that is of another because it came in through a source.
+	// The first has the same kind. The second has another kind, because it came through a source.
 	second, third := *want, *want
 	second.ID, second.Seq = "evt_2", 2
 	third.ID, third.Seq, third.Source = "evt_3", 3, "src_1"
@@ -187,8 +187,8 @@ func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 	}
 }
 
-// TestListsOfASourceLookAtItsBlocksAlone puts events of a source far apart, and between them so
-// many kinds that a block would be read whole.
+// TestListsOfASourceLookAtItsBlocksAlone puts events of a source far apart, and between them enough
+// kinds that a block would be read whole.
 func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
 	s, _ := openNew(t)
 	add := func(id, source, kind string) {

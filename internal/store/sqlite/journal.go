@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// note keeps an entry, unless it is there.
+// note stores an entry, unless it exists.
 func (t *tx) note(e *grapnel.AuditEntry) error {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt {
 		s.Int(codec.Micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
@@ -36,12 +36,12 @@ func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
 	return s.Text(name)
 }
 
-// Note keeps an entry.
+// Note stores an entry.
 func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error { return t.note(&e) }})
 }
 
-// AuditList returns at most Limit entries; no limit is none.
+// AuditList returns at most Limit entries; no limit: none.
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// known is a store.Known as the writer gets it.
+// known is a store.Known as passed to the writer.
 type known struct {
 	key   knownKey
 	sum   [32]byte

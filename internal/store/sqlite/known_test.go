@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// knowing opens a store that keeps so few entries in memory.
+// knowing opens a store that keeps at most `most` entries in memory.
 func knowing(t *testing.T, path string, most int) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Retry: time.Millisecond, Recent: most}})
@@ -35,7 +35,7 @@ func receives(t *testing.T, s *Store, id string, by int, at time.Time) store.Pla
 	return done.Events[0]
 }
 
-// numberIn asks a store for a number on a connection for reading.
+// numberIn reads a number from a store, on a connection for reading.
 func numberIn(t *testing.T, s *Store, query string) (n int64) {
 	t.Helper()
 	err := s.snapshot(t.Context(), func(r *sqlite3.Conn) (err error) {
@@ -48,7 +48,7 @@ func numberIn(t *testing.T, s *Store, query string) (n int64) {
 	return n
 }
 
-// inMemory is how many entries the writer has.
+// inMemory is the number of entries in the writer's memory.
 func inMemory(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	count := func(tx *tx) error { n = len(tx.recent.fresh) + len(tx.recent.moving); return nil }
@@ -58,8 +58,8 @@ func inMemory(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestWhatIsKnownGoesToTheIndex has few entries in memory. Every Known is recognized, in memory, on
-// its way and in the index, and after each restart, with the files of that moment.
+// TestWhatIsKnownGoesToTheIndex has a cache of few entries. Every Known is recognized: in memory,
+// on its way to the index, in the index, and after each restart with the files of that moment.
 func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	n, most := 2000, 100
 	if slow {
@@ -105,8 +105,8 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	}
 }
 
-// TestWhatWasRolledBackIsNotKnown lets a transaction fail after an event in it stored a Known,
-// alone and in place of another one.
+// TestWhatWasRolledBackIsNotKnown: a transaction fails after an event in it stored a Known, alone
+// and in place of another one.
 func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1000)
 	defer s.Close()
@@ -141,7 +141,7 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestTheIndexIsRidOfWhatIsForgotten deletes most Known records; the next entries that go to the
+// TestTheIndexIsRidOfWhatIsForgotten deletes most Known records. The next entries that go to the
 // index remove the stale ones.
 func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	const n, most = 600, 50
@@ -157,7 +157,7 @@ func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	if err != nil || forgotten != n-100 {
 		t.Fatalf("forgot %d: %v", forgotten, err)
 	}
-	// Each is new again, under another number.
+	// Each is new again, and gets another row id.
 	for i := range n - 100 {
 		if placed := receives(t, s, fmt.Sprint("new_", i), i, base.Add((n-100)*time.Minute)); placed.Duplicate {
 			t.Fatalf("event %d is still known: %+v", i, placed)
@@ -180,8 +180,8 @@ func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTheIndexWaitsForRoom fills the memory while nothing new is accepted: closing does not wait
-// for space.
+// TestTheIndexWaitsForRoom fills the memory while the disk is full. Closing does not wait for
+// space.
 func TestTheIndexWaitsForRoom(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1<<20)
 	base := time.UnixMicro(1e15)
@@ -192,7 +192,7 @@ func TestTheIndexWaitsForRoom(t *testing.T) {
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		tx.recent.most = 1
 		s.bounds.Retry = time.Hour
-		s.writer.room.full = true
+		s.writer.headroom.full = true
 		return nil
 	}})
 	if err != nil {

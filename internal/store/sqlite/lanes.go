@@ -18,7 +18,7 @@ const (
 		(SELECT 1 FROM pending WHERE target = ? AND lane = ? AND position > ? AND position > 0 LIMIT ?)`
 )
 
-// StuckLanes returns at most Limit lanes; no limit is none.
+// StuckLanes returns at most Limit lanes; no limit: none.
 func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
 	tenant, one := scope.One()
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {

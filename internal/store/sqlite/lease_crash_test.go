@@ -37,7 +37,7 @@ func (l *ledgerOfLeases) settled() int {
 // delivery whose settlement was acknowledged is finished there, and its token is invalid.
 func TestLeasesCopiedInTheMiddle(t *testing.T) {
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40 // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40 // no checkpoint: the copy of two files during a checkpoint differs from the state after a kill
 	messages := 20_000
 	if slow {
 		messages = 5000

@@ -24,13 +24,13 @@ const (
 	laterHeadsQuery = `SELECT count(*), min(seq), created FROM
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due > ? ORDER BY due, seq LIMIT ?)`
 	deadTallyQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 4"
-	// discardedQuery looks at the newest dead letters.
+	// discardedQuery examines the newest dead letters.
 	discardedQuery = `SELECT count(*) FROM
 		(SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 ORDER BY seq DESC LIMIT ?) d
 		JOIN mark m ON m.delivery = d.seq WHERE m.discarded_at IS NOT NULL`
 )
 
-// QueueCounts is of one moment.
+// QueueCounts reads one snapshot.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		n = grapnel.QueueCounts{}
@@ -51,7 +51,7 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 	return n, err
 }
 
-// heads are some heads that are alike.
+// heads are heads in the same state.
 type heads struct {
 	n, oldest, created int64
 }
@@ -65,8 +65,7 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 	if err != nil {
 		return n, err
 	}
-	// Those that are leased stand among those that are due at some time, so that many more are
-	// looked at.
+	// Leased heads are among the heads with a due time, so the limit grows by their number.
 	limit := store.MostCounted + leased + 1
 	count := func(query string, bind func(*sqlite3.Stmt)) (h heads) {
 		if err == nil {
@@ -104,7 +103,7 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 	return n, nil
 }
 
-// single reads the one row that a query has.
+// single reads the single row of a query.
 func single(r *sqlite3.Conn, query string, bind, read func(*sqlite3.Stmt)) error {
 	q, err := r.Prepare(query)
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 		ORDER BY due, seq`
 	claimableQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
 		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq`
-	// holdersQuery looks at everything that is leased, once after the start and after each
-	// transaction that failed.
+	// holdersQuery reads all leased deliveries, once after the start and after each failed
+	// transaction.
 	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
 )
 
@@ -173,8 +173,8 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 
 // claimable returns the heads that can be leased, at most limit, and the due time of the next one.
 // A head with an expired lease cannot be leased; after MostOver of those no further head can.
-func (t *tx) claimable(target int64, queue string, now int64, limit int, over []grapnel.Lease) (heads []store.Head, next time.Time,
-	err error) {
+func (t *tx) claimable(target int64, queue string, now int64, limit int,
+	over []grapnel.Lease) (heads []store.Head, next time.Time, err error) {
 	settled := make(map[int64]bool, len(over))
 	for _, l := range over {
 		settled[l.Delivery] = true
@@ -271,7 +271,7 @@ func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err e
 	return l, err
 }
 
-// LeaseList returns those first that end first.
+// LeaseList returns leases in the order of their ends.
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// queued publishes n messages to a queue, each of a key of its own or all of one, and returns when
-// they were accepted.
+// queued publishes n messages to a queue, each with its own key or all with one, and returns the
+// time of their acceptance.
 func queued(t *testing.T, s *Store, n int, key func(i int) string) time.Time {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0).UTC()
@@ -50,8 +50,8 @@ func counts(t *testing.T, s *Store, now time.Time) grapnel.QueueCounts {
 	return n
 }
 
-// TestQueueCountsOfLongQueues has exactly MostCounted of a kind, and more: then the rest counts as
-// the larger kind, and the sum stays exact.
+// TestQueueCountsOfLongQueues has exactly MostCounted of a kind, and more. With more the rest
+// counts as the larger kind, and the sum stays exact.
 func TestQueueCountsOfLongQueues(t *testing.T) {
 	s, _ := openNew(t)
 	const leased, most = 30, store.MostCounted
@@ -89,7 +89,7 @@ func TestQueueCountsOfLongQueues(t *testing.T) {
 	}
 }
 
-// TestHoldersAreReadAgain lets a transaction fail between two claims: afterwards the writer's
+// TestHoldersAreReadAgain lets a transaction fail between two claims. Afterwards the writer's
 // memory of leases equals the database.
 func TestHoldersAreReadAgain(t *testing.T) {
 	s, _ := openNew(t)

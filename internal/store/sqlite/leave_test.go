@@ -47,8 +47,8 @@ func made(version int64, n int) store.Batch {
 	return b
 }
 
-// TestInterruptedReads: a reader whose caller leaves at any moment is returned outside of a
-// transaction. A reader left inside would show the past to each later borrower.
+// TestInterruptedReads: after its caller gives up at any moment, a reader is returned outside of a
+// transaction. Inside one it would show the past to each later borrower.
 func TestInterruptedReads(t *testing.T) {
 	s, _ := filled(t, 2000)
 	var stuck atomic.Int64
@@ -74,12 +74,12 @@ func TestInterruptedReads(t *testing.T) {
 	}
 }
 
-// TestAWriteThatIsTakenIsWaitedFor: a caller that leaves either has the result or knows that
+// TestAWriteThatIsTakenIsWaitedFor: a caller that gives up either gets the result or knows that
 // nothing was written.
 func TestAWriteThatIsTakenIsWaitedFor(t *testing.T) {
 	s, version := filled(t, 0)
-	// Other callers keep the writer busy: a single write is taken at once, and then no caller could
-	// leave in time.
+	// Other callers keep the writer busy: otherwise a single write is taken at once, and no caller
+	// could give up in time.
 	busy, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	for range 3 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLettersOfBefore: in a database that was written before dead letters had a table of their own,
-// those that nothing was done about are found.
+// TestLettersOfBefore: in a database from before dead letters had a table of their own, the open
+// ones are found.
 func TestLettersOfBefore(t *testing.T) {
 	path, conn := asBefore(t, "_letters.sql")
 	err := conn.Exec(`INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, code, reason, last, outcome)

@@ -30,12 +30,12 @@ type lister struct {
 	within window // range of the deliveries created by acceptance
 }
 
-// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To are about the
-// event's acceptance, for a redelivery too.
+// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To concern the
+// event's acceptance, also for a redelivery.
 //
 // One filter chooses the index; the others check the rows that it yields. If it is unknown which of
-// two leaves fewer, failed deliveries or those of a type, both are tried in turn, each time for
-// longer: that takes a few times as long as the better one alone.
+// two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
+// time for longer. That takes a few times as long as the better one alone.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil
@@ -105,7 +105,7 @@ func (l *lister) takes(d *row) bool {
 		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
-// streams are the numbers of all deliveries that may pass, found in one way.
+// streams are the row ids of all deliveries that may match, found in one way.
 func (l *lister) streams() ([]*stream, error) {
 	ways, err := l.ways()
 	if err != nil || len(ways) == 0 {
@@ -114,7 +114,7 @@ func (l *lister) streams() ([]*stream, error) {
 	return ways[len(ways)-1]()
 }
 
-// ways are those in which the numbers of all deliveries that may pass can be found.
+// ways are the ways of finding the row ids of all deliveries that may match.
 func (l *lister) ways() (ways []func() ([]*stream, error), err error) {
 	within, err := l.events.events(l.r)
 	if err != nil || within.empty() {
@@ -173,7 +173,7 @@ func (l *lister) deliveries(events window) (window, error) {
 	return all.and(window{first, below}), err
 }
 
-// byEvent goes from events to their deliveries. Redeliveries have numbers of their own.
+// byEvent goes from events to their deliveries. Redeliveries have other row ids.
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// lock makes this process the only one that uses the database. The operating system gives the lock
-// back when the process ends, however it ends; the file stays.
+// lock makes this process the only one that uses the database. The operating system releases the
+// lock when the process ends, in any way; the file stays.
 func lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -53,7 +53,7 @@ func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err e
 	}
 }
 
-// merging makes days of some hours.
+// merging turns some hours into days.
 type merging struct {
 	below    int64
 	most     int         // rows of hours

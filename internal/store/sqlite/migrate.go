@@ -22,8 +22,8 @@ var migrations embed.FS
 // applicationID is "grpn".
 const applicationID = 0x6772706e
 
-// owned says whether a database is Grapnel's or empty. It is asked before anything is set that
-// would change the file.
+// owned says whether a database is Grapnel's or empty. It is called before any setting that would
+// change the file.
 func owned(conn *sqlite3.Conn) error {
 	owner, err := one(conn, "PRAGMA application_id")
 	if err != nil || owner == applicationID {
@@ -36,8 +36,8 @@ func owned(conn *sqlite3.Conn) error {
 	return err
 }
 
-// Inspect says how far the database at path is. It changes nothing, and may be asked while a
-// process has the database.
+// Inspect returns the schema version of the database at path. It changes nothing, and may be called
+// while a process has the database open.
 func Inspect(_ context.Context, path string) (schema.Status, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		steps, err := schema.Read(migrations)
@@ -55,9 +55,9 @@ func Inspect(_ context.Context, path string) (schema.Status, error) {
 	return found, errors.Join(err, conn.Close())
 }
 
-// Migrate takes the steps that are missing, and says how far the database was before. It makes one
-// that is not there; the directory must exist. While another process has the database it is
-// refused.
+// Migrate applies the missing steps, and returns the earlier version. It creates the database if it
+// does not exist; the directory must exist. It is refused while another process has the database
+// open.
 func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	before.Place = path
 	held, err := lock(path + ".lock")
@@ -80,7 +80,7 @@ func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	return before, err
 }
 
-// missing says how far a database is, and refuses one that is further than this program.
+// missing returns how far a database is, and refuses one whose schema is newer than this program.
 func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
 	steps, err := schema.Read(files)
 	if err != nil {
@@ -93,8 +93,8 @@ func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
 	return schema.Plan("", int(version), steps)
 }
 
-// migrate brings a database to the schema that this program knows, or leaves it as it was: the
-// steps commit together, after check has found what they made to be good.
+// migrate brings a database to the schema of this program, or leaves it unchanged: the steps commit
+// together, after check has accepted their result.
 func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (err error) {
 	plan, err := missing(conn, files)
 	if err != nil {
@@ -128,7 +128,7 @@ func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (
 	return conn.Exec(fmt.Sprintf("PRAGMA application_id = %d; COMMIT", applicationID))
 }
 
-// usable says whether this program's statements can be made with the schema of a database.
+// usable says whether this program's statements can be prepared with the schema of a database.
 func usable(conn *sqlite3.Conn) error {
 	_, err := prepare(conn)
 	return err

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// TestInspectAndMigrate goes from no database to one that is up to date, and to one that is of a
-// newer program.
+// TestInspectAndMigrate starts without a database, migrates it to the current schema, and then
+// meets a schema of a newer program.
 func TestInspectAndMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	names, err := fs.Glob(migrations, "migrations/*.sql")
@@ -103,7 +103,7 @@ func altered(t *testing.T, path string, do func(*sqlite3.Conn) error) {
 	}
 }
 
-// asBefore makes a database that lacks a migration, named by how its file's name ends, and all
+// asBefore creates a database that lacks a migration, named by the end of its file's name, and all
 // after it.
 func asBefore(t *testing.T, migration string) (path string, conn *sqlite3.Conn) {
 	t.Helper()

@@ -5,17 +5,17 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// names are the numbers that stand for names in rows, as far as the writer remembers them. Only the
-// writer gives numbers, so what it remembers is true until a transaction is rolled back.
+// names caches the numbers that rows contain in place of names. Only the writer assigns numbers, so
+// its cache is valid until a transaction is rolled back.
 type names struct {
 	tenants map[string]int64
 	kinds   map[kind]int64
 	targets map[string]int64 // by endpoint
 	ids     map[int64]string // of endpoints, by target
-	blocks  map[string]int64 // the block in which a source was noted last
+	blocks  map[string]int64 // the last block recorded for a source
 }
 
-// kind is what an event's tenant, type and source are together. Queries ask for all.
+// kind is an event's tenant, type and source together. Queries filter by each of them.
 type kind struct{ tenant, eventType, source string }
 
 func (n *names) forget() {
@@ -39,7 +39,7 @@ func (t *tx) kind(k kind) (int64, error) {
 	})
 }
 
-// cameIn notes in which block of events a source occurs.
+// cameIn records the block of events in which a source occurs.
 func (t *tx) cameIn(source string, seq int64) error {
 	block := seq >> blockBits
 	if last, noted := t.names.blocks[source]; source == "" || noted && last == block {
@@ -82,7 +82,7 @@ func numbered[K comparable](known map[K]int64, most int, name K, number func() (
 	return n, nil
 }
 
-// keep remembers a value, and forgets all others when there are too many.
+// keep caches a value, and empties the cache first if it is full.
 func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
 	if len(known) >= most {
 		clear(known)
@@ -90,7 +90,7 @@ func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
 	known[name] = value
 }
 
-// lookOrGive returns the number that look finds or that give, an INSERT … RETURNING, makes.
+// lookOrGive returns the number that look finds, or that give, an INSERT … RETURNING, assigns.
 func lookOrGive(look *sqlite3.Stmt, give func() *sqlite3.Stmt) (int64, error) {
 	s := look
 	found, err := s.Row()
@@ -105,7 +105,7 @@ func lookOrGive(look *sqlite3.Stmt, give func() *sqlite3.Stmt) (int64, error) {
 	return s.Integer(0), nil
 }
 
-// orMangled is the error for a row that must be there.
+// orMangled is the error for a row that must exist.
 func orMangled(err error) error {
 	if err != nil {
 		return err

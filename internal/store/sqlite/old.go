@@ -66,7 +66,7 @@ func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent
 	}
 }
 
-// learn computes for each kind of events how old they must be.
+// learn computes the retention of each kind of events.
 func (f *searcher) learn(r *sqlite3.Conn) error {
 	q, err := r.Prepare(kindsQuery)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 	return block, true, err
 }
 
-// events are the numbers and kinds of those events of a block that may be old enough.
+// events are the row ids and kinds of the events of a block that may be old enough.
 func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64, err error) {
 	q, err := r.Prepare(eventsKindsQuery)
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64,
 	return all, nil
 }
 
-// event looks at one event.
+// event examines one event.
 func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
 	q, err := r.Prepare(oldEventQuery)
 	if err != nil {

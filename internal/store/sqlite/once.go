@@ -24,8 +24,8 @@ func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
 	return a, nil
 }
 
-// recall is the first thing every operation with an idempotency key does: an answer or an error
-// ends the operation.
+// recall is the first step of every operation with an idempotency key: an answer or an error ends
+// the operation.
 func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
@@ -37,8 +37,8 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	return a, err
 }
 
-// remember is the last step of such an operation, when nothing but the transaction can fail any
-// more. The stored fingerprint is that of the request, whatever the answer says.
+// remember is the last step of such an operation: only the transaction can still fail. The stored
+// fingerprint is the request's, whatever the answer contains.
 func (t *tx) remember(once *store.Once, done any) error {
 	if once == nil {
 		return nil
@@ -59,8 +59,8 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store
 	return a, err
 }
 
-// Remember keeps the first answer: one that is there already for the same request stays. Answer is
-// called with nil.
+// Remember keeps the first answer: an existing one for the same request stays. Answer is called
+// with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
 		then, err := t.recall(once)
@@ -71,7 +71,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	}})
 }
 
-// Forget deletes those first that expired first.
+// Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	var n int
 	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {

@@ -143,8 +143,8 @@ func TestSchemaGoesForward(t *testing.T) {
 	}
 }
 
-// TestDatabasesOfTheFirstSchemaAreOpened creates one with a pending head, as the first version
-// wrote it.
+// TestDatabasesOfTheFirstSchemaAreOpened creates a database with a pending head, as the first
+// version wrote it.
 func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	if err := create(path); err != nil {

@@ -39,7 +39,7 @@ func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
 	return outcome&^7 | code
 }
 
-// tried takes the outcome of an attempt.
+// tried sets the outcome of an attempt.
 func (d *place) tried(attempt []byte) error {
 	if attempt == nil {
 		return nil
@@ -65,7 +65,7 @@ func (o *outcomes) forget() {
 	o.blocks, o.targets = make(map[blockOutcome]bool), make(map[targetOutcome]bool)
 }
 
-// delivered notes where an outcome occurs.
+// delivered records where an outcome occurs.
 func (t *tx) delivered(d *place, outcome int64) error {
 	if of := (targetOutcome{outcome, d.target}); !t.outcomes.targets[of] {
 		keep(t.outcomes.targets, t.bounds.Names, of, true)
@@ -93,12 +93,12 @@ const (
 	blockOutcomesQuery        = "SELECT seq, target, outcome FROM finished WHERE seq >> 12 = ?"
 )
 
-// narrow says that a list asks for something that is part of an outcome.
+// narrow says whether a list filters by a part of an outcome.
 func (l *lister) narrow() bool {
 	return l.query.Class != "" || l.query.StatusCode != 0 || l.query.ReasonCode != ""
 }
 
-// fits says whether deliveries of this outcome may be meant.
+// fits says whether deliveries with this outcome may match.
 func (l *lister) fits(outcome int64) bool {
 	q := &l.query
 	if outcome == unknownOutcome {
@@ -131,7 +131,7 @@ func (l *lister) waitingFits() string {
 	return where.String()
 }
 
-// outcomes returns those that fit, of which a query finds the next one after another.
+// outcomes returns the matching outcomes, which a query finds one after another.
 func (l *lister) outcomes(next string, values ...int64) (found []int64, err error) {
 	q, err := l.r.Prepare(next)
 	if err != nil {
@@ -199,8 +199,8 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 	}), nil
 }
 
-// occurring lists which of the outcomes occur at which of the targets; all says that they are so
-// many that a block is read as a whole.
+// occurring lists the combinations of outcomes and targets that occur. all: they are so frequent
+// that a block is read as a whole.
 func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
 	for _, outcome := range outcomes {
 		if len(targets) == 0 {
@@ -252,7 +252,7 @@ func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err erro
 	return newest, nil
 }
 
-// sift returns the numbers in a block that are at the targets and have one of the outcomes.
+// sift returns the row ids in a block that are at the targets and have one of the outcomes.
 func (l *lister) sift(block int64, targets, outcomes []int64) (numbers []int64, err error) {
 	q, err := l.r.Prepare(blockOutcomesQuery)
 	if err != nil {
@@ -271,7 +271,7 @@ func (l *lister) sift(block int64, targets, outcomes []int64) (numbers []int64, 
 	}
 }
 
-// inBlock returns the numbers in a block that have one of the outcomes at its target.
+// inBlock returns the row ids in a block that have one of the outcomes at its target.
 func (l *lister) inBlock(block int64, wanted []targetOutcome) (numbers []int64, err error) {
 	q, err := l.r.Prepare(blockOutcomeQuery)
 	if err != nil {

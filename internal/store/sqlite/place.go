@@ -27,7 +27,7 @@ type place struct {
 	token, consumer            string    // of its lease; empty: it has none
 }
 
-// shown is the part that scheduling needs.
+// shown is the part of a place that scheduling needs.
 func (d *place) shown(endpoint string) *store.Head {
 	return &store.Head{
 		Delivery:  d.seq,
@@ -87,7 +87,7 @@ func (t *tx) laneHead(target int64, lane string) (*place, error) {
 	return readPlace(t.q.laneHead.Int(target).Text(lane))
 }
 
-// lead makes d the head of its lane and starts its policy's clock; not before it existed, though,
+// lead makes d the head of its lane and starts its policy's clock, but not before d was created,
 // even if the clock that finished its predecessor was behind.
 func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
 	d.anchor = codec.Moment(max(codec.Micros(at), d.created))
@@ -95,8 +95,8 @@ func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
 	return t.q.lead.Int(codec.Micros(d.due)).Int(codec.Micros(d.anchor)).Int(d.seq).Run()
 }
 
-// finish makes d final and returns the head of its lane then, if it has one. If d was the head,
-// that is the next one in the lane, which begins with this delay.
+// finish makes d final and returns the new head of its lane, if there is one. If d was the head,
+// that is the next delivery of the lane, which begins with this delay.
 func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
 	if d.replayOf != 0 {
 		if err := t.repeated(d, e.Status); err != nil {

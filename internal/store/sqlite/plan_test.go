@@ -74,9 +74,9 @@ func openNew(t *testing.T) (*Store, string) {
 	return s, path
 }
 
-// TestPlans pins how the queries that meet millions of rows find theirs: by an index or by their
-// number, in the order that is wanted. A step that looks at every row or sorts shows as SCAN or as
-// TEMP B-TREE.
+// TestPlans pins the plans of queries on tables of millions of rows: they find rows by an index or
+// by row id, in the wanted order. A step that reads every row or sorts shows as SCAN or as TEMP
+// B-TREE.
 func TestPlans(t *testing.T) {
 	_, path := openNew(t)
 	conn, err := connect(path, sqlite3.ReadOnly, 64)

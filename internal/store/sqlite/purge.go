@@ -13,7 +13,7 @@ import (
 type purge struct {
 	mu    sync.Mutex
 	block int64 // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
-	owed  bool  // something was removed, here or by a process before, that may still be in the log
+	owed  bool  // something was removed, by this process or an earlier one, that may still be in the log
 }
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in

@@ -57,7 +57,7 @@ func benchmarkPurge(b *testing.B, times time.Duration) {
 		return float64(took[min(int(p*float64(len(took))), len(took)-1)].Microseconds()) / 1000
 	}
 	middle := func(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
-	during() // everything is warm from here on
+	during() // warms up
 	removed, rest := 0, time.Duration(0)
 	var pages, typical, alone, together []float64
 	// purge takes pages until the window ends; the rest of a pause counts for the next.

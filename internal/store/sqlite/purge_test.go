@@ -18,7 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// secret is a text that is in a file only if this test's data were written there.
+// secret is a text that occurs in a file only if this test's data were written there.
 func secret(i int) string { return fmt.Sprintf("<secret-%06d-of-somebody>", i) }
 
 // files are the bytes of all files of a database.
@@ -52,7 +52,7 @@ func secretsIn(b []byte) map[int]bool {
 	}
 }
 
-// tail is a part of the compressed data that no other data have; nil if they are stored
+// tail is a part of the compressed data that no other data contain; nil if they are stored
 // uncompressed.
 func (s *Store) tail(data []byte) []byte {
 	kept, packed := s.packer.Shrink(data)
@@ -101,7 +101,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 		t.Fatal("nothing is kept packed")
 	}
 	// Outcomes come in another order, and some after a failed attempt.
-	const waits = 10 // one in this many stays pending
+	const waits = 10 // one in this number stays pending
 	for _, i := range random.Perm(n) {
 		at := base.Add(time.Duration(i) * time.Second)
 		attempt := grapnel.Attempt{Number: 1, StatusCode: 500, ResponseBody: []byte("no: " + secret(i)),
@@ -261,7 +261,7 @@ func TestPurgeGoesOnAfterAKill(t *testing.T) {
 		if left != 0 {
 			t.Errorf("%d deliveries are missing in the counts", left)
 		}
-		if removed, err := next.Purge(t.Context(), keep, 0); removed != 0 || err != nil { // which only tidies up
+		if removed, err := next.Purge(t.Context(), keep, 0); removed != 0 || err != nil { // without expired rows
 			t.Fatalf("removed %d: %v", removed, err)
 		}
 		for name, b := range files(t, copied) {
@@ -295,8 +295,8 @@ func TestPurgeGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
-// TestPurgeAmongReaders empties the log while lists are read all the time, so that there is never a
-// moment without a read.
+// TestPurgeAmongReaders empties the log during continuous lists, so that there is never a moment
+// without a read.
 func TestPurgeAmongReaders(t *testing.T) {
 	s, path := openNew(t)
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -334,8 +334,8 @@ func TestPurgeAmongReaders(t *testing.T) {
 	}
 }
 
-// TestTheFirstEventsAreGone removes a few of many: pages that a purge does not change must not
-// contain copies of the removed rows either.
+// TestTheFirstEventsAreGone removes a few of many events. Pages that a purge does not change must
+// not contain copies of the removed rows either.
 func TestTheFirstEventsAreGone(t *testing.T) {
 	path := filepath.Join(fast(t), "grapnel.db")
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

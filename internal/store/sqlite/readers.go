@@ -7,8 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// readers is a pool of connections that can only read. A connection that is not used is in the
-// channel.
+// readers is a pool of connections that can only read. An unused connection is in the channel.
 type readers chan *sqlite3.Conn
 
 // read lends a connection to do. When ctx ends, the connection's running statement is interrupted.
@@ -53,7 +52,7 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return err
 }
 
-// snapshot is read within one transaction: everything that do reads is of one moment.
+// snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return s.read(ctx, func(r *sqlite3.Conn) error {
 		if err := r.Exec("BEGIN"); err != nil {

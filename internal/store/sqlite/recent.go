@@ -21,20 +21,20 @@ import (
 // Deleting a row of known removes nothing from memory or index: an entry without a row is ignored.
 // Stale entries are removed from the index when they may be about half of it.
 
-// recent are the Known keys of the newest events. The writer's goroutine owns it.
+// recent has the Known keys of the newest events. The writer's goroutine owns it.
 type recent struct {
 	most    int
 	fresh   map[knownKey]int64 // the events
 	moving  map[knownKey]int64 // entries on their way to the index, read-only; nil: none
 	changed []recentChange     // by this transaction
 	out     chan map[knownKey]int64
-	back    chan struct{} // all that was moving is in the index
+	back    chan struct{} // gets a token when all moving entries are in the index
 }
 
-// recentChange is an entry as it was.
+// recentChange is the earlier state of an entry.
 type recentChange struct {
 	key    knownKey
-	before int64 // 0: it was not there
+	before int64 // 0: it did not exist
 }
 
 const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
@@ -57,7 +57,7 @@ func (r *recent) load(conn *sqlite3.Conn, most int) error {
 	}
 }
 
-// find returns the event that a key is of, or 0 if the index has to be asked.
+// find returns the event of a key, or 0 if the index must be searched.
 func (r *recent) find(key knownKey) int64 {
 	if seq := r.fresh[key]; seq != 0 {
 		return seq
@@ -70,7 +70,7 @@ func (r *recent) add(key knownKey, seq int64) {
 	r.fresh[key] = seq
 }
 
-// committed lets those go to the index that have become too many.
+// committed sends entries to the index once there are too many.
 func (r *recent) committed() {
 	r.changed = r.changed[:0]
 	select {
@@ -96,7 +96,7 @@ func (r *recent) rolledBack() {
 // knownEntry is an entry of the index.
 type knownEntry struct{ prefix, seq int64 }
 
-// moveRecent brings the entries that the writer sends to the index, until the store is closed.
+// moveRecent adds the entries that the writer sends to the index, until the store is closed.
 func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) {
 	defer close(s.moved)
 	for {
@@ -112,7 +112,7 @@ func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) 
 	}
 }
 
-// moveAll brings entries to the index, a few in each transaction. false: the store has failed or is
+// moveAll adds entries to the index, a few in each transaction. false: the store has failed or is
 // closed.
 func (s *Store) moveAll(entries map[knownKey]int64) bool {
 	sorted := make([]knownEntry, 0, len(entries))
@@ -172,9 +172,9 @@ const (
 	sweptQuery      = "SELECT swept FROM known_moved"
 )
 
-// staleKnown returns the row id before which no event has a Known, if stale entries are so many
-// that it pays to go through the index to remove them, or else 0. Entries of a source whose records
-// expired earlier than others' are not counted.
+// staleKnown returns the row id before which no event has a Known, if there are enough stale
+// entries to remove them by a pass through the index; else 0. It does not count entries of a source
+// whose records expired earlier than others'.
 func (s *Store) staleKnown(last int64) (first int64, err error) {
 	err = s.read(context.Background(), func(r *sqlite3.Conn) (err error) {
 		if first, err = one(r, firstKnownQuery); err != nil {
@@ -189,11 +189,11 @@ func (s *Store) staleKnown(last int64) (first int64, err error) {
 	return first, err
 }
 
-// moving brings some entries to a part of the index, and removes stale entries there.
+// moving adds some entries to a part of the index, and removes stale entries there.
 type moving struct {
 	entries  []knownEntry
 	from, to int64 // the part: prefixes from inclusive, to exclusive
-	before   int64 // the first event with a Known; 0: nothing is removed
+	before   int64 // the first event with a Known; 0: no entry is removed
 	last     int64 // with the last of all entries: the newest of their events
 }
 

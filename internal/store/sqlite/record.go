@@ -22,8 +22,8 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	return o.done, err
 }
 
-// turn is a change as the writer gets it: encoded as far as possible. Most changes have nothing but
-// an attempt.
+// turn is a change as passed to the writer: already encoded as far as possible. Most changes have
+// only an attempt.
 type turn struct {
 	store.Change
 	attempt  []byte // instead of Attempt
@@ -71,7 +71,7 @@ func (o *recording) apply(t *tx) (err error) {
 	return nil
 }
 
-// turn makes a change with all that it brings along.
+// turn applies a change with its events and its standing.
 func (t *tx) turn(c *turn) (store.Changed, error) {
 	if c.Standing != nil {
 		if err := t.stand(c.Standing, c.standing); err != nil {
@@ -117,8 +117,8 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 	return t.postpone(d, c, attempt)
 }
 
-// over reports a delivery that is not pending. Its lane has moved on, so the result has the lane's
-// head.
+// over reports a delivery that is not pending. Its lane may have a new head, which the result
+// contains.
 func (t *tx) over(delivery int64, meant *store.Identity) (store.Changed, error) {
 	q := t.q.finished.Int(delivery)
 	found, err := q.Row()
@@ -148,7 +148,7 @@ func (t *tx) over(delivery int64, meant *store.Identity) (store.Changed, error) 
 	return done, err
 }
 
-// foreign reports whether a row is of another delivery than the one that is meant.
+// foreign reports whether a row belongs to another delivery than the intended one.
 func (t *tx) foreign(meant *store.Identity, event, target, created int64) (bool, error) {
 	endpoint, err := t.endpoint(target)
 	return err == nil && !meant.Is(event, endpoint, created), err

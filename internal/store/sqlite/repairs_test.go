@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// written makes a database of what an earlier program left, with all steps taken that that program
-// did not have but no repair: that is how a program left it that knew of none.
+// written creates a database of an earlier program, with all later steps applied but no repair, as
+// a program without repairs left it.
 func written(t *testing.T, number int, stepped bool) (path string) {
 	t.Helper()
 	path = filepath.Join(fast(t), "grapnel.db")
@@ -46,15 +46,15 @@ func written(t *testing.T, number int, stepped bool) (path string) {
 	return path
 }
 
-// TestDatabasesOfEarlierFormsAreOpened opens what the programs of three commits wrote, whose steps
-// 3, 5 and 7 had other texts than today, and goes on with it. Each has four events of a key of
-// their own: delivered, failed, tried once, and pending.
+// TestDatabasesOfEarlierFormsAreOpened opens and uses the databases of three earlier commits, whose
+// steps 3, 5 and 7 had other texts. Each has four events with a key of its own: delivered, failed,
+// tried once, and pending.
 func TestDatabasesOfEarlierFormsAreOpened(t *testing.T) {
 	for _, number := range []int{4, 5, 7} {
 		for _, stepped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("of schema %d, steps taken %v", number, stepped), func(t *testing.T) {
 				path := written(t, number, stepped)
-				for range 2 { // the second time there is nothing to repair
+				for range 2 { // the second time no repair is needed
 					s, err := Open(t.Context(), path, Options{Ballast: -1})
 					if err != nil {
 						t.Fatal(err)
@@ -126,8 +126,8 @@ func has(list []grapnel.Delivery, seq int64) bool {
 	return false
 }
 
-// TestMigrationsCommitTogether has the last step fail, and then what the steps made turn out to be
-// of no use: the database is left byte for byte as it was, with the steps before not taken either.
+// TestMigrationsCommitTogether lets the last step fail, and then the check of the result. The
+// database is unchanged byte for byte, without the earlier steps too.
 func TestMigrationsCommitTogether(t *testing.T) {
 	path := written(t, 4, false)
 	content := func(conn *sqlite3.Conn) string {

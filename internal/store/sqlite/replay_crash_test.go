@@ -24,7 +24,7 @@ func TestReplayCopiedInTheMiddle(t *testing.T) {
 		events = 100
 	}
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40 // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40 // no checkpoint: the copy of two files during a checkpoint differs from the state after a kill
 	p, _ := policy.Preset("standard")
 	if _, err := s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: "ep", Tenant: "acme", Policy: p},
 		store.With{}); err != nil {

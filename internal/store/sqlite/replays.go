@@ -171,8 +171,8 @@ func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 }
 
 // ReplayItems returns at most limit; no limit is none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem,
-	err error) {
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
+	limit int) (list []grapnel.ReplayItem, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		of, err := scopedReplay(r, scope, id)

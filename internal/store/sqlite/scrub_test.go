@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// overflow is an overflow page with the number of its next page and data that a publisher chose: to
-// scrub they look like the rest of a header without cells, whose content begins at the page's end.
+// overflow is an overflow page with the number of its next page and data chosen by a publisher. To
+// scrub it looks like the rest of a header without cells whose content begins at the page's end.
 func overflow(next int64) []byte {
 	page := bytes.Repeat([]byte("x"), pageSize)
 	binary.BigEndian.PutUint32(page, uint32(next))
@@ -54,7 +54,7 @@ func TestOverflowPagesAreNotScrubbed(t *testing.T) {
 	}
 }
 
-// TestPageOneIsScrubbed: the header of the file is not taken for that of the page.
+// TestPageOneIsScrubbed: the header of the file is not confused with that of the page.
 func TestPageOneIsScrubbed(t *testing.T) {
 	page := bytes.Repeat([]byte("x"), pageSize)
 	copy(page[100:], leftover(leafTable)[:8])

@@ -59,7 +59,7 @@ type search struct {
 	began      time.Time
 	deliveries int
 	bytes      int
-	event      int64 // the one that was looked at last: deliveries of one event follow each other
+	event      int64 // the last examined one: deliveries of one event follow each other
 	found      bool
 }
 

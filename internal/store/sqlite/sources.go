@@ -36,7 +36,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 	})
 }
 
-// DeleteSource forgets a source.
+// DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.source.Text(id))

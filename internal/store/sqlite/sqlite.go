@@ -19,10 +19,10 @@
 //
 // The disk: synchronous is FULL, and that is read back at the start. While the disk is full, Append
 // and every other new write is refused with grapnel.CodeStorageFull, and outcomes, with their
-// operational events and audit entries, are recorded in the space reserved for them (room.go). When
-// the disk fails, in particular when a sync does, the state on it is unknown: the store refuses all
-// further calls and reports that on Fatal; its owner ends the process, and the next start reads the
-// state.
+// operational events and audit entries, are recorded in the space reserved for them (headroom.go).
+// When the disk fails, in particular when a sync does, the state on it is unknown: the store
+// refuses all further calls and reports that on Fatal; its owner ends the process, and the next
+// start reads the state.
 //
 // One process at a time may use a database; another one gets an error from Open. It does not
 // promise that an older version can read the file, nor that the file survives a disk that reports a
@@ -49,15 +49,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// Options are the settings of a store. The zero value is good for most.
+// Options are the settings of a store. The zero value has good defaults.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
+	Bounds Bounds // inside this package; zero: their defaults
 	// Ballast is the number of bytes on the disk reserved for outcomes when it is full. 0:
 	// DefaultBallast; negative: none.
 	Ballast int64
 	// Logger gets the messages for the machine's operator; nil: none.
 	Logger *slog.Logger
-	// Now is used to measure how long things take, for Stats. nil: time.Now.
+	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
 }
 
@@ -95,7 +95,7 @@ var _ store.Store = (*Store)(nil)
 // errClosed is the error of calls on a closed store.
 var errClosed = errors.New("sqlite: the store is closed")
 
-// Open opens the database at path, or makes it. The directory must exist.
+// Open opens the database at path, or creates it. The directory must exist.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{
 		bounds:  bounds.Fill(o.Bounds),
@@ -116,7 +116,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
-		room: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
+		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
@@ -142,15 +142,14 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	err = s.connect(path)
-	if full(err) && s.writer.room.give() == nil {
-		// Even opening needs a little space. Nothing new is accepted until the ballast can be
-		// restored.
+	if full(err) && s.writer.headroom.give() == nil {
+		// Even opening needs a little space. No new event is accepted until the ballast can be restored.
 		err = errors.Join(s.disconnect(), s.connect(path))
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.writer.room.keep(); err != nil {
+	if err := s.writer.headroom.keep(); err != nil {
 		s.writer.lack(err)
 	}
 	return nil
@@ -233,8 +232,8 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// create makes an empty file that only its owner may read, and makes sure that its name survives
-// the machine. SQLite gives the files beside it the same mode.
+// create creates an empty file that only its owner may read, and makes its name durable. SQLite
+// gives the files beside it the same mode.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -281,7 +280,7 @@ func verify(conn *sqlite3.Conn) error {
 	const full = 2
 	synchronous, err := one(conn, "PRAGMA synchronous")
 	if err == nil && synchronous != full {
-		err = fmt.Errorf("synchronous is %d where FULL (%d) was asked for: commits would not be durable", synchronous, full)
+		err = fmt.Errorf("synchronous is %d, want FULL (%d): commits would not be durable", synchronous, full)
 	}
 	if err != nil {
 		return err
@@ -293,7 +292,7 @@ func verify(conn *sqlite3.Conn) error {
 	return err
 }
 
-// Fatal delivers the error after which the store is of no use any more. Its owner ends the process.
+// Fatal delivers the error after which the store refuses all calls. Its owner ends the process.
 func (s *Store) Fatal() <-chan error { return s.fatal }
 
 // fail makes err the error of every later call, and returns it.

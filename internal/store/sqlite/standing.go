@@ -15,8 +15,8 @@ const (
 	lateQuery = "SELECT seq FROM pending WHERE head = 1 AND target = ? AND due > ? AND wide < ? AND token IS NULL ORDER BY due, seq LIMIT ?"
 )
 
-// stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
-// nothing would delete that standing any more.
+// stand stores a change's standing, unless a newer one is stored or the endpoint was removed: no
+// call would delete that standing any more.
 func (t *tx) stand(s *store.Standing, body []byte) error {
 	at, err := t.endpointRow(s.Endpoint)
 	if err != nil || !at.there {
@@ -49,8 +49,8 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 	return all, err
 }
 
-// Hasten takes the earliest first. They are looked up on a connection for reading, so that Record
-// need not wait for that; the writer makes those due that are still pending.
+// Hasten takes the earliest first. It looks heads up on a connection for reading, so that Record
+// need not wait for that. The writer then makes the pending ones due.
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	hastened := 0
 	for hastened < limit {
@@ -88,7 +88,7 @@ func (o *hastening) apply(t *tx) error {
 	return nil
 }
 
-// late returns the numbers of the heads that Hasten is about, at most limit.
+// late returns the row ids of the heads that Hasten selects, at most limit.
 func (s *Store) late(ctx context.Context, endpoint string, h store.Hastening, limit int) (found []int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) })

@@ -20,7 +20,7 @@ type Stats struct {
 	Full              bool  // the disk is full: new writes are refused
 }
 
-// stats gathers them.
+// stats collects the counters.
 type stats struct {
 	mu   sync.Mutex
 	sum  Stats

@@ -40,8 +40,8 @@ func TestOneCommitForMany(t *testing.T) {
 	}
 }
 
-// TestLogIsBegunAnew: the log is copied into the database beside the commits, and does not grow for
-// ever.
+// TestLogIsBegunAnew: the log is copied into the database during commits, and does not grow without
+// limit.
 func TestLogIsBegunAnew(t *testing.T) {
 	s, path := openNew(t)
 	s.checkpoints.at = 40

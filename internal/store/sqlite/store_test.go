@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// TestStore runs the suite of the contract. A store is ended without any preparation by copying its
-// files at that moment: that is the state after the process was killed.
+// TestStore runs the suite of the contract. It ends a store without preparation by copying its
+// files: that is the state after the process was killed.
 func TestStore(t *testing.T) {
 	histories, readers := 60, 4
 	if slow {
@@ -61,8 +61,8 @@ func conforms(t *testing.T, histories int, o Options) {
 		Histories: histories,
 		Open:      func(t *testing.T) store.Store { return start(t, snapshot(t, empty)) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
-			// While the writer waits, the log is not restarted: otherwise the database copied
-			// before the restart and the log copied after it would lack the pages in between.
+			// While the writer waits, the log is not restarted: otherwise the database copied before the
+			// restart and the log copied after it would lack the pages in between.
 			release := hold(t, s.(*Store))
 			path := snapshot(t, paths[s])
 			release()

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// stream yields numbers of events or deliveries from the newest to the oldest. It asks an index for
-// the next few below the last one it had, so no statement stays open between two calls.
+// stream yields row ids of events or deliveries from the newest to the oldest. It reads the next
+// few from an index, so no statement stays open between two calls.
 type stream struct {
 	fill   func(below int64) ([]int64, error) // the next ones in falling order; none: the end
 	ready  []int64
@@ -19,7 +19,7 @@ type stream struct {
 	bottom bool
 }
 
-// newStream yields numbers below a limit.
+// newStream yields row ids below a limit.
 func newStream(below int64, fill func(below int64) ([]int64, error)) *stream {
 	return &stream{below: below, fill: fill}
 }
@@ -53,11 +53,11 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 	})
 }
 
-// A block is 4096 numbers: those that are the same but for their last twelve bits. Indexes that
-// begin with it are asked block by block.
+// A block is 4096 row ids: those that differ only in their last twelve bits. Indexes that begin
+// with the block are read block by block.
 const blockBits = 12
 
-// blocks are the numbers in a window that have the wanted value in an index.
+// blocks are the row ids in a window that have the wanted value in an index.
 type blocks struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
@@ -135,24 +135,24 @@ func (b blocks) sift(block int64) ([]int64, error) {
 	}
 }
 
-// newestFirst cuts numbers to a window and sorts them.
+// newestFirst cuts row ids to a window and sorts them.
 func newestFirst(numbers []int64, in window) []int64 {
 	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n >= in.below || n < in.from })
 	slices.SortFunc(numbers, func(a, b int64) int { return cmp.Compare(b, a) })
 	return numbers
 }
 
-// listStream yields numbers of a list in memory.
+// listStream yields row ids of a list in memory.
 func listStream(numbers []int64, in window) *stream {
 	return newStream(in.below, func(below int64) ([]int64, error) {
 		return newestFirst(slices.Clone(numbers), window{in.from, below}), nil
 	})
 }
 
-// window is a range of numbers: from inclusive, below exclusive.
+// window is a range of row ids: from inclusive, below exclusive.
 type window struct{ from, below int64 }
 
-// everything is the window of a list that begins with the newest (before 0) or below a number.
+// everything is the window of a list that begins with the newest (before 0) or below a row id.
 func everything(before int64) window {
 	if before <= 0 {
 		before = math.MaxInt64
@@ -164,7 +164,7 @@ func (w window) empty() bool { return w.from >= w.below }
 
 func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }
 
-// merge calls yield with the numbers of all streams, the newest first and each once, until it
+// merge calls yield with the row ids of all streams, the newest first and each once, until it
 // returns false.
 func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, error)) error {
 	var h streamHeap
@@ -203,7 +203,7 @@ func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, erro
 	return nil
 }
 
-// streamHeap has the stream with the highest number on top. All have one ready.
+// streamHeap has the stream with the highest row id on top. Every stream has one ready.
 type streamHeap []*stream
 
 func (h streamHeap) Len() int           { return len(h) }

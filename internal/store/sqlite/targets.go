@@ -42,7 +42,7 @@ const (
 	waitingHeld  = "(head = 0 OR blocked = 1)"
 )
 
-// byTarget goes through the deliveries of the targets that have any, or through all.
+// byTarget reads the deliveries target by target, for the targets with matching counts or for all.
 func (l *lister) byTarget() ([]*stream, error) {
 	finals, waiting := l.finals(), l.status.waiting()
 	if l.query.DeadLetters {
@@ -127,14 +127,14 @@ func (l *lister) finished(targets []target) (*stream, error) {
 	return blocks.stream(), err
 }
 
-// target is an endpoint with how many deliveries of each status it has.
+// target is an endpoint with its numbers of deliveries by status.
 type target struct {
 	number   int64
 	endpoint string
 	counts   map[int64]int64
 }
 
-// targets returns the endpoints to look at, unless it is better to look at everything.
+// targets returns the endpoints to read, unless reading everything is cheaper.
 func (l *lister) targets(finals []int64) (found []target, limited bool, err error) {
 	tenant, one := l.events.oneTenant()
 	query, bind := tallyAllQuery, func(*sqlite3.Stmt) {}

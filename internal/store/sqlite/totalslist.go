@@ -127,7 +127,7 @@ func (l *totalsList) hours() error {
 	}
 }
 
-// open reads the accounts. There is none of all targets together.
+// open reads the accounts. There is none for all targets together.
 func (l *totalsList) open() error {
 	query := openHoursQuery
 	if l.target == allTargets {

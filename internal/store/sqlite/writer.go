@@ -19,7 +19,7 @@ type operation interface {
 	// apply decides whether it can be done, then does it. An error that is decided leaves the
 	// transaction as it was. apply may be called again for another transaction.
 	apply(*tx) error
-	// grows says that it needs room that outcomes need more.
+	// grows says whether it needs space that is reserved for outcomes.
 	grows() bool
 }
 
@@ -48,9 +48,9 @@ type writer struct {
 	quit    chan struct{} // closed to stop
 	stopped chan struct{} // closed when it has
 
-	batch []*request
-	room  *headroom
-	retry *time.Timer // while the disk is full: when to try again
+	batch    []*request
+	headroom *headroom
+	retry    *time.Timer // while the disk is full: when to try again
 }
 
 // line is the queue of requests for the writer. Each request is answered once, or was abandoned.
@@ -142,13 +142,13 @@ func (w *writer) run() {
 		clear(w.batch)
 		w.batch = w.batch[:0]
 		w.store.checkpoints.rest(w.tx.conn)
-		if w.room.full {
+		if w.headroom.full {
 			w.store.checkpoints.spare(w.tx.conn)
 		}
 	}
 }
 
-// next fills the batch: it waits for the first request, then takes the others in the line. After
+// next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
 	select {
@@ -193,7 +193,7 @@ func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-l
 // fails by its own decision is left out and does not fail the others.
 func (w *writer) commit() {
 	batch, lacked := w.batch, false
-	if w.room.full {
+	if w.headroom.full {
 		batch = w.refuse(batch)
 	}
 	for len(batch) > 0 {

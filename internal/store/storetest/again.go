@@ -8,7 +8,7 @@ import (
 )
 
 // redeliver makes a delivery once more, in its lane.
-func (d *desk) redeliver(of int64, when float64) store.Redelivered {
+func (d *driver) redeliver(of int64, when float64) store.Redelivered {
 	d.Helper()
 	done, err := d.Again(d.ctx, store.Of(acme), store.Redelivery{Of: of, Trigger: grapnel.TriggerReplay, Ordered: true, At: at(when)})
 	d.must(err, "Again")
@@ -16,7 +16,7 @@ func (d *desk) redeliver(of int64, when float64) store.Redelivered {
 }
 
 var againCases = []testCase{
-	{"joins the tail of the lane", func(d *desk) {
+	{"joins the tail of the lane", func(d *driver) {
 		n := d.lane("k", 3)
 		d.change(delivered(n[0], 0, 10))
 		done := d.redeliver(n[0], 20)
@@ -38,7 +38,7 @@ var againCases = []testCase{
 		d.same(is.Next.Trigger, grapnel.TriggerReplay, "trigger")
 		d.same(is.Next.Due, at(31), "due")
 	}},
-	{"leads an empty lane", func(d *desk) {
+	{"leads an empty lane", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
 		done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: n[0], Trigger: grapnel.TriggerManual, Ordered: true,
@@ -51,7 +51,7 @@ var againCases = []testCase{
 		d.same(done.Head, &want, "head")
 		d.same(d.heads(epA), []store.Head{want}, "heads")
 	}},
-	{"stands by itself when unordered or without key", func(d *desk) {
+	{"stands by itself when unordered or without key", func(d *driver) {
 		n := d.lane("k", 2)
 		d.change(delivered(n[0], 0, 10))
 		done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: n[0], At: at(20)})
@@ -65,7 +65,7 @@ var againCases = []testCase{
 		d.same(d.redeliver(loose, 21).Head.Position, int64(0), "position without key")
 		d.same(d.redeliver(n[0], 22).Head, (*store.Head)(nil), "the lane has its own head")
 	}},
-	{"is of what it repeats, which may be a redelivery, dropped, or waiting", func(d *desk) {
+	{"is of what it repeats, which may be a redelivery, dropped, or waiting", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
 		second := d.redeliver(n[0], 20).Delivery
@@ -77,7 +77,7 @@ var againCases = []testCase{
 		d.publish(incoming(event("dropped", "k", 40), gone))
 		d.same(d.redeliver(d.of("dropped")[0].Seq, 50).Head.Position, int64(1), "position of what was dropped")
 	}},
-	{"finds only what is there and in scope", func(d *desk) {
+	{"finds only what is there and in scope", func(d *driver) {
 		n := d.lane("k", 1)
 		for what, try := range map[string]struct {
 			scope store.Scope
@@ -93,7 +93,7 @@ var againCases = []testCase{
 		}
 		d.same(len(d.of("k_1")), 1, "deliveries")
 	}},
-	{"adds nothing to an endpoint that is going or gone", func(d *desk) {
+	{"adds nothing to an endpoint that is going or gone", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
 		ep := endpoint(epA, acme)

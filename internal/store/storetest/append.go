@@ -13,7 +13,7 @@ import (
 )
 
 var appendCases = []testCase{
-	{"commits an event, its deliveries and their places", func(d *desk) {
+	{"commits an event, its deliveries and their places", func(d *driver) {
 		e := event("one", "k", 5)
 		e.Metadata = map[string]string{"trace": "é"}
 		done := d.publish(incoming(e, to(epA), to(epB)))
@@ -46,7 +46,7 @@ var appendCases = []testCase{
 		}
 		d.same(done.Heads, heads, "reported heads")
 	}},
-	{"numbers events and deliveries in the order of the batch", func(d *desk) {
+	{"numbers events and deliveries in the order of the batch", func(d *driver) {
 		done := d.publish(
 			incoming(event("a", "", 1), to(epB), to(epA)), incoming(event("b", "", 1)), incoming(event("c", "", 1), to(epA)))
 		last := int64(0)
@@ -64,7 +64,7 @@ var appendCases = []testCase{
 			d.Fatalf("a later batch has number %d after %d", later.Events[0].Seq, last)
 		}
 	}},
-	{"gives positions 1, 2, 3 to each lane of its own", func(d *desk) {
+	{"gives positions 1, 2, 3 to each lane of its own", func(d *driver) {
 		keys := []string{"k", "K", "k ", "ключ", "a'b\"%_"}
 		for round := range 3 {
 			for _, key := range keys {
@@ -79,12 +79,12 @@ var appendCases = []testCase{
 		}
 		d.same(len(d.heads(epA)), len(keys), "heads")
 	}},
-	{"gives positions within a batch", func(d *desk) {
+	{"gives positions within a batch", func(d *driver) {
 		done := d.publish(incoming(event("a", "k", 1), to(epA)), incoming(event("b", "k", 1), to(epA)), incoming(event("c", "l", 1), to(epA)))
 		d.same(numbersOf(done.Heads), []int64{d.of("a")[0].Seq, d.of("c")[0].Seq}, "heads")
 		d.same(d.of("b")[0].Position, int64(2), "position")
 	}},
-	{"makes what has no lane a head without position", func(d *desk) {
+	{"makes what has no lane a head without position", func(d *driver) {
 		loose := to(epA)
 		loose.Ordered = false
 		d.publish(incoming(event("a", "k", 1), loose), incoming(event("b", "k", 1), loose), incoming(event("c", "", 1), to(epA)),
@@ -99,7 +99,7 @@ var appendCases = []testCase{
 		d.same(d.of("d")[0].Position, int64(1), "position in the lane beside them")
 		d.same(len(d.heads(epA)), 4, "heads")
 	}},
-	{"gives a head its first delay and what waits none", func(d *desk) {
+	{"gives a head its first delay and what waits none", func(d *driver) {
 		slow := to(epA)
 		slow.Delay = 90 * time.Second
 		done := d.publish(incoming(event("a", "k", 1), slow), incoming(event("b", "k", 2), slow))
@@ -112,7 +112,7 @@ var appendCases = []testCase{
 			Trigger: grapnel.TriggerSchedule, CreatedAt: at(2),
 		}, "place of what waits")
 	}},
-	{"drops at once without a place in line", func(d *desk) {
+	{"drops at once without a place in line", func(d *driver) {
 		gone := to(epA)
 		gone.Drop = "its endpoint is disabled"
 		done := d.publish(incoming(event("a", "k", 3), gone, to(epB)), incoming(event("b", "k", 4), to(epA)))
@@ -127,7 +127,7 @@ var appendCases = []testCase{
 		is := d.record(by(a.Seq, grapnel.Skipped, 9))[0]
 		d.same(is, store.Changed{Status: grapnel.Dropped}, "change of what was dropped: it has no lane, so no next")
 	}},
-	{"refuses another version of the configuration", func(d *desk) {
+	{"refuses another version of the configuration", func(d *driver) {
 		old := d.config().Version
 		d.put(endpoint("ep_new", acme))
 		for _, version := range []int64{0, old, d.config().Version + 1} {
@@ -142,7 +142,7 @@ var appendCases = []testCase{
 		d.publish(incoming(event("b", "k", 1), to(epA)))
 		d.same(d.of("b")[0].Position, int64(1), "a stale batch leaves no hole")
 	}},
-	{"answers a duplicate with the first event", func(d *desk) {
+	{"answers a duplicate with the first event", func(d *driver) {
 		first := d.publish(incoming(event("a", "k", 1), to(epA), to(epB))).Events[0]
 		number := d.of("a")[0].Seq
 		d.change(delivered(number, 0, 2))
@@ -163,7 +163,7 @@ var appendCases = []testCase{
 		d.same(done.Events[1].Duplicate || done.Events[1].Conflict, false, "the other event of the batch")
 		d.same(d.of("b")[0].Position, int64(3), "its position")
 	}},
-	{"answers duplicates and conflicts within a batch", func(d *desk) {
+	{"answers duplicates and conflicts within a batch", func(d *driver) {
 		other := event("a", "k", 1)
 		other.Data = []byte(`{}`)
 		done := d.publish(incoming(event("a", "k", 1), to(epA)), incoming(event("a", "k", 2), to(epA), to(epB)), incoming(other, to(epA)),
@@ -174,7 +174,7 @@ var appendCases = []testCase{
 		d.same(d.of("b")[0].Position, int64(2), "position of the next")
 		d.same(numbersOf(done.Heads), []int64{d.of("a")[0].Seq}, "heads")
 	}},
-	{"refuses an id that means something else", func(d *desk) {
+	{"refuses an id that means something else", func(d *driver) {
 		d.publish(incoming(event("a", "k", 1), to(epA)))
 		differ := map[string]func(*grapnel.Event){
 			"type": func(e *grapnel.Event) { e.Type = "invoice.sent" },
@@ -190,8 +190,8 @@ var appendCases = []testCase{
 		d.same(len(d.of("a")), 1, "deliveries")
 		d.leads(epB)
 	}},
-	{"keeps the ids of tenants apart", func(d *desk) {
-		// "a" has the same content at both tenants, the others differ.
+	{"keeps the ids of tenants apart", func(d *driver) {
+		// "a" has the same content at both tenants, the other ids differ.
 		generated := grapnel.NewID(grapnel.EventPrefix, time.Now(), rand.Reader)
 		ids := []string{"a", "b", generated}
 		of := func(tenant, id string) *grapnel.Event {
@@ -210,7 +210,7 @@ var appendCases = []testCase{
 				first[tenant+ids[i]] = placed
 			}
 		}
-		// Again, those of both in one batch.
+		// The events of both tenants come again, in one batch.
 		for _, id := range ids {
 			done := d.publish(incoming(of(bolt, id), to(epX)), incoming(of(acme, id), to(epA)))
 			for i, tenant := range []string{bolt, acme} {
@@ -237,7 +237,7 @@ var appendCases = []testCase{
 			_, _, err = d.Event(d.ctx, store.Of("stranger"), "", id)
 			d.code(err, grapnel.CodeNotFound, "Event of a stranger")
 		}
-		// In one batch, and as events of With.Tell or Change.Tell.
+		// They come in one batch, and as events of With.Tell or Change.Tell.
 		done := d.publish(incoming(of(acme, "c"), to(epA)), incoming(of(bolt, "c"), to(epX)), incoming(of(bolt, "c"), to(epX)))
 		for i, want := range []bool{false, false, true} {
 			d.same(done.Events[i].Duplicate, want, "duplicate in a batch")
@@ -251,7 +251,7 @@ var appendCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{})), 10, "deliveries")
 		d.sound()
 	}},
-	{"can be repeated when its answer was lost, ids given or not", func(d *desk) {
+	{"can be repeated when its answer was lost, ids given or not", func(d *driver) {
 		batch := store.Batch{Config: d.config().Version, Events: []store.Incoming{
 			{Event: event("evt_made", "k", 1), Targets: []store.Target{to(epA)}}, incoming(event("given", "k", 1), to(epA))}}
 		first, err := d.Append(d.ctx, batch)
@@ -265,15 +265,15 @@ var appendCases = []testCase{
 		d.same(d.of("given")[0].Position, int64(2), "position")
 		d.same(len(d.of("evt_made")), 1, "deliveries")
 	}},
-	{"keeps an event that nobody wants", func(d *desk) {
+	{"keeps an event that nobody wants", func(d *driver) {
 		done := d.publish(incoming(event("a", "k", 1)))
 		d.same(done, store.Accepted{Events: []store.Placed{{Seq: done.Events[0].Seq, ID: "a", AcceptedAt: at(1)}}}, "accepted")
 		d.same(len(d.of("a")), 0, "deliveries")
 	}},
-	{"takes an empty batch", func(d *desk) {
+	{"takes an empty batch", func(d *driver) {
 		d.same(d.publish(), store.Accepted{}, "accepted")
 	}},
-	{"freezes data byte for byte", func(d *desk) {
+	{"freezes data byte for byte", func(d *driver) {
 		long := make([]byte, 300<<10)
 		for i := range long {
 			long[i] = byte(i * i >> 3)
@@ -293,7 +293,7 @@ var appendCases = []testCase{
 			}
 		}
 	}},
-	{"keeps times in microseconds and UTC", func(d *desk) {
+	{"keeps times in microseconds and UTC", func(d *driver) {
 		e := event("a", "k", 1)
 		zone := time.FixedZone("elsewhere", 5*3600+1800)
 		e.AcceptedAt = at(1).In(zone).Add(1234567)
@@ -310,7 +310,7 @@ var appendCases = []testCase{
 		d.same(deliveries[0].FinishedAt.IsZero(), true, "not finished")
 		d.same(d.heads(epA)[0].Due, want, "due")
 	}},
-	{"returns many events at once", func(d *desk) {
+	{"returns many events at once", func(d *driver) {
 		var batch []store.Incoming
 		for i := range 2000 {
 			batch = append(batch, incoming(event(fmt.Sprint("e", i), "", 1)))
@@ -328,7 +328,7 @@ var appendCases = []testCase{
 			}
 		}
 	}},
-	{"returns events in the order asked for", func(d *desk) {
+	{"returns events in the order asked for", func(d *driver) {
 		a := d.publish(incoming(event("a", "k", 1))).Events[0].Seq
 		b := d.publish(incoming(event("b", "k", 1))).Events[0].Seq
 		events, err := d.Events(d.ctx, []int64{b, a, b, b + 1000, 0, -1})

@@ -145,7 +145,7 @@ func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQue
 func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel.Delivery) {
 	m.Helper()
 	if q.Limit < 1000 {
-		return // a list is cut off before a search is
+		return // the list ends before the search does
 	}
 	q.Limit = 2
 	var want, got []grapnel.Delivery

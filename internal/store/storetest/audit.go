@@ -16,7 +16,7 @@ func entry(tenant, endpoint string, verb grapnel.Verb, when float64) *grapnel.Au
 }
 
 // audit returns the entries that a query selects, without limit unless it has one.
-func (d *desk) audit(q store.AuditQuery) []grapnel.AuditEntry {
+func (d *driver) audit(q store.AuditQuery) []grapnel.AuditEntry {
 	d.Helper()
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt32
@@ -40,7 +40,7 @@ func reasons(list []grapnel.AuditEntry) []string {
 	return words
 }
 
-func (d *desk) note(e *grapnel.AuditEntry, reason string) {
+func (d *driver) note(e *grapnel.AuditEntry, reason string) {
 	d.Helper()
 	noted := *e
 	noted.Reason = reason
@@ -48,7 +48,7 @@ func (d *desk) note(e *grapnel.AuditEntry, reason string) {
 }
 
 var auditCases = []testCase{
-	{"keeps an entry whole, and gives it a number", func(d *desk) {
+	{"keeps an entry whole, and gives it a number", func(d *driver) {
 		d.same(d.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "none yet")
 		given := *entry(acme, epA, grapnel.VerbProbe, 5)
 		given.Seq = 17
@@ -60,7 +60,7 @@ var auditCases = []testCase{
 		bare.Seq, given.Seq = list[0].Seq, list[1].Seq
 		d.same(list, []grapnel.AuditEntry{bare, given}, "entries, the newest first")
 	}},
-	{"keeps an entry once", func(d *desk) {
+	{"keeps an entry once", func(d *driver) {
 		e := *entry(acme, epA, grapnel.VerbProbe, 5)
 		for range 2 {
 			d.must(d.Note(d.ctx, e), "Note")
@@ -82,7 +82,7 @@ var auditCases = []testCase{
 			d.same(len(d.audit(store.AuditQuery{})), i+2, "entries")
 		}
 	}},
-	{"keeps an entry with the change that it is about", func(d *desk) {
+	{"keeps an entry with the change that it is about", func(d *driver) {
 		n := d.lane("k", 2)
 		for i, c := range []store.Change{retried(n[0], 0, 4, 9), by(n[0], grapnel.Skipped, 10), by(n[1], grapnel.Pending, 11)} {
 			c.Due, c.Audit = at(20), entry(acme, epA, grapnel.VerbSkip, float64(i))
@@ -97,7 +97,7 @@ var auditCases = []testCase{
 		d.record(late, absent)
 		d.same(len(d.audit(store.AuditQuery{})), 3, "entries about what did not happen")
 	}},
-	{"keeps an entry with a change of a key or a policy", func(d *desk) {
+	{"keeps an entry with a change of a key or a policy", func(d *driver) {
 		with := func(verb grapnel.Verb, id string) store.With { return store.With{Audit: entry(acme, id, verb, 5)} }
 		k, p := apiKey("key_a", acme), named("pol_a", acme, "fast")
 		for _, write := range []func(store.With) error{
@@ -118,7 +118,7 @@ var auditCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "PutKey, not in scope")
 		d.same(len(d.audit(store.AuditQuery{})), n, "entries about what did not happen")
 	}},
-	{"keeps an entry with a redelivery", func(d *desk) {
+	{"keeps an entry with a redelivery", func(d *driver) {
 		n := d.lane("k", 1)
 		again := func(scope store.Scope, at_ float64, once *store.Once) error {
 			e := entry(acme, epA, grapnel.VerbRetry, at_)
@@ -133,7 +133,7 @@ var auditCases = []testCase{
 		d.code(again(store.Of(bolt), 5, nil), grapnel.CodeNotFound, "Again")
 		d.same(reasons(d.audit(store.AuditQuery{})), []string{"at 2", "at 1"}, "entries")
 	}},
-	{"lists by tenant, endpoint and delivery", func(d *desk) {
+	{"lists by tenant, endpoint and delivery", func(d *driver) {
 		for i, e := range []*grapnel.AuditEntry{
 			entry(acme, epA, grapnel.VerbPause, 1), entry(acme, epB, grapnel.VerbPause, 2), entry(bolt, epX, grapnel.VerbPause, 3),
 			entry(acme, epA, grapnel.VerbRetry, 4), entry(acme, "", grapnel.VerbCreate, 5), entry(acme, epA, grapnel.VerbResume, 6),
@@ -177,7 +177,7 @@ var auditCases = []testCase{
 			d.same(reasons(list), c.want, c.what)
 		}
 	}},
-	{"keeps times in microseconds and UTC", func(d *desk) {
+	{"keeps times in microseconds and UTC", func(d *driver) {
 		e := entry(acme, epA, grapnel.VerbTest, 0)
 		e.At = at(1).In(time.FixedZone("elsewhere", 3600)).Add(1999)
 		n := d.lane("k", 1)

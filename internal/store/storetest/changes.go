@@ -10,14 +10,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// follower is a copy of the configuration that is brought up to date by changes, and by reading
-// everything where they are not complete.
+// follower is a copy of the configuration. It is updated by changes, or by a full read if the
+// changes are incomplete.
 type follower struct {
 	store.Config
 	changes, everything int // updates by Changes, and by Config
 }
 
-func (f *follower) catchUp(d *desk) {
+func (f *follower) catchUp(d *driver) {
 	d.Helper()
 	is, complete, err := d.Changes(d.ctx, f.Version)
 	d.must(err, "Changes")
@@ -40,12 +40,12 @@ func (f *follower) catchUp(d *desk) {
 }
 
 // RunChanges plays random changes of the configuration, which several copies follow at their own
-// pace. kept is the number of latest versions of which the store must have the changes; older ones
-// are optional. The plays run on one store, one after the other.
+// pace. kept is the number of latest versions whose changes the store must have; older ones are
+// optional. The plays run on one store, one after another.
 func RunChanges(t *testing.T, s store.Store, kept, plays int) {
 	histories(t, plays)
 	rapid.Check(t, func(r *rapid.T) {
-		d := &desk{TB: r, Store: s, test: t, ctx: t.Context()}
+		d := &driver{TB: r, Store: s, test: t, ctx: t.Context()}
 		copies := make([]follower, 3)
 		for i := range copies {
 			copies[i].Config = d.config()
@@ -69,7 +69,7 @@ func RunChanges(t *testing.T, s store.Store, kept, plays int) {
 }
 
 // configureAtRandom makes one change of the configuration, or one that is refused.
-func (d *desk) configureAtRandom(r *rapid.T) {
+func (d *driver) configureAtRandom(r *rapid.T) {
 	n := rapid.IntRange(0, 3).Draw(r, "which")
 	is := d.config()
 	id := func(kind string) string { return fmt.Sprint(kind, n) }

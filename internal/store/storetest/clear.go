@@ -6,7 +6,7 @@ import (
 )
 
 // tidy calls Clear with times in seconds after the start, and checks its count.
-func (d *desk) tidy(audit, replays float64, limit, want int) {
+func (d *driver) tidy(audit, replays float64, limit, want int) {
 	d.Helper()
 	n, err := d.Clear(d.ctx, store.Clearing{Audit: at(audit), Replays: at(replays)}, limit)
 	d.must(err, "Clear")
@@ -15,7 +15,7 @@ func (d *desk) tidy(audit, replays float64, limit, want int) {
 }
 
 // ended finishes a replay.
-func (d *desk) ended(r grapnel.Replay, status grapnel.ReplayStatus, when float64) {
+func (d *driver) ended(r grapnel.Replay, status grapnel.ReplayStatus, when float64) {
 	d.Helper()
 	r = d.replayed(r.ID)
 	r.Status, r.FinishedAt = status, at(when)
@@ -23,7 +23,7 @@ func (d *desk) ended(r grapnel.Replay, status grapnel.ReplayStatus, when float64
 }
 
 var clearCases = []testCase{
-	{"clears entries from before a time, and never the newest", func(d *desk) {
+	{"clears entries from before a time, and never the newest", func(d *driver) {
 		d.tidy(100, 100, 10, 0)
 		for i, word := range []string{"a", "b", "c", "d"} {
 			d.note(entry(acme, epA, grapnel.VerbProbe, float64(10*i)), word)
@@ -43,7 +43,7 @@ var clearCases = []testCase{
 		d.tidy(20, 0, 1, 1)
 		d.same(len(d.audit(store.AuditQuery{})), 2, "entries")
 	}},
-	{"clears replays that have been over for long, with what they list", func(d *desk) {
+	{"clears replays that have been over for long, with what they list", func(d *driver) {
 		n := d.dead("k", 5)
 		one, two, three := d.order(replayOf("rpl_1", 30)), d.order(replayOf("rpl_2", 31)), d.order(replayOf("rpl_3", 32))
 		made := d.step(one, n[0], n[1])
@@ -63,7 +63,7 @@ var clearCases = []testCase{
 		d.change(by(made[0], grapnel.Delivered, 60))
 		d.same(d.delivery(n[0]).Mark.ReplayResult, grapnel.Delivered, "noted on the original")
 		d.same(d.delivery(n[0]).Mark.ReplayedBy, "rpl_1", "by")
-		// Another one has numbers of its own.
+		// Another replay has its own row ids.
 		four := d.order(replayOf("rpl_4", 70))
 		d.same(len(d.items("rpl_4")), 0, "what a new one lists")
 		d.change(by(made[1], grapnel.Failed, 71))
@@ -73,7 +73,7 @@ var clearCases = []testCase{
 		d.tidy(0, 1000, 10, 2)
 		d.same(len(d.replays(store.ReplayQuery{})), 2, "those that are not over stay")
 	}},
-	{"clears no more than it is told to", func(d *desk) {
+	{"clears no more than it is told to", func(d *driver) {
 		n := d.dead("k", 5)
 		r := d.order(replayOf("rpl_1", 30))
 		d.note(entry(acme, epA, grapnel.VerbProbe, 0), "a")

@@ -20,7 +20,7 @@ func apiKey(id, tenant string) grapnel.Key {
 }
 
 // grown fails unless the configuration has a later version than before, and returns it.
-func (d *desk) grown(before int64, what string) int64 {
+func (d *driver) grown(before int64, what string) int64 {
 	d.Helper()
 	now := d.config().Version
 	if now <= before {
@@ -30,7 +30,7 @@ func (d *desk) grown(before int64, what string) int64 {
 }
 
 var configCases = []testCase{
-	{"is empty at first, with a version", func(d *desk) {
+	{"is empty at first, with a version", func(d *driver) {
 		s := d.harness.Open(d.test)
 		defer func() { d.must(s.Close(), "Close") }()
 		c, err := s.Config(d.ctx)
@@ -41,7 +41,7 @@ var configCases = []testCase{
 		c.Version = 0
 		d.same(c, store.Config{}, "configuration")
 	}},
-	{"creates, replaces and returns endpoints whole", func(d *desk) {
+	{"creates, replaces and returns endpoints whole", func(d *driver) {
 		version := d.config().Version
 		ep := endpoint("ep_0", acme)
 		ep.Filter, ep.Description = `event.data.amount > 5`, "né"
@@ -61,7 +61,7 @@ var configCases = []testCase{
 		d.same(d.config().Endpoints[0], ep, "replaced")
 		d.same(d.config().Version, p2.Version, "reading makes no version")
 	}},
-	{"refuses an endpoint that was changed meanwhile", func(d *desk) {
+	{"refuses an endpoint that was changed meanwhile", func(d *driver) {
 		ep := endpoint(epA, acme)
 		before := d.config()
 		for _, revision := range []int64{0, 2, 17, -1} {
@@ -75,7 +75,7 @@ var configCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "absent")
 		d.same(d.config(), before, "configuration")
 	}},
-	{"removes a deleted endpoint for which nothing waits", func(d *desk) {
+	{"removes a deleted endpoint for which nothing waits", func(d *driver) {
 		n := d.lane("k", 1)
 		d.code(d.RemoveEndpoint(d.ctx, "ep_absent"), grapnel.CodeNotFound, "absent")
 		for _, id := range []string{epA, epB} {
@@ -93,7 +93,7 @@ var configCases = []testCase{
 		d.same(d.delivery(n[0]).EndpointID, epA, "its deliveries stay")
 		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeNotFound, "removed")
 	}},
-	{"keeps policies under names that are a tenant's own", func(d *desk) {
+	{"keeps policies under names that are a tenant's own", func(d *driver) {
 		put := func(p grapnel.NamedPolicy) store.Put {
 			d.Helper()
 			done, err := d.PutPolicy(d.ctx, store.Of(p.Tenant), p, store.With{})
@@ -127,7 +127,7 @@ var configCases = []testCase{
 		put(named("pol_5", acme, "faster"))
 		d.same(len(d.config().Policies), 4, "policies")
 	}},
-	{"keeps keys", func(d *desk) {
+	{"keeps keys", func(d *driver) {
 		put := func(k grapnel.Key) store.Put {
 			d.Helper()
 			done, err := d.PutKey(d.ctx, everyone, k, store.With{})
@@ -150,7 +150,7 @@ var configCases = []testCase{
 		d.code(d.DeleteKey(d.ctx, everyone, "key_1", store.With{}), grapnel.CodeNotFound, "deleted")
 		d.same(d.config().Keys, []grapnel.Key{all}, "keys")
 	}},
-	{"says the highest number of any delivery", func(d *desk) {
+	{"says the highest number of any delivery", func(d *driver) {
 		d.same(d.config().Newest, int64(0), "none yet")
 		n := d.lane("k", 2)
 		d.same(d.config().Newest, n[1], "one that waits")
@@ -167,7 +167,7 @@ var configCases = []testCase{
 		d.same(d.config().Newest, again, "one that is over")
 		d.same(d.config().Version, version, "deliveries make no version")
 	}},
-	{"keeps times in microseconds", func(d *desk) {
+	{"keeps times in microseconds", func(d *driver) {
 		ep := endpoint("ep_0", acme)
 		ep.CreatedAt = at(1).In(time.FixedZone("elsewhere", -3600)).Add(1999)
 		ep.Secrets[0].ExpiresAt = at(2).Add(1999)

@@ -7,7 +7,7 @@ import (
 )
 
 var copyCases = []testCase{
-	{"of events are the store's own, and the caller's own", func(d *desk) {
+	{"of events are the store's own, and the caller's own", func(d *driver) {
 		e := event("a", "k", 1)
 		e.Metadata = map[string]string{"m": "1"}
 		given := *e
@@ -33,7 +33,7 @@ var copyCases = []testCase{
 			spoil(some[1])
 		}
 	}},
-	{"of attempts and deliveries", func(d *desk) {
+	{"of attempts and deliveries", func(d *driver) {
 		n := d.lane("k", 1)
 		c := retried(n[0], 0, 4, 9)
 		d.change(c)
@@ -51,7 +51,7 @@ var copyCases = []testCase{
 		h.Due = at(1000)
 		d.same(d.heads(epA)[0].Due, at(9), "due")
 	}},
-	{"of standings and entries", func(d *desk) {
+	{"of standings and entries", func(d *driver) {
 		n := d.lane("k", 1)
 		c := retried(n[0], 0, 4, 9)
 		c.Standing, c.Audit = standing(epA, 1), entry(acme, epA, grapnel.VerbRetry, 4)
@@ -66,7 +66,7 @@ var copyCases = []testCase{
 			standings[0].Strikes, entries[0].Reason = 99, "spoilt"
 		}
 	}},
-	{"of what is told", func(d *desk) {
+	{"of what is told", func(d *driver) {
 		n := d.lane("k", 1)
 		e := event("news", "", 4)
 		c := retried(n[0], 0, 4, 9)
@@ -79,7 +79,7 @@ var copyCases = []testCase{
 		d.must(err, "Event")
 		d.same(string(kept.Data), string(event("news", "", 4).Data), "data")
 	}},
-	{"of configuration", func(d *desk) {
+	{"of configuration", func(d *driver) {
 		// Each round gives fresh values and spoils them: the first creates, the second replaces.
 		for round := range 2 {
 			ep, p, k := endpoint("ep_0", acme), named("pol_0", acme, "n"), apiKey("key_0", acme)
@@ -107,7 +107,7 @@ var copyCases = []testCase{
 			}
 		}
 	}},
-	{"of answers", func(d *desk) {
+	{"of answers", func(d *driver) {
 		body := []byte("made")
 		o := once("key", 1, 0)
 		o.Answer = func(any) store.Answer { return store.Answer{Status: 200, Body: body} }
@@ -119,7 +119,7 @@ var copyCases = []testCase{
 			a.Body[0] = 'y'
 		}
 	}},
-	{"of counts", func(d *desk) {
+	{"of counts", func(d *driver) {
 		d.lane("k", 1)
 		for range 2 {
 			counts, err := d.Counts(d.ctx, everyone)

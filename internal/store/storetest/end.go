@@ -13,7 +13,7 @@ func ending(when float64) store.Ending {
 	return store.Ending{Status: grapnel.Dropped, ReasonCode: grapnel.ReasonEndpointGone, Reason: "its endpoint was deleted", At: at(when)}
 }
 
-func (d *desk) end(endpoint string, e store.Ending, limit, want int) {
+func (d *driver) end(endpoint string, e store.Ending, limit, want int) {
 	d.Helper()
 	n, err := d.End(d.ctx, endpoint, e, limit)
 	d.must(err, "End")
@@ -21,7 +21,7 @@ func (d *desk) end(endpoint string, e store.Ending, limit, want int) {
 }
 
 var endCases = []testCase{
-	{"ends heads, blocked ones and what waits", func(d *desk) {
+	{"ends heads, blocked ones and what waits", func(d *driver) {
 		k, l := d.lane("k", 3), d.lane("l", 1)
 		d.publish(incoming(event("loose", "", 5), to(epA), to(epB)))
 		loose := d.of("loose")
@@ -51,7 +51,7 @@ var endCases = []testCase{
 		done := d.publish(incoming(event("after", "k", 40), to(epA)))
 		d.same(done.Heads[0].Position, int64(4), "positions go on")
 	}},
-	{"leaves what is younger than it was told", func(d *desk) {
+	{"leaves what is younger than it was told", func(d *driver) {
 		k := d.lane("k", 4)
 		d.publish(incoming(event("loose", "", 9), to(epA)))
 		bounded := ending(20)
@@ -64,7 +64,7 @@ var endCases = []testCase{
 		bounded.UpTo = d.of("loose")[0].Seq
 		d.end(epA, bounded, 10, 3)
 	}},
-	{"takes the oldest first and leaves lanes whole", func(d *desk) {
+	{"takes the oldest first and leaves lanes whole", func(d *driver) {
 		d.publish(incoming(event("k1", "k", 1), to(epA)), incoming(event("l1", "l", 2), to(epA)), incoming(event("k2", "k", 3), to(epA)),
 			incoming(event("m", "", 4), to(epA)), incoming(event("k3", "k", 5), to(epA)), incoming(event("l2", "l", 6), to(epA)))
 		n := func(id string) int64 { return d.of(id)[0].Seq }
@@ -78,7 +78,7 @@ var endCases = []testCase{
 		d.same(d.delivery(n("k3")).Waiting.Due, at(21), "due")
 		d.same(d.change(delivered(n("k3"), 0, 25)).Next, (*store.Head)(nil), "next")
 	}},
-	{"ends many in pages", func(d *desk) {
+	{"ends many in pages", func(d *driver) {
 		var batch []store.Incoming
 		for i := range 1300 {
 			batch = append(batch, incoming(event(fmt.Sprint("e", i), fmt.Sprint("k", i%7), float64(i)), to(epA), to(epB)))
@@ -97,7 +97,7 @@ var endCases = []testCase{
 		}
 		d.same(d.waiting(epB), 1000, "the other endpoint, counted to a limit")
 	}},
-	{"can end with any final status", func(d *desk) {
+	{"can end with any final status", func(d *driver) {
 		for i, status := range finals() {
 			n := d.lane(string(rune('a'+i)), 2)
 			e := ending(9)

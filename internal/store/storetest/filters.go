@@ -19,7 +19,7 @@ func answered(number int64, when float64, status grapnel.Status, code int, class
 }
 
 var filterCases = []testCase{
-	{"lists by what the last attempt came to", func(d *desk) {
+	{"lists by what the last attempt came to", func(d *driver) {
 		n := map[string]int64{}
 		for _, id := range []string{"slow", "down", "full", "fine", "none", "later", "again", "own"} {
 			d.publish(incoming(event(id, "", 1), to(epA)))
@@ -79,7 +79,7 @@ var filterCases = []testCase{
 		d.change(by(again, grapnel.Failed, 70))
 		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 5, "and after that failed, which is a dead letter itself")
 	}},
-	{"searches in data, so far and no farther", func(d *desk) {
+	{"searches in data, so far and no farther", func(d *driver) {
 		for i := range 30 {
 			e := event(fmt.Sprint("e", i), "", float64(i))
 			if i%10 == 3 {

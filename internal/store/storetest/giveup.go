@@ -17,9 +17,9 @@ import (
 // patience is the limit for a call that is not cancelled. It is far above what any store needs.
 const patience = time.Minute
 
-// givesUp has callers cancel their calls in front of other calls, which must all be answered. The
+// givesUp lets callers cancel their calls in front of other calls, which must all be answered. The
 // cancelled calls change nothing, because their delivery does not exist. So the model need not know
-// which of them the store has served.
+// which of them the store has executed.
 func (m *machine) givesUp(t *rapid.T) {
 	changes := []store.Change{{Delivery: m.deliveries.store(1 << 30), At: m.now, Status: grapnel.Delivered, Expect: store.AnyAttempts}}
 	ctx, cancel := context.WithTimeout(m.ctx, patience)
@@ -58,9 +58,10 @@ func (m *machine) givesUp(t *rapid.T) {
 	}
 }
 
-// publishersGiveUp publishes from callers of which every other gives up at some time. Those that go
-// on are all served; an event of a caller that gave up is there with all of its deliveries or not.
-func publishersGiveUp(d *desk) {
+// publishersGiveUp publishes from callers of which every other one gives up at some time. The
+// others are all served. An event of a caller that gave up is stored with all of its deliveries, or
+// not at all.
+func publishersGiveUp(d *driver) {
 	ctx, cancel := context.WithTimeout(d.ctx, patience)
 	defer cancel()
 	version := d.config().Version

@@ -9,14 +9,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// wide is a failed attempt that was the endpoint's fault.
+// wide is a failed attempt with an endpoint-wide failure.
 func wide(number int64, expect int, when, due float64) store.Change {
 	c := retried(number, expect, when, due)
 	c.EndpointWide = true
 	return c
 }
 
-func (d *desk) hasten(endpoint string, h store.Hastening, limit, want int) {
+func (d *driver) hasten(endpoint string, h store.Hastening, limit, want int) {
 	d.Helper()
 	n, err := d.Hasten(d.ctx, endpoint, h, limit)
 	d.must(err, "Hasten")
@@ -27,12 +27,12 @@ func (d *desk) hasten(endpoint string, h store.Hastening, limit, want int) {
 func back(when float64) store.Hastening { return store.Hastening{Before: at(when), At: at(when)} }
 
 var hastenCases = []testCase{
-	{"makes due what waits because of the endpoint", func(d *desk) {
+	{"makes due what waits because of the endpoint", func(d *driver) {
 		a, b, c := d.lane("a", 2), d.lane("b", 1), d.lane("c", 1)
 		first := wide(a[0], 0, 10, 100)
 		first.Anchor, first.Trigger = at(9), grapnel.TriggerManual
 		d.change(first)
-		d.change(retried(b[0], 0, 10, 100)) // its own fault
+		d.change(retried(b[0], 0, 10, 100)) // its content is at fault
 		d.change(wide(c[0], 0, 11, 50))
 		want := d.delivery(a[0])
 		d.hasten(epA, back(20), 10, 2)
@@ -46,11 +46,11 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(15), 10, 0)
 		d.leads(epA, a[0], c[0], b[0])
 	}},
-	{"leaves what is due already or was put off later", func(d *desk) {
+	{"leaves what is due already or was put off later", func(d *driver) {
 		n := []int64{d.lane("a", 1)[0], d.lane("b", 1)[0], d.lane("c", 1)[0], d.lane("d", 1)[0]}
-		d.change(wide(n[0], 0, 10, 20))                                    // due at that very moment
-		d.change(wide(n[1], 0, 20, 100))                                   // recorded at that very moment
-		d.change(wide(n[2], 0, 19, 20+1e-6))                               // a microsecond too late, recorded a microsecond before
+		d.change(wide(n[0], 0, 10, 20))                                    // due at exactly that time
+		d.change(wide(n[1], 0, 20, 100))                                   // recorded at exactly that time
+		d.change(wide(n[2], 0, 19, 20+1e-6))                               // due a microsecond after, recorded a microsecond before
 		d.change(wide(n[3], 0, 20-1e-6, 1000))                             // recorded before the recovery too
 		h := store.Hastening{Before: at(20).Add(999), At: at(20).Add(999)} // times are stored in microseconds
 		d.hasten(epA, h, 10, 2)
@@ -60,7 +60,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, store.Hastening{Before: at(20 + 1e-6), At: at(30)}, 10, 1)
 		d.same(d.delivery(n[1]).Waiting.Due, at(30), "due")
 	}},
-	{"takes the earliest first, as many as it is told", func(d *desk) {
+	{"takes the earliest first, as many as it is told", func(d *driver) {
 		var n []int64
 		for i, due := range []float64{300, 100, 200, 100, 50} {
 			n = append(n, d.lane(string(rune('a'+i)), 1)[0])
@@ -77,33 +77,33 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(60), 2, 0)
 		d.leads(epA, n[4], n[0], n[1], n[2], n[3])
 	}},
-	{"goes by the last attempt", func(d *desk) {
+	{"goes by the last attempt", func(d *driver) {
 		n := []int64{d.lane("a", 1)[0], d.lane("b", 1)[0], d.lane("c", 1)[0]}
 		for _, number := range n {
 			d.change(wide(number, 0, 10, 11))
 		}
-		d.change(retried(n[0], 1, 12, 100)) // now for its own sake
+		d.change(retried(n[0], 1, 12, 100)) // now because of its content
 		person := by(n[1], grapnel.Pending, 12)
-		person.Due = at(100) // without attempt: it is still delayed by the endpoint
+		person.Due = at(100) // no attempt: the endpoint still delays it
 		d.change(person)
-		d.change(wide(n[2], 1, 30, 100)) // again because of the endpoint, but later
+		d.change(wide(n[2], 1, 30, 100)) // because of the endpoint again, but later
 		d.hasten(epA, back(20), 10, 1)
 		d.leads(epA, n[1], n[0], n[2])
 		d.hasten(epA, back(40), 10, 1)
 		d.leads(epA, n[1], n[2], n[0])
 	}},
-	{"takes no word for it without an attempt", func(d *desk) {
+	{"takes no word for it without an attempt", func(d *driver) {
 		n := d.lane("a", 1)
 		c := by(n[0], grapnel.Pending, 5)
 		c.Due, c.EndpointWide = at(100), true
 		d.change(c)
 		d.hasten(epA, back(20), 10, 0)
 	}},
-	{"leaves what is blocked, over, waits behind or is another endpoint's", func(d *desk) {
+	{"leaves what is blocked, over, waits behind or is another endpoint's", func(d *driver) {
 		k, over, b := d.lane("k", 2), d.lane("over", 1), d.lane("b", 1)
 		behind := wide(k[1], 0, 10, 100)
 		d.change(behind)
-		d.change(delivered(k[0], 0, 11)) // the second leads now, and begins anew
+		d.change(delivered(k[0], 0, 11)) // the second is the head now, with a new anchor
 		d.same(d.delivery(k[1]).Waiting.Due, at(11), "due")
 		d.change(wide(over[0], 0, 10, 100))
 		d.change(by(over[0], grapnel.Skipped, 11))
@@ -125,7 +125,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(30), 10, 1)
 		d.leads(epA, k[1], b[0])
 	}},
-	{"goes on until none is left", func(d *desk) {
+	{"goes on until none is left", func(d *driver) {
 		const n = 700
 		var batch []store.Incoming
 		for i := range n {

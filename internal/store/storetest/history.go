@@ -10,7 +10,7 @@ import (
 )
 
 // list returns the deliveries that a query selects, without limit unless it has one.
-func (d *desk) list(q store.DeliveryQuery) []grapnel.Delivery {
+func (d *driver) list(q store.DeliveryQuery) []grapnel.Delivery {
 	d.Helper()
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt32
@@ -20,7 +20,7 @@ func (d *desk) list(q store.DeliveryQuery) []grapnel.Delivery {
 	return list
 }
 
-func (d *desk) eventList(q store.EventQuery) []grapnel.Event {
+func (d *driver) eventList(q store.EventQuery) []grapnel.Event {
 	d.Helper()
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt32
@@ -48,7 +48,7 @@ func labels(list []grapnel.Delivery) []string {
 }
 
 // stock publishes six events, one per second, that differ in every field by which queries select.
-func (d *desk) stock() {
+func (d *driver) stock() {
 	d.Helper()
 	for i, e := range []struct{ id, tenant, kind, key string }{
 		{"e1", acme, "invoice.paid", "k"}, {"e2", acme, "invoice.line.added", "l"}, {"e3", acme, "user.created", ""},
@@ -65,7 +65,7 @@ func (d *desk) stock() {
 }
 
 var historyCases = []testCase{
-	{"lists events, the newest first", func(d *desk) {
+	{"lists events, the newest first", func(d *driver) {
 		d.stock()
 		for _, c := range []struct {
 			what string
@@ -99,7 +99,7 @@ var historyCases = []testCase{
 		d.must(err, "Event")
 		d.same(full, *same, "data and all")
 	}},
-	{"goes through events page by page", func(d *desk) {
+	{"goes through events page by page", func(d *driver) {
 		d.stock()
 		var seen []string
 		q := store.EventQuery{Type: "*", Limit: 2}
@@ -116,7 +116,7 @@ var historyCases = []testCase{
 		}
 		d.same(seen, []string{"e6", "e5", "e4", "e3", "e2", "e1"}, "each once, and none that came meanwhile")
 	}},
-	{"lists deliveries, the newest first", func(d *desk) {
+	{"lists deliveries, the newest first", func(d *driver) {
 		d.stock()
 		again := d.redeliver(d.of("e1")[0].Seq, 100).Delivery
 		d.same(labels(d.list(store.DeliveryQuery{})), []string{"e1>ep_a", "e6>ep_b", "e6>ep_a", "e5>ep_x", "e4>ep_b", "e4>ep_a",
@@ -145,7 +145,7 @@ var historyCases = []testCase{
 		d.must(err, "DeliveryList")
 		d.same(len(none), 0, "no limit is none")
 	}},
-	{"shows deliveries in lists as one by one, without attempts", func(d *desk) {
+	{"shows deliveries in lists as one by one, without attempts", func(d *driver) {
 		n := d.lane("k", 3)
 		d.change(retried(n[0], 0, 4, 9))
 		d.change(by(n[1], grapnel.Skipped, 8))
@@ -157,7 +157,7 @@ var historyCases = []testCase{
 		}
 		d.same(len(d.delivery(n[0]).Attempts), 1, "attempts of one")
 	}},
-	{"tells held from pending", func(d *desk) {
+	{"tells held from pending", func(d *driver) {
 		n := d.lane("k", 3) // 0 is the head, 1 and 2 are behind it
 		l := d.lane("l", 1) // blocked
 		m := d.lane("m", 1) // delivered
@@ -196,7 +196,7 @@ var historyCases = []testCase{
 		d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Pending}, Endpoint: epA})), []string{"k_2>ep_a"},
 			"after promotion")
 	}},
-	{"takes many held endpoints", func(d *desk) {
+	{"takes many held endpoints", func(d *driver) {
 		d.publish(incoming(event("a", "k", 1), to(epA), to(epB)))
 		var closed []string
 		for i := range 2000 {
@@ -207,7 +207,7 @@ var historyCases = []testCase{
 			d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{status}, HeldEndpoints: closed})), []string{want}, string(status))
 		}
 	}},
-	{"goes through deliveries page by page", func(d *desk) {
+	{"goes through deliveries page by page", func(d *driver) {
 		d.stock()
 		var seen []string
 		q := store.DeliveryQuery{Limit: 3}
@@ -221,7 +221,7 @@ var historyCases = []testCase{
 		}
 		d.same(seen, labels(d.list(store.DeliveryQuery{})), "pages")
 	}},
-	{"counts by endpoint and stored status", func(d *desk) {
+	{"counts by endpoint and stored status", func(d *driver) {
 		counts := func(scope store.Scope) map[string]map[grapnel.Status]int64 {
 			d.Helper()
 			c, err := d.Counts(d.ctx, scope)
@@ -244,7 +244,7 @@ var historyCases = []testCase{
 		want[epB] = map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Dropped: 4}
 		d.same(counts(everyone), want, "after the end")
 	}},
-	{"counts what waits up to a limit", func(d *desk) {
+	{"counts what waits up to a limit", func(d *driver) {
 		n := d.lane("k", 4)
 		d.change(delivered(n[0], 0, 9))
 		for limit, want := range map[int]int{0: 0, 1: 1, 3: 3, 100: 3} {
@@ -254,7 +254,7 @@ var historyCases = []testCase{
 		}
 		d.same(d.waiting(epB), 0, "another endpoint")
 	}},
-	{"finds an event by tenant and id", func(d *desk) {
+	{"finds an event by tenant and id", func(d *driver) {
 		d.stock()
 		for _, tenant := range []string{"", bolt} {
 			e, deliveries, err := d.Event(d.ctx, everyone, tenant, "e5")

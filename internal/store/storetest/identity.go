@@ -7,16 +7,17 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// A node may remember a row id from before its database lost transactions. Such a change differs
-// from the row in its event's number, its endpoint or its time of creation, and must not touch it.
+// A node may remember a row id from before its database lost transactions. A change decided from
+// such memory differs from the row in its event's row id, its endpoint or its time of creation, and
+// must not change the row.
 var identityCases = []testCase{
-	{"of a head is that of its delivery", func(d *desk) {
+	{"of a head is that of its delivery", func(d *driver) {
 		n := d.lane("k", 1)
 		x := d.delivery(n[0])
 		d.same(d.heads(epA)[0].Identity(), store.Identity{Event: x.EventSeq, Endpoint: epA, CreatedAt: x.CreatedAt}, "identity")
 		d.same(d.heads(epA)[0].CreatedAt, d.eventList(store.EventQuery{})[0].AcceptedAt, "a delivery is created when its event is accepted")
 	}},
-	{"lets a change apply to the delivery that is meant, and to any without one", func(d *desk) {
+	{"lets a change apply to the delivery that is meant, and to any without one", func(d *driver) {
 		n := d.lane("k", 2)
 		c := retried(n[0], 0, 4, 9)
 		c.Identity = d.heads(epA)[0].Identity()
@@ -24,7 +25,7 @@ var identityCases = []testCase{
 		d.change(c)
 		d.change(delivered(n[0], 1, 12))
 	}},
-	{"keeps a change from a pending delivery that has only the row id in common", func(d *desk) {
+	{"keeps a change from a pending delivery that has only the row id in common", func(d *driver) {
 		number := int64(0)
 		for name, other := range strangers(d, d.lane("k", 2)[0]) {
 			for _, c := range []store.Change{other.of(delivered), other.of(delivered, store.AnyAttempts),
@@ -43,7 +44,7 @@ var identityCases = []testCase{
 			}
 		}
 	}},
-	{"keeps what a finished delivery has become from one that has only the row id in common", func(d *desk) {
+	{"keeps what a finished delivery has become from one that has only the row id in common", func(d *driver) {
 		n := d.lane("k", 3)
 		d.change(delivered(n[0], 0, 10))
 		for name, other := range strangers(d, n[0]) {
@@ -51,7 +52,7 @@ var identityCases = []testCase{
 		}
 		d.leads(epA, n[1])
 	}},
-	{"is looked at for each change by itself", func(d *desk) {
+	{"is looked at for each change by itself", func(d *driver) {
 		n := d.lane("k", 2)
 		other := strangers(d, n[0])["event"]
 		is := d.record(other.of(delivered), delivered(n[0], 0, 10), delivered(n[1], 0, 11))
@@ -59,14 +60,14 @@ var identityCases = []testCase{
 	}},
 }
 
-// stranger is a delivery that had a row id before.
+// stranger is an earlier delivery with the same row id.
 type stranger struct {
 	delivery int64
 	store.Identity
 }
 
-// strangers differ in one thing each from the delivery that has the row id now.
-func strangers(d *desk, n int64) map[string]stranger {
+// strangers differ from the current delivery of the row id in one property each.
+func strangers(d *driver, n int64) map[string]stranger {
 	x := d.delivery(n)
 	is := store.Identity{Event: x.EventSeq, Endpoint: epA, CreatedAt: x.CreatedAt}
 	event, endpoint, created := is, is, is
@@ -76,7 +77,7 @@ func strangers(d *desk, n int64) map[string]stranger {
 	return map[string]stranger{"event": {n, event}, "endpoint": {n, endpoint}, "creation": {n, created}}
 }
 
-// of is a change that was decided for the stranger.
+// of is a change decided for the stranger.
 func (s stranger) of(change func(int64, int, float64) store.Change, expect ...int) store.Change {
 	c := change(s.delivery, 0, 10)
 	if len(expect) > 0 {

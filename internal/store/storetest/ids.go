@@ -7,7 +7,7 @@ import (
 )
 
 var idCases = []testCase{
-	{"are read again, and found by their row id", func(d *desk) {
+	{"are read again, and found by their row id", func(d *driver) {
 		d.stock()
 		ids, seen := d.IDs(), map[string]bool{}
 		for _, one := range d.list(store.DeliveryQuery{}) {
@@ -23,7 +23,7 @@ var idCases = []testCase{
 			d.Error("there are no deliveries")
 		}
 	}},
-	{"with the row id in clear are none in a new store", func(d *desk) {
+	{"with the row id in clear are none in a new store", func(d *driver) {
 		d.stock()
 		for _, one := range d.list(store.DeliveryQuery{}) {
 			if read := d.IDs().Readings(one.PlainID(), nil); len(read) > 0 {
@@ -31,12 +31,12 @@ var idCases = []testCase{
 			}
 		}
 	}},
-	{"have a key that nobody can guess", func(d *desk) {
+	{"have a key that nobody can guess", func(d *driver) {
 		if key := d.IDs().Key(); len(key.Secret) < 16 || bytes.Count(key.Secret, key.Secret[:1]) == len(key.Secret) {
 			d.Errorf("a secret of %d bytes", len(key.Secret))
 		}
 	}},
-	{"stay when the store is opened anew", func(d *desk) {
+	{"stay when the store is opened anew", func(d *driver) {
 		d.stock()
 		before := map[int64]string{}
 		for _, one := range d.list(store.DeliveryQuery{}) {

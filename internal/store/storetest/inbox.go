@@ -33,20 +33,20 @@ func aside(id, tenant, source string, why grapnel.AsideReason, when float64) gra
 	return a
 }
 
-func (d *desk) setAside(all ...grapnel.Aside) {
+func (d *driver) setAside(all ...grapnel.Aside) {
 	d.Helper()
 	for _, a := range all {
 		d.must(d.SetAside(d.ctx, a), "SetAside")
 	}
 }
 
-// asides returns the ids of a list of everyone.
-func (d *desk) asides(q store.AsideQuery) []string {
+// asides returns the ids of a list in the scope Everyone.
+func (d *driver) asides(q store.AsideQuery) []string {
 	d.Helper()
 	return d.asidesOf(everyone, q)
 }
 
-func (d *desk) asidesOf(scope store.Scope, q store.AsideQuery) (ids []string) {
+func (d *driver) asidesOf(scope store.Scope, q store.AsideQuery) (ids []string) {
 	d.Helper()
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt32
@@ -60,7 +60,7 @@ func (d *desk) asidesOf(scope store.Scope, q store.AsideQuery) (ids []string) {
 }
 
 var inboxCases = []testCase{
-	{"keeps how an event came in, and shows its source", func(d *desk) {
+	{"keeps how an event came in, and shows its source", func(d *driver) {
 		in := incomingFrom("src_1", "a", "k", 5, to(epA))
 		seq := d.publish(in, incoming(event("b", "k", 5), to(epA))).Events[0].Seq
 		want := *event("a", "k", 5)
@@ -86,7 +86,7 @@ var inboxCases = []testCase{
 		d.must(err, "Event")
 		d.same([]any{bare.Source, bare.Intake}, []any{"", (*grapnel.Intake)(nil)}, "of one that did not come in")
 	}},
-	{"keeps a source without how it came in, how without a source, and what is empty", func(d *desk) {
+	{"keeps a source without how it came in, how without a source, and what is empty", func(d *driver) {
 		only, how, empty := incoming(event("only", "", 1)), incoming(event("how", "", 1)), incoming(event("empty", "", 1))
 		only.Event.Source = "src_1"
 		how.Event.Intake = intake("src_1", 1)
@@ -103,7 +103,7 @@ var inboxCases = []testCase{
 			d.same(e.Intake, want.intake, "intake of "+id)
 		}
 	}},
-	{"lists events of a source, with other filters too", func(d *desk) {
+	{"lists events of a source, with other filters too", func(d *driver) {
 		for i := range 12 {
 			in := incomingFrom([]string{"src_1", "src_2", ""}[i%3], fmt.Sprint("e", i), []string{"", "k"}[i/3%2], float64(i))
 			if i%4 == 3 {
@@ -146,7 +146,7 @@ var inboxCases = []testCase{
 		d.same(len(d.eventList(store.EventQuery{Source: "src_1", Before: nine.Seq})), 3, "the next page")
 		d.same(len(d.eventList(store.EventQuery{Type: "user.*"})), 3, "a type, from whatever source")
 	}},
-	{"sets a request aside whole", func(d *desk) {
+	{"sets a request aside whole", func(d *driver) {
 		long := aside("asd_1", acme, "src_1", grapnel.AsideConflict, 5)
 		long.Event, long.Body, long.Size = "evt_1", bytes.Repeat([]byte("same \x00\xff"), 5000), 17
 		at1 := long.At
@@ -184,13 +184,13 @@ var inboxCases = []testCase{
 		look()
 		d.same(len(d.eventList(store.EventQuery{})), 0, "events")
 	}},
-	{"sets nothing aside for no reason", func(d *desk) {
+	{"sets nothing aside for no reason", func(d *driver) {
 		for _, why := range []grapnel.AsideReason{"", "unheard of"} {
 			d.code(d.SetAside(d.ctx, aside("asd_1", acme, "src_1", why, 5)), grapnel.CodeInvalid, "SetAside")
 		}
 		d.same(len(d.asides(store.AsideQuery{})), 0, "set aside")
 	}},
-	{"lists what was set aside, the newest first", func(d *desk) {
+	{"lists what was set aside, the newest first", func(d *driver) {
 		d.setAside(
 			aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5), aside("asd_2", acme, "src_1", grapnel.AsideConflict, 4),
 			aside("asd_4", bolt, "src_3", grapnel.AsideUnverified, 3), aside("asd_3", acme, "src_2", grapnel.AsideUnverified, 2),
@@ -217,7 +217,7 @@ var inboxCases = []testCase{
 		d.must(err, "AsideList")
 		d.same(len(none), 0, "no limit is none")
 	}},
-	{"shows what was set aside to nobody else", func(d *desk) {
+	{"shows what was set aside to nobody else", func(d *driver) {
 		d.setAside(aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5))
 		for what, scope := range map[string]store.Scope{"zero scope": {}, "nobody": store.Of(""), "another": store.Of(bolt)} {
 			_, err := d.Aside(d.ctx, scope, "asd_1")
@@ -230,20 +230,20 @@ var inboxCases = []testCase{
 		_, err := d.Aside(d.ctx, everyone, "asd_2")
 		d.code(err, grapnel.CodeNotFound, "absent")
 	}},
-	{"removes what was set aside long ago, the oldest first", func(d *desk) {
+	{"removes what was set aside long ago, the oldest first", func(d *driver) {
 		for i, when := range []float64{30, 10, 20, 50} {
 			d.setAside(aside(fmt.Sprint("asd_", i), acme, "src_1", grapnel.AsideUnverified, when))
 		}
 		n, err := d.Unlearn(d.ctx, at(1e6), time.Time{}, 10)
 		d.must(err, "Unlearn")
 		d.same(n, 0, "removed, where no time was said")
-		d.unlearn(1e6, 10, 10, 0) // not before that time
+		d.unlearn(1e6, 10, 10, 0) // excluding that instant
 		d.unlearn(1e6, 40, 0, 0)
 		d.unlearn(1e6, 40, 1, 1)
 		d.same(d.asides(store.AsideQuery{}), []string{"asd_3", "asd_2", "asd_0"}, "left")
 		d.reopen()
 		d.receive("a", 1, known("x", 1, 2))
-		d.unlearn(1e6, 40, 10, 3) // of both
+		d.unlearn(1e6, 40, 10, 3) // of both kinds
 		d.same(d.asides(store.AsideQuery{}), []string{"asd_3"}, "left")
 		_, err = d.Aside(d.ctx, everyone, "asd_0")
 		d.code(err, grapnel.CodeNotFound, "removed")

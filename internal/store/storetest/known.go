@@ -21,21 +21,21 @@ func known(by string, sum byte, until float64) *store.Known {
 }
 
 // receive appends one event with a Known to endpoint a.
-func (d *desk) receive(id string, accepted float64, k *store.Known) store.Placed {
+func (d *driver) receive(id string, accepted float64, k *store.Known) store.Placed {
 	d.Helper()
 	in := incoming(event(id, "k", accepted), to(epA))
 	in.Known = k
 	return d.publish(in).Events[0]
 }
 
-func (d *desk) unlearn(now, asideBefore float64, limit, want int) {
+func (d *driver) unlearn(now, asideBefore float64, limit, want int) {
 	d.Helper()
 	n, err := d.Unlearn(d.ctx, at(now), at(asideBefore), limit)
 	d.must(err, "Unlearn")
 	d.same(n, want, "forgotten and removed")
 }
 
-const never = -1e6 // before which nothing was set aside
+const never = -1e6 // earlier than every stored request
 
 func repeated(p store.Placed, differs bool) store.Placed {
 	p.Duplicate, p.Differs = true, differs
@@ -43,7 +43,7 @@ func repeated(p store.Placed, differs bool) store.Placed {
 }
 
 var knownCases = []testCase{
-	{"the first wins, and others are answered with it", func(d *desk) {
+	{"the first wins, and others are answered with it", func(d *driver) {
 		first := d.receive("a", 1, known("x", 1, 100))
 		d.same(first, store.Placed{Seq: first.Seq, ID: "a", AcceptedAt: at(1), Deliveries: 1}, "the first")
 		again, err := d.Again(d.ctx, everyone, store.Redelivery{Of: d.of("a")[0].Seq, At: at(2)})
@@ -60,7 +60,7 @@ var knownCases = []testCase{
 		d.same(len(d.of("a")), 2, "deliveries, a redelivery among them")
 		d.same(again.Delivery, d.of("a")[1].Seq, "redelivery")
 	}},
-	{"by something, at a source", func(d *desk) {
+	{"by something, at a source", func(d *driver) {
 		d.receive("a", 1, known("x", 1, 100))
 		other := known("x", 1, 100)
 		other.Source = "src_2"
@@ -70,12 +70,12 @@ var knownCases = []testCase{
 			placed := d.receive(id, 2, k)
 			d.same(placed, store.Placed{Seq: placed.Seq, ID: id, AcceptedAt: at(2), Deliveries: 1}, id)
 		}
-		// Source and By are two things, and not one text.
+		// Source and By are separate: joining them must not make two keys equal.
 		joined := &store.Known{Source: "src_", By: []byte("1x"), Until: at(100)}
 		d.same(d.receive("i", 2, joined).Duplicate, false, "another source")
 		d.same(d.receive("j", 2, other).ID, "c", "at the other source")
 	}},
-	{"until a time, counted by acceptance", func(d *desk) {
+	{"until a time, counted by acceptance", func(d *driver) {
 		first := d.receive("a", 10, known("x", 1, 100))
 		just := at(100).Add(-time.Microsecond)
 		in := incoming(event("b", "k", 0), to(epA))
@@ -91,7 +91,7 @@ var knownCases = []testCase{
 		d.same(d.receive("i", 150, known("x", 2, 200)).ID, "h", "the fifth")
 		d.same(len(d.eventList(store.EventQuery{})), 4, "events")
 	}},
-	{"within a batch", func(d *desk) {
+	{"within a batch", func(d *driver) {
 		var batch []store.Incoming
 		for i, k := range []*store.Known{known("x", 1, 100), known("y", 1, 100), known("x", 2, 100), nil, known("y", 1, 100)} {
 			in := incoming(event(fmt.Sprint("e", i), "k", 1), to(epA))
@@ -109,7 +109,7 @@ var knownCases = []testCase{
 		}
 		d.same(again, store.Accepted{Events: done.Events}, "repeated, as after a lost answer")
 	}},
-	{"comes before the id, and what is not accepted makes nothing known", func(d *desk) {
+	{"comes before the id, and what is not accepted makes nothing known", func(d *driver) {
 		d.receive("a", 1, nil)
 		first := d.receive("b", 1, known("x", 1, 100))
 		d.same(d.receive("a", 2, known("x", 1, 100)), repeated(first, false), "another event's id")
@@ -128,7 +128,7 @@ var knownCases = []testCase{
 		d.same(d.receive("a", 100, known("x", 1, 200)).ID, "a", "a duplicate by its id, of one that is known no longer")
 		d.same(d.receive("c", 99, known("x", 1, 200)), repeated(first, false), "the first is known")
 	}},
-	{"outlives the event and the source", func(d *desk) {
+	{"outlives the event and the source", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		in := incoming(event("a", "", 1), to(epA), to(epB))
 		in.Event.Source, in.Known = "src_1", known("x", 1, 1000)
@@ -145,16 +145,16 @@ var knownCases = []testCase{
 		d.same(d.receive("c", 999, known("x", 1, 2000)), repeated(first, false), "after a restart")
 		d.same(d.receive("a", 1000, known("x", 1, 2000)).Duplicate, false, "when it is known no longer")
 	}},
-	{"is forgotten when it is over, the oldest first", func(d *desk) {
+	{"is forgotten when it is over, the oldest first", func(d *driver) {
 		for i, until := range []float64{30, 10, 20, 50} {
 			d.receive(fmt.Sprint("e", i), 1, known(fmt.Sprint("x", i), 1, until))
 		}
 		is := func(by string) bool { return d.receive(fmt.Sprint("again ", by), 5, known(by, 1, 5)).Duplicate }
-		d.unlearn(10, never, 100, 0) // not before that time
+		d.unlearn(10, never, 100, 0) // excluding that instant
 		d.unlearn(10.5, never, 0, 0)
 		d.unlearn(40, never, 1, 1)
 		d.same([]bool{is("x0"), is("x1"), is("x2"), is("x3")}, []bool{true, false, true, true}, "known")
-		d.unlearn(40, never, 2, 2) // x1 had expired when it came again
+		d.unlearn(40, never, 2, 2) // x1 had expired when it was received again
 		d.same([]bool{is("x0"), is("x2"), is("x3")}, []bool{true, false, true}, "known")
 		d.reopen()
 		d.unlearn(40, never, 10, 2)
@@ -163,7 +163,7 @@ var knownCases = []testCase{
 		d.unlearn(1e6, never, 10, 0)
 		d.same(len(d.eventList(store.EventQuery{})), 7, "events stay")
 	}},
-	{"with an idempotency key is answered by that", func(d *desk) {
+	{"with an idempotency key is answered by that", func(d *driver) {
 		batch := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "", 1))}, Once: once("key", 1, 0)}
 		batch.Events[0].Known = known("x", 1, 100)
 		_, err := d.Append(d.ctx, batch)
@@ -172,7 +172,7 @@ var knownCases = []testCase{
 		d.must(err, "Append again")
 		d.same(done, store.Accepted{Answer: d.recall("key", 1)}, "accepted")
 	}},
-	{"of concurrent copies one is an event, whatever else commits with them", func(d *desk) {
+	{"of concurrent copies one is an event, whatever else commits with them", func(d *driver) {
 		version := d.config().Version
 		const copies, rounds = 20, 5
 		var fresh atomic.Int64
@@ -213,7 +213,7 @@ var knownCases = []testCase{
 			d.same(ids[d.receive("late", 2, known(fmt.Sprint("x", i), 0, 100)).ID], true, "the answer after a restart")
 		}
 	}},
-	{"agrees with a model", func(d *desk) {
+	{"agrees with a model", func(d *driver) {
 		histories(d.test, d.harness.Histories)
 		rapid.Check(d.test, func(rt *rapid.T) { recall(d, rt) })
 	}},
@@ -221,7 +221,7 @@ var knownCases = []testCase{
 
 // recognizer is a model of Known.
 type recognizer struct {
-	*desk
+	*driver
 	known  map[string]remembered
 	events map[string]store.Placed // by id
 	now    time.Time
@@ -236,9 +236,9 @@ type remembered struct {
 }
 
 // recall plays one random history of events with few different Known keys.
-func recall(d *desk, rt *rapid.T) {
+func recall(d *driver, rt *rapid.T) {
 	m := &recognizer{
-		desk: &desk{TB: rt, Store: d.harness.Open(d.test), test: d.test, harness: d.harness, ctx: rt.Context()}, now: at(0),
+		driver: &driver{TB: rt, Store: d.harness.Open(d.test), test: d.test, harness: d.harness, ctx: rt.Context()}, now: at(0),
 		known: make(map[string]remembered), events: make(map[string]store.Placed),
 	}
 	rt.Cleanup(func() {
@@ -298,7 +298,7 @@ func (m *recognizer) receives(t *rapid.T) {
 	}
 }
 
-// expects is the result an event should get. A new event's row id is not known yet: it is negative.
+// expects is the expected result of an event. A new event has no row id yet: it is negative.
 func (m *recognizer) expects(in store.Incoming) store.Placed {
 	by := ""
 	if k := in.Known; k != nil {
@@ -318,7 +318,7 @@ func (m *recognizer) expects(in store.Incoming) store.Placed {
 	return placed
 }
 
-// numbered learns the number of a new event.
+// numbered records the row id of a new event.
 func (m *recognizer) numbered(placed store.Placed) {
 	number := func(p store.Placed) store.Placed {
 		if p.ID == placed.ID && p.Seq < 0 {

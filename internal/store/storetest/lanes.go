@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// stuck returns all stuck lanes of an endpoint.
-func (d *desk) stuck(endpoint string) []grapnel.Lane {
+// stuck returns all blocked lanes of an endpoint.
+func (d *driver) stuck(endpoint string) []grapnel.Lane {
 	d.Helper()
 	lanes, err := d.StuckLanes(d.ctx, everyone, store.LaneQuery{Endpoint: endpoint, Limit: math.MaxInt32})
 	d.must(err, "StuckLanes")
@@ -26,7 +26,7 @@ func laneKeys(lanes []grapnel.Lane) []string {
 }
 
 var laneCases = []testCase{
-	{"are those whose head has failed or is blocked", func(d *desk) {
+	{"are those whose head has failed or is blocked", func(d *driver) {
 		failed, blocked, fresh, over := d.lane("failed", 3), d.lane("blocked", 1), d.lane("fresh", 2), d.lane("over", 2)
 		d.publish(incoming(event("loose", "", 5), to(epA)))
 		d.change(retried(d.of("loose")[0].Seq, 0, 6, 9)) // no lane
@@ -57,7 +57,7 @@ var laneCases = []testCase{
 		d.change(free)
 		d.same(laneKeys(d.stuck(epA)), []string{"fresh"}, "stuck later")
 	}},
-	{"come by the numbers of their heads, page by page", func(d *desk) {
+	{"come by the numbers of their heads, page by page", func(d *driver) {
 		var want []string
 		for i := range 7 {
 			key := string(rune('a' + i*3%7))
@@ -86,7 +86,7 @@ var laneCases = []testCase{
 			d.same(len(page), n, fmt.Sprint("limit ", limit))
 		}
 	}},
-	{"are a tenant's own", func(d *desk) {
+	{"are a tenant's own", func(d *driver) {
 		e := event("x", "k", 1)
 		e.Tenant = bolt
 		d.publish(incoming(e, to(epX)), incoming(event("a", "k", 1), to(epA)))
@@ -105,7 +105,7 @@ var laneCases = []testCase{
 			d.same(len(lanes), c.want, fmt.Sprintf("%v at %s", c.scope, c.endpoint))
 		}
 	}},
-	{"count who waits only so far", func(d *desk) {
+	{"count who waits only so far", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(retried(n[0], 0, 5, 6))
 		target := []store.Target{to(epA)}
@@ -120,7 +120,7 @@ var laneCases = []testCase{
 			d.same(d.stuck(epA)[0].Waiting, min(behind, store.MaxWaiting), "waiting")
 		}
 	}},
-	{"show a head as lists do", func(d *desk) {
+	{"show a head as lists do", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(retried(n[0], 0, 5, 6))
 		blocked := retried(n[0], 1, 6, 0)

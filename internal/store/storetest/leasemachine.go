@@ -22,7 +22,7 @@ func (m *machine) leasesOf(list []grapnel.Lease) {
 	}
 }
 
-// someToken draws a token: mostly one of a lease that is there.
+// someToken draws a token: mostly that of an existing lease.
 func (m *machine) someToken(t *rapid.T) string {
 	tokens := []string{"", "lse_nobody's"}
 	for _, ep := range someEndpoints {

@@ -9,8 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The model's leases. A leased row stores the fields of its lease that the row itself does not
-// have.
+// The model's leases. A leased row has only the fields of its lease that the row itself lacks.
 
 func (r *row) leased() grapnel.Lease {
 	l := *r.lease

@@ -17,7 +17,7 @@ func want(token, consumer string) store.Want {
 	return store.Want{Token: token, Consumer: consumer, For: 10 * time.Second}
 }
 
-func (d *desk) claim(queue string, when float64, wants ...store.Want) store.Claimed {
+func (d *driver) claim(queue string, when float64, wants ...store.Want) store.Claimed {
 	d.Helper()
 	done, err := d.Claim(d.ctx, store.Claim{Queue: queue, Wants: wants, Now: at(when)})
 	d.must(err, "Claim")
@@ -26,7 +26,7 @@ func (d *desk) claim(queue string, when float64, wants ...store.Want) store.Clai
 
 // claimed fails unless exactly these deliveries were leased and these leases had expired, in this
 // order.
-func (d *desk) claimed(done store.Claimed, leased, over []int64) {
+func (d *driver) claimed(done store.Claimed, leased, over []int64) {
 	d.Helper()
 	d.same(deliveriesOf(done.Leases), leased, "leased")
 	d.same(deliveriesOf(done.Over), over, "over")
@@ -40,7 +40,7 @@ func deliveriesOf(leases []grapnel.Lease) []int64 {
 	return numbers
 }
 
-func (d *desk) leases(queue string) []grapnel.Lease {
+func (d *driver) leases(queue string) []grapnel.Lease {
 	d.Helper()
 	list, err := d.LeaseList(d.ctx, queue, math.MaxInt32)
 	d.must(err, "LeaseList")
@@ -52,7 +52,7 @@ func (d *desk) leases(queue string) []grapnel.Lease {
 	return list
 }
 
-func (d *desk) counts(queue string, when float64) grapnel.QueueCounts {
+func (d *driver) counts(queue string, when float64) grapnel.QueueCounts {
 	d.Helper()
 	n, err := d.QueueCounts(d.ctx, queue, at(when))
 	d.must(err, "QueueCounts")
@@ -71,8 +71,8 @@ func ranOut(c store.Change, token string) store.Change {
 	return c
 }
 
-// refused fails if a change applies, or changes anything that can be seen.
-func (d *desk) refused(c store.Change, what string) {
+// refused fails if a change applies, or has any visible effect.
+func (d *driver) refused(c store.Change, what string) {
 	d.Helper()
 	before, leases := d.delivery(c.Delivery), d.leases(epA)
 	if done := d.record(c)[0]; done.Applied {
@@ -82,8 +82,8 @@ func (d *desk) refused(c store.Change, what string) {
 	d.same(d.leases(epA), leases, what)
 }
 
-// queue publishes n events without key to endpoint a, one second after the other from second 0.
-func (d *desk) queue(n int) (numbers []int64) {
+// queue publishes n events without a key to endpoint a, one per second from second 0.
+func (d *driver) queue(n int) (numbers []int64) {
 	d.Helper()
 	for i := range n {
 		id := fmt.Sprint("loose_", i)
@@ -94,7 +94,7 @@ func (d *desk) queue(n int) (numbers []int64) {
 }
 
 var leaseCases = []testCase{
-	{"leases what is due, the earliest first, one for each want", func(d *desk) {
+	{"leases what is due, the earliest first, one for each want", func(d *driver) {
 		n := d.queue(4)
 		d.publish(incoming(event("elsewhere", "", 0), to(epB)))
 		manual := by(n[0], grapnel.Pending, 3)
@@ -128,7 +128,7 @@ var leaseCases = []testCase{
 		d.same(d.claim("que_unknown", 4, want("lse_8", "c")), store.Claimed{}, "of nothing")
 		d.sound()
 	}},
-	{"passes over who holds its most", func(d *desk) {
+	{"passes over who holds its most", func(d *driver) {
 		n := d.queue(6)
 		most := func(token, consumer string, m int) store.Want {
 			w := want(token, consumer)
@@ -154,7 +154,7 @@ var leaseCases = []testCase{
 		d.end(epA, ending(52), 10, 5)
 		d.claimed(d.claim(epB, 53, most("lse_14", "d", 1)), nil, nil)
 	}},
-	{"hands out heads alone, so the order of a key is kept", func(d *desk) {
+	{"hands out heads alone, so the order of a key is kept", func(d *driver) {
 		k, b := d.lane("k", 3), d.lane("b", 2)
 		blocked := retried(b[0], 0, 3, 0)
 		blocked.Blocked = true
@@ -168,166 +168,7 @@ var leaseCases = []testCase{
 		d.claimed(d.claim(epA, 19, want("lse_5", "")), nil, nil) // later deliveries of the key are behind it
 		d.claimed(d.claim(epA, 20, want("lse_6", "")), k[1:2], nil)
 	}},
-	{"ends with the change that it is for", func(d *desk) {
-		n := d.queue(2)
-		d.claim(epA, 5, want("lse_1", "c"), want("lse_2", "c"))
-		ack := settled(delivered(n[0], 0, 14.999999), "lse_1")
-		d.same(d.change(ack).Status, grapnel.Delivered, "status")
-		d.same(d.record(ack)[0], store.Changed{Status: grapnel.Delivered}, "once more")
-		nack := settled(retried(n[1], 0, 6, 30), "lse_2")
-		nack.Attempt.Class = "nack"
-		d.change(nack)
-		d.refused(settled(retried(n[1], 1, 7, 8), "lse_2"), "a token that was used")
-		d.refused(settled(delivered(n[1], 1, 7), "lse_2"), "a token that was used")
-		_, err := d.Lease(d.ctx, "lse_2")
-		d.code(err, grapnel.CodeNotFound, "a lease that was settled")
-		d.same(len(d.leases(epA)), 0, "leases")
-		x := d.delivery(n[1])
-		d.same([]any{x.AttemptsMade, x.Waiting.Due, string(x.Last.Class)}, []any{1, at(30), "nack"}, "delivery")
-		again := d.claim(epA, 30, want("lse_3", "c"))
-		d.same(again.Leases[0].Number, 2, "number")
-		d.same(again.Leases[0].Scheduled, at(30), "scheduled")
-		d.change(settled(retried(n[1], store.AnyAttempts, 31, 31), "lse_3"))
-		d.same(d.delivery(n[1]).AttemptsMade, 2, "attempts")
-	}},
-	{"is settled by its token alone, and only before it is over", func(d *desk) {
-		n := d.queue(2)
-		d.claim(epA, 5, want("lse_1", "c"), want("lse_2", "c"))
-		d.refused(settled(delivered(n[0], 0, 6), "lse_2"), "another delivery's token")
-		d.refused(settled(delivered(n[0], 0, 6), "lse_0"), "a token of nothing")
-		d.refused(settled(delivered(n[0], 0, 6), ""), "an empty token")
-		d.refused(settled(delivered(n[0], 1, 6), "lse_1"), "the wrong number of attempts")
-		d.refused(settled(delivered(n[0], 0, 15), "lse_1"), "at its end")
-		d.refused(settled(retried(n[0], 0, 16, 20), "lse_1"), "after its end")
-		d.refused(ranOut(retried(n[0], 0, 14.999999, 20), "lse_1"), "a lease that is not over")
-		d.refused(ranOut(retried(n[0], 0, 15, 20), "lse_2"), "another's that is over")
-		d.change(ranOut(retried(n[0], 0, 15, 20), "lse_1"))
-		d.change(settled(delivered(n[1], 0, 14), "lse_2"))
-		d.refused(ranOut(retried(n[0], 1, 16, 30), "lse_1"), "it was over before")
-		d.refused(settled(delivered(n[0], 1, 16), ""), "nobody has it")
-		d.same(d.delivery(n[0]).Waiting.Due, at(20), "due")
-	}},
-	{"comes up once it is over", func(d *desk) {
-		n := d.queue(3)
-		short := want("lse_2", "c")
-		short.For = time.Second
-		first := d.claim(epA, 5, want("lse_1", "c"), short)
-		done := d.claim(epA, 6)
-		d.same(done, store.Claimed{Over: first.Leases[1:], Next: at(2)}, "over")
-		done = d.claim(epA, 6, want("lse_3", "d"), want("lse_4", "d"))
-		d.claimed(done, n[2:], n[1:2])
-		d.same(done.Over, first.Leases[1:], "over, the same again until it is recorded")
-		d.same(done.Next, at(15), "next")
-		again := ranOut(retried(n[1], 0, 6, 9), "lse_2")
-		again.Attempt.Class = "lease_over"
-		d.change(again)
-		d.claimed(d.claim(epA, 9, want("lse_5", "d")), n[1:2], nil)
-		dead := ranOut(delivered(n[0], 0, 15), "lse_1")
-		dead.Status, dead.ReasonCode = grapnel.Failed, grapnel.ReasonExhausted
-		d.change(dead)
-		d.same(d.delivery(n[0]).Status, grapnel.Failed, "status")
-		d.claimed(d.claim(epA, 16), nil, n[2:])
-	}},
-	{"does not step over any number of leases that are over", func(d *desk) {
-		const more = 7
-		var events []store.Incoming
-		for i := range store.MostOver + more {
-			events = append(events, incoming(event(fmt.Sprint("e", i), "", 0), to(epA)))
-		}
-		numbers := numbersOf(d.publish(events...).Heads)
-		var wants []store.Want
-		for i := range numbers {
-			wants = append(wants, store.Want{Token: fmt.Sprint("lse_", i), Consumer: "c", For: time.Duration(i) * time.Second})
-		}
-		d.claimed(d.claim(epA, 0, wants...), numbers, nil)
-		// The claim stops at the MostOver-th expired lease: it sees only deliveries due before that.
-		last := float64(store.MostOver - 1)
-		d.publish(incoming(event("before", "", last-1), to(epA)))                                       // leased
-		d.publish(incoming(event("at", "", last), to(epA)))                                             // not: its row id is higher
-		d.publish(incoming(event("behind", "", last), store.Target{Endpoint: epA, Delay: time.Second})) // nor this one
-		done := d.claim(epA, 1000, want("lse_a", "d"), want("lse_b", "d"))
-		d.claimed(done, []int64{d.of("before")[0].Seq}, numbers[:store.MostOver])
-		d.same(done.Next, at(last), "next")
-		var changes []store.Change
-		for _, l := range done.Over {
-			changes = append(changes, ranOut(delivered(l.Delivery, 0, 1000), l.Token))
-		}
-		for _, c := range d.record(changes...) {
-			d.same(c.Applied, true, "applied")
-		}
-		done = d.claim(epA, 1001, want("lse_c", "d"), want("lse_d", "d"))
-		d.claimed(done, []int64{d.of("at")[0].Seq, d.of("behind")[0].Seq}, append(numbers[store.MostOver:], d.of("before")[0].Seq)[:more:more])
-	}},
-	{"lets a person end a delivery but not plan it", func(d *desk) {
-		n := d.queue(2)
-		d.claim(epA, 5, want("lse_1", "c"), want("lse_2", "c"))
-		plan := by(n[0], grapnel.Pending, 6)
-		plan.Due = at(7)
-		d.refused(plan, "somebody has it")
-		plan.At = at(99)
-		d.refused(plan, "somebody had it, and that is not recorded")
-		d.change(by(n[0], grapnel.Skipped, 7))
-		d.refused(settled(delivered(n[0], 0, 8), "lse_1"), "it was ended")
-		_, err := d.Lease(d.ctx, "lse_1")
-		d.code(err, grapnel.CodeNotFound, "its lease")
-		d.change(settled(retried(n[1], 0, 8, 20), "lse_2"))
-		plan = by(n[1], grapnel.Pending, 9)
-		plan.Due = at(10)
-		d.change(plan)
-		d.claimed(d.claim(epA, 10, want("lse_3", "c")), n[1:], nil)
-	}},
-	{"goes with its delivery when everything is ended", func(d *desk) {
-		k := d.lane("k", 2)
-		d.claim(epA, 5, want("lse_1", "c"))
-		d.end(epA, ending(6), 1, 1)
-		d.same(len(d.leases(epA)), 0, "leases")
-		_, err := d.Extend(d.ctx, "lse_1", at(7), time.Second)
-		d.code(err, grapnel.CodeConflict, "extend")
-		d.refused(settled(delivered(k[0], 0, 7), "lse_1"), "it was ended")
-		d.claimed(d.claim(epA, 7, want("lse_2", "c")), k[1:], nil)
-		ep := endpoint(epA, acme)
-		ep.Revision, ep.DeletedAt = 1, at(8)
-		d.put(ep)
-		d.end(epA, ending(9), 10, 1)
-		d.must(d.RemoveEndpoint(d.ctx, epA), "RemoveEndpoint")
-		d.same(len(d.leases(epA)), 0, "leases")
-		d.purge(1000, 1, 10, 2)
-	}},
-	{"ends later, or earlier, if it is extended in time", func(d *desk) {
-		n := d.queue(2)
-		d.claim(epA, 5, want("lse_1", "c"), want("lse_2", "c"))
-		l, err := d.Extend(d.ctx, "lse_1", at(14.999999), time.Minute)
-		d.must(err, "Extend")
-		d.same(l.Until, at(74.999999), "until")
-		d.same(d.leases(epA)[1], l, "lease")
-		d.leads(epA, n[1], n[0])
-		for _, token := range []string{"lse_2", "lse_0", ""} {
-			_, err := d.Extend(d.ctx, token, at(15), time.Minute)
-			d.code(err, grapnel.CodeConflict, "over, or nothing")
-		}
-		d.claimed(d.claim(epA, 20), nil, n[1:])
-		l, err = d.Extend(d.ctx, "lse_1", at(20), time.Second)
-		d.must(err, "Extend")
-		d.same(l.Until, at(21), "earlier")
-		d.refused(settled(delivered(n[0], 0, 21), "lse_1"), "over")
-		d.claimed(d.claim(epA, 21), nil, []int64{n[1], n[0]})
-		d.change(ranOut(retried(n[1], 0, 22, 30), "lse_2"))
-		d.claim(epA, 30, want("lse_3", "c"))
-		d.change(settled(delivered(n[1], 1, 31), "lse_3"))
-		_, err = d.Extend(d.ctx, "lse_3", at(31), time.Minute)
-		d.code(err, grapnel.CodeConflict, "settled")
-	}},
-	{"is not hastened", func(d *desk) {
-		n := d.queue(2)
-		d.change(wide(n[0], 0, 10, 20))
-		d.change(wide(n[1], 0, 10, 30))
-		d.claim(epA, 20, store.Want{Token: "lse_1", For: time.Hour})
-		d.hasten(epA, back(25), 10, 1)
-		d.leads(epA, n[1], n[0])
-		d.same(d.leases(epA)[0].Until, at(20+3600), "until")
-		d.same(d.delivery(n[1]).Waiting.Due, at(25), "due of the other")
-	}},
-	{"is kept to the microsecond", func(d *desk) {
+	{"is kept to the microsecond", func(d *driver) {
 		n := d.queue(1)
 		moment := at(1).Add(1700 * time.Nanosecond)
 		done, err := d.Claim(d.ctx, store.Claim{Queue: epA, Now: moment, Wants: []store.Want{{Token: "lse_1", For: time.Second + 400}}})
@@ -345,7 +186,7 @@ var leaseCases = []testCase{
 		d.must(err, "Claim")
 		d.claimed(done, nil, n)
 	}},
-	{"counts what is in a queue", func(d *desk) {
+	{"counts what is in a queue", func(d *driver) {
 		d.same(d.counts(epA, 0), grapnel.QueueCounts{}, "nothing")
 		d.same(d.counts("que_unknown", 0), grapnel.QueueCounts{}, "nothing")
 		n, k, b := d.queue(5), d.lane("k", 3), d.lane("b", 2)
@@ -369,7 +210,7 @@ var leaseCases = []testCase{
 		d.end(epA, ending(70), 100, 7)
 		d.same(d.counts(epA, 80), grapnel.QueueCounts{Dead: 1}, "in the end")
 	}},
-	{"is there after a restart", func(d *desk) {
+	{"is there after a restart", func(d *driver) {
 		n := d.lane("k", 2)
 		loose := d.queue(3)
 		most := want("lse_2", "c")
@@ -392,7 +233,7 @@ var leaseCases = []testCase{
 		d.same(deliveriesOf(d.leases(epA)), loose[1:2], "leases")
 		d.refused(settled(delivered(n[0], 1, 16), "lse_1"), "a token that was used")
 	}},
-	{"is given to one of many consumers, and counts once", func(d *desk) {
+	{"is given to one of many consumers, and counts once", func(d *driver) {
 		const total, consumers = 100, 8
 		var events []store.Incoming
 		for i := range total {

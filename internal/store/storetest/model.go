@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// model implements the contract once more, with lists that are searched from end to end: it stores
-// nothing that can be computed. It shares no code with any store, so that a mistake would have to
+// model implements the contract a second time, with lists that are searched from end to end: it
+// stores nothing that can be computed. It shares no code with any store, so a mistake would have to
 // be made twice. Its row ids of events, deliveries and entries begin at 1.
 type model struct {
 	events    []*grapnel.Event
@@ -343,7 +343,7 @@ func (m *model) removeEndpoint(id string) error {
 	return nil
 }
 
-// code is the code of an error, where ErrStale counts as one.
+// code is the code of an error; ErrStale counts as one.
 func code(err error) grapnel.Code {
 	if errors.Is(err, store.ErrStale) {
 		return "stale"

@@ -15,15 +15,15 @@ import (
 )
 
 // Moves plays random histories of a tenant that moves back and forth between two stores and is used
-// wherever it is. The visible state is compared with the same model as in every other history; a
-// move changes nothing in the model.
+// in its current one. The visible state is compared with the same model as in every other history;
+// a move changes nothing in the model.
 func Moves(t *testing.T, h Harness) {
 	histories(t, h.Histories)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &mover{other: h.Open(t), machine: &machine{
-			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model: &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
-			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
+			driver: &driver{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
+			model:  &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
+			now:    at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
 			owners: map[string]string{epA: acme, epB: acme, epX: acme}, tenants: []string{acme}, actors: []string{acme}, caller: "key_1/",
 		}}
 		rt.Cleanup(func() {
@@ -122,7 +122,7 @@ func (m *mover) learnConfig() {
 	m.model.config.Version, m.model.config.Tenancies = config.Version, config.Tenancies
 }
 
-// listed are the numbers of all events of the tenant.
+// listed are the row ids of all events of the tenant.
 func (m *mover) listed(s store.Store) map[string]int64 {
 	m.Helper()
 	list, err := s.EventList(m.ctx, store.Of(acme), store.EventQuery{Limit: math.MaxInt32})
@@ -134,8 +134,8 @@ func (m *mover) listed(s store.Store) map[string]int64 {
 	return numbers
 }
 
-// learnShifts computes the offset of the moved row ids. It is the same for all, and with the
-// store's Shifts every id that a delivery ever had is still its id, and no other delivery's.
+// learnShifts computes the offset of the moved row ids. It is the same for all deliveries. With the
+// store's Shifts every id that a delivery ever had still finds it, and no other delivery.
 func (m *mover) learnShifts(before map[string]int64, ids map[int64]string) {
 	m.Helper()
 	by, first := int64(0), true
@@ -175,10 +175,10 @@ func (n numbers) moved(by int64) numbers {
 	return to
 }
 
-// empty fails if a store shows anything of the tenant.
+// empty fails if a store shows any row of the tenant.
 func (m *mover) empty(s store.Store) {
 	m.Helper()
-	elsewhere := &desk{TB: m.TB, Store: s, test: m.test, harness: m.harness, ctx: context.WithoutCancel(m.ctx)}
+	elsewhere := &driver{TB: m.TB, Store: s, test: m.test, harness: m.harness, ctx: context.WithoutCancel(m.ctx)}
 	config := elsewhere.config()
 	m.same(len(config.Endpoints)+len(config.Keys), 0, "configuration of who has gone")
 	m.same(elsewhere.list(store.DeliveryQuery{Tenant: acme}), []grapnel.Delivery{}, "deliveries of who has gone")

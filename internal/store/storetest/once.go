@@ -23,14 +23,14 @@ func once(key string, fingerprint byte, now float64) *store.Once {
 type onceCall struct {
 	name   string
 	done   string // type of the value that its answer is built from
-	do     func(*desk, *store.Once) (*store.Answer, error)
-	effect func(*desk) int // grows with every effect
+	do     func(*driver, *store.Once) (*store.Answer, error)
+	effect func(*driver) int // grows with every effect
 }
 
 func onceCalls() []onceCall {
 	number := int64(0)
 	return []onceCall{
-		{"Append", "store.Accepted", func(d *desk, o *store.Once) (*store.Answer, error) {
+		{"Append", "store.Accepted", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
 			e := event(fmt.Sprint("e", number), "k", 1)
 			done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(e, to(epB))}, Once: o})
@@ -38,40 +38,40 @@ func onceCalls() []onceCall {
 				d.same(done, store.Accepted{Answer: done.Answer}, "what comes with an answer of then")
 			}
 			return done.Answer, err
-		}, func(d *desk) int { return d.waiting(epB) }},
-		{"Again", "store.Redelivered", func(d *desk, o *store.Once) (*store.Answer, error) {
+		}, func(d *driver) int { return d.waiting(epB) }},
+		{"Again", "store.Redelivered", func(d *driver, o *store.Once) (*store.Answer, error) {
 			list := d.list(store.DeliveryQuery{Endpoint: epA})
 			done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: list[0].Seq, Ordered: true, At: at(9), Once: o})
 			if done.Answer != nil {
 				d.same(done, store.Redelivered{Answer: done.Answer}, "what comes with an answer of then")
 			}
 			return done.Answer, err
-		}, func(d *desk) int { return d.waiting(epA) }},
-		{"PutEndpoint", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+		}, func(d *driver) int { return d.waiting(epA) }},
+		{"PutEndpoint", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
 			return putAnswer(d.PutEndpoint(d.ctx, everyone, endpoint(fmt.Sprint("ep_", number), acme), store.With{Once: o}))
-		}, func(d *desk) int { return len(d.config().Endpoints) }},
-		{"PutPolicy", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+		}, func(d *driver) int { return len(d.config().Endpoints) }},
+		{"PutPolicy", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
 			return putAnswer(d.PutPolicy(d.ctx, everyone, named(fmt.Sprint("pol_", number), acme, fmt.Sprint("name", number)), store.With{Once: o}))
-		}, func(d *desk) int { return len(d.config().Policies) }},
-		{"PutKey", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+		}, func(d *driver) int { return len(d.config().Policies) }},
+		{"PutKey", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
 			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), store.With{Once: o}))
-		}, func(d *desk) int { return len(d.config().Keys) }},
+		}, func(d *driver) int { return len(d.config().Keys) }},
 	}
 }
 
 func putAnswer(p store.Put, err error) (*store.Answer, error) { return p.Answer, err }
 
-func (d *desk) waiting(endpoint string) int {
+func (d *driver) waiting(endpoint string) int {
 	d.Helper()
 	n, err := d.Waiting(d.ctx, endpoint, 1000)
 	d.must(err, "Waiting")
 	return n
 }
 
-func (d *desk) recall(key string, now float64) *store.Answer {
+func (d *driver) recall(key string, now float64) *store.Answer {
 	d.Helper()
 	a, err := d.Recall(d.ctx, key, at(now))
 	d.must(err, "Recall")
@@ -79,7 +79,7 @@ func (d *desk) recall(key string, now float64) *store.Answer {
 }
 
 var onceCases = []testCase{
-	{"makes every call happen once", func(d *desk) {
+	{"makes every call happen once", func(d *driver) {
 		d.lane("k", 1)
 		for _, c := range onceCalls() {
 			step := func(o *store.Once, wantCode grapnel.Code, wantAnswer *store.Answer, wantEffect int, what string) {
@@ -104,7 +104,7 @@ var onceCases = []testCase{
 				&store.Answer{Fingerprint: [32]byte{2}, Status: 202, Body: []byte(c.done + " at 3600")}, "the answer that replaced it")
 		}
 	}},
-	{"gives the answer what the call returns", func(d *desk) {
+	{"gives the answer what the call returns", func(d *driver) {
 		var seen any
 		o := once("key", 1, 0)
 		o.Answer = func(done any) store.Answer { seen = done; return store.Answer{Status: 200} }
@@ -121,7 +121,7 @@ var onceCases = []testCase{
 		d.must(err, "PutEndpoint")
 		d.same(seen, put, "PutEndpoint")
 	}},
-	{"keeps nothing of a call that failed", func(d *desk) {
+	{"keeps nothing of a call that failed", func(d *driver) {
 		n := d.lane("k", 1)
 		fail := once("key", 1, 0)
 		fail.Answer = func(any) store.Answer { d.Error("an answer was made for a call that failed"); return store.Answer{} }
@@ -141,7 +141,7 @@ var onceCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "PutKey")
 		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
 	}},
-	{"answers before it looks at the configuration", func(d *desk) {
+	{"answers before it looks at the configuration", func(d *driver) {
 		batch := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: once("key", 1, 0)}
 		_, err := d.Append(d.ctx, batch)
 		d.must(err, "Append")
@@ -150,14 +150,14 @@ var onceCases = []testCase{
 		d.must(err, "Append with an old version")
 		d.same(done.Answer != nil, true, "answered")
 	}},
-	{"stores the answer of a batch of duplicates", func(d *desk) {
+	{"stores the answer of a batch of duplicates", func(d *driver) {
 		d.publish(incoming(event("a", "k", 1), to(epA)))
 		_, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1),
 			to(epA))}, Once: once("key", 1, 0)})
 		d.must(err, "Append")
 		d.same(d.recall("key", 1) != nil, true, "recalled")
 	}},
-	{"remembers an answer on its own", func(d *desk) {
+	{"remembers an answer on its own", func(d *driver) {
 		d.same(d.recall("key", 0), (*store.Answer)(nil), "before")
 		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
 		first := &store.Answer{Fingerprint: [32]byte{1}, Status: 202, Body: []byte("<nil> at 0")}
@@ -174,7 +174,7 @@ var onceCases = []testCase{
 		d.must(d.Remember(d.ctx, once("third", 2, 0)), "Remember")
 		d.same(d.config().Version, version, "answers are no configuration")
 	}},
-	{"forgets what has expired, that first which expired first", func(d *desk) {
+	{"forgets what has expired, that first which expired first", func(d *driver) {
 		for i := range 5 {
 			d.must(d.Remember(d.ctx, once(fmt.Sprint("key", i), 1, float64(4-i))), "Remember")
 		}
@@ -194,7 +194,7 @@ var onceCases = []testCase{
 		forget(3602, 10, 0)
 		forget(9000, 10, 2)
 	}},
-	{"keeps times in microseconds", func(d *desk) {
+	{"keeps times in microseconds", func(d *driver) {
 		o := once("key", 1, 0)
 		o.Expires = at(100).Add(1999 * time.Nanosecond)
 		d.must(d.Remember(d.ctx, o), "Remember")

@@ -27,11 +27,11 @@ func together(n int, call func(i int)) {
 	all.Wait()
 }
 
-// span is when a call began and returned, by a counter that all callers share.
+// span is when a call began and returned, by a counter shared by all callers.
 type span struct{ began, returned int64 }
 
 var raceCases = []testCase{
-	{"publishers to few keys get positions in commit order", func(d *desk) {
+	{"publishers to few keys get positions in commit order", func(d *driver) {
 		version := d.config().Version
 		var clock atomic.Int64
 		var mu sync.Mutex
@@ -71,7 +71,7 @@ var raceCases = []testCase{
 			}
 		}
 	}},
-	{"publishers of one id make one event", func(d *desk) {
+	{"publishers of one id make one event", func(d *driver) {
 		version := d.config().Version
 		var fresh atomic.Int64
 		together(racers, func(int) {
@@ -91,7 +91,7 @@ var raceCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{})), 5, "deliveries")
 		d.sound()
 	}},
-	{"publishers of one id make one event of each tenant", func(d *desk) {
+	{"publishers of one id make one event of each tenant", func(d *driver) {
 		version := d.config().Version
 		var fresh [2]atomic.Int64
 		together(racers, func(p int) {
@@ -114,7 +114,7 @@ var raceCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{})), 10, "deliveries")
 		d.sound()
 	}},
-	{"callers with one idempotency key have one effect", func(d *desk) {
+	{"callers with one idempotency key have one effect", func(d *driver) {
 		version := d.config().Version
 		var effects atomic.Int64
 		together(racers, func(p int) {
@@ -130,14 +130,14 @@ var raceCases = []testCase{
 		d.same(effects.Load(), int64(1), "effects")
 		d.same(len(d.eventList(store.EventQuery{})), 1, "events")
 	}},
-	{"recorders finish every delivery once, in order, while publishers go on", func(d *desk) {
+	{"recorders finish every delivery once, in order, while publishers go on", func(d *driver) {
 		const total = 120
 		// If a store loses a head, the recorders would wait for it for ever.
 		ctx, cancel := context.WithTimeout(d.ctx, time.Minute)
 		defer cancel()
 		version := d.config().Version
 		var mu sync.Mutex
-		var order []store.Head // as finished; heads of one lane in the order in which they were
+		var order []store.Head // in the order of finishing; in each lane that is the order of its heads
 		var left atomic.Int64
 		left.Store(total)
 		together(recorders+2, func(p int) {
@@ -158,8 +158,8 @@ var raceCases = []testCase{
 					left.Store(0)
 				}
 				for _, h := range heads {
-					// One recorder at a time from here, so that the order of the slice is the order
-					// of the commits.
+					// From here one recorder runs at a time, so that the order of the slice is the order of the
+					// commits.
 					mu.Lock()
 					done, err := d.Record(ctx, []store.Change{delivered(h.Delivery, h.Attempts, 5)})
 					if err != nil {
@@ -184,7 +184,7 @@ var raceCases = []testCase{
 		d.sound()
 	}},
 	{"publishers that give up keep nobody waiting and leave no event by halves", publishersGiveUp},
-	{"of many changes to one delivery one applies", func(d *desk) {
+	{"of many changes to one delivery one applies", func(d *driver) {
 		n := d.lane("k", 2)
 		var applied atomic.Int64
 		together(racers, func(p int) {
@@ -198,7 +198,7 @@ var raceCases = []testCase{
 		d.same(applied.Load(), int64(1), "applied")
 		d.same(len(d.delivery(n[0]).Attempts), 1, "attempts")
 	}},
-	{"of many writes of one endpoint's revision one succeeds", func(d *desk) {
+	{"of many writes of one endpoint's revision one succeeds", func(d *driver) {
 		var won, lost atomic.Int64
 		together(racers, func(int) {
 			ep := endpoint(epA, acme)

@@ -21,7 +21,7 @@ func finals() []grapnel.Status {
 }
 
 var recordCases = []testCase{
-	{"finishes a head and promotes the next", func(d *desk) {
+	{"finishes a head and promotes the next", func(d *driver) {
 		n := d.lane("k", 3)
 		c := delivered(n[0], 0, 10)
 		c.ReasonCode = grapnel.ReasonExhausted
@@ -44,7 +44,7 @@ var recordCases = []testCase{
 			d.Fatal("the third leads")
 		}
 	}},
-	{"starts the next with its first delay", func(d *desk) {
+	{"starts the next with its first delay", func(d *driver) {
 		n := d.lane("k", 2)
 		c := delivered(n[0], 0, 10)
 		c.NextDelay = time.Minute
@@ -52,7 +52,7 @@ var recordCases = []testCase{
 		d.same(is.Next.Due, at(70), "due")
 		d.same(is.Next.Anchor, at(10), "anchor")
 	}},
-	{"starts the next no earlier than it existed", func(d *desk) {
+	{"starts the next no earlier than it existed", func(d *driver) {
 		n := d.lane("k", 3)
 		c := delivered(n[0], 0, -100)
 		c.NextDelay = time.Second
@@ -61,13 +61,13 @@ var recordCases = []testCase{
 		d.same(is.Next.Anchor, at(1), "anchor")
 		d.same(d.delivery(n[0]).FinishedAt, at(-100), "the end is kept as given")
 	}},
-	{"keeps the trigger that the next was given", func(d *desk) {
+	{"keeps the trigger that the next was given", func(d *driver) {
 		second := to(epA)
 		second.Trigger = grapnel.TriggerTest
 		d.publish(incoming(event("a", "k", 1), to(epA)), incoming(event("b", "k", 1), second))
 		d.same(d.change(delivered(d.of("a")[0].Seq, 0, 2)).Next.Trigger, grapnel.TriggerTest, "trigger")
 	}},
-	{"goes on after a lane was empty", func(d *desk) {
+	{"goes on after a lane was empty", func(d *driver) {
 		n := d.lane("k", 2)
 		d.change(delivered(n[0], 0, 5))
 		d.same(d.change(delivered(n[1], 0, 6)).Next, (*store.Head)(nil), "next of an empty lane")
@@ -76,7 +76,7 @@ var recordCases = []testCase{
 		d.same(done.Heads[0].Position, int64(3), "position")
 		d.same(done.Heads[0].Due, at(7), "due")
 	}},
-	{"schedules another attempt of a head", func(d *desk) {
+	{"schedules another attempt of a head", func(d *driver) {
 		n := d.lane("k", 2)
 		c := retried(n[0], 0, 4, 9)
 		c.Anchor = at(3)
@@ -99,7 +99,7 @@ var recordCases = []testCase{
 		d.same(x.Reason, "status 503", "reason")
 		d.same(x.Waiting, grapnel.Waiting{Head: true, Due: at(30), Anchor: at(3)}, "waiting")
 	}},
-	{"counts no attempt for a change without one", func(d *desk) {
+	{"counts no attempt for a change without one", func(d *driver) {
 		n := d.lane("k", 1)
 		c := by(n[0], grapnel.Pending, 5)
 		c.Due, c.Trigger = at(5), grapnel.TriggerManual
@@ -109,7 +109,7 @@ var recordCases = []testCase{
 		d.same(is.Next.Trigger, grapnel.TriggerManual, "trigger")
 		d.same(len(d.delivery(n[0]).Attempts), 0, "attempts kept")
 	}},
-	{"applies only where the change expects the delivery to be", func(d *desk) {
+	{"applies only where the change expects the delivery to be", func(d *driver) {
 		n := d.lane("k", 2)
 		d.change(retried(n[0], 0, 4, 9))
 		before := d.delivery(n[0])
@@ -124,7 +124,7 @@ var recordCases = []testCase{
 		c.Attempt = nil
 		d.same(d.change(c).Next.Delivery, n[1], "any number of attempts")
 	}},
-	{"can be repeated when its answer was lost", func(d *desk) {
+	{"can be repeated when its answer was lost", func(d *driver) {
 		n := d.lane("k", 2)
 		retry, last := retried(n[0], 0, 4, 9), delivered(n[0], 1, 12)
 		first := d.change(retry)
@@ -138,7 +138,7 @@ var recordCases = []testCase{
 		d.same(len(d.delivery(n[0]).Attempts), 2, "attempts")
 		d.same(d.delivery(n[1]).Waiting.Due, at(12), "the next is promoted once")
 	}},
-	{"never changes what is final", func(d *desk) {
+	{"never changes what is final", func(d *driver) {
 		for i, status := range finals() {
 			key := fmt.Sprint("k", i)
 			n := d.lane(key, 3)
@@ -156,7 +156,7 @@ var recordCases = []testCase{
 			d.same(d.delivery(n[0]), before, "what is final")
 		}
 	}},
-	{"blocks a head until a person decides", func(d *desk) {
+	{"blocks a head until a person decides", func(d *driver) {
 		n := d.lane("k", 2)
 		c := retried(n[0], 0, 4, 9)
 		c.Blocked = true
@@ -181,7 +181,7 @@ var recordCases = []testCase{
 		d.same(d.change(by(n[0], grapnel.Skipped, 30)).Next.Delivery, n[1], "next")
 		d.leads(epA, n[1])
 	}},
-	{"takes one out of the middle of a lane", func(d *desk) {
+	{"takes one out of the middle of a lane", func(d *driver) {
 		n := d.lane("k", 4)
 		is := d.change(by(n[1], grapnel.Skipped, 10))
 		d.same(is.Status, grapnel.Skipped, "status")
@@ -192,7 +192,7 @@ var recordCases = []testCase{
 		d.same(d.delivery(n[2]).Position, int64(3), "positions stay")
 		d.same(d.change(delivered(n[2], 0, 13)).Next, (*store.Head)(nil), "none is left")
 	}},
-	{"keeps what waits waiting", func(d *desk) {
+	{"keeps what waits waiting", func(d *driver) {
 		n := d.lane("k", 2)
 		c := by(n[1], grapnel.Pending, 10)
 		c.Due, c.Anchor, c.Blocked, c.Trigger, c.Reason = at(10), at(9), true, grapnel.TriggerManual, "tried now, please"
@@ -211,7 +211,7 @@ var recordCases = []testCase{
 		d.same(is.Next.Anchor, at(20), "anchor when it leads")
 		d.same(is.Next.Trigger, grapnel.TriggerManual, "the trigger is what it kept")
 	}},
-	{"reports a delivery without lane itself", func(d *desk) {
+	{"reports a delivery without lane itself", func(d *driver) {
 		d.publish(incoming(event("a", "", 1), to(epA)), incoming(event("b", "", 1), to(epA)))
 		a := d.of("a")[0].Seq
 		is := d.change(retried(a, 0, 2, 9))
@@ -222,14 +222,14 @@ var recordCases = []testCase{
 		d.same(d.change(delivered(a, 1, 9)), store.Changed{Applied: true, Status: grapnel.Delivered}, "final")
 		d.leads(epA, d.of("b")[0].Seq)
 	}},
-	{"answers for what does not exist", func(d *desk) {
+	{"answers for what does not exist", func(d *driver) {
 		n := d.lane("k", 1)
 		for _, number := range []int64{n[0] + 1000, 0, -1} {
 			d.same(d.record(delivered(number, 0, 1), by(number, grapnel.Skipped, 1)), []store.Changed{{}, {}}, fmt.Sprint("delivery ", number))
 		}
 		d.same(len(d.record()), 0, "no change")
 	}},
-	{"reports the state after each of several changes", func(d *desk) {
+	{"reports the state after each of several changes", func(d *driver) {
 		n := d.lane("k", 3)
 		other := d.lane("l", 1)
 		done := d.record(
@@ -258,7 +258,7 @@ var recordCases = []testCase{
 		d.same(got, want, "states")
 		d.leads(epA, n[2])
 	}},
-	{"keeps every attempt, whatever number it carries", func(d *desk) {
+	{"keeps every attempt, whatever number it carries", func(d *driver) {
 		n := d.lane("k", 1)
 		for i, number := range []int{3, 3, 1} {
 			c := retried(n[0], i, float64(10+i), 20)
@@ -269,7 +269,7 @@ var recordCases = []testCase{
 		d.same(x.AttemptsMade, 3, "attempts made")
 		d.same(x.Attempts, []grapnel.Attempt{*attempt(3, 10), *attempt(3, 11), *attempt(1, 12)}, "attempts in the order recorded")
 	}},
-	{"keeps times in microseconds", func(d *desk) {
+	{"keeps times in microseconds", func(d *driver) {
 		n := d.lane("k", 2)
 		odd := func(when float64) time.Time { return at(when).In(time.FixedZone("elsewhere", 3600)).Add(1999) }
 		even := func(when float64) time.Time { return at(when).Add(time.Microsecond) }
@@ -287,7 +287,7 @@ var recordCases = []testCase{
 		d.same(d.change(c).Next.Due, even(20), "due of the next")
 		d.same(d.delivery(n[0]).FinishedAt, even(20), "finished")
 	}},
-	{"keeps an attempt that has nothing but a number", func(d *desk) {
+	{"keeps an attempt that has nothing but a number", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 5)
 		c.Attempt = &grapnel.Attempt{Number: 1}
@@ -297,7 +297,7 @@ var recordCases = []testCase{
 }
 
 var headCases = []testCase{
-	{"come by due time, then by number", func(d *desk) {
+	{"come by due time, then by number", func(d *driver) {
 		var n []int64
 		for i := range 6 {
 			id := fmt.Sprint("e", i)
@@ -319,14 +319,14 @@ var headCases = []testCase{
 			d.same(len(heads), min(limit, 6), fmt.Sprint("limit ", limit))
 		}
 	}},
-	{"are of one endpoint", func(d *desk) {
+	{"are of one endpoint", func(d *driver) {
 		d.publish(incoming(event("a", "k", 0), to(epA), to(epB)))
 		d.leads(epA, d.of("a")[0].Seq)
 		d.leads(epB, d.of("a")[1].Seq)
 		d.leads("ep_unknown")
 		d.leads("")
 	}},
-	{"stay in order when there are many", func(d *desk) {
+	{"stay in order when there are many", func(d *driver) {
 		var batch []store.Incoming
 		for i := range 1500 {
 			e := event(fmt.Sprint("e", i), fmt.Sprint("k", i), float64(i*7919%1500))
@@ -349,7 +349,7 @@ var headCases = []testCase{
 			d.same(h.Due, at(float64(3*i)), "due")
 		}
 	}},
-	{"say where one delivery is", func(d *desk) {
+	{"say where one delivery is", func(d *driver) {
 		n := d.lane("k", 2)
 		h, first := d.head(n[0])
 		d.same(first, true, "first")

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// everything is all that a store shows of itself.
+// everything is the complete visible state of a store.
 type everything struct {
 	Config     store.Config
 	Events     []grapnel.Event
@@ -17,7 +17,7 @@ type everything struct {
 	Counts     map[string]map[grapnel.Status]int64
 	Standings  []store.Standing
 	Audit      []grapnel.AuditEntry
-	Lanes      map[string][]grapnel.Lane // that are stuck
+	Lanes      map[string][]grapnel.Lane // the blocked ones
 	Totals     []grapnel.Bucket
 	Replays    []grapnel.Replay
 	Items      map[string][]grapnel.ReplayItem
@@ -25,7 +25,7 @@ type everything struct {
 	Queues     map[string]grapnel.QueueCounts
 }
 
-func (d *desk) everything() everything {
+func (d *driver) everything() everything {
 	d.Helper()
 	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
 		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals(),
@@ -50,7 +50,7 @@ func (d *desk) everything() everything {
 }
 
 // reopen restarts the store, or skips the test if its harness cannot.
-func (d *desk) reopen() {
+func (d *driver) reopen() {
 	d.Helper()
 	if d.harness.Reopen == nil {
 		d.Skip("this store does not outlive its process")
@@ -59,7 +59,7 @@ func (d *desk) reopen() {
 }
 
 var reopenCases = []testCase{
-	{"finds everything as it was", func(d *desk) {
+	{"finds everything as it was", func(d *driver) {
 		d.stock()
 		n := d.lane("q", 4)
 		wide := retried(n[0], 0, 4, 9)
@@ -113,7 +113,7 @@ var reopenCases = []testCase{
 		d.put(ep)
 		d.grown(version, "put")
 	}},
-	{"gives no number or position twice", func(d *desk) {
+	{"gives no number or position twice", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 9))
 		d.reopen()

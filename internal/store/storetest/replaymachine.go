@@ -163,7 +163,7 @@ func (m *machine) compareReplays() {
 }
 
 // candidates pages until the list is complete.
-func (d *desk) candidates(scope store.Scope, q store.CandidateQuery) (all []grapnel.Delivery) {
+func (d *driver) candidates(scope store.Scope, q store.CandidateQuery) (all []grapnel.Delivery) {
 	d.Helper()
 	for {
 		list, resume, err := d.Candidates(d.ctx, scope, q)
@@ -182,7 +182,7 @@ func (d *desk) candidates(scope store.Scope, q store.CandidateQuery) (all []grap
 }
 
 // replays lists all that match.
-func (d *desk) replays(q store.ReplayQuery) []grapnel.Replay {
+func (d *driver) replays(q store.ReplayQuery) []grapnel.Replay {
 	d.Helper()
 	q.Limit = math.MaxInt32
 	list, err := d.ReplayList(d.ctx, everyone, q)
@@ -190,7 +190,7 @@ func (d *desk) replays(q store.ReplayQuery) []grapnel.Replay {
 	return list
 }
 
-func (d *desk) items(id string) []grapnel.ReplayItem {
+func (d *driver) items(id string) []grapnel.ReplayItem {
 	d.Helper()
 	list, err := d.ReplayItems(d.ctx, everyone, id, 0, math.MaxInt32)
 	d.must(err, "ReplayItems")

@@ -53,7 +53,7 @@ func (m *model) putReplay(scope store.Scope, r grapnel.Replay, with store.With) 
 	return done, nil
 }
 
-// repeat makes r, which repeats another delivery.
+// repeat creates r, which repeats another delivery.
 func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
 	r.EndpointID, r.CreatedAt, r.Status, r.ReplayOf = of.EndpointID, q.At, grapnel.Pending, of.Seq
 	heads := m.add(m.events[of.EventSeq-1], r, q.Ordered, q.Delay)

@@ -17,46 +17,23 @@ func replayOf(id string, when float64, status ...grapnel.Status) grapnel.Replay 
 		StopAfter: 3, Status: grapnel.ReplayRunning, Total: 7, CreatedAt: at(when), UpdatedAt: at(when), Actor: "key_1"}
 }
 
-// order makes or changes a replay and returns it as it is then.
-func (d *desk) order(r grapnel.Replay) grapnel.Replay {
+// order creates or changes a replay and returns its new state.
+func (d *driver) order(r grapnel.Replay) grapnel.Replay {
 	d.Helper()
 	_, err := d.PutReplay(d.ctx, store.Of(r.Tenant), r, store.With{})
 	d.must(err, "PutReplay")
 	return d.replayed(r.ID)
 }
 
-func (d *desk) replayed(id string) grapnel.Replay {
+func (d *driver) replayed(id string) grapnel.Replay {
 	d.Helper()
 	r, err := d.Replay(d.ctx, everyone, id)
 	d.must(err, "Replay")
 	return r
 }
 
-// stepOver is a step from the replay's cursor over these deliveries.
-func stepOver(r grapnel.Replay, of ...int64) store.ReplayStep {
-	s := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: r.Cursor, At: at(100)}
-	for _, n := range of {
-		s.Items, s.To = append(s.Items, store.Redelivery{Of: n, Ordered: true}), n
-	}
-	return s
-}
-
-// step makes the next deliveries of a replay and returns their numbers.
-func (d *desk) step(r grapnel.Replay, of ...int64) (made []int64) {
-	d.Helper()
-	done, err := d.Advance(d.ctx, stepOver(r, of...))
-	d.must(err, "Advance")
-	if len(done) != len(of) {
-		d.Fatalf("Advance answered for %d of %d", len(done), len(of))
-	}
-	for _, one := range done {
-		made = append(made, one.Delivery)
-	}
-	return made
-}
-
 // dead publishes n events of one key to endpoint a and lets their deliveries fail.
-func (d *desk) dead(key string, n int) []int64 {
+func (d *driver) dead(key string, n int) []int64 {
 	d.Helper()
 	numbers := d.lane(key, n)
 	for i, number := range numbers {
@@ -66,7 +43,7 @@ func (d *desk) dead(key string, n int) []int64 {
 }
 
 var replayCases = []testCase{
-	{"keeps a replay, and of a change only what may change", func(d *desk) {
+	{"keeps a replay, and of a change only what may change", func(d *driver) {
 		n := d.dead("k", 2)
 		r := replayOf("rpl_1", 30, grapnel.Failed)
 		r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row, r.UpTo = 1, 2, 3, 4, 5, 6, 7
@@ -88,7 +65,7 @@ var replayCases = []testCase{
 		d.same(d.order(other), want, "changed")
 		d.same(d.config().Version, version, "version")
 	}},
-	{"refuses another revision, one that is over, and other tenants", func(d *desk) {
+	{"refuses another revision, one that is over, and other tenants", func(d *driver) {
 		r := d.order(replayOf("rpl_1", 1))
 		try := func(scope store.Scope, r grapnel.Replay, want grapnel.Code, what string) {
 			d.Helper()
@@ -118,7 +95,7 @@ var replayCases = []testCase{
 		r.Status = grapnel.ReplayRunning
 		try(everyone, r, grapnel.CodeConflict, "over")
 	}},
-	{"answers an order that is repeated, and tells with it", func(d *desk) {
+	{"answers an order that is repeated, and tells with it", func(d *driver) {
 		told := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("news", "", 1), to(epB))}}
 		with := store.With{Once: once("key", 1, 0), Tell: &told}
 		put, err := d.PutReplay(d.ctx, everyone, replayOf("rpl_1", 1), with)
@@ -134,156 +111,7 @@ var replayCases = []testCase{
 		d.same(code(err), grapnel.Code("stale"), "code")
 		d.same(len(d.replays(store.ReplayQuery{})), 1, "replays")
 	}},
-	{"makes deliveries at the tails of their lanes, in the order of the originals", func(d *desk) {
-		k, l := d.dead("k", 2), d.dead("l", 1)
-		waits := d.lane("m", 1)
-		d.publish(incoming(event("k_live", "k", 50), to(epA)))
-		live := d.of("k_live")[0].Seq
-		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		done, err := d.Advance(d.ctx, stepOver(r, k[0], k[1], l[0]))
-		d.must(err, "Advance")
-		d.same(done[0].Head, (*store.Head)(nil), "waits behind what is live")
-		d.same(done[1].Head, (*store.Head)(nil), "waits behind the first")
-		first := d.of("l_1")[0]
-		d.same(done[2], store.Redelivered{Delivery: done[2].Delivery, CreatedAt: at(100), Head: &store.Head{Delivery: done[2].Delivery,
-			Event: first.EventSeq, Endpoint: epA, Lane: "l", Position: 2, Due: at(100), Anchor: at(100), Trigger: grapnel.TriggerReplay,
-			CreatedAt: at(100)}}, "leads")
-		d.leads(epA, waits[0], live, done[2].Delivery)
-		for i, n := range []int64{k[0], k[1], l[0]} {
-			made, of := d.delivery(done[i].Delivery), d.delivery(n)
-			d.same([]any{made.ReplayOf, made.EventID, made.Position, made.Status}, []any{n, of.EventID, []int64{4, 5, 2}[i],
-				grapnel.Pending}, "made")
-			d.same(of.Status, grapnel.Failed, "the original stays")
-			d.same(of.Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made.Seq, ReplayResult: grapnel.Pending}, "mark")
-		}
-		is := d.change(delivered(live, 0, 110))
-		d.same(is.Next.Delivery, done[0].Delivery, "the first is next")
-		d.same(is.Next.Trigger, grapnel.TriggerReplay, "trigger")
-		d.same(d.change(delivered(done[0].Delivery, 0, 111)).Next.Delivery, done[1].Delivery, "then the second")
-		d.sound()
-	}},
-	{"makes a step once", func(d *desk) {
-		n := d.dead("k", 3)
-		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		s := stepOver(r, n[0], n[1])
-		_, err := d.Advance(d.ctx, s)
-		d.must(err, "Advance")
-		before := d.everything()
-		_, err = d.Advance(d.ctx, s)
-		d.code(err, grapnel.CodeConflict, "the same step")
-		s.To = n[2]
-		_, err = d.Advance(d.ctx, s)
-		d.code(err, grapnel.CodeConflict, "another step from there")
-		d.same(d.everything(), before, "everything")
-		r = d.replayed("rpl_1")
-		d.same([]any{r.Cursor, r.Started}, []any{n[1], 2}, "where it is")
-		d.step(r, n[2])
-		r = d.replayed("rpl_1")
-		d.same(d.step(r), []int64(nil), "a step that makes nothing")
-		far := stepOver(r)
-		far.To += 100
-		_, err = d.Advance(d.ctx, far)
-		d.must(err, "Advance over nothing")
-		d.same(d.replayed("rpl_1").Cursor, far.To, "cursor")
-	}},
-	{"makes no step that cannot be", func(d *desk) {
-		n := d.dead("k", 2)
-		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		refused := func(s store.ReplayStep, want grapnel.Code, what string) {
-			d.Helper()
-			before := d.everything()
-			_, err := d.Advance(d.ctx, s)
-			d.code(err, want, what)
-			d.same(d.everything(), before, "everything")
-		}
-		none := stepOver(r, n[0])
-		none.Replay = "rpl_none"
-		refused(none, grapnel.CodeNotFound, "absent")
-		back := stepOver(r, n[1], n[0])
-		refused(back, grapnel.CodeInvalid, "back")
-		twice := stepOver(r, n[0], n[0])
-		refused(twice, grapnel.CodeInvalid, "twice")
-		far := stepOver(r, n[1])
-		far.To = n[0]
-		refused(far, grapnel.CodeInvalid, "beyond its end")
-		r.Status = grapnel.ReplayPaused
-		r = d.order(r)
-		refused(stepOver(r, n[0]), grapnel.CodeConflict, "paused")
-		r.Status = grapnel.ReplayRunning
-		r = d.order(r)
-		ep := endpoint(epA, acme)
-		ep.Revision, ep.DeletedAt = 1, at(70)
-		d.put(ep)
-		refused(stepOver(r, n[0]), grapnel.CodeNotFound, "the endpoint is marked as deleted")
-		d.must(d.RemoveEndpoint(d.ctx, epA), "RemoveEndpoint")
-		refused(stepOver(r, n[0]), grapnel.CodeNotFound, "the endpoint is gone")
-		r.Status = grapnel.ReplayStopped
-		refused(stepOver(d.order(r), n[0]), grapnel.CodeConflict, "over")
-	}},
-	{"goes past what is no finished delivery of its endpoint", func(d *desk) {
-		n := d.dead("k", 1)
-		waits := d.lane("w", 1)[0]
-		d.publish(incoming(event("b", "k", 30), to(epB)))
-		other := d.of("b")[0].Seq
-		d.change(by(other, grapnel.Failed, 31))
-		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		made := d.step(r, n[0], waits, other, other+1000)
-		d.same(made[1:], []int64{0, 0, 0}, "nothing made")
-		r = d.replayed("rpl_1")
-		d.same([]any{r.Cursor, r.Started}, []any{other + 1000, 1}, "where it is")
-		d.same(len(d.items("rpl_1")), 1, "items")
-	}},
-	{"counts what becomes of what it made, and notes it on the originals", func(d *desk) {
-		n := d.dead("k", 5)
-		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		made := d.step(r, n...)
-		counts := func(want ...int) {
-			d.Helper()
-			r := d.replayed("rpl_1")
-			d.same([]int{r.Started, r.Done, r.Delivered, r.Failed, r.Row}, want, "started, done, delivered, failed, in a row")
-		}
-		counts(5, 0, 0, 0, 0)
-		d.change(retried(made[0], 0, 110, 120))
-		counts(5, 0, 0, 0, 0)
-		d.change(by(made[0], grapnel.Failed, 121))
-		counts(5, 1, 0, 1, 1)
-		d.change(by(made[1], grapnel.Skipped, 122))
-		counts(5, 2, 0, 2, 2)
-		d.change(delivered(made[2], 0, 123))
-		counts(5, 3, 1, 2, 0)
-		d.same(d.record(delivered(made[2], 0, 124))[0].Applied, false, "repeated")
-		counts(5, 3, 1, 2, 0)
-		r = d.replayed("rpl_1")
-		r.Status = grapnel.ReplayCancelled
-		d.order(r)
-		d.end(epA, ending(130), 10, 2)
-		counts(5, 5, 1, 4, 2)
-		wanted := []grapnel.Status{grapnel.Failed, grapnel.Skipped, grapnel.Delivered, grapnel.Dropped, grapnel.Dropped}
-		var want []grapnel.ReplayItem
-		for i := range n {
-			d.same(d.delivery(n[i]).Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made[i],
-				ReplayResult: wanted[i]}, "mark")
-			want = append(want, grapnel.ReplayItem{Original: n[i], CreatedAt: at(float64(i)), Made: made[i], MadeAt: at(100), Status: wanted[i]})
-		}
-		d.same(d.items("rpl_1"), want, "items")
-		page, err := d.ReplayItems(d.ctx, store.Of(acme), "rpl_1", n[1], 2)
-		d.must(err, "ReplayItems")
-		d.same(page, want[2:4], "a page of items")
-	}},
-	{"notes on an original what was made of it last", func(d *desk) {
-		n := d.dead("k", 1)
-		d.order(replayOf("rpl_1", 60, grapnel.Failed))
-		first := d.step(d.replayed("rpl_1"), n[0])[0]
-		by2 := d.redeliver(n[0], 105).Delivery
-		d.change(delivered(first, 0, 110))
-		d.same(d.delivery(n[0]).Mark, grapnel.Mark{ReplayedAt: at(105), ReplayedAs: by2, ReplayResult: grapnel.Pending}, "by hand, and not over")
-		d.change(by(by2, grapnel.Skipped, 111))
-		d.same(d.delivery(n[0]).Mark.ReplayResult, grapnel.Skipped, "result")
-		d.same(d.replayed("rpl_1").Delivered, 1, "the replay's own is its own")
-		listed := d.list(store.DeliveryQuery{Endpoint: epA, Status: []grapnel.Status{grapnel.Failed}})
-		d.same(listed[0].Mark, d.delivery(n[0]).Mark, "in a list")
-	}},
-	{"finds candidates a few at a time", func(d *desk) {
+	{"finds candidates a few at a time", func(d *driver) {
 		n := d.dead("k", 5)
 		m := d.dead("m", 2)
 		d.change(delivered(d.lane("l", 1)[0], 0, 23.5))
@@ -315,7 +143,7 @@ var replayCases = []testCase{
 		q.Endpoint = "ep_none"
 		d.same(seqs(d.candidates(everyone, q)), []int64(nil), "no such endpoint")
 	}},
-	{"makes each once when steps race, and counts them all", func(d *desk) {
+	{"makes each once when steps race, and counts them all", func(d *driver) {
 		var n []int64
 		for i := range 4 {
 			n = append(n, d.dead(fmt.Sprint("k", i), 4)...)
@@ -357,7 +185,7 @@ var replayCases = []testCase{
 		d.same(seqsOf(d.items("rpl_1")), n, "each once, in order")
 		d.sound()
 	}},
-	{"goes on after each restart where it was", func(d *desk) {
+	{"goes on after each restart where it was", func(d *driver) {
 		n := d.dead("k", 9)
 		d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		for i := range n {
@@ -391,7 +219,7 @@ var replayCases = []testCase{
 			d.same(d.delivery(number).Mark.ReplayResult, want, "result")
 		}
 	}},
-	{"tells of what was purged, and goes past it", func(d *desk) {
+	{"tells of what was purged, and goes past it", func(d *driver) {
 		n := d.dead("k", 4)
 		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		made := d.step(r, n[0], n[1])
@@ -409,7 +237,7 @@ var replayCases = []testCase{
 		d.change(delivered(made[1], 0, 2000))
 		d.same(d.replayed("rpl_1").Delivered, 2, "delivered")
 	}},
-	{"gives copies", func(d *desk) {
+	{"gives copies", func(d *driver) {
 		r := replayOf("rpl_1", 60, grapnel.Failed)
 		r.Selection.From, r.Selection.Keys = at(1).Add(time.Nanosecond), []string{"k"}
 		d.order(r)

@@ -6,8 +6,8 @@ import (
 )
 
 // blind calls every method that takes a scope with one that covers none of the stored data, and
-// fails if any returns something.
-func (d *desk) blind(scope store.Scope, what string) {
+// fails if any returns a row.
+func (d *driver) blind(scope store.Scope, what string) {
 	d.Helper()
 	for _, x := range d.list(store.DeliveryQuery{}) {
 		_, err := d.Delivery(d.ctx, scope, x.Seq)
@@ -49,7 +49,7 @@ func (d *desk) blind(scope store.Scope, what string) {
 }
 
 var scopeCases = []testCase{
-	{"of nobody and of a stranger shows nothing", func(d *desk) {
+	{"of nobody and of a stranger shows nothing", func(d *driver) {
 		d.stock()
 		for _, id := range []string{"e1", "e5"} {
 			x := d.of(id)[0]
@@ -61,7 +61,7 @@ var scopeCases = []testCase{
 		d.blind(store.Of(""), "scope of nobody")
 		d.blind(store.Of("stranger"), "stranger")
 	}},
-	{"of a tenant shows what is its own", func(d *desk) {
+	{"of a tenant shows what is its own", func(d *driver) {
 		d.stock()
 		for tenant, want := range map[string]int{acme: 5, bolt: 1} {
 			other := map[string]string{acme: bolt, bolt: acme}[tenant]
@@ -88,7 +88,7 @@ var scopeCases = []testCase{
 			d.same(len(list), 0, "deliveries of another tenant")
 		}
 	}},
-	{"guards every write of the configuration", func(d *desk) {
+	{"guards every write of the configuration", func(d *driver) {
 		_, err := d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), store.With{})
 		d.must(err, "PutPolicy")
 		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), store.With{})
@@ -128,7 +128,7 @@ var scopeCases = []testCase{
 		}
 		d.same(d.config(), before, "configuration")
 	}},
-	{"of everyone moves nothing to another tenant", func(d *desk) {
+	{"of everyone moves nothing to another tenant", func(d *driver) {
 		ep := endpoint(epA, bolt)
 		ep.Revision = 1
 		_, err := d.PutEndpoint(d.ctx, everyone, ep, store.With{})

@@ -12,7 +12,7 @@ import (
 type laneOf struct{ endpoint, key string }
 
 // sound checks the invariants that hold in any store at any time, using only the store's answers.
-func (d *desk) sound() {
+func (d *driver) sound() {
 	d.Helper()
 	lanes := map[laneOf][]grapnel.Delivery{}
 	due := map[string][]store.Head{}
@@ -65,7 +65,7 @@ func (d *desk) sound() {
 
 // ordered checks one lane: positions without gaps, at most one head, and no pending delivery before
 // it. It returns the head and the number of pending deliveries behind it.
-func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) (head *grapnel.Delivery, behind int) {
+func (d *driver) ordered(lane laneOf, line []grapnel.Delivery) (head *grapnel.Delivery, behind int) {
 	d.Helper()
 	slices.SortFunc(line, func(a, b grapnel.Delivery) int { return cmp.Compare(a.Position, b.Position) })
 	for i, x := range line {

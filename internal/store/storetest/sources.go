@@ -20,7 +20,7 @@ func source(id, tenant, name string) grapnel.Source {
 	}
 }
 
-func (d *desk) putSource(src grapnel.Source) store.Put {
+func (d *driver) putSource(src grapnel.Source) store.Put {
 	d.Helper()
 	done, err := d.PutSource(d.ctx, store.Of(src.Tenant), src, store.With{})
 	d.must(err, "PutSource")
@@ -34,7 +34,7 @@ func queue(id, tenant, name string) grapnel.Endpoint {
 }
 
 var sourceCases = []testCase{
-	{"are created, replaced and returned whole", func(d *desk) {
+	{"are created, replaced and returned whole", func(d *driver) {
 		version := d.config().Version
 		second, first := source("src_2", acme, "two"), source("src_1", bolt, "one")
 		p := d.putSource(second)
@@ -54,7 +54,7 @@ var sourceCases = []testCase{
 		d.same(d.config().Sources, []grapnel.Source{first, second}, "sources")
 		d.same(d.config().Version, p.Version, "reading makes no version")
 	}},
-	{"that were changed meanwhile, or are absent, are refused", func(d *desk) {
+	{"that were changed meanwhile, or are absent, are refused", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		before := d.config()
 		for _, revision := range []int64{0, 2, 17, -1} {
@@ -69,7 +69,7 @@ var sourceCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "absent")
 		d.same(d.config(), before, "configuration")
 	}},
-	{"have names that are a tenant's own", func(d *desk) {
+	{"have names that are a tenant's own", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		d.putSource(source("src_2", acme, "two"))
 		d.putSource(source("src_3", bolt, "one"))
@@ -84,7 +84,7 @@ var sourceCases = []testCase{
 		d.putSource(source("src_4", acme, "two"))
 		d.same(len(d.config().Sources), 4, "sources")
 	}},
-	{"are deleted, and their names are free", func(d *desk) {
+	{"are deleted, and their names are free", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		for _, scope := range []store.Scope{{}, store.Of(bolt)} {
 			_, err := d.DeleteSource(d.ctx, scope, "src_1", store.With{})
@@ -100,7 +100,7 @@ var sourceCases = []testCase{
 		d.putSource(source("src_2", acme, "one"))
 		d.same(d.putSource(source("src_1", acme, "again")).Revision, int64(1), "revision of one that is new again")
 	}},
-	{"are written by nobody else, and move to no other tenant", func(d *desk) {
+	{"are written by nobody else, and move to no other tenant", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		before := d.config()
 		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt)} {
@@ -119,7 +119,7 @@ var sourceCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "moved")
 		d.same(d.config(), before, "configuration")
 	}},
-	{"are written once, with an entry and with news", func(d *desk) {
+	{"are written once, with an entry and with news", func(d *driver) {
 		with := func(key string, when float64) store.With {
 			return store.With{Once: once(key, 1, when), Audit: entry(acme, "src_1", grapnel.VerbRetry, when), Tell: d.news("news "+key, when)}
 		}
@@ -156,7 +156,7 @@ var sourceCases = []testCase{
 			d.same(d.everything(), after, "everything")
 		}
 	}},
-	{"are the store's own, with times in microseconds, also after a restart", func(d *desk) {
+	{"are the store's own, with times in microseconds, also after a restart", func(d *driver) {
 		for round := range 2 {
 			src := source("src_1", acme, "one")
 			src.Revision = int64(round)
@@ -180,7 +180,7 @@ var sourceCases = []testCase{
 		d.reopen()
 		d.same(d.everything(), before, "everything")
 	}},
-	{"a queue's name is its tenant's own, until it is marked as deleted", func(d *desk) {
+	{"a queue's name is its tenant's own, until it is marked as deleted", func(d *driver) {
 		d.put(queue("que_1", acme, "work"))
 		d.put(queue("que_2", bolt, "work"))
 		_, err := d.PutEndpoint(d.ctx, everyone, queue("que_3", acme, "work"), store.With{})

@@ -16,7 +16,7 @@ func standing(endpoint string, number int64) *store.Standing {
 	}}
 }
 
-func (d *desk) standings() []store.Standing {
+func (d *driver) standings() []store.Standing {
 	d.Helper()
 	all, err := d.Standings(d.ctx)
 	d.must(err, "Standings")
@@ -24,14 +24,14 @@ func (d *desk) standings() []store.Standing {
 }
 
 var standingCases = []testCase{
-	{"is kept with its change, the one with the highest number", func(d *desk) {
+	{"is kept with its change, the one with the highest number", func(d *driver) {
 		n := d.lane("k", 1)
 		d.same(d.standings(), []store.Standing{}, "none yet")
 		for attempt, number := range []int64{2, 1, 2, 7} {
 			c := retried(n[0], attempt, 4, 9)
 			c.Standing = standing(epA, number)
 			if number == 2 && attempt == 2 {
-				c.Standing.Strikes = 1 // the same number again: it is the same standing
+				c.Standing.Strikes = 1 // the same number: it is the same standing
 			}
 			d.change(c)
 			d.same(d.standings(), []store.Standing{*standing(epA, []int64{2, 2, 2, 7}[attempt])}, "standings")
@@ -41,7 +41,7 @@ var standingCases = []testCase{
 		d.change(last)
 		d.same(d.standings(), []store.Standing{{Endpoint: epA, Number: 8}}, "an empty one replaces")
 	}},
-	{"is kept whether the change applies or not", func(d *desk) {
+	{"is kept whether the change applies or not", func(d *driver) {
 		n := d.lane("k", 1)
 		late := delivered(n[0], 7, 10)
 		late.Standing = standing(epA, 1)
@@ -54,7 +54,7 @@ var standingCases = []testCase{
 		d.change(delivered(n[0], 0, 11))
 		d.same(d.standings(), []store.Standing{*standing(epA, 2)}, "a change without leaves it")
 	}},
-	{"is each endpoint's own", func(d *desk) {
+	{"is each endpoint's own", func(d *driver) {
 		n := d.lane("k", 1)
 		var changes []store.Change
 		for i, endpoint := range []string{epX, epA, epB, epA} {
@@ -65,7 +65,7 @@ var standingCases = []testCase{
 		d.record(changes...)
 		d.same(d.standings(), []store.Standing{*standing(epA, 4), *standing(epB, 3), *standing(epX, 5)}, "standings by endpoint")
 	}},
-	{"may have any number", func(d *desk) {
+	{"may have any number", func(d *driver) {
 		n := d.lane("k", 1)
 		for i, number := range []int64{-3, 0, 1 << 60} {
 			c := retried(n[0], i, 4, 9)
@@ -74,7 +74,7 @@ var standingCases = []testCase{
 			d.same(d.standings()[0].Number, number, "number")
 		}
 	}},
-	{"keeps times in microseconds and UTC", func(d *desk) {
+	{"keeps times in microseconds and UTC", func(d *driver) {
 		n := d.lane("k", 1)
 		c := retried(n[0], 0, 4, 9)
 		c.Standing = &store.Standing{Endpoint: epA, Number: 1}
@@ -86,7 +86,7 @@ var standingCases = []testCase{
 		d.same(kept.FailingSince, at(2), "failing since")
 		d.same(kept.RecoveredAt.IsZero() && kept.ProbeAt.IsZero(), true, "a zero time stays zero")
 	}},
-	{"is forgotten with its endpoint, for good", func(d *desk) {
+	{"is forgotten with its endpoint, for good", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 4)
 		c.Standing = standing(epA, 3)

@@ -8,26 +8,27 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Harness makes the stores under test.
+// Harness opens the stores under test.
 type Harness struct {
 	// Open returns a new, empty store. The suite closes it.
 	Open func(t *testing.T) store.Store
 	// Reopen ends a store without any preparation and returns one on its durable state. It may be
 	// called many times. Nil: the suite never restarts the store.
 	Reopen func(t *testing.T, s store.Store) store.Store
-	// Histories is how many random histories are played, unless -rapid.checks says it. Zero:
-	// rapid's default, 100.
+	// Histories is the number of random histories, unless -rapid.checks sets it. Zero: rapid's
+	// default, 100.
 	Histories int
 }
 
 // Run runs the whole suite. -rapid.checks=N plays N random histories, -rapid.steps sets their
-// length, and a failure prints how to play it again. No part needs a disk: a harness may keep its
-// files in memory.
+// length, and a failure prints the command that repeats it. No part needs a disk: a harness may
+// store its files in memory.
 func Run(t *testing.T, h Harness) {
 	groups := []struct {
 		name  string
@@ -45,8 +46,8 @@ func Run(t *testing.T, h Harness) {
 		{"Tell", tellCases},
 		{"Audit", auditCases},
 		{"Lanes", laneCases},
-		{"Replays", replayCases},
-		{"Leases", leaseCases},
+		{"Replays", slices.Concat(replayCases, replayStepCases)},
+		{"Leases", slices.Concat(leaseCases, leaseEndCases)},
 		{"Filters", filterCases},
 		{"Once", onceCases},
 		{"Config", configCases},
@@ -76,12 +77,12 @@ func Drawn(t *testing.T, h Harness) {
 
 func runCases(t *testing.T, h Harness, cases []testCase) {
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.run(newDesk(t, h)) })
+		t.Run(c.name, func(t *testing.T) { c.run(newDriver(t, h)) })
 	}
 }
 
 // testCase is one rule of the contract.
 type testCase struct {
 	name string
-	run  func(*desk)
+	run  func(*driver)
 }

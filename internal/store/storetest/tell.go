@@ -9,20 +9,20 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// news is a Tell of one event of acme's for its other endpoint.
-func (d *desk) news(id string, when float64) *store.Batch {
+// news is a Tell with one event of acme for its other endpoint.
+func (d *driver) news(id string, when float64) *store.Batch {
 	d.Helper()
 	return &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event(id, "", when), to(epB))}}
 }
 
 // absent fails if an event with this id is stored.
-func (d *desk) absent(id, what string) {
+func (d *driver) absent(id, what string) {
 	d.Helper()
 	_, _, err := d.Event(d.ctx, everyone, "", id)
 	d.code(err, grapnel.CodeNotFound, what)
 }
 
-func (d *desk) stale(err error, what string) {
+func (d *driver) stale(err error, what string) {
 	d.Helper()
 	if !errors.Is(err, store.ErrStale) {
 		d.Fatalf("%s: got %v, want ErrStale", what, err)
@@ -30,7 +30,7 @@ func (d *desk) stale(err error, what string) {
 }
 
 var tellCases = []testCase{
-	{"commits events with the change that they are about", func(d *desk) {
+	{"commits events with the change that they are about", func(d *driver) {
 		n := d.lane("k", 2)
 		c := delivered(n[0], 0, 10)
 		slow := to(epB)
@@ -55,7 +55,7 @@ var tellCases = []testCase{
 		}, "told")
 		d.same(d.heads(epB), is.Told.Heads, "heads")
 	}},
-	{"says nothing of a change that does not apply", func(d *desk) {
+	{"says nothing of a change that does not apply", func(d *driver) {
 		n := d.lane("k", 1)
 		for _, number := range []int64{n[0], n[0] + 1000} {
 			c := delivered(number, 7, 10)
@@ -66,7 +66,7 @@ var tellCases = []testCase{
 		d.absent("news", "Event")
 		d.leads(epB)
 	}},
-	{"can be repeated when its answer was lost", func(d *desk) {
+	{"can be repeated when its answer was lost", func(d *driver) {
 		n := d.lane("k", 1)
 		c := retried(n[0], 0, 10, 20)
 		c.Tell = d.news("news", 10)
@@ -83,14 +83,14 @@ var tellCases = []testCase{
 			Duplicate: true}}}, "told")
 		d.same(len(d.of("news")), 1, "deliveries")
 	}},
-	{"tells an id that means something else from news", func(d *desk) {
+	{"tells an id that means something else from news", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 10)
 		c.Tell = d.news("k_1", 10)
 		d.same(d.change(c).Told, &store.Accepted{Events: []store.Placed{{Conflict: true}}}, "told")
 		d.leads(epB)
 	}},
-	{"refuses everything when one batch was matched against another configuration", func(d *desk) {
+	{"refuses everything when one batch was matched against another configuration", func(d *driver) {
 		n := d.lane("k", 3)
 		old := d.config().Version
 		d.put(endpoint("ep_new", acme))
@@ -98,7 +98,7 @@ var tellCases = []testCase{
 		for _, version := range []int64{0, old, d.config().Version + 1} {
 			first, second := delivered(n[0], 0, 10), delivered(n[1], 7, 10)
 			first.Tell, first.Standing, first.Audit = d.news("fresh", 10), standing(epA, 1), entry(acme, epA, grapnel.VerbDisable, 10)
-			second.Tell = d.news("stale", 10) // of a change that would not be applied
+			second.Tell = d.news("stale", 10) // of a change that does not apply
 			second.Tell.Config = version
 			for _, changes := range [][]store.Change{{first, second}, {second, first}, {second}} {
 				done, err := d.Record(d.ctx, changes)
@@ -115,7 +115,7 @@ var tellCases = []testCase{
 		d.stale(err, "Record of nothing")
 		d.same(d.change(delivered(n[0], 0, 11)).Next.Delivery, n[1], "next")
 	}},
-	{"reports each change as it was before the next", func(d *desk) {
+	{"reports each change as it was before the next", func(d *driver) {
 		n := d.lane("k", 2)
 		first, second := delivered(n[0], 0, 10), delivered(n[1], 0, 11)
 		first.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("behind", "k", 10), to(epA))}}
@@ -126,7 +126,7 @@ var tellCases = []testCase{
 		d.same(done[1].Next.Delivery, d.of("behind")[0].Seq, "next")
 		d.same(done[1].Told.Events[0].Duplicate, true, "told already by the first")
 		d.same(d.of("last")[0].Position, int64(4), "position")
-		// The lane is empty between a change and its Tell: the new head is of the event told.
+		// The lane is empty between a change and its Tell: the new head is a delivery of the told event.
 		d.change(by(d.of("behind")[0].Seq, grapnel.Skipped, 12))
 		third := by(d.of("last")[0].Seq, grapnel.Skipped, 13)
 		third.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("alone", "k", 13), to(epA))}}
@@ -135,7 +135,7 @@ var tellCases = []testCase{
 		d.same(numbersOf(is.Told.Heads), []int64{d.of("alone")[0].Seq}, "heads that were told")
 		d.leads(epA, d.of("alone")[0].Seq)
 	}},
-	{"takes no notice of an idempotency key", func(d *desk) {
+	{"takes no notice of an idempotency key", func(d *driver) {
 		n := d.lane("k", 2)
 		d.must(d.Remember(d.ctx, once("used", 2, 0)), "Remember")
 		for i, key := range []string{"used", "fresh"} {
@@ -148,13 +148,13 @@ var tellCases = []testCase{
 		}
 		d.same(d.recall("fresh", 11), (*store.Answer)(nil), "recalled")
 	}},
-	{"takes an empty batch", func(d *desk) {
+	{"takes an empty batch", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 10)
 		c.Tell = &store.Batch{Config: d.config().Version}
 		d.same(d.change(c).Told, &store.Accepted{}, "told")
 	}},
-	{"commits events and an entry with an endpoint", func(d *desk) {
+	{"commits events and an entry with an endpoint", func(d *driver) {
 		ep := endpoint(epA, acme)
 		ep.Revision, ep.Status = 1, grapnel.EndpointDisabled
 		before := d.config().Version
@@ -172,7 +172,8 @@ var tellCases = []testCase{
 		with.Audit.Seq = list[0].Seq
 		d.same(list, []grapnel.AuditEntry{*with.Audit}, "entries")
 
-		// Again, with another version of the configuration: the stored answer, and nothing else.
+		// The second call has another version of the configuration. It returns the stored answer and has
+		// no effect.
 		all := d.everything()
 		with.Tell.Events = append(with.Tell.Events, incoming(event("more", "", 11), to(epB)))
 		done, err = d.PutEndpoint(d.ctx, everyone, ep, with)
@@ -180,7 +181,7 @@ var tellCases = []testCase{
 		d.same(done, store.Put{Answer: &store.Answer{Fingerprint: [32]byte{1}, Status: 200, Body: []byte("done")}}, "the answer of then")
 		d.same(d.everything(), all, "everything")
 	}},
-	{"refuses an endpoint whose news was matched against another configuration", func(d *desk) {
+	{"refuses an endpoint whose news was matched against another configuration", func(d *driver) {
 		old := d.config().Version
 		d.put(endpoint("ep_new", acme))
 		before := d.everything()
@@ -198,7 +199,7 @@ var tellCases = []testCase{
 		d.absent("news", "Event")
 		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
 	}},
-	{"tells nothing of an endpoint that was refused", func(d *desk) {
+	{"tells nothing of an endpoint that was refused", func(d *driver) {
 		before := d.everything()
 		for code, try := range map[grapnel.Code]struct {
 			scope store.Scope
@@ -213,7 +214,7 @@ var tellCases = []testCase{
 		d.same(d.everything(), before, "everything")
 		d.absent("news", "Event")
 	}},
-	{"counts and lists what was told like everything else", func(d *desk) {
+	{"counts and lists what was told like everything else", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 10)
 		gone := to(epA)

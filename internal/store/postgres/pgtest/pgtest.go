@@ -111,7 +111,7 @@ func directory(parent string) (string, error) {
 			return dir, nil
 		}
 	}
-	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path has room for about a hundred bytes
+	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path may have about a hundred bytes
 }
 
 // prepare creates the cluster.

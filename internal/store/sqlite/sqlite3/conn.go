@@ -62,10 +62,9 @@ func Open(path string, mode Mode) (*Conn, error) {
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
 	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)
-	// Plans must not depend on values. They would depend on that of a LIMIT, and SQLite would
-	// compile the statement again each time one is bound, even the same: that took longer than
-	// running a statement that reads a few rows. (Plans are pinned by tests without values, so they
-	// are these.)
+	// Plans must not depend on values. Otherwise they would depend on the value of a LIMIT, and SQLite
+	// would compile the statement again each time one is bound, even the same: that took longer than
+	// running a statement that reads a few rows. (Tests pin plans without values, so they are these.)
 	c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
 	return c, nil
 }

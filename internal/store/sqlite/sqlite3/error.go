@@ -32,7 +32,7 @@ func (e *Error) Unwrap() error {
 
 func (e *Error) primary() int { return e.Code & 0xff }
 
-// Full says that the disk was full. Nothing of the transaction is stored. A failed sync is never
+// Full says that the disk was full. The transaction has stored nothing. A failed sync is never
 // Full, whatever its cause: the state of the disk is unknown then.
 func (e *Error) Full() bool {
 	if e.primary() == sqlite3.SQLITE_FULL {

@@ -126,8 +126,8 @@ func fileAt(address uintptr) *sqlite3.Tsqlite3_file { return (*sqlite3.Tsqlite3_
 
 func gatheringOf(file uintptr) *gathering { return (*gathering)(memory(fileAt(file).FpMethods)) }
 
-// address is where the translated library finds a function, which must be no closure; function is
-// the function that is there.
+// address is the value by which the translated library calls a function. It must be no closure;
+// function is the reverse.
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f F }{f})) }
 
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&struct{ p uintptr }{address})) }

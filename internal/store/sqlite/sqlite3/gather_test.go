@@ -28,11 +28,11 @@ func withSmallCache(t *testing.T, path string) *sqlite3.Conn {
 	return c
 }
 
-// A connection that gathers its writes to the log and one that does not get the same statements.
-// Whatever is rolled back, whatever does not fit into the cache and is read back from the log in
-// the middle of a transaction, and however often the log is copied or truncated, a third connection
-// sees the same in both databases after each commit, and the files left by a process that did not
-// close them are the same too.
+// The same statements run on a connection that gathers its writes to the log and on one that does
+// not. After each commit a third connection sees the same in both databases: after rollbacks, after
+// pages that do not fit into the cache and are read back from the log within a transaction, and
+// however often the log is copied or truncated. The files left by a process that did not close them
+// are the same too.
 func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 	type database struct {
 		path         string

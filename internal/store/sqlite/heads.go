@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// headsQuery reads the index alone; the row of a head is not looked at.
+	// headsQuery reads only the index, not the rows of the heads.
 	headsQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
 		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq LIMIT ?`
 	headQuery = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
@@ -21,7 +21,7 @@ const (
 		k.source`
 )
 
-// readHead reads the columns of headsQuery, with which those of headQuery begin.
+// readHead reads the columns of headsQuery; those of headQuery begin with the same ones.
 func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	return store.Head{
 		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
@@ -30,7 +30,7 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	}
 }
 
-// Heads leaves out those that are blocked: they have no due time.
+// Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []store.Head, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		heads = nil
@@ -73,7 +73,8 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, fir
 	return head, first, err
 }
 
-// Events reads each event by itself: their rows are far apart, so one query would do the same work.
+// Events reads each event separately: their rows are far apart, so one query would do the same
+// work.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	look := s.read

@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // keeper purges old rows and compares the counts of deliveries. It decides nothing about
@@ -91,5 +94,95 @@ func (k *keeper) balance() {
 		if off != 0 {
 			k.log.Error("counts of deliveries differ: created ones are not the sum of pending, finished and purged ones", "difference", off)
 		}
+	}
+}
+
+// purge deletes rows after their retention, until the engine stops.
+func (k *keeper) purge() {
+	if k.keep.For <= 0 {
+		return
+	}
+	tick := time.NewTicker(k.keep.every())
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if k.leads() {
+				k.purgeOnce()
+			}
+		case <-k.over:
+			return
+		}
+	}
+}
+
+// purgeOnce deletes all rows that are old now.
+func (k *keeper) purgeOnce() {
+	r := round{keeper: k, keep: store.Keep{Now: k.now(), For: k.keep.For, Rules: k.keep.Rules, Slack: wholeDays}, page: k.bounds.LeastPage}
+	longest := k.keep.longest()
+	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
+	// This comes first, because Purge also truncates the log, which would otherwise still hold
+	// these rows.
+	if r.all(func(page int) (int, error) { return k.store.Clear(k.sending, old, page) }); r.removed > 0 {
+		k.log.Info("old replays and audit entries deleted", "deleted", r.removed)
+	}
+	r.removed = 0
+	r.all(func(page int) (int, error) {
+		n, err := k.store.Purge(k.sending, r.keep, page)
+		k.metrics.purged.Add(float64(n))
+		return n, err
+	})
+	if r.removed > 0 && !k.isOver() {
+		k.log.Info("old deliveries purged", "deliveries", r.removed, "took", k.now().Sub(r.keep.Now))
+	}
+}
+
+func (k *keeper) isOver() bool {
+	select {
+	case <-k.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// round is one round of purging.
+type round struct {
+	keeper  *keeper
+	keep    store.Keep // its Now is the start of the round
+	page    int
+	removed int
+}
+
+// all deletes page after page until one is not full, or the engine stops.
+func (r *round) all(remove func(page int) (int, error)) {
+	k := r.keeper
+	for failures := 0; !k.isOver(); {
+		if !k.admission.calm() {
+			backoff.Wait(k.over, busyPause)
+			continue
+		}
+		at := k.admission.clock()
+		n, err := remove(r.page)
+		took := k.admission.clock().Sub(at)
+		r.removed += n
+		switch {
+		case err != nil && k.sending.Err() != nil:
+			return
+		case err != nil:
+			failures++
+			k.log.Error("purge failed; retrying", "err", err)
+			backoff.Wait(k.over, backoff.Store.After(failures))
+			continue
+		case n < r.page:
+			return
+		}
+		failures = 0
+		if took > longPage {
+			r.page = max(r.page/2, k.bounds.LeastPage)
+		} else if took < shortPage {
+			r.page = max(min(r.page*2, k.bounds.MostPage), k.bounds.LeastPage)
+		}
+		backoff.Wait(k.over, k.keep.pause(took, k.now().Sub(r.keep.Now)))
 	}
 }

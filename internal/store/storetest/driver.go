@@ -28,9 +28,9 @@ const (
 
 var everyone = store.Everyone()
 
-// desk is where one case works: a store, and calls that fail the test instead of returning an
+// driver runs one case: it has a store, and methods that fail the test instead of returning an
 // error.
-type desk struct {
+type driver struct {
 	rapid.TB // reports failures: the test of a case, or the random history
 	store.Store
 	test    *testing.T // owns the stores
@@ -39,9 +39,9 @@ type desk struct {
 	purged  bool // history may have gaps
 }
 
-// newDesk opens a store that has the three endpoints.
-func newDesk(t *testing.T, h Harness) *desk {
-	d := &desk{TB: t, Store: h.Open(t), test: t, harness: h, ctx: t.Context()}
+// newDriver opens a store with the three endpoints.
+func newDriver(t *testing.T, h Harness) *driver {
+	d := &driver{TB: t, Store: h.Open(t), test: t, harness: h, ctx: t.Context()}
 	t.Cleanup(func() {
 		if err := d.Store.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -77,7 +77,7 @@ func event(id, key string, accepted float64) *grapnel.Event {
 	}
 }
 
-// to is a target as most are: in the lane of the event's key.
+// to is the usual target: in the lane of the event's key.
 func to(endpoint string) store.Target {
 	return store.Target{Endpoint: endpoint, Ordered: true, Trigger: grapnel.TriggerSchedule}
 }
@@ -86,14 +86,14 @@ func incoming(e *grapnel.Event, targets ...store.Target) store.Incoming {
 	return store.Incoming{Event: e, Targets: targets}
 }
 
-func (d *desk) must(err error, what string) {
+func (d *driver) must(err error, what string) {
 	d.Helper()
 	if err != nil {
 		d.Fatalf("%s: %v", what, err)
 	}
 }
 
-func (d *desk) code(err error, want grapnel.Code, what string) {
+func (d *driver) code(err error, want grapnel.Code, what string) {
 	d.Helper()
 	if got := grapnel.CodeOf(err); got != want {
 		d.Fatalf("%s: got error %v with code %q, want code %q", what, err, got, want)
@@ -102,7 +102,7 @@ func (d *desk) code(err error, want grapnel.Code, what string) {
 
 // same compares the store's answer with the expected one. Nil and empty are the same: a store need
 // not distinguish them.
-func (d *desk) same(got, want any, what string) {
+func (d *driver) same(got, want any, what string) {
 	d.Helper()
 	if diff := difference(got, want); diff != "" {
 		d.Fatalf("%s (-want +got):\n%s", what, diff)
@@ -130,14 +130,14 @@ func sameSecret(a, b grapnel.Secret) bool {
 	return a.Text == b.Text && a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
 }
 
-func (d *desk) put(ep grapnel.Endpoint) store.Put {
+func (d *driver) put(ep grapnel.Endpoint) store.Put {
 	d.Helper()
 	p, err := d.PutEndpoint(d.ctx, store.Of(ep.Tenant), ep, store.With{})
 	d.must(err, "PutEndpoint")
 	return p
 }
 
-func (d *desk) config() store.Config {
+func (d *driver) config() store.Config {
 	d.Helper()
 	c, err := d.Config(d.ctx)
 	d.must(err, "Config")
@@ -149,7 +149,7 @@ func (d *desk) config() store.Config {
 }
 
 // publish appends a batch against the current configuration.
-func (d *desk) publish(events ...store.Incoming) store.Accepted {
+func (d *driver) publish(events ...store.Incoming) store.Accepted {
 	d.Helper()
 	done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: events})
 	d.must(err, "Append")
@@ -159,9 +159,9 @@ func (d *desk) publish(events ...store.Incoming) store.Accepted {
 	return done
 }
 
-// lane publishes n events of one key to endpoint a, one second after the other from second 0, and
-// returns the numbers of their deliveries. Ids are the key with a number behind it, from 1.
-func (d *desk) lane(key string, n int) []int64 {
+// lane publishes n events of one key to endpoint a, one per second from second 0, and returns the
+// row ids of their deliveries. The event ids are the key followed by a number from 1.
+func (d *driver) lane(key string, n int) []int64 {
 	d.Helper()
 	var numbers []int64
 	for i := range n {
@@ -173,14 +173,14 @@ func (d *desk) lane(key string, n int) []int64 {
 }
 
 // of returns the deliveries of an event.
-func (d *desk) of(id string) []grapnel.Delivery {
+func (d *driver) of(id string) []grapnel.Delivery {
 	d.Helper()
 	_, deliveries, err := d.Event(d.ctx, everyone, "", id)
 	d.must(err, "Event "+id)
 	return deliveries
 }
 
-func (d *desk) record(changes ...store.Change) []store.Changed {
+func (d *driver) record(changes ...store.Change) []store.Changed {
 	d.Helper()
 	done, err := d.Record(d.ctx, changes)
 	d.must(err, "Record")
@@ -191,7 +191,7 @@ func (d *desk) record(changes ...store.Change) []store.Changed {
 }
 
 // change makes one change that must apply.
-func (d *desk) change(c store.Change) store.Changed {
+func (d *driver) change(c store.Change) store.Changed {
 	d.Helper()
 	done := d.record(c)[0]
 	if !done.Applied {
@@ -200,14 +200,14 @@ func (d *desk) change(c store.Change) store.Changed {
 	return done
 }
 
-func (d *desk) delivery(number int64) grapnel.Delivery {
+func (d *driver) delivery(number int64) grapnel.Delivery {
 	d.Helper()
 	found, err := d.Delivery(d.ctx, everyone, number)
 	d.must(err, "Delivery")
 	return *found
 }
 
-func (d *desk) heads(endpoint string) []store.Head {
+func (d *driver) heads(endpoint string) []store.Head {
 	d.Helper()
 	heads, err := d.Heads(d.ctx, endpoint, math.MaxInt32)
 	d.must(err, "Heads")
@@ -215,7 +215,7 @@ func (d *desk) heads(endpoint string) []store.Head {
 }
 
 // head returns a delivery as a Head, and whether it is its lane's head.
-func (d *desk) head(number int64) (*store.Head, bool) {
+func (d *driver) head(number int64) (*store.Head, bool) {
 	d.Helper()
 	h, first, err := d.Head(d.ctx, number)
 	d.must(err, "Head")
@@ -224,7 +224,7 @@ func (d *desk) head(number int64) (*store.Head, bool) {
 
 // leads fails unless exactly these deliveries are an endpoint's heads with a due time, in this
 // order.
-func (d *desk) leads(endpoint string, want ...int64) {
+func (d *driver) leads(endpoint string, want ...int64) {
 	d.Helper()
 	d.same(numbersOf(d.heads(endpoint)), want, "heads of "+endpoint)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// open is a source that believes everybody.
+// open is the verification of a source that accepts every request.
 var open = grapnel.Verify{Scheme: "none"}
 
 func TestUnknownAndDeletedSources(t *testing.T) {
@@ -38,7 +38,7 @@ func TestUnknownAndDeletedSources(t *testing.T) {
 	if got := w.post(`{}`); got.status != http.StatusNotFound {
 		t.Errorf("answered %d", got.status)
 	}
-	if _, kept := w.room.sources.Load("src_1"); kept {
+	if _, kept := w.receiver.sources.Load("src_1"); kept {
 		t.Error("a source that was deleted is kept ready")
 	}
 }
@@ -103,9 +103,9 @@ func many() *http.Request {
 	return r
 }
 
-// serve puts the room behind a real server.
+// serve puts the receiver behind a real server.
 func (w *world) serve() *httptest.Server {
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.room.Take(rw, r, "src_1") }))
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }))
 	w.Cleanup(server.Close)
 	return server
 }
@@ -131,7 +131,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 	if answer.StatusCode != http.StatusRequestTimeout || !answer.Close {
 		t.Errorf("answered %d, closes: %v", answer.StatusCode, answer.Close)
 	}
-	// The connection of the next one is not harmed by the deadline.
+	// The deadline does not affect the connection's next request.
 	for range 2 {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
 		if err != nil {
@@ -149,7 +149,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 	}
 }
 
-// slow is an engine that takes longer than bodies may.
+// slow is an engine that takes longer than a body may.
 type slow struct {
 	*world
 	takes time.Duration
@@ -166,7 +166,7 @@ func (s slow) Publish(ctx context.Context, events []store.Incoming, once *store.
 
 func TestTheTimeForTheBodyIsForTheBodyAlone(t *testing.T) {
 	w := newWorld(t)
-	w.room = New(Options{Engine: slow{w, 300 * time.Millisecond}, Store: w, BodyTimeout: 50 * time.Millisecond})
+	w.receiver = New(Options{Engine: slow{w, 300 * time.Millisecond}, Store: w, BodyTimeout: 50 * time.Millisecond})
 	w.source(open)
 	server := w.serve()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
@@ -198,7 +198,7 @@ func TestRateLimit(t *testing.T) {
 	limit := func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: 2, Burst: 3} }
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}
 	w.source(key, limit)
-	for range 10 { // who is not the provider uses up nothing
+	for range 10 { // requests of others use up none of the provider's rate
 		if got := w.post(`{}`, "X-Api-Key", "wrong"); got.status != http.StatusUnauthorized {
 			t.Fatalf("answered %d", got.status)
 		}
@@ -236,7 +236,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// held is an engine that commits when it may.
+// held is an engine that commits only when allowed.
 type held struct {
 	*world
 	release chan struct{}
@@ -267,7 +267,7 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		send := func(source string) int {
 			rec := httptest.NewRecorder()
-			w.room.Take(rec, request("POST", "/in/"+source, source), source)
+			w.receiver.Take(rec, request("POST", "/in/"+source, source), source)
 			return rec.Code
 		}
 		for range 2 {
@@ -294,9 +294,9 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		wg.Wait()
 		if got := w.post(
 			"y",
-		); got.status != http.StatusAccepted || w.room.busy.all != (share{}) ||
-			len(w.room.busy.tenants)+len(w.room.busy.remotes) != 0 {
-			t.Errorf("afterwards: answered %d, held %+v", got.status, w.room.busy)
+		); got.status != http.StatusAccepted || w.receiver.busy.all != (share{}) ||
+			len(w.receiver.busy.tenants)+len(w.receiver.busy.remotes) != 0 {
+			t.Errorf("afterwards: answered %d, held %+v", got.status, w.receiver.busy)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestOnlySoMuchAtOnce(t *testing.T) {
 		w, release := holding(t, func(o *Options) { o.MaxBuffered = 1000 })
 		w.source(open)
 		// as if: else the reserve is not for it
-		w.room.source("src_1").meter.verified.Store(w.now.UnixNano())
+		w.receiver.source("src_1").meter.verified.Store(w.now.UnixNano())
 		var wg sync.WaitGroup
 		wg.Go(func() { w.post(strings.Repeat("w", 400)) })
 		synctest.Wait()
@@ -321,8 +321,8 @@ func TestOnlySoMuchAtOnce(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.room.busy.all != (share{}) {
-			t.Errorf("one that is more than half by itself: answered %d, held %+v", got.status, w.room.busy.all)
+		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.receiver.busy.all != (share{}) {
+			t.Errorf("one that is more than half by itself: answered %d, held %+v", got.status, w.receiver.busy.all)
 		}
 	})
 }
@@ -337,11 +337,12 @@ func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {
 	}{
 		"a store that fails": {errors.New("the disk is on fire at /var/lib"), 500, ""},
 		"a lost answer":      {fmt.Errorf("postgres at /var/lib: %w", store.ErrUnknown), 503, "1"},
-		"overload":           {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much to do", RetryAfter: 2500 * time.Millisecond}, 503, "3"},
-		"too much waiting":   {&grapnel.Error{Code: grapnel.CodeQuota, RetryAfter: time.Second}, 429, "1"},
-		"a full disk":        {&grapnel.Error{Code: grapnel.CodeStorageFull}, 507, "1"},
-		"the end":            {&grapnel.Error{Code: grapnel.CodeUnavailable}, 503, "1"},
-		"a defect":           {&grapnel.Error{Code: grapnel.CodeInvalid, Detail: "something inside"}, 500, ""},
+		"overload": {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much to do", RetryAfter: 2500 * time.Millisecond}, 503,
+			"3"},
+		"too much waiting": {&grapnel.Error{Code: grapnel.CodeQuota, RetryAfter: time.Second}, 429, "1"},
+		"a full disk":      {&grapnel.Error{Code: grapnel.CodeStorageFull}, 507, "1"},
+		"the end":          {&grapnel.Error{Code: grapnel.CodeUnavailable}, 503, "1"},
+		"a defect":         {&grapnel.Error{Code: grapnel.CodeInvalid, Detail: "something inside"}, 500, ""},
 	} {
 		w.err = c.err
 		got := w.post(`{}`)
@@ -391,7 +392,7 @@ func TestAConflictIsKeptAndIsNoEvent(t *testing.T) {
 
 func TestTheChainOfWhatARequestIsKnownBy(t *testing.T) {
 	v := grapnel.Verify{Scheme: "shopify", Secrets: secrets("hush")}
-	sign := func(body string) string { // as Shopify does
+	sign := func(body string) string { // signs as Shopify does
 		for _, vec := range vectors(t) {
 			if vec.scheme == "shopify" && vec.Body == body {
 				return vec.Headers["X-Shopify-Hmac-Sha256"]
@@ -426,7 +427,7 @@ func TestTheChainOfWhatARequestIsKnownBy(t *testing.T) {
 			t.Errorf("%v with %v: known by %q %q, want %q", c.by, c.headers, got.By, got.Known, c.want)
 		}
 	}
-	// One event of Shopify's is told under several topics, each of which is an event here.
+	// Shopify reports one event under several topics, each of which is an event here.
 	w := newWorld(t)
 	w.source(v)
 	for _, topic := range []string{"orders/create", "orders/paid", "orders/create"} {
@@ -437,7 +438,7 @@ func TestTheChainOfWhatARequestIsKnownBy(t *testing.T) {
 	}
 }
 
-// Two types with the same content are two events, where content is all there is.
+// Two types with the same content are two events if only the content identifies them.
 func TestContentIsOfAType(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "none", TypeHeader: "X-Type"})
@@ -449,7 +450,7 @@ func TestContentIsOfAType(t *testing.T) {
 	}
 }
 
-// What one header can cost is bounded, even if the right signature is among the many.
+// The cost of one header is bounded, even if the right signature is among many.
 func TestTooManySignatures(t *testing.T) {
 	for _, v := range vectors(t) {
 		if v.scheme != "stripe" {
@@ -486,7 +487,7 @@ func TestWhatIsKnownIsForgottenAfterTheWindow(t *testing.T) {
 	if got := w.post(`{"a":1}`); !got.Duplicate || got.ID != first.ID {
 		t.Errorf("within the window: %s", got.body)
 	}
-	w.now = w.now.Add(1) // counted from the first, not from the one in between
+	w.now = w.now.Add(1) // counted from the first request, not from the one in between
 	if got := w.post(`{"a":1}`); got.Duplicate {
 		t.Errorf("after the window: %s", got.body)
 	}
@@ -581,8 +582,10 @@ func TestTypesAndKeys(t *testing.T) {
 
 func TestNamesBecomeTypes(t *testing.T) {
 	for name, want := range map[string]string{
-		"": "webhook", "invoice.paid": "invoice.paid", "orders/create": "orders_create", "zen:event-type:ticket.created": "zen_event-type_ticket.created",
-		"Merge Request Hook": "Merge_Request_Hook", ".": "_._", "a..b": "a._.b", "ü": "__", "*": "_", strings.Repeat("x", 65): strings.Repeat("x", 64),
+		"": "webhook", "invoice.paid": "invoice.paid", "orders/create": "orders_create",
+		"zen:event-type:ticket.created": "zen_event-type_ticket.created",
+		"Merge Request Hook":            "Merge_Request_Hook", ".": "_._", "a..b": "a._.b", "ü": "__", "*": "_",
+		strings.Repeat("x", 65):                                 strings.Repeat("x", 64),
 		strings.Repeat("x", 64) + "." + strings.Repeat("y", 64): strings.Repeat("x", 64) + "." + strings.Repeat("y", 63),
 		strings.Repeat("a.", 100):                               strings.Repeat("a.", 63) + "a",
 	} {
@@ -650,8 +653,8 @@ func TestGreetings(t *testing.T) {
 		!strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
 	}
-	// Zoom wants its token back, signed with the secret that it has itself. Made with another
-	// language's HMAC.
+	// Zoom expects its token back, signed with the shared secret. Another language's HMAC computed the
+	// value.
 	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
 	w.now = time.Unix(1654503850, 0)
 	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
@@ -668,7 +671,7 @@ func TestGreetings(t *testing.T) {
 	if got := w.post(strings.Replace(validation, "qgg8", "QGG8", 1), signed...); got.status != 401 {
 		t.Errorf("a validation from anybody: answered %d %s", got.status, got.body)
 	}
-	// Made with another language's Ed25519, as the vectors of discord.json are.
+	// Another language's Ed25519 signed this, like the vectors of discord.json.
 	const key, stamp = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", "1733000000"
 	w.now = time.Unix(1733000002, 0)
 	w.source(grapnel.Verify{Scheme: "discord", Secrets: secrets(key)})
@@ -698,7 +701,7 @@ func TestGreetings(t *testing.T) {
 func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
-	asidesAtOnce := w.room.o.Bounds.AsideBurst
+	asidesAtOnce := w.receiver.o.Bounds.AsideBurst
 	for i := range asidesAtOnce + 50 {
 		if i == asidesAtOnce {
 			w.source(w.sources["src_1"].Verify, func(s *grapnel.Source) { s.OnUnverified, s.Description = grapnel.Quarantine, "another revision" })
@@ -720,8 +723,8 @@ func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	}
 }
 
-// TestQuarantineIsLimitedInBytes: large bodies are cut, and headers count too. An hour later as
-// much may come again.
+// TestQuarantineIsLimitedInBytes: large bodies are cut off, and headers count too. An hour later
+// the same amount is allowed again.
 func TestQuarantineIsLimitedInBytes(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.AsideBytes, o.Bounds.AsideBody = 10<<10, 1<<10 })
 	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
@@ -752,8 +755,8 @@ func TestQuarantineIsLimitedInBytes(t *testing.T) {
 	}
 }
 
-// TestConflictsAreLimited: where one signature is good for many bodies, whoever has seen one cannot
-// fill the disk with them.
+// TestConflictsAreLimited: if one signature is valid for many bodies, an attacker who has seen one
+// cannot fill the disk with them.
 func TestConflictsAreLimited(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.AsideBurst, o.Bounds.AsideRate = 3, 1 })
 	w.source(grapnel.Verify{Scheme: "none", IDHeader: "X-Id"})
@@ -799,7 +802,7 @@ func TestCounters(t *testing.T) {
 	w.post(`{}`)
 	w.post(`{}`, "Content-Encoding", "gzip")
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(w.room.Collectors()...)
+	registry.MustRegister(w.receiver.Collectors()...)
 	rec := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(rec, request(http.MethodGet, "/metrics", ""))
 	for _, line := range []string{
@@ -816,7 +819,7 @@ func TestCounters(t *testing.T) {
 func TestABucketIsExact(t *testing.T) {
 	b := newBucket(&grapnel.RateLimit{PerSecond: 10, Burst: 5})
 	now, taken := time.Unix(1_700_000_000, 0), 0
-	for range 1000 { // ten a millisecond for 0.1 s steps
+	for range 1000 { // ten per millisecond, for steps of 0.1 s
 		if _, ok := b.take(now); ok {
 			taken++
 		}
@@ -828,7 +831,8 @@ func TestABucketIsExact(t *testing.T) {
 	if _, ok := newBucket(nil).take(now); !ok {
 		t.Error("no limit is a limit")
 	}
-	for _, least := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 50}, {PerSecond: grapnel.MinPerSecond, Burst: 100}} {
+	for _, least := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 50},
+		{PerSecond: grapnel.MinPerSecond, Burst: 100}} {
 		b, taken := newBucket(&least), 0
 		for range 200 {
 			if wait, ok := b.take(now); ok {
@@ -844,7 +848,7 @@ func TestABucketIsExact(t *testing.T) {
 	}
 }
 
-// A provider that goes away does not stop what it has sent from being kept or refused properly;
+// A provider that disconnects does not stop its request from being stored or refused properly, and
 // nothing panics.
 func TestAProviderThatGoesAway(t *testing.T) {
 	w := newWorld(t)

@@ -19,7 +19,7 @@ const (
 	waitingQuery   = `SELECT least(coalesce(sum(pending), 0), $2)::bigint FROM tally WHERE target = (SELECT number FROM target WHERE endpoint = $1)`
 )
 
-// readHeads reads places one by one, with the lane that each is in but not what else is there.
+// readHeads reads places one by one, each with its lane but without the lane's other deliveries.
 func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
 	rows, err := from.Query(ctx, query, args...)
 	if err == nil {
@@ -33,14 +33,14 @@ func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), qu
 	return readError(ctx, err)
 }
 
-// Heads leaves out those that are blocked: they have no due time.
+// Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	err := s.readHeads(ctx, s.pool, func(p *place) { heads = append(heads, *p.shown()) }, headsQuery, endpoint, max(limit, 0))
 	return heads, err
 }
 
-// Head of a delivery that waits behind its lane has neither due time nor anchor.
+// Head returns neither due time nor anchor for a delivery behind the head of its lane.
 func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
 	err = s.readHeads(ctx, s.pool, func(p *place) { head, first = p.shown(), p.head }, placesQuery, []int64{delivery})
 	return head, first, err
@@ -64,7 +64,7 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 	return all, readError(ctx, err)
 }
 
-// Waiting looks at what is counted anyway.
+// Waiting reads the maintained counters.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
 	err = s.pool.QueryRow(ctx, waitingQuery, endpoint, max(limit, 0)).Scan(&n)
 	return n, readError(ctx, err)
@@ -75,20 +75,21 @@ const (
 	eventsQuery  = "SELECT " + eventColumns + " FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ANY($1)"
 )
 
-// eventRow is an event as it comes from the database.
+// eventRow is an event as the database returns it.
 type eventRow struct {
 	grapnel.Event
 	accepted, occurred, packed, sum int64
 	metadata, data                  []byte
-	given                           bool // the data is somebody's already
+	given                           bool // another event already uses the data
 }
 
 func (r *eventRow) into() []any {
-	return []any{&r.Seq, &r.ID, &r.Tenant, &r.Type, &r.Source, &r.Key, &r.accepted, &r.occurred, &r.ContentType, &r.metadata, &r.packed, &r.sum,
+	return []any{&r.Seq, &r.ID, &r.Tenant, &r.Type, &r.Source, &r.Key, &r.accepted, &r.occurred, &r.ContentType, &r.metadata, &r.packed,
+		&r.sum,
 		&r.data}
 }
 
-// thaw is the event, or nil when it is not what was written.
+// thaw returns the event, or nil if its bytes are corrupt.
 func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
 	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
@@ -96,13 +97,13 @@ func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e.Data, corrupt = s.packer.Thaw(r.data, r.packed)
 	e.Metadata, torn = codec.DecodeMetadata(r.metadata)
 	if err := errors.Join(corrupt, torn); err != nil || codec.Sum(&e) != r.sum {
-		s.log.Error("an event is not what was stored", "event", e.ID, "number", e.Seq, "err", err)
+		s.log.Error("event is corrupt; it is left out", "event", e.ID, "number", e.Seq, "err", err)
 		return nil
 	}
 	return &e
 }
 
-// Events returns copies of the events with these numbers.
+// Events returns copies of the events with these row ids.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	if len(seqs) == 0 {

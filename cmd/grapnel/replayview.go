@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+var replayHead = []string{"REPLAY", "STATUS", "ENDPOINT", "TOTAL", "MADE", "DONE", "DELIVERED", "FAILED", "STARTED", "ETA", "WHY"}
+
+func deliveriesOf(n int, more bool) string {
+	if n == 1 && !more {
+		return "1 delivery"
+	}
+	return count(n, more) + " deliveries"
+}
+
+func printReplays(r reader, all []*client.Replay) error {
+	v := cli.View{}
+	var rows [][]string
+	for _, one := range all {
+		rows = append(rows, replayRow(r, one))
+		v.Items = append(v.Items, cli.Item{Name: one.ID, JSON: one.JSON()})
+	}
+	v.JSON = v.Items[0].JSON
+	if len(all) > 1 {
+		v.JSON = listDocument(v.Items)
+	}
+	v.Parts = []cli.Part{{Head: replayHead, Rows: rows}}
+	return r.Print(v)
+}
+
+func replayRow(r reader, p *client.Replay) []string {
+	return []string{p.ID, string(p.Status), p.EndpointID, strconv.Itoa(p.Total), strconv.Itoa(p.Made), strconv.Itoa(p.Done),
+		strconv.Itoa(p.Delivered), strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
+}
+
+func replayView(r reader, p *client.Replay) cli.View {
+	canary, stopAfter := "", ""
+	if p.Canary {
+		canary = "yes"
+	}
+	if p.StopAfter > 0 {
+		stopAfter = fmt.Sprintf("%d failures in a row", p.StopAfter)
+	}
+	return object(p.ID, p.JSON(), [][]string{
+		{"replay", p.ID}, {"endpoint", p.EndpointID}, {"tenant", p.Tenant}, {"status", string(p.Status)}, {"why", p.Reason},
+		{"total", strconv.Itoa(p.Total)}, {"made", strconv.Itoa(p.Made)}, {"done", strconv.Itoa(p.Done)},
+		{"delivered", strconv.Itoa(p.Delivered)}, {"failed", strconv.Itoa(p.Failed)},
+		{"rate", strconv.FormatFloat(p.Rate, 'f', -1, 64) + "/s"}, {"canary", canary}, {"stops after", stopAfter},
+		{"started", r.Time(&p.StartedAt)}, {"by", p.StartedBy}, {"finished", r.Time(p.FinishedAt)}, {"eta", r.Time(p.ETA)},
+	})
+}

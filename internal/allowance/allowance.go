@@ -1,0 +1,61 @@
+// Package allowance records each tenant's use of a shared resource, and says whether the tenant is
+// within its share.
+//
+// Each tenant has a rate and a burst. Use becomes a debt, in time: the time that the tenant needs
+// for it at its rate. Time pays debts. A tenant is within its allowance while its debt is at most
+// the burst. So one tenant's use delays no other tenant, and an idle tenant regains its whole
+// burst.
+//
+// A tenant without debt needs no memory: at most the number of them passed to New is remembered.
+// Tenants in debt are never forgotten, so the callers that cause debts must bound their number.
+//
+// It decides nothing: callers refuse, delay, or queue a tenant beyond its allowance.
+package allowance
+
+import (
+	"sync"
+	"time"
+)
+
+// Tenants are the debts of all tenants. It is safe for concurrent use.
+type Tenants struct {
+	burst time.Duration
+	most  int
+
+	mu   sync.Mutex
+	paid map[string]time.Time // when the tenant's debt is paid
+}
+
+// New returns Tenants without debts. burst is the debt up to which a tenant is within its
+// allowance; most is the number of tenants beyond which those without debt are forgotten.
+func New(burst time.Duration, most int) *Tenants {
+	return &Tenants{burst: burst, most: most, paid: map[string]time.Time{}}
+}
+
+// Within says whether a tenant is within its allowance.
+func (t *Tenants) Within(tenant string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paid[tenant].Sub(now) <= t.burst
+}
+
+// Use adds a use from began to now to a tenant's debt, and says whether the tenant is still within
+// its allowance. cost is the time that the tenant needs for the use at its rate.
+func (t *Tenants) Use(tenant string, began, now time.Time, cost time.Duration) (within bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from := t.paid[tenant]
+	if from.Before(began) {
+		from = began
+	}
+	until := from.Add(cost)
+	t.paid[tenant] = until
+	if len(t.paid) > t.most {
+		for name, paid := range t.paid {
+			if !paid.After(now) {
+				delete(t.paid, name)
+			}
+		}
+	}
+	return until.Sub(now) <= t.burst
+}

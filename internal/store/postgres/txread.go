@@ -1,0 +1,269 @@
+package postgres
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// planned is set for each transaction. Plans are made once per connection, often while tables are
+// empty and a sequential scan is free, and stay when the tables have grown. So sequential scans are
+// ruled out, with the joins that build on them. JIT is off because the cost added to a ruled-out
+// scan would trigger it.
+const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
+	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
+
+// Locks.
+const (
+	beginShared  = "SELECT " + planned + ", pg_advisory_xact_lock_shared($1::int, $2::int)"
+	beginAlone   = "SELECT " + planned + ", pg_advisory_xact_lock($1::int, $2::int)"
+	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
+	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
+	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
+	loneLock     = "SELECT FROM pending WHERE seq = ANY($1) AND lane = 0 ORDER BY seq FOR UPDATE"
+	positionsSQL = `INSERT INTO lane AS l (target, key, last)
+		SELECT target, key, sum(n) FROM (
+			SELECT * FROM unnest($1::int[], $2::text[], $3::bigint[]) u(target, key, n)
+			UNION ALL SELECT target, key, 0 FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($4) AND lane <> 0)
+		) w GROUP BY target, key ORDER BY target, key COLLATE "C"
+		ON CONFLICT (target, key) DO UPDATE SET last = l.last + excluded.last WHERE excluded.last > 0
+		RETURNING number, target, key, last`
+)
+
+// The queries that read. Of each lane they read one delivery more than the transaction changes in
+// it: so the next head is known whatever happens to those.
+const (
+	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
+	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
+	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
+	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
+	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
+)
+
+// linesQuery reads the pending deliveries of lanes. over is the source of finished deliveries: the
+// tables of some days (calendar.of).
+func linesQuery(over string) string {
+	return `WITH touched AS (
+			SELECT lane, count(*) + 1 AS n FROM (
+				SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0
+				UNION ALL SELECT lane FROM ` + over + ` f WHERE seq = ANY($1) AND lane <> 0
+				UNION ALL SELECT w.number FROM lane w JOIN unnest($2::int[], $3::text[]) u(target, key) ON w.target = u.target AND w.key = u.key
+			) x GROUP BY lane)
+		SELECT ` + placeColumns + ` FROM touched CROSS JOIN LATERAL (
+			SELECT * FROM pending WHERE lane = touched.lane AND lane <> 0 ORDER BY position LIMIT touched.n) p` + placeJoins
+}
+
+func overQuery(over string) string {
+	return "SELECT f.seq, f.status, k.tenant, f.event, f.created, t.endpoint, f.lane FROM " + over +
+		" f JOIN kind k ON k.number = f.kind JOIN target t ON t.number = f.target WHERE f.seq = ANY($1)"
+}
+
+// begin takes the locks and reads the rows, in one round trip.
+func (t *tx) begin() error {
+	n := t.needs
+	t.epochs = make(map[int16]int64)
+	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[eventName]*met),
+		make(map[string]*known)
+	t.named = make(map[int64]bool)
+	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
+	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
+
+	were := t.store.highest.now()
+	b := new(pgx.Batch)
+	b.Queue("begin")
+	t.store.writing.queuePrelude(b)
+	if n.exclusive {
+		b.Queue(beginAlone, lockClass, lockConfiguration)
+	} else {
+		b.Queue(beginShared, lockClass, lockConfiguration)
+	}
+	switch {
+	case n.removes:
+		b.Queue(aloneLock, lockClass, lockRemoval)
+	case n.refers:
+		b.Queue(shareLock, lockClass, lockRemoval)
+	}
+	if n.queue != "" {
+		queue, err := t.names.target(n.queue)
+		if err != nil {
+			return err
+		}
+		b.Queue(queueLock, queue)
+	}
+	if len(n.shards) > 0 || len(n.guarded) > 0 {
+		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
+	}
+	if len(n.keys) > 0 {
+		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
+	}
+	targets, keys, counts, err := n.wanted(&t.names)
+	if err != nil {
+		return err
+	}
+	ended := t.calendar.of("finished", n.deliveries)
+	switch {
+	case len(targets) > 0:
+		b.Queue(positionsSQL, targets, keys, counts, n.deliveries).Query(t.readPositions)
+	case len(n.deliveries) > 0:
+		b.Queue(lanesLock, n.deliveries)
+	}
+	if len(n.deliveries) > 0 {
+		b.Queue(loneLock, n.deliveries)
+	}
+	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals) })
+	if len(n.deliveries) > 0 {
+		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
+	}
+	if len(n.deliveries) > 0 || len(targets) > 0 {
+		b.Queue(linesQuery(ended), n.deliveries, targets, keys).Query(t.readPlaces)
+	}
+	if len(n.deliveries) > 0 {
+		b.Queue(overQuery(ended), n.deliveries).Query(t.readOver)
+	}
+	if len(n.endpoints) > 0 {
+		b.Queue(endpointsQuery, possible(keysOf(n.endpoints))).Query(t.readEndpoints)
+	}
+	if len(n.ids) > 0 {
+		ids := column(sortedKeys(n.ids, byName), func(name eventName) string { return name.id })
+		b.Queue(metQuery(t.calendar.holders(ids)), ids, n.tenants()).Query(t.readMet)
+	}
+	if len(n.known) > 0 {
+		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
+	}
+	if n.newEvents > 0 {
+		b.Queue(eventsNumber, n.newEvents).Query(readNumbers(&t.eventSeqs))
+	}
+	if n.newNumbers > 0 {
+		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
+	}
+	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
+		return err
+	}
+	if err := t.checkNumbers(were); err != nil {
+		return err
+	}
+	t.store.days.clock.Store(t.clock)
+	if t.arrivals != t.calendar.arrivals {
+		return fmt.Errorf("%w: a tenant has arrived", errSpoiled)
+	}
+	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
+		return fmt.Errorf("%w: a day has begun", errSpoiled)
+	}
+	return t.readNamed()
+}
+
+// load locks further deliveries and finds them, for an operation that only then knows which it
+// needs.
+func (t *tx) load(seqs []int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	b := new(pgx.Batch)
+	b.Queue(lanesLock, seqs)
+	b.Queue(loneLock, seqs)
+	b.Queue(placesQuery, seqs).Query(t.readPlaces)
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+func readNumbers(into *[]int64) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var err error
+		*into, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	}
+}
+
+func bytesOf(texts []string) (all [][]byte) {
+	for _, text := range texts {
+		all = append(all, []byte(text))
+	}
+	return all
+}
+
+func (t *tx) readPositions(rows pgx.Rows) error {
+	var number, last int64
+	var of laneOf
+	_, err := pgx.ForEachRow(rows, []any{&number, &of.target, &of.key, &last}, func() error {
+		l := t.lane(number, of)
+		l.drawn = last
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for w, n := range t.needs.lanes {
+		target, err := t.names.target(w.endpoint)
+		if err != nil {
+			return err
+		}
+		l, err := t.laneBy(target, w.key)
+		if err != nil {
+			return err
+		}
+		l.given = l.drawn - n
+	}
+	return nil
+}
+
+// laneBy is the lane of a key. An ordered delivery without its lane would be sent out of order, so
+// a lane that was not read is an error.
+func (t *tx) laneBy(target int32, key string) (*lane, error) {
+	if l := t.byName[laneOf{target, key}]; l != nil {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w: key %q has no lane at endpoint number %d", errSpoiled, key, target)
+}
+
+// lane is the lane with this number.
+func (t *tx) lane(number int64, of laneOf) *lane {
+	l := t.lanes[number]
+	if l == nil {
+		l = &lane{laneOf: of, number: number}
+		t.lanes[number], t.byName[of] = l, l
+	}
+	return l
+}
+
+func (t *tx) readPlaces(rows pgx.Rows) error {
+	return readPlaces(rows, func(p *place, lane int64, key string) {
+		if t.places[p.seq] != nil {
+			return
+		}
+		if lane != 0 {
+			p.lane = t.lane(lane, laneOf{p.target, key})
+			p.lane.add(p)
+		}
+		t.places[p.seq] = p
+	})
+}
+
+func (t *tx) readOver(rows pgx.Rows) error {
+	var seq, lane int64
+	var is over
+	_, err := pgx.ForEachRow(rows, []any{&seq, &is.status, &is.tenant, &is.event, &is.created, &is.endpoint, &lane}, func() error {
+		found := is
+		found.lane = t.lanes[lane]
+		t.over[seq] = &found
+		return nil
+	})
+	return err
+}
+
+func (t *tx) readEndpoints(rows pgx.Rows) error {
+	var id string
+	is := object{there: true}
+	_, err := pgx.ForEachRow(rows, []any{&id, &is.tenant, &is.deleted}, func() error {
+		t.endpoints[id] = is
+		return nil
+	})
+	return err
+}
+
+// alive says whether an endpoint exists and is not marked as deleted.
+func (t *tx) alive(endpoint string) bool {
+	is := t.endpoints[endpoint]
+	return is.there && !is.deleted
+}

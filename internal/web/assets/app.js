@@ -1,0 +1,170 @@
+// The dashboard's script: live updates, times, keys, copying. Pages work without it.
+(() => {
+  "use strict";
+  const root = document.documentElement, $ = (q, of = document) => of.querySelector(q), all = (q, of = document) => [...of.querySelectorAll(q)];
+  const base = root.dataset.base || "";
+
+  // Times: the text is kept up to date; in words as the server writes it, or as a clock of this place.
+  const spoken = s => {
+    const two = (d, large, name, small, rest) => { const l = Math.floor(d % large / small); return Math.floor(d / large) + " " + name + (l > 0 ? " " + l + " " + rest : ""); };
+    if (s < 60) return Math.floor(s) + " s";
+    if (s < 600) return two(s, 60, "min", 1, "s");
+    if (s < 3600) return Math.floor(s / 60) + " min";
+    if (s < 36000) return two(s, 3600, "h", 60, "min");
+    if (s < 172800) return Math.floor(s / 3600) + " h";
+    return Math.floor(s / 86400) + " days";
+  };
+  const relative = at => { const d = (at - Date.now()) / 1000; return Math.abs(d) < 1 ? "now" : d < 0 ? spoken(-d) + " ago" : "in " + spoken(d); };
+  const zone = () => root.dataset.times === "utc" ? "UTC" : undefined;
+  const format = (at, o) => new Intl.DateTimeFormat("en-GB", { hour12: false, timeZone: zone(), ...o }).format(at);
+  const clock = at => {
+    const day = { day: "numeric", month: "short", year: "numeric" }, time = { hour: "2-digit", minute: "2-digit" };
+    if (format(at, day) === format(new Date(), day)) return format(at, { ...time, second: "2-digit" });
+    return Math.abs(at - Date.now()) < 6 * 864e5 ? format(at, { weekday: "short", ...time }).replace(",", "") : format(at, { day: "numeric", month: "short", ...time }).replace(",", "");
+  };
+  const write = (e, text) => { if (e.textContent !== text) e.textContent = text; };
+  const tell = () => all("time[datetime]").forEach(e => {
+    const at = new Date(e.dateTime);
+    write(e, "relative" in e.dataset ? relative(at) : clock(at));
+    const full = format(at, { dateStyle: "full", timeStyle: "long" });
+    if (e.title !== full) e.title = full;
+  });
+
+  // Morphing changes only what differs, so that focus, selection and open details survive.
+  const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  const morph = (from, to) => {
+    if (from.nodeType !== 1) { if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue; return; }
+    if (from.nodeName === "TIME" && from.dateTime === to.dateTime) return;
+    for (const a of [...from.attributes]) if (!to.hasAttribute(a.name) && !(a.name === "open" && "keep" in from.dataset) && !["aria-selected", "class", "hidden"].includes(a.name)) from.removeAttribute(a.name);
+    for (const a of to.attributes) if (from.getAttribute(a.name) !== a.value && !(a.name === "hidden" && "js" in from.dataset)) from.setAttribute(a.name, a.value);
+    let f = from.firstChild;
+    for (const t of [...to.childNodes]) {
+      if (f && !same(f, t) && t.id) { const found = all("#" + CSS.escape(t.id), from).find(e => e.parentNode === from); if (found) { from.insertBefore(found, f); f = found; } }
+      if (f && same(f, t)) {
+        const before = t.nodeName === "TR" ? $(".pill", f)?.textContent : null;
+        morph(f, t);
+        if (before !== null && before !== $(".pill", f)?.textContent) { f.classList.add("changed"); f.addEventListener("animationend", e => e.currentTarget.classList.remove("changed"), { once: true }); }
+        f = f.nextSibling;
+      } else from.insertBefore(t, f);
+    }
+    while (f) { const next = f.nextSibling; f.remove(); f = next; }
+  };
+  const ready = of => { all("[data-js]", of).forEach(e => { e.hidden = false; }); all("[data-nojs]", of).forEach(e => { e.hidden = true; }); };
+  const main = $("#live-main"), light = $("#live"), aloud = $("#aloud");
+  let spoke = 0;
+  const show = html => {
+    const box = document.createElement("div");
+    box.innerHTML = html;
+    box.id = main.id;
+    for (const a of main.attributes) box.setAttribute(a.name, a.value);
+    const before = $(".answer", main)?.textContent;
+    morph(main, box);
+    ready(main);
+    tell();
+    const now = $(".answer", main)?.textContent;
+    if (now !== before && Date.now() - spoke > 5000) { aloud.textContent = now; spoke = Date.now(); }
+  };
+
+  // Live updates: an EventSource while the tab is visible; after two failures the page asks from time to time.
+  let source = null, failures = 0, paused = false, poll = 0;
+  const state = word => { if (light) { light.dataset.state = word; $("span", light).textContent = word; } };
+  const busy = () => document.hidden || paused;
+  const stop = () => { source?.close(); source = null; clearTimeout(poll); };
+  const ask = async () => {
+    if (busy()) return;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (answer.redirected) return location.reload();
+      if (answer.ok) { const part = $("#live-main", new DOMParser().parseFromString(await answer.text(), "text/html")); if (part) show(part.innerHTML); }
+      state("polling");
+    } catch { state("lost"); }
+    poll = setTimeout(ask, 15000);
+  };
+  const start = () => {
+    stop();
+    if (!main || !("live" in main.dataset) || busy()) return;
+    if (failures >= 2) return ask();
+    source = new EventSource(location.href);
+    source.addEventListener("main", e => { failures = 0; state("live"); show(e.data); });
+    source.addEventListener("trouble", () => { failures++; stop(); poll = setTimeout(start, 3000); });
+    source.onerror = () => { failures++; stop(); state("lost"); poll = setTimeout(start, 2000 * failures); };
+  };
+  const pause = () => { paused = !paused; stop(); state(paused ? "paused" : "live"); failures = 0; start(); };
+  document.addEventListener("visibilitychange", () => document.hidden ? stop() : start());
+
+  // Copying, and how pages look.
+  const copy = async (text, button) => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const box = document.createElement("textarea");
+      box.value = text; document.body.append(box); box.select(); document.execCommand("copy"); box.remove();
+    }
+    if (button) { const was = button.textContent; button.textContent = "Copied"; setTimeout(() => { button.textContent = was; }, 1500); }
+  };
+  const look = $("#look");
+  const apply = () => {
+    const form = new FormData(look);
+    root.dataset.theme = form.get("theme"); root.dataset.times = form.get("times");
+    tell();
+    fetch(look.action, { method: "POST", body: new URLSearchParams(form), headers: { Accept: "application/json" } });
+  };
+  look?.addEventListener("change", apply);
+  const theme = () => {
+    const dark = getComputedStyle(root).colorScheme === "dark" || root.dataset.theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches;
+    const choice = $(`input[name=theme][value=${dark ? "light" : "dark"}]`);
+    if (choice) { choice.checked = true; apply(); }
+  };
+
+  // Rows and keys.
+  let row = -1;
+  const rows = () => all("tr[data-row]");
+  const mark = to => {
+    const list = rows();
+    if (!list.length) return;
+    list[row]?.removeAttribute("aria-selected");
+    row = Math.max(0, Math.min(to, list.length - 1));
+    list[row].setAttribute("aria-selected", "true");
+    list[row].scrollIntoView({ block: "nearest" });
+  };
+  const press = key => { const b = all("button[data-key]").find(e => e.dataset.key === key && e.offsetParent); if (b) b.click(); return !!b; };
+  const acts = {
+    help: () => $("#keys")?.showModal(), pause,
+    all: e => all("input[name=id]").forEach(b => { b.checked = e.checked; }),
+  };
+  let prefix = 0;
+  const keys = {
+    "/": () => $(".search input").focus(), "?": acts.help, t: theme, " ": pause, y: () => copy(location.href),
+    j: () => mark(row + 1), k: () => mark(row - 1), Enter: () => { const a = rows()[row] && $("a", rows()[row]); if (a) a.click(); return !!a; },
+    x: () => { const b = rows()[row] && $("input[type=checkbox]", rows()[row]); if (b) b.checked = !b.checked; },
+    r: () => press("r"), p: () => press("p"),
+  };
+  const off = () => localStorage.getItem("grapnel-keys") === "off";
+  document.addEventListener("keydown", e => {
+    if ((e.ctrlKey || e.metaKey) && e.key === "k") { $(".search input")?.focus(); return e.preventDefault(); }
+    const typing = e.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog");
+    if (typing && e.key === "Escape") e.target.blur();
+    if (typing || e.ctrlKey || e.metaKey || e.altKey || off()) return;
+    if (e.target.closest("button, a, summary, input") && (e.key === " " || e.key === "Enter")) return;
+    if (Date.now() - prefix < 1500) {
+      prefix = 0;
+      const to = $(`nav a[data-go="${CSS.escape(e.key)}"]`);
+      if (to) { to.click(); return e.preventDefault(); }
+    }
+    if (e.key === "g") { prefix = Date.now(); return; }
+    const act = keys[e.key];
+    if (act && act() !== false) e.preventDefault();
+  });
+  document.addEventListener("click", e => {
+    const c = e.target.closest("[data-copy]"), a = e.target.closest("[data-act]");
+    if (c) copy(c.dataset.copy, c);
+    else if (a) acts[a.dataset.act](a);
+    else if (!e.target.closest(".more")) $(".more[open]")?.removeAttribute("open");
+  });
+  document.addEventListener("submit", e => { const q = e.submitter?.dataset.sure; if (q && !confirm(q)) e.preventDefault(); });
+  const nokeys = $("#nokeys");
+  if (nokeys) { nokeys.checked = off(); nokeys.addEventListener("change", () => localStorage.setItem("grapnel-keys", nokeys.checked ? "off" : "on")); }
+
+  ready(document);
+  tell();
+  setInterval(tell, 1000);
+  start();
+})();

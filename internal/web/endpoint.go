@@ -1,0 +1,254 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/web/picture"
+)
+
+// endpointModel is one endpoint: its health, its pending deliveries, its settings.
+type endpointModel struct {
+	ID, Name, Address string
+	Pill              pill
+	Verdict           verdict
+	Heart             template.HTML
+	Figures           []figure
+	Chart             chart
+	Lanes             []laneRow
+	LanesMore         bool
+	Recent            []deliveryRow
+	All               string // where all its deliveries are
+	Settings          []fact
+	Secrets           []fact
+	Audit             []auditRow
+}
+
+// Title is of the browser's tab.
+func (m endpointModel) Title() string { return m.Name }
+
+// laneRow is a key whose first delivery keeps the others waiting.
+type laneRow struct {
+	Key, Href string
+	Head      deliveryRow
+	Waiting   string
+	Since     moment
+}
+
+// auditRow is something that a person did.
+type auditRow struct {
+	At           moment
+	What, Reason string
+}
+
+const (
+	mostLanes  = 5
+	mostRecent = 8
+	mostAudit  = 5
+)
+
+func endpoint(v *visit) (endpointModel, error) {
+	id := v.PathValue("id")
+	e, err := v.client.Endpoint(v.Context(), id)
+	if err != nil {
+		return endpointModel{}, err
+	}
+	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
+		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID))}
+	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-59 * time.Hour).Truncate(time.Hour), Bucket: "hour"})
+	if err != nil {
+		return m, err
+	}
+	recent, err := v.client.Deliveries(v.Context(), client.DeliveryFilter{Endpoint: id, Limit: mostRecent})
+	if err != nil {
+		return m, err
+	}
+	lanes, err := v.client.Lanes(v.Context(), id, mostLanes, "")
+	if err != nil {
+		return m, err
+	}
+	audit, err := v.client.Audit(v.Context(), client.AuditFilter{Endpoint: id, Limit: mostAudit})
+	if err != nil {
+		return m, err
+	}
+	hours := hourly(stats, v.now)
+	day := hours[max(0, len(hours)-24):]
+	m.Verdict = v.endpointVerdict(e, day)
+	m.Heart = heart(hours)
+	m.Figures = endpointFigures(e, day)
+	m.Chart = v.outcomes(day, e.ID)
+	for i := range recent.Data {
+		m.Recent = append(m.Recent, v.deliveryRow(&recent.Data[i], nil))
+	}
+	for i := range lanes.Data {
+		l := &lanes.Data[i]
+		row := laneRow{
+			Key: l.Key, Href: v.link("/deliveries/" + l.Head.ID), Head: v.deliveryRow(&l.Head, nil),
+			Waiting: count(l.Waiting), Since: v.atOr(l.Since),
+		}
+		if l.WaitingMore {
+			row.Waiting += "+"
+		}
+		m.Lanes = append(m.Lanes, row)
+	}
+	m.LanesMore = lanes.Next != ""
+	for i := range audit.Data {
+		a := &audit.Data[i]
+		m.Audit = append(m.Audit, auditRow{v.at(a.At), string(a.Verb) + " by " + a.Actor, a.Reason})
+	}
+	m.settings(v, e)
+	return m, nil
+}
+
+// endpointVerdict is the answer of an endpoint's page.
+func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
+	total := sum(day)
+	var out verdict
+	if e.Health.State == grapnel.HealthHealthy {
+		switch {
+		case total.Attempts == 0:
+			out.Pieces = []piece{{"It is healthy. Nothing was sent in the last 24 h.", ""}}
+		default:
+			out.Pieces = []piece{{"It takes its deliveries.", ""}}
+			failed := "None"
+			if total.Failed > 0 {
+				failed = count(total.Failed)
+			}
+			out.Next = fmt.Sprintf("%s in the last 24 h, %s %% at the first attempt. %s failed.",
+				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Delivered+total.Failed), failed)
+		}
+	} else {
+		word := map[grapnel.HealthState]string{grapnel.HealthFailing: "It fails"}[e.Health.State]
+		if word == "" {
+			word = "It " + happened(e.Health.State, false)
+		}
+		out.Pieces = []piece{{word, toneOf(e.Health.State)}, {since(v.now, e) + ".", ""}}
+		if e.Health.Held > 0 {
+			out.Pieces = append(out.Pieces, piece{" " + heldWords(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
+		}
+		out.Next = consequence(v.now, e)
+		if e.Health.Reason != "" && e.Health.State != grapnel.HealthDisabled {
+			out.Next = sentence(e.Health.Reason) + " " + out.Next
+		}
+	}
+	out.Acts = v.remedies(e)
+	if len(out.Acts) > 0 && e.Health.State != grapnel.HealthHealthy {
+		out.Acts[0].Main = true
+	}
+	if v.session.mayDo("/endpoints/{id}/test") {
+		out.Acts = append(out.Acts, act{Label: "Send a test event", Post: v.link("/endpoints/" + e.ID + "/test")})
+	}
+	return out
+}
+
+func sum(hours []hour) (t client.Totals) {
+	for i := range hours {
+		h := &hours[i]
+		t.Delivered, t.Failed, t.Attempts = t.Delivered+h.Delivered, t.Failed+h.Failed, t.Attempts+h.Attempts
+		t.FirstAttemptSuccess, t.Retried = t.FirstAttemptSuccess+h.FirstAttemptSuccess, t.Retried+h.Retried
+	}
+	return t
+}
+
+// heart is how the endpoint was, hour by hour.
+func heart(hours []hour) template.HTML {
+	var beats []picture.Beat
+	good, bad := 0, 0
+	for i := range hours {
+		h := &hours[i]
+		tone := toneNone
+		switch {
+		case h.Failed > 0:
+			tone = toneBad
+			bad++
+		case h.Attempts > 0 && h.FirstAttemptSuccess < h.Attempts*9/10:
+			tone = toneWait
+			bad++
+		case h.Attempts > 0:
+			tone = toneOK
+			good++
+		}
+		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s delivered, %s failed", h.At.UTC().Format("Mon 15:04 UTC"),
+			many(h.Attempts, "attempt", "attempts"), count(h.Delivered), count(h.Failed))})
+	}
+	return drawn(picture.Heart(beats, fmt.Sprintf("The last %d hours: %d without trouble, %d with trouble, the others without attempts.",
+		len(hours), good, bad)))
+}
+
+func endpointFigures(e *client.Endpoint, day []hour) []figure {
+	t := sum(day)
+	all := figures(day, t, []client.Endpoint{*e})
+	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
+	for i := range day {
+		if p := day[i].Latency.P95; p != nil {
+			latest.Value, latest.Unit = took(time.Duration(*p)), "in the last hour with attempts"
+		}
+	}
+	all[2] = latest
+	return all
+}
+
+func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
+	add := func(name, value string) {
+		if value != "" {
+			m.Settings = append(m.Settings, fact{Name: name, Value: value})
+		}
+	}
+	types := "all"
+	if len(e.EventTypes) > 0 {
+		types = list(e.EventTypes)
+	}
+	add("Event types", types)
+	add("Filter", e.Filter)
+	add("Source", e.Source)
+	add("Policy", policyName(e.Policy))
+	add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[e.Ordering])
+	if e.RateLimit != nil {
+		add("Rate", fmt.Sprintf("at most %g per second", e.RateLimit.PerSecond))
+	}
+	add("At once", many(e.MaxConcurrency, "request", "requests"))
+	add("Format", string(e.Format))
+	add("Transform", e.Transform)
+	add("Tenant", e.Tenant)
+	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(e.CreatedAt)}, fact{Name: "Changed", At: v.at(e.UpdatedAt)})
+	for i, s := range e.Secrets {
+		f := fact{Name: "Secret", Value: "the newest", At: v.at(s.CreatedAt)}
+		if i > 0 && s.ExpiresAt != nil {
+			f.Value, f.At = "an older one, which ends", v.at(*s.ExpiresAt)
+		} else if i == 0 {
+			f.Value = "made"
+		}
+		m.Secrets = append(m.Secrets, f)
+	}
+}
+
+func pauseEndpoint(v *visit) (string, error) {
+	_, err := v.client.PauseEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "The endpoint is paused. Its deliveries are held.", err
+}
+
+func resumeEndpoint(v *visit) (string, error) {
+	_, err := v.client.ResumeEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "The endpoint is resumed. Held deliveries go out in order.", err
+}
+
+func enableEndpoint(v *visit) (string, error) {
+	_, err := v.client.EnableEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "The endpoint is enabled.", err
+}
+
+func probeEndpoint(v *visit) (string, error) {
+	_, err := v.client.ProbeEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "A probe is on its way.", err
+}
+
+func testEndpoint(v *visit) (string, error) {
+	d, err := v.client.TestEndpoint(v.Context(), v.PathValue("id"), "", nil)
+	if err != nil {
+		return "", err
+	}
+	return "A test event is on its way: " + d.ID, nil
+}

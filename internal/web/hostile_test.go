@@ -1,0 +1,142 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// polyglot breaks out of text, attributes, URLs, scripts, styles and comments, wherever one of them
+// forgets to escape.
+const polyglot = "jaVasCript:/*-/*`/*\\`/*'/*\"/**/(/* */oNcliCk=alert() )//%0D%0A%0d%0a//</stYle/</titLe/</teXtarEa/</scRipt/--!>\\x3csVg/<sVg/oNloAd=alert()//>\\x3e {{.}} ${1} \u202e\u2066"
+
+// hostile puts the polyglot into every text of an answer that is no instant, duration, or one of the
+// words that programs switch on. Names of headers and the like get it too.
+func hostile(answer any) any {
+	switch a := answer.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, value := range a {
+			switch name {
+			case "state", "decision", "trigger", "bucket", "ordering":
+				out[name] = value
+			case "request_headers", "response_headers", "headers", "metadata":
+				out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
+			case "data":
+				if list, ok := value.([]any); ok {
+					out[name] = hostile(list)
+				} else {
+					out[name] = map[string]any{polyglot: polyglot}
+				}
+			case "policy":
+				out[name] = polyglot
+			default:
+				out[name] = hostile(value)
+			}
+		}
+		return out
+	case []any:
+		for i := range a {
+			a[i] = hostile(a[i])
+		}
+		return a
+	case string:
+		if _, err := time.Parse(time.RFC3339Nano, a); err == nil {
+			return a
+		}
+		if _, err := time.ParseDuration(a); err == nil {
+			return a
+		}
+		return polyglot
+	case nil:
+		return nil
+	}
+	return answer
+}
+
+// TestHostileText: text from outside is text on every page, wherever it stands. The policy would
+// stop a script; this holds that there is none to stop.
+func TestHostileText(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	s.api.edit = func(_ string, answer any) any {
+		h, ok := hostile(answer).(map[string]any)
+		if !ok {
+			return answer
+		}
+		for _, name := range []string{"key", "note", "error", "disabled_reason", "filter", "source", "transform", "replay_of", "replayed_as", "reason"} {
+			if _, has := h[name]; has {
+				h[name] = polyglot
+			}
+		}
+		return h
+	}
+	seen := 0
+	pages := targets()
+	for _, name := range searchNames {
+		pages = append(pages, "/deliveries?"+url.Values{"q": {name + ":" + polyglot}}.Encode())
+	}
+	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login?next="+url.QueryEscape(polyglot),
+		"/deliveries/"+url.PathEscape(polyglot), "/deliveries/dlv_1?attempt="+url.QueryEscape(polyglot))
+	for _, target := range pages {
+		body := s.ask("GET", target, nil).Body.String()
+		seen += strings.Count(body, "oNloAd")
+		for _, fault := range faults(body) {
+			t.Errorf("%s: %s", target, fault)
+		}
+	}
+	if seen < 100 {
+		t.Errorf("the text was seen %d times only: the pages do not show it", seen)
+	}
+	for _, target := range targets() { // errors say what the API says
+		s.api.status = map[string]int{"delivery": 422, "endpoints": 422, "endpoint": 422, "deliveries": 422}
+		for _, fault := range faults(s.ask("GET", target, nil).Body.String()) {
+			t.Errorf("%s, refused: %s", target, fault)
+		}
+	}
+}
+
+var (
+	tags      = regexp.MustCompile(`(?s)<(/?)([a-zA-Z][^\s/>]*)((?:[^>"']|"[^"]*"|'[^']*')*)>`)
+	attribute = regexp.MustCompile(`(?s)([^\s=/>"']+)(?:="([^"]*)")?`)
+)
+
+// knownTags and knownAttributes are those that the templates and pictures have.
+var (
+	knownTags = strings.Fields("html head meta title link script body a div nav details summary span p b br form fieldset legend label input button main dialog " +
+		"h1 h2 dl dt dd kbd table thead tbody tr th td time section pre code ol ul li footer small svg path g rect circle line polyline text i !doctype")
+	knownAttributes = strings.Fields("lang data-theme data-times data-base charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
+		"aria-live aria-current data-go data-act data-js data-nojs data-keep data-live data-copy data-key data-sure data-row data-relative data-clock title method " +
+		"action value checked placeholder autocomplete spellcheck maxlength autofocus required for hidden scope datetime width height viewbox preserveaspectratio " +
+		"points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor")
+)
+
+// faults finds what no template has: other elements, other attributes, addresses that are no paths.
+func faults(body string) (all []string) {
+	rest := tags.ReplaceAllString(body, "")
+	if i := strings.IndexAny(strings.TrimPrefix(rest, "<!doctype html>"), "<"); i >= 0 {
+		all = append(all, fmt.Sprintf("a bare < in %.80q", rest[max(0, i-20):]))
+	}
+	for _, tag := range tags.FindAllStringSubmatch(body, -1) {
+		if !slices.Contains(knownTags, strings.ToLower(tag[2])) {
+			all = append(all, "the element "+tag[2])
+		}
+		for _, a := range attribute.FindAllStringSubmatch(tag[3], -1) {
+			name, value := strings.ToLower(a[1]), a[2]
+			if !slices.Contains(knownAttributes, name) {
+				all = append(all, fmt.Sprintf("the attribute %s of %s", name, tag[2]))
+			}
+			if (name == "href" || name == "src" || name == "action") && !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "#") {
+				all = append(all, fmt.Sprintf("the address %q", value))
+			}
+			if (name == "href" || name == "action") && strings.HasPrefix(value, "//") {
+				all = append(all, fmt.Sprintf("the address %q of another site", value))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,181 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// signing is the model of the page that asks for a key.
+type signing struct {
+	Next    string
+	Problem string
+	Help    string
+}
+
+// login asks for a key.
+func (w *web) login(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	next := local(r.URL.Query().Get("next"))
+	if v.session != nil {
+		v.redirect(next)
+		return
+	}
+	v.askForKey(http.StatusOK, signing{Next: next})
+}
+
+// askForKey draws the form. Its token is made from a cookie of its own, because there is no session
+// yet.
+func (v *visit) askForKey(status int, m signing) {
+	id := v.web.cookie(v.Request, formCookie)
+	if len(id) != 22 { // as newID makes them
+		var err error
+		if id, err = v.web.seals.newID(); err != nil {
+			v.fail(err)
+			return
+		}
+		v.web.setCookie(v.rw, v.Request, formCookie, id, 0)
+	}
+	var b bytes.Buffer
+	if err := v.web.drawLogin(&b, v, m, v.web.seals.token(id)); err != nil {
+		v.fail(err)
+		return
+	}
+	v.write(status, &b)
+}
+
+// signIn has the API look at the key. Its limits for wrong keys hold here, and the search by hash
+// takes the same time for every key.
+func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
+	if err := r.ParseForm(); err != nil {
+		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
+		return
+	}
+	m := signing{Next: local(r.PostForm.Get("next"))}
+	if w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
+		m.Problem = "The form was not from this page. Please try again; the browser has to accept cookies."
+		v.askForKey(http.StatusForbidden, m)
+		return
+	}
+	text := strings.TrimSpace(r.PostForm.Get("key"))
+	if text == "" || len(text) > w.Bounds.Key || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		m.Problem, m.Help = "That is not an API key.", "A key begins with grp_ and has no spaces."
+		v.askForKey(http.StatusUnprocessableEntity, m)
+		return
+	}
+	caller, _ := w.caller(text, r.RemoteAddr)
+	key, err := caller.WhoAmI(r.Context())
+	var told *client.Error
+	switch {
+	case errors.As(err, &told):
+		m.Problem, m.Help = told.Detail, helps[told.Code]
+		if told.Status == http.StatusUnauthorized {
+			m.Problem, m.Help = "The server does not know this key.", "It may have been revoked, or belong to another server."
+		}
+		v.askForKey(told.Status, m)
+		return
+	case err != nil:
+		v.fail(err)
+		return
+	}
+	s := session{Key: text, KeyID: key.ID, Name: key.Name, Tenant: key.Tenant, Scopes: key.Scopes, Ends: v.now.Add(w.Bounds.Session)}
+	if err := v.begin(&s); err != nil {
+		v.fail(err)
+		return
+	}
+	v.redirect(m.Next)
+}
+
+// begin gives the browser a session.
+func (v *visit) begin(s *session) (err error) {
+	if s.ID, err = v.web.seals.newID(); err != nil {
+		return err
+	}
+	plain, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	text, err := v.web.seals.seal(sessionCookie, plain)
+	if err != nil {
+		return err
+	}
+	v.web.setCookie(v.rw, v.Request, sessionCookie, text, v.web.Bounds.Session)
+	v.web.setCookie(v.rw, v.Request, formCookie, "", -1)
+	return nil
+}
+
+// signOut removes the session's cookie.
+func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	if err := v.ownForm(); err != nil {
+		v.fail(err)
+		return
+	}
+	w.setCookie(rw, r, sessionCookie, "", -1)
+	rw.Header().Set("Location", v.link("/login"))
+	rw.WriteHeader(http.StatusSeeOther)
+}
+
+// look keeps how pages look in cookies, so that the first paint is right.
+func (w *web) look(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	if err := v.ownForm(); err != nil {
+		v.fail(err)
+		return
+	}
+	for name, values := range looks {
+		if value := r.PostForm.Get(strings.TrimPrefix(name, "grapnel_")); contains(values, value) {
+			w.setCookie(rw, r, name, value, 365*24*time.Hour)
+		}
+	}
+	if wants(r, "application/json") {
+		rw.WriteHeader(http.StatusNoContent)
+		return
+	}
+	v.redirect(r.PostForm.Get("back"))
+}
+
+// looks are the values of the cookies that say how pages look; the first is the default.
+var looks = map[string][]string{
+	themeCookie: {"auto", "light", "dark"},
+	timesCookie: {"local", "utc"},
+}
+
+// choice is the value of such a cookie.
+func (v *visit) choice(name string) string {
+	values := looks[name]
+	if value := v.web.cookie(v.Request, name); contains(values, value) {
+		return value
+	}
+	return values[0]
+}
+
+func contains(values []string, value string) bool {
+	for _, v := range values {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// ownForm reads a form and refuses one that is not from this session's pages.
+func (v *visit) ownForm() error {
+	v.Body = http.MaxBytesReader(v.rw, v.Body, v.web.Bounds.FormBody)
+	switch err := v.ParseForm(); {
+	case err != nil:
+		return refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again.")
+	case v.session == nil:
+		return refused(http.StatusForbidden, "The session has ended.", "Sign in again.")
+	case v.web.foreign(v.Request) || !v.web.seals.isToken(v.session.ID, v.PostForm.Get("token")):
+		return refused(http.StatusForbidden, "The form is not from this session.", "Reload the page where you were and send it again.")
+	}
+	return nil
+}

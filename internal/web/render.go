@@ -1,0 +1,211 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// parse reads the templates: the layout and the parts, and for each page a set of its own with its
+// "main".
+func parse(all []page) map[string]*template.Template {
+	parts := template.New("layout.html").Funcs(functions)
+	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	views := map[string]*template.Template{}
+	for _, name := range append([]string{"login.html", "failure.html"}, names(all)...) {
+		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
+	}
+	return views
+}
+
+// functions are what templates can call.
+var functions = template.FuncMap{
+	"looks":      func(name string) map[string]string { return lookWords[name] },
+	"with_sheet": func(acts []act, s sheet) acting { return acting{acts, s} },
+}
+
+// acting are the buttons of a page, with the sheet whose token their forms need.
+type acting struct {
+	Acts  []act
+	Sheet sheet
+}
+
+// lookWords are the words for the choices of how pages look.
+var lookWords = map[string]map[string]string{
+	"theme": {"auto": "as the system", "light": "light", "dark": "dark"},
+	"times": {"local": "local", "utc": "UTC"},
+}
+
+func names(all []page) (files []string) {
+	for _, p := range all {
+		files = append(files, p.template)
+	}
+	return files
+}
+
+// sheet is what the layout draws around a page.
+type sheet struct {
+	Title   string
+	Base    string // before every path
+	Style   string // address of the style sheet
+	Script  string // address of the script
+	Theme   string // auto, light or dark
+	Times   string // local or utc
+	Token   string // of the session's forms
+	Here    string // this page, below the base
+	Session *session
+	Nav     []entry
+	Notice  string
+	Search  string
+	Share   share
+	Live    bool
+	Version string
+	Model   any
+}
+
+// share is how else a page can be had.
+type share struct{ Link, JSON, Curl, Command string }
+
+// titled is a model that says more about its page than the row does.
+type titled interface{ Title() string }
+
+func (v *visit) sheet(model any, notice string) sheet {
+	s := v.bare(v.page.title)
+	if t, ok := model.(titled); ok {
+		s.Title = t.Title()
+	}
+	s.Notice, s.Model, s.Live, s.Search = notice, model, true, v.URL.Query().Get("q")
+	s.Nav = navigation()
+	for i := range s.Nav {
+		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
+		s.Nav[i].Path = v.link(s.Nav[i].Path)
+	}
+	s.Share = v.share()
+	return s
+}
+
+// bare is the sheet of a page without navigation.
+func (v *visit) bare(title string) sheet {
+	s := sheet{Title: title, Base: v.place.base, Style: v.asset("app.css"), Script: v.asset("app.js"), Here: v.here(),
+		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
+	if v.session != nil {
+		s.Token = v.web.seals.token(v.session.ID)
+	}
+	return s
+}
+
+func (v *visit) share() share {
+	path, query := v.page.twin(v)
+	target := v.place.URL(path)
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	twin := v.URL.Query()
+	twin.Set("format", "json")
+	return share{
+		Link: v.place.URL(v.here()), JSON: v.link(v.URL.EscapedPath()) + "?" + twin.Encode(),
+		Curl:    `curl -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(target),
+		Command: v.page.command(v),
+	}
+}
+
+// shellQuote makes one word for a shell out of any text.
+func shellQuote(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,@%+*") == "" && text[0] != '-' && !strings.Contains(text, "*") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// draw draws a page with its layout.
+func (w *web) draw(b *bytes.Buffer, v *visit, s sheet) error {
+	return w.views[v.page.template].ExecuteTemplate(b, "layout.html", s)
+}
+
+// drawMain draws the part of a page that changes while it is live.
+func (w *web) drawMain(b io.Writer, v *visit, s sheet) error {
+	return w.views[v.page.template].ExecuteTemplate(b, "main", s)
+}
+
+func (w *web) drawLogin(b *bytes.Buffer, v *visit, m signing, token string) error {
+	s := v.bare("Sign in")
+	s.Model, s.Token = m, token
+	return w.views["login.html"].ExecuteTemplate(b, "layout.html", s)
+}
+
+func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
+	s := v.bare(f.Title)
+	s.Model = f
+	if v.session != nil {
+		s.Nav = navigation()
+		for i := range s.Nav {
+			s.Nav[i].Path = v.link(s.Nav[i].Path)
+		}
+	}
+	return w.views["failure.html"].ExecuteTemplate(b, "layout.html", s)
+}
+
+// assets are the files that pages load. The address of each has a part of its hash in it, so
+// browsers keep it until it changes.
+type assets struct {
+	files map[string][]byte
+	marks map[string]string
+}
+
+func newAssets() *assets {
+	a := &assets{files: map[string][]byte{}, marks: map[string]string{}}
+	entries, err := assetFiles.ReadDir("assets")
+	if err != nil {
+		panic("web: " + err.Error()) // they are in the binary
+	}
+	for _, e := range entries {
+		text, err := assetFiles.ReadFile("assets/" + e.Name())
+		if err != nil {
+			panic("web: " + err.Error())
+		}
+		sum := sha256.Sum256(text)
+		a.files[e.Name()], a.marks[e.Name()] = text, hex.EncodeToString(sum[:6])
+	}
+	return a
+}
+
+// asset is the address of a file.
+func (v *visit) asset(name string) string {
+	return v.link("/assets/"+url.PathEscape(name)) + "?" + v.web.assets.marks[name]
+}
+
+// asset serves a file.
+func (w *web) asset(rw http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	text, known := w.assets.files[name]
+	if !known {
+		http.NotFound(rw, r)
+		return
+	}
+	h := rw.Header()
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Content-Length", fmt.Sprint(len(text)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
+	if r.URL.RawQuery == w.assets.marks[name] {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = rw.Write(text)
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// page is one page: a row, a builder of its view model, a template. The multiplexer, the
+// navigation, live updates, JSON twins and the tests of tenants are all made from the same rows.
+type page struct {
+	path     string                            // a pattern of http.ServeMux
+	title    string                            // of the browser's tab; a model with a Title method says more
+	nav      string                            // the entry of the navigation that is lit
+	scope    grapnel.Scope                     // the key must have
+	build    func(*visit) (any, error)         // asks the API for the view model
+	template string                            // a file of templates/
+	twin     func(*visit) (string, url.Values) // the request to the public API that answers with the same in JSON
+	command  func(*visit) string               // the same on the command line
+}
+
+// pages lists all pages. The order is that of the navigation.
+func pages() []page {
+	return []page{
+		{path: "/{$}", title: "Overview", nav: "Overview", scope: grapnel.ScopeRead, build: build(overview), template: "overview.html",
+			twin: overviewTwin, command: says("grapnel stats")},
+		{path: "/deliveries", title: "Deliveries", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(deliveries),
+			template: "deliveries.html", twin: deliveriesTwin, command: deliveriesCommand},
+		{path: "/deliveries/{id}", title: "Delivery", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(delivery),
+			template: "delivery.html", twin: one("/v1/deliveries/"), command: naming("grapnel deliveries get")},
+		{path: "/endpoints", title: "Endpoints", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoints), template: "endpoints.html",
+			twin: endpointsTwin, command: says("grapnel endpoints list")},
+		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
+			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
+	}
+}
+
+// entry is one of the navigation.
+type entry struct {
+	Name string
+	Path string
+	Key  string // after g on the keyboard
+	Sign string // its picture in the bar of a phone
+	Here bool
+}
+
+// navigation lists the entries, each with the page that it leads to.
+func navigation() []entry {
+	return []entry{
+		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
+		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
+		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+	}
+}
+
+// action is something that a form does. It returns a sentence about the result, for the next
+// page.
+type action struct {
+	path  string
+	scope grapnel.Scope // which keys are offered it
+	do    func(*visit) (notice string, err error)
+	then  func(*visit) string // the page to go to; nil: the one where the form is
+}
+
+// actions lists all actions.
+func actions() []action {
+	return []action{
+		{path: "/deliveries/retry", scope: grapnel.ScopeReplay, do: retryDeliveries},
+		{path: "/deliveries/{id}/retry", scope: grapnel.ScopeReplay, do: retryDelivery},
+		{path: "/deliveries/{id}/skip", scope: grapnel.ScopeReplay, do: skipDelivery},
+		{path: "/deliveries/{id}/discard", scope: grapnel.ScopeReplay, do: discardDelivery},
+		{path: "/endpoints/{id}/pause", scope: grapnel.ScopeManage, do: pauseEndpoint},
+		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeManage, do: resumeEndpoint},
+		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
+		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeManage, do: probeEndpoint},
+		{path: "/endpoints/{id}/test", scope: grapnel.ScopeManage, do: testEndpoint},
+	}
+}
+
+// mayDo says whether a session is offered an action, by its path.
+func (s *session) mayDo(path string) bool {
+	all := actions()
+	i := slices.IndexFunc(all, func(a action) bool { return a.path == path })
+	return i >= 0 && s.May(all[i].scope)
+}
+
+// build makes a builder of a function with a model of its own type.
+func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
+	return func(v *visit) (any, error) { return of(v) }
+}
+
+// one is the twin of a page about one thing, which has its id in the path.
+func one(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) { return path + url.PathEscape(v.PathValue("id")), nil }
+}
+
+// says is a command without arguments.
+func says(command string) func(*visit) string { return func(*visit) string { return command } }
+
+// naming is a command about the thing whose id is in the path.
+func naming(command string) func(*visit) string {
+	return func(v *visit) string { return command + " " + shellQuote(v.PathValue("id")) }
+}
+
+// page makes the handler of a page. An EventSource gets its live updates, ?format=json its twin,
+// any other request the page.
+func (w *web) page(p *page) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r, p)
+		switch {
+		case v.session == nil && (wants(r, "text/event-stream") || r.URL.Query().Get("format") == "json"):
+			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
+		case v.session == nil:
+			v.toLogin()
+		case wants(r, "text/event-stream"):
+			w.stream(v)
+		case r.URL.Query().Get("format") == "json":
+			v.json()
+		default:
+			v.show()
+		}
+	}
+}
+
+// action makes the handler of an action: refused unless the form is this server's own, done, and
+// answered with a redirect, so that a reload repeats nothing.
+func (w *web) action(a *action) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		v := w.visit(rw, r, nil)
+		if v.session == nil {
+			v.toLogin()
+			return
+		}
+		if err := v.ownForm(); err != nil {
+			v.fail(err)
+			return
+		}
+		notice, err := a.do(v)
+		if err != nil {
+			v.fail(err)
+			return
+		}
+		v.notify(notice)
+		to := r.PostForm.Get("back")
+		if a.then != nil {
+			to = a.then(v)
+		}
+		v.redirect(to)
+	}
+}
+
+// Paths lists the pages and actions as patterns of http.ServeMux, so that tests of the whole server
+// try all of them.
+func Paths() (all []string) {
+	for _, p := range pages() {
+		all = append(all, http.MethodGet+" "+p.path)
+	}
+	for _, a := range actions() {
+		all = append(all, http.MethodPost+" "+a.path)
+	}
+	return all
+}

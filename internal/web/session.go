@@ -1,0 +1,153 @@
+package web
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// A session is the API key that signed in, sealed into a cookie. All nodes on one database derive
+// the same sealing key from its secret, so a session works on each of them and survives restarts,
+// and strangers cannot make the server store anything.
+
+// session is what the cookie says. The name and scopes are for the layout; the API reads the key.
+type session struct {
+	ID     string          `json:"i"` // random, so that each session has its own form token
+	Key    string          `json:"k"`
+	KeyID  string          `json:"n"`
+	Name   string          `json:"m"`
+	Tenant string          `json:"t"` // empty: all tenants
+	Scopes []grapnel.Scope `json:"s"`
+	Ends   time.Time       `json:"e"`
+}
+
+// May says whether the session's key has a scope. Pages offer their buttons by it; the API decides.
+func (s *session) May(scope grapnel.Scope) bool {
+	return slices.Contains(s.Scopes, scope) || slices.Contains(s.Scopes, grapnel.ScopeAdmin)
+}
+
+// The cookies, without the prefix that browsers enforce where it can be used.
+const (
+	sessionCookie = "grapnel_session"
+	formCookie    = "grapnel_form"   // before there is a session: what the token of the sign-in form is made from
+	noticeCookie  = "grapnel_notice" // what an action says on the next page
+	themeCookie   = "grapnel_theme"
+	timesCookie   = "grapnel_times"
+)
+
+var errSeal = errors.New("web: a cookie was not sealed here")
+
+// seals encrypts cookies and makes form tokens. The use of a cookie is bound into its seal, so that
+// no cookie passes for another.
+type seals struct {
+	aead   cipher.AEAD
+	tokens [32]byte
+	random io.Reader
+}
+
+func newSeals(secret func(string) [32]byte, random io.Reader) *seals {
+	key := secret("cookies of the dashboard")
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic("web: no cipher for cookies: " + err.Error()) // the key has one of the lengths that AES takes
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic("web: no cipher for cookies: " + err.Error()) // AES has the block size of GCM
+	}
+	return &seals{aead: aead, tokens: secret("form tokens of the dashboard"), random: random}
+}
+
+func (s *seals) seal(use string, plain []byte) (string, error) {
+	nonce := make([]byte, s.aead.NonceSize())
+	if _, err := io.ReadFull(s.random, nonce); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, plain, []byte(use))), nil
+}
+
+func (s *seals) open(use, text string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) < s.aead.NonceSize() {
+		return nil, errSeal
+	}
+	n := s.aead.NonceSize()
+	plain, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(use))
+	if err != nil {
+		return nil, errSeal
+	}
+	return plain, nil
+}
+
+// token is what the forms of a session have.
+func (s *seals) token(id string) string {
+	mac := hmac.New(sha256.New, s.tokens[:])
+	mac.Write([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// isToken compares in constant time.
+func (s *seals) isToken(id, token string) bool {
+	return id != "" && hmac.Equal([]byte(s.token(id)), []byte(token))
+}
+
+// newID makes a random id.
+func (s *seals) newID() (string, error) {
+	var b [16]byte
+	_, err := io.ReadFull(s.random, b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:]), err
+}
+
+// session reads the session of a request; nil: there is none, or it has ended.
+func (w *web) session(r *http.Request) *session {
+	text := w.cookie(r, sessionCookie)
+	if text == "" {
+		return nil
+	}
+	plain, err := w.seals.open(sessionCookie, text)
+	if err != nil {
+		return nil
+	}
+	s := new(session)
+	if json.Unmarshal(plain, s) != nil || !w.Clock().Before(s.Ends) {
+		return nil
+	}
+	return s
+}
+
+// cookieName has the prefix __Host- where a browser accepts it: by https, and not below a path.
+func (p place) cookieName(name string) string {
+	if p.secure() && p.base == "" {
+		return "__Host-" + name
+	}
+	return name
+}
+
+func (w *web) cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(w.place(r).cookieName(name))
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// setCookie sets a cookie for a time; 0: until the browser closes; negative: it is removed.
+func (w *web) setCookie(rw http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
+	p := w.place(r)
+	c := &http.Cookie{Name: p.cookieName(name), Value: value, Path: p.base + "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
+	if life < 0 {
+		c.MaxAge = -1
+	}
+	http.SetCookie(rw, c)
+}

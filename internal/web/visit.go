@@ -1,0 +1,134 @@
+package web
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// visit is one request of a browser on its way to a page.
+type visit struct {
+	*http.Request
+	web     *web
+	rw      http.ResponseWriter
+	page    *page // nil: an action
+	session *session
+	client  *client.Client // calls the API with the session's key
+	answers *inProcess
+	place   place
+	now     time.Time
+}
+
+func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
+	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
+	if v.session != nil {
+		v.client, v.answers = w.caller(v.session.Key, r.RemoteAddr)
+	}
+	return v
+}
+
+// link is the path of a page as the browser has to ask for it.
+func (v *visit) link(path string) string { return v.place.base + path }
+
+// here is the path and query of the request, below the base.
+func (v *visit) here() string { return v.URL.RequestURI() }
+
+// local returns an address of this site that came from outside, or the overview. A path with two
+// slashes or a backslash in front would lead to another site.
+func local(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+		return "/"
+	}
+	return u.RequestURI()
+}
+
+// redirect sends the browser to a page of this site.
+func (v *visit) redirect(to string) {
+	v.rw.Header().Set("Location", v.link(local(to)))
+	v.rw.WriteHeader(http.StatusSeeOther)
+}
+
+// toLogin asks for a key and then leads back here.
+func (v *visit) toLogin() {
+	to := "/login"
+	if here := v.here(); v.Method == http.MethodGet && here != "/" && len(here) <= v.web.Bounds.Next {
+		to += "?" + url.Values{"next": {here}}.Encode()
+	}
+	v.rw.Header().Set("Location", v.link(to))
+	v.rw.WriteHeader(http.StatusSeeOther)
+}
+
+// notify has the next page say a sentence.
+func (v *visit) notify(sentence string) {
+	if text, err := v.web.seals.seal(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
+		v.web.setCookie(v.rw, v.Request, noticeCookie, text, time.Minute)
+	}
+}
+
+// notice takes the sentence that an action left.
+func (v *visit) notice() string {
+	text := v.web.cookie(v.Request, noticeCookie)
+	if text == "" {
+		return ""
+	}
+	v.web.setCookie(v.rw, v.Request, noticeCookie, "", -1)
+	plain, err := v.web.seals.open(noticeCookie, text)
+	if err != nil {
+		return ""
+	}
+	return string(plain)
+}
+
+// model asks the API for the page's view model.
+func (v *visit) model() (any, error) {
+	if !v.session.May(v.page.scope) {
+		return nil, refused(http.StatusForbidden, "This key may not read deliveries.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
+	}
+	return v.page.build(v)
+}
+
+// show answers with the page.
+func (v *visit) show() {
+	model, err := v.model()
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	var b bytes.Buffer
+	if err := v.web.draw(&b, v, v.sheet(model, v.notice())); err != nil {
+		v.fail(err)
+		return
+	}
+	v.write(http.StatusOK, &b)
+}
+
+func (v *visit) write(status int, b *bytes.Buffer) {
+	v.rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.rw.WriteHeader(status)
+	_, _ = v.rw.Write(b.Bytes()) // the browser may have left
+}
+
+// json answers with the page's twin: the API's own answer to the session's key.
+func (v *visit) json() {
+	path, query := v.page.twin(v)
+	rq, err := http.NewRequestWithContext(v.Context(), http.MethodGet, "http://grapnel.invalid"+path, nil)
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	rq.URL.RawQuery = query.Encode()
+	rq.Header.Set("Authorization", "Bearer "+v.session.Key)
+	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
+	rq.Body = http.NoBody
+	w := &recorder{header: http.Header{}}
+	v.web.API.ServeHTTP(w, rq)
+	v.rw.Header().Set("Content-Type", grapnel.JSONType)
+	v.rw.WriteHeader(max(w.status, http.StatusOK))
+	_, _ = v.rw.Write(w.body.Bytes())
+}
