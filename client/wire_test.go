@@ -30,6 +30,8 @@ var pairs = []struct {
 	{"Source", Source{}}, {"NewSource", NewSource{}}, {"Verify", Verify{}}, {"VerifySettings", NewVerify{}},
 	{"Dedupe", Dedupe{}}, {"DedupeSettings", NewDedupe{}}, {"Outbox", Outbox{}}, {"OutboxSettings", NewOutbox{}},
 	{"Provider", Provider{}}, {"Refusals", Refusals{}}, {"Tenant", Tenant{}},
+	{"EventType", EventType{}}, {"NewEventType", NewEventType{}}, {"NewTypeVersion", NewTypeVersion{}}, {"TypeVersion", TypeVersion{}},
+	{"TypeComparison", TypeComparison{}}, {"TypeDifference", TypeDifference{}},
 	{"Cluster", Cluster{}}, {"Member", Member{}}, {"Fault", Field{}},
 }
 

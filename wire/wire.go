@@ -45,6 +45,8 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 	case isTime:
 		b.WriteString(`"` + at.UTC().Format(TimeLayout) + `"`)
 		return nil
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
+		return json.Compact(b, v.Bytes())
 	case v.Kind() == reflect.Pointer && !v.IsNil():
 		return write(b, v.Elem())
 	case v.Kind() == reflect.Struct:

@@ -24,6 +24,7 @@ var described = []struct {
 	{"queues", "orders", "orders", "name", "", "", cli.QueueSettings, "NewQueue", "QueuePatch"},
 	{"sources", "src_1", "shop --scheme stripe", "name", "", "", cli.SourceSettings, "NewSource", "SourcePatch"},
 	{"policies", "pol_1", `{"timeout":"1s"}`, "", `{"timeout":"1s"}`, "any field", cli.PolicySettings, "NewPolicy", "PolicyPatch"},
+	{"types", "typ_1", "invoice.paid", "name", "", "", cli.EventTypeSettings, "NewEventType", "EventTypePatch"},
 	{"keys", "key_1", "--name ci --scope read", "", "", "", cli.KeySettings, "NewKey", "KeyPatch"},
 }
 
@@ -39,7 +40,7 @@ var withoutFlag = map[string]string{
 // value is one for each kind of setting: what the flag gets and what the field becomes.
 var value = map[string][2]string{
 	"text": {"x", `"x"`}, "duration": {"5m", `"5m"`}, "content": {"x", `"x"`}, "contents": {"x", `"x"`}, "policy": {"standard", `"standard"`},
-	"rate": {"5/9", `{"burst":9,"per_second":5}`}, "list": {"a,b", `["a","b"]`}, "list or none": {"none", `[]`}, "int": {"3", `3`},
+	"rate": {"5/9", `{"burst":9,"per_second":5}`}, "list": {"a,b", `["a","b"]`}, "list or none": {"none", `[]`}, "int": {"3", `3`}, "json": {`{"type":"object"}`, `{"type":"object"}`},
 	"switch": {"true", `true`}, "size": {"1KiB", `1024`}, "headers": {"X-A=1", `{"X-A":"1"}`},
 }
 

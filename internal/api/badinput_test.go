@@ -418,7 +418,7 @@ func badInputs() []bad {
 		{name: "id: of a delivery that was guessed", method: "GET", target: "/v1/deliveries/GUESS", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "id: of an event with a dot", method: "GET", target: "/v1/events/a.b", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 	}
-	return all
+	return append(all, eventTypeInputs()...)
 }
 
 // many joins n texts made of the numbers from 0 by commas.
@@ -456,7 +456,7 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "TYP", w.checkedType(admin),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 

@@ -34,8 +34,9 @@ type batch struct {
 	c        *call
 	prefix   string // of pointers: where the list of events is in the body
 	incoming []store.Incoming
-	errors   []error // parallel to the events given; nil: the next of incoming
-	away     error   // one of them is of a tenant in another cell: the batch is not for this one
+	named    map[int]bool // events with an id of their publisher's, by their place
+	errors   []error      // parallel to the events given; nil: the next of incoming
+	away     error        // one of them is of a tenant in another cell: the batch is not for this one
 }
 
 // add takes one event in. raw is the document that object's Index counts in.
@@ -47,8 +48,15 @@ func (b *batch) add(raw []byte, object gjson.Result) {
 	err := errors.Join(b.a.tooMuchData(d.data), f.Err())
 	b.away = cmp.Or(b.away, f.Instead)
 	b.errors = append(b.errors, err)
-	if err == nil {
-		b.incoming = append(b.incoming, in)
+	if err != nil {
+		return
+	}
+	b.incoming = append(b.incoming, in)
+	if d.id.given {
+		if b.named == nil {
+			b.named = map[int]bool{}
+		}
+		b.named[len(b.errors)-1] = true
 	}
 }
 
@@ -71,6 +79,9 @@ func publishBatch(a *api, c *call) (answer, error) {
 	}
 	if b.away != nil {
 		return answer{}, b.away
+	}
+	if err := b.check(); err != nil {
+		return answer{}, err
 	}
 	if len(b.incoming) == 0 {
 		return answer{}, b.nothingValid()

@@ -28,6 +28,9 @@ const dialect = "https://json-schema.org/draft/2020-12/schema"
 // compilePerByte is the price of compiling, in units (see check.go).
 const compilePerByte = 3
 
+// CompileCost is what compiling a schema of so many bytes costs.
+func CompileCost(length int) int64 { return compilePerByte * int64(length) }
+
 // compiler makes one schema.
 type compiler struct {
 	keywords map[string]keyword
@@ -66,7 +69,7 @@ func Compile(schema []byte) (*Schema, []Fault) {
 		slices.SortStableFunc(c.faults, func(a, b Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
 		return nil, c.faults[:min(len(c.faults), most)]
 	}
-	return &Schema{root: root, tracks: c.tracks, Cost: compilePerByte * int64(len(schema)),
+	return &Schema{root: root, tracks: c.tracks,
 		size: 8*int64(len(schema)) + 700*int64(len(c.nodes)) + 120*c.steps}, nil
 }
 

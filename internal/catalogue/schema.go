@@ -7,8 +7,6 @@ import (
 
 // Schema is a compiled schema. It never changes, and any number of goroutines may use it.
 type Schema struct {
-	Cost int64 // units that compiling it took
-
 	root   *node
 	tracks bool  // it has unevaluatedProperties or unevaluatedItems
 	size   int64 // bytes in memory, about

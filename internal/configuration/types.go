@@ -29,14 +29,11 @@ func (c *Snapshot) setTypes(types []grapnel.EventType) {
 	}
 }
 
-// Checks says whether the data of any event of a tenant are compared with a schema.
-func (c *Snapshot) Checks(tenant string) bool { return len(c.checked) > 0 && len(c.checked[tenant]) > 0 }
+// Checks says whether the data of any event are compared with a schema.
+func (c *Snapshot) Checks() bool { return len(c.checked) > 0 }
 
 // Checked returns the event type with whose schema an event's data are compared, or nil.
 func (c *Snapshot) Checked(ev *grapnel.Event) *grapnel.EventType {
-	if len(c.checked) == 0 {
-		return nil
-	}
 	return c.checked[ev.Tenant][ev.Type]
 }
 
@@ -78,7 +75,9 @@ func (b *Book) PutEventType(ctx context.Context, scope store.Scope, t grapnel.Ev
 // DeleteEventType deletes an event type with all its versions.
 func (b *Book) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := b.Change(ctx, Change{
-		Write: func(*Snapshot) (store.Put, error) { return store.Put{}, b.o.Store.DeleteEventType(ctx, scope, id, with) },
+		Write: func(*Snapshot) (store.Put, error) {
+			return store.Put{}, b.o.Store.DeleteEventType(ctx, scope, id, with)
+		},
 		Apply: func(store.Put) (d store.ConfigChanges) {
 			d.Types.Removed = []string{id}
 			return d

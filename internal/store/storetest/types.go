@@ -16,7 +16,7 @@ func eventType(id, tenant, name string) grapnel.EventType {
 }
 
 var eventTypeCases = []testCase{
-	{"are stored whole under names that are a tenant's own", func(d *desk) {
+	{"are stored whole under names that are a tenant's own", func(d *driver) {
 		put := func(t grapnel.EventType) store.Put {
 			d.Helper()
 			done, err := d.PutEventType(d.ctx, store.Of(t.Tenant), t, store.With{})
@@ -43,7 +43,7 @@ var eventTypeCases = []testCase{
 		put(taken)
 		d.same(len(d.config().Types), 3, "event types")
 	}},
-	{"are refused if they were changed meanwhile", func(d *desk) {
+	{"are refused if they were changed meanwhile", func(d *driver) {
 		et := eventType("typ_1", acme, "a")
 		_, err := d.PutEventType(d.ctx, everyone, et, store.With{})
 		d.must(err, "PutEventType")
@@ -67,7 +67,7 @@ var eventTypeCases = []testCase{
 		is := d.config().Types[0]
 		d.same(is.Versions[2], grapnel.TypeVersion{Schema: `{}`, CreatedAt: at(3)}, "appended version, its time in microseconds")
 	}},
-	{"are of one tenant", func(d *desk) {
+	{"are of one tenant", func(d *driver) {
 		_, err := d.PutEventType(d.ctx, everyone, eventType("typ_a", acme, "a"), store.With{})
 		d.must(err, "PutEventType")
 		before := d.config()
@@ -88,7 +88,7 @@ var eventTypeCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "PutEventType, of another tenant")
 		d.same(d.config(), before, "configuration")
 	}},
-	{"are written once, and with their audit entries", func(d *desk) {
+	{"are written once, and with their audit entries", func(d *driver) {
 		calls := 0
 		with := store.With{Once: &store.Once{Key: "key_1/a", Now: at(1), Expires: at(100), Answer: func(any) store.Answer {
 			calls++
@@ -106,7 +106,7 @@ var eventTypeCases = []testCase{
 		}
 		d.same(verbs, []grapnel.Verb{grapnel.VerbDelete, grapnel.VerbCreate}, "entries")
 	}},
-	{"are the store's own, and the caller's own", func(d *desk) {
+	{"are the store's own, and the caller's own", func(d *driver) {
 		et := eventType("typ_1", acme, "a")
 		_, err := d.PutEventType(d.ctx, everyone, et, store.With{})
 		d.must(err, "PutEventType")
@@ -117,7 +117,7 @@ var eventTypeCases = []testCase{
 			is.Versions[0].Note = "spoilt"
 		}
 	}},
-	{"survive a restart", func(d *desk) {
+	{"survive a restart", func(d *driver) {
 		_, err := d.PutEventType(d.ctx, everyone, eventType("typ_1", acme, "a"), store.With{})
 		d.must(err, "PutEventType")
 		before := d.config()
