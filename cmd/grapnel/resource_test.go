@@ -215,11 +215,15 @@ func flattened(t *testing.T, body string) map[string]json.RawMessage {
 // TestVerbsOfEveryResource: all have the same verbs, with the same requests behind them.
 func TestVerbsOfEveryResource(t *testing.T) {
 	for _, d := range described {
-		one := "/v1/" + d.name + "/" + d.id
+		path := "/v1/" + d.name
+		if d.name == "types" {
+			path = "/v1/event-types"
+		}
+		one := path + "/" + d.id
 		for args, want := range map[string]request{
-			"create " + d.create:         {Method: "POST", Target: "/v1/" + d.name},
-			"list":                       {Method: "GET", Target: "/v1/" + d.name + "?limit=50"},
-			"list --limit 7 --cursor c1": {Method: "GET", Target: "/v1/" + d.name + "?cursor=c1&limit=7"},
+			"create " + d.create:         {Method: "POST", Target: path},
+			"list":                       {Method: "GET", Target: path + "?limit=50"},
+			"list --limit 7 --cursor c1": {Method: "GET", Target: path + "?cursor=c1&limit=7"},
 			"get " + d.id:                {Method: "GET", Target: one},
 			"show " + d.id:               {Method: "GET", Target: one},
 			"delete " + d.id:             {Method: "DELETE", Target: one},

@@ -13,9 +13,9 @@ import (
 
 // checked refuses an event whose data do not satisfy the schema of its type, where its tenant wants
 // that.
-func (a *api) checked(c *call, in *store.Incoming, d *draft, base string, f *strict.Faults) error {
-	faults, err := a.Engine.Check(c.Context(), []store.Incoming{*in})
-	if err != nil || faults == nil || d.id.given && a.repeated(c, in.Event) {
+func (a *api) checked(c *call, one []store.Incoming, d *draft, base string, f *strict.Faults) error {
+	faults, err := a.Engine.Check(c.Context(), one)
+	if err != nil || faults == nil || d.id.given && a.repeated(c, one[0].Event) {
 		return err
 	}
 	refuse(f, base, faults[0])

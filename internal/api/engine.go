@@ -41,9 +41,8 @@ type Catalogue interface {
 	// Check returns the faults of events that do not satisfy the schemas of their types, by their
 	// index; nil: there are none.
 	Check(ctx context.Context, events []store.Incoming) (map[int][]catalogue.Fault, error)
-	// WorkOnSchemas calls do when the tenant may work on its schemas, with the units that it may
-	// use.
-	WorkOnSchemas(ctx context.Context, tenant string, do func(units int64) (did int64, err error)) error
+	// WorkOnSchemas calls do when it is the tenant's turn, with the meter of the work.
+	WorkOnSchemas(ctx context.Context, tenant string, do func(m *catalogue.Meter) error) error
 }
 
 // Operator does to single deliveries what a person asks for.

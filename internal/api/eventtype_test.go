@@ -121,13 +121,13 @@ func TestEventTypes(t *testing.T) {
 		t.Errorf("the same version: %v", none)
 	}
 
-	verbs := []any{}
+	verbs := []any{} // the clock stands still, so equal changes are one entry
 	for _, e := range w.must(200, "GET", "/v1/audit", "")["data"].([]any) {
 		if e := e.(map[string]any); e["endpoint_id"] == id {
 			verbs = append(verbs, e["verb"])
 		}
 	}
-	if fmt.Sprint(verbs) != "[change change change change create]" {
+	if fmt.Sprint(verbs) != "[change create]" {
 		t.Errorf("audit: %v", verbs)
 	}
 	if r := w.ask(admin, http.MethodDelete, "/v1/event-types/"+id, ""); r.StatusCode != 204 {

@@ -23,16 +23,15 @@ func (a *api) version(c *call, tenant string, schema []byte, in VersionParts, f 
 		f.Add("/example", "must be at most %d bytes", catalogue.MaxSchema)
 		return v, nil
 	}
-	err := a.Engine.WorkOnSchemas(c.Context(), tenant, func(units int64) (int64, error) {
-		cost := catalogue.CompileCost(len(schema))
-		s, faults := catalogue.Compile(schema)
+	err := a.Engine.WorkOnSchemas(c.Context(), tenant, func(m *catalogue.Meter) error {
+		s, faults, err := m.Compile(schema)
 		addFaults(f, "/schema", faults)
 		if s == nil || in.Example == nil {
-			return cost, nil
+			return err
 		}
-		faults, did, err := s.Check(in.Example, units-cost)
+		faults, err = s.Check(in.Example, m)
 		addFaults(f, "/example", faults)
-		return cost + did, err
+		return err
 	})
 	return v, err
 }
@@ -158,16 +157,20 @@ func compareTypeVersions(a *api, c *call) (answer, error) {
 }
 
 func (a *api) differences(ctx context.Context, t *grapnel.EventType, from, to int) (found []catalogue.Difference, err error) {
-	err = a.Engine.WorkOnSchemas(ctx, t.Tenant, func(units int64) (did int64, err error) {
-		was, is := []byte(t.Version(from).Schema), []byte(t.Version(to).Schema)
-		cost := catalogue.CompileCost(len(was) + len(is))
-		before, _ := catalogue.Compile(was)
-		after, _ := catalogue.Compile(is)
-		if before == nil || after == nil {
-			return cost, grapnel.Errorf(grapnel.CodeConflict, "This server does not accept the schema of one of the versions any more.")
+	err = a.Engine.WorkOnSchemas(ctx, t.Tenant, func(m *catalogue.Meter) error {
+		before, _, err := m.Compile([]byte(t.Version(from).Schema))
+		if err != nil {
+			return err
 		}
-		found, did, err = catalogue.Compare(before, after, units-cost)
-		return cost + did, err
+		after, _, err := m.Compile([]byte(t.Version(to).Schema))
+		if err != nil {
+			return err
+		}
+		if before == nil || after == nil {
+			return grapnel.Errorf(grapnel.CodeConflict, "This server does not accept the schema of one of the versions any more.")
+		}
+		found, err = catalogue.Compare(before, after, m)
+		return err
 	})
 	return found, err
 }

@@ -328,9 +328,9 @@ func (s *fakeEngine) Check(_ context.Context, events []store.Incoming) (map[int]
 			if t.Name != in.Event.Type || t.Check == grapnel.CheckOff {
 				continue
 			}
-			found, _, err := catalogue.Judge(&t, in.Event, schemaUnits, func(n int) (*catalogue.Schema, int64) {
+			found, err := catalogue.Judge(&t, in.Event, catalogue.NewMeter(schemaUnits, nil), func(n int) (*catalogue.Schema, error) {
 				s, _ := catalogue.Compile([]byte(t.Version(n).Schema))
-				return s, 0
+				return s, nil
 			})
 			if err != nil {
 				return nil, grapnel.Errorf(grapnel.CodeSchemaTooCostly, "too costly")
@@ -346,8 +346,8 @@ func (s *fakeEngine) Check(_ context.Context, events []store.Incoming) (map[int]
 	return faults, nil
 }
 
-func (s *fakeEngine) WorkOnSchemas(_ context.Context, _ string, do func(int64) (int64, error)) error {
-	_, err := do(schemaUnits)
+func (s *fakeEngine) WorkOnSchemas(_ context.Context, _ string, do func(*catalogue.Meter) error) error {
+	err := do(catalogue.NewMeter(schemaUnits, nil))
 	if errors.Is(err, catalogue.ErrTooCostly) {
 		return grapnel.Errorf(grapnel.CodeSchemaTooCostly, "too costly")
 	}

@@ -2,62 +2,44 @@ package catalogue
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 )
 
-// Units of work, of about 40 ns as in package match. They are charged before the work is done, for
-// the most that it can take.
-const (
-	perVisit  = 5  // of comparing one value with one subschema
-	perMember = 6  // of an object that is walked through
-	perItem   = 1  // of an array that is walked through
-	bytesPer  = 8  // of a text that is read, or of data that are decoded
-	stepsPer  = 8  // characters times program size of a pattern
-	perSeen   = 10 // of keeping what a subschema has seen
-)
-
-// maxStack is how many comparisons may be in progress within each other: what a schema that refers
-// to itself takes of the stack.
-const maxStack = 2000
-
-// ErrTooCostly says that the units of a check were used up before it was finished.
-var ErrTooCostly = errors.New("comparing the data with the schema costs too much")
-
-// Check compares data, which are JSON, with the schema. It does at most the given units of work, or
-// a little more, and returns those that it did.
-func (s *Schema) Check(data []byte, units int64) (faults []Fault, did int64, err error) {
-	c := check{left: units, tracks: s.tracks}
+// Check compares data, which are JSON, with the schema.
+func (s *Schema) Check(data []byte, m *Meter) ([]Fault, error) {
+	c := check{Meter: m, tracks: s.tracks}
 	if !c.charge(int64(len(data)) / bytesPer * 4) {
-		return nil, units - c.left, ErrTooCostly
+		return nil, m.err
 	}
 	v, err := decode(data)
 	if err != nil {
-		return []Fault{{"", "must be JSON"}}, units - c.left, nil
+		return []Fault{{"", "must be JSON"}}, nil
 	}
-	c.see(s.root, v, nil, &c.faults)
-	if c.left < 0 {
-		return nil, units - c.left, ErrTooCostly
+	var faults []Fault
+	c.see(s.root, v, nil, &faults)
+	slices.SortStableFunc(faults, func(a, b Fault) int { return compareInt(len(a.Pointer), len(b.Pointer)) })
+	if m.err != nil {
+		return nil, m.err
 	}
-	slices.SortStableFunc(c.faults, func(a, b Fault) int { return compareInt(len(a.Pointer), len(b.Pointer)) })
-	return c.faults, units - c.left, nil
+	return faults, nil
 }
 
-// check is one comparison of data with a schema. Once its units are used up every comparison in it
+// check is one comparison of data with a schema. Once its meter has ended every comparison in it
 // fails at once.
 type check struct {
-	left   int64
+	*Meter
 	depth  int // of see
 	tracks bool
-	faults []Fault
 }
 
-// charge takes units for work that is about to be done. false: there are not as many left, and the
-// work is not done.
-func (c *check) charge(units int64) bool {
-	c.left = max(c.left-units, -1)
-	return c.left >= 0
+// within enters a comparison, unless too many are in progress within each other.
+func (c *check) within() bool {
+	c.depth++
+	if c.depth > maxStack && c.err == nil {
+		c.err = ErrTooCostly
+	}
+	return c.err == nil
 }
 
 // path is where a value is in the data; nil: it is all of them.
@@ -113,12 +95,8 @@ func (c *check) add(s, other *seen) {
 // see compares a value with a subschema. into gets the faults; nil: only whether there is one
 // matters. The result is whether there is none, and what was seen if so.
 func (c *check) see(n *node, v any, at *path, into *[]Fault) (bool, *seen) {
-	c.depth++
 	defer func() { c.depth-- }()
-	if c.depth > maxStack {
-		c.left = -1
-	}
-	if !c.charge(perVisit) {
+	if !c.within() || !c.charge(perVisit) {
 		return false, nil
 	}
 	var s *seen
@@ -164,7 +142,7 @@ type result struct {
 
 // goesOn says whether more of the subschema has to be compared.
 func (r *result) goesOn() bool {
-	return r.left >= 0 && (r.right || r.into != nil && len(*r.into) < most)
+	return r.err == nil && (r.right || r.into != nil && len(*r.into) < most)
 }
 
 // fault reports one of the value itself.

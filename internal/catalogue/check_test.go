@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const plenty = 10_000_000
+func plenty() *Meter { return NewMeter(10_000_000, nil) }
 
 func compiled(t testing.TB, text string) *Schema {
 	t.Helper()
@@ -45,7 +45,7 @@ func TestFaults(t *testing.T) {
 		{`{"prefixItems":[{"type":"string"}],"items":false}`, `["a",1]`, "/1", "is not allowed here"},
 		{`false`, `1`, "", "is not allowed here"},
 	} {
-		faults, _, err := compiled(t, c.schema).Check([]byte(c.data), plenty)
+		faults, err := compiled(t, c.schema).Check([]byte(c.data), plenty())
 		if err != nil || len(faults) == 0 || faults[0] != (Fault{c.pointer, c.detail}) {
 			t.Errorf("%s of %s: %v %v, want %q %q", c.data, c.schema, faults, err, c.pointer, c.detail)
 		}
@@ -69,7 +69,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 		{`{"enum":[-0]}`, `0.0`, true},
 		{`{"exclusiveMinimum":-1.5}`, `-1.50`, false},
 	} {
-		faults, _, err := compiled(t, c.schema).Check([]byte(c.data), plenty)
+		faults, err := compiled(t, c.schema).Check([]byte(c.data), plenty())
 		if err != nil || (len(faults) == 0) != c.right {
 			t.Errorf("%s of %s: %v %v", c.data, c.schema, faults, err)
 		}
@@ -136,13 +136,18 @@ func TestHostileSchemasEnd(t *testing.T) {
 		"dependent schemas of many items": {`{"items":{"dependentSchemas":{` + strings.Join(different[:2900], ":true,") + `:true}}}`, many(80_000, "{}")},
 	} {
 		s := compiled(t, c.schema)
-		faults, did, err := s.Check([]byte(c.data), units)
+		steps, did := 0, int64(0)
+		m := NewMeter(units, func(more int64) error {
+			steps++
+			did += more
+			return nil
+		})
+		faults, err := s.Check([]byte(c.data), m)
 		if !errors.Is(err, ErrTooCostly) && len(faults) == 0 {
 			t.Errorf("%s: neither ended nor at fault", name)
 		}
-		if did > units+1 {
-			t.Errorf("%s: did %d units of %d", name, did, units)
+		if did += m.Untold(); did > units || int64(steps) < did/slice/8 {
+			t.Errorf("%s: did %d units of %d in %d steps", name, did, units, steps)
 		}
-		t.Logf("%s: %d units, %v", name, did, err)
 	}
 }

@@ -167,7 +167,7 @@ func (r *result) containing(n *node, all []any) {
 			found++
 			r.seen.item(i)
 		}
-		if r.left < 0 {
+		if r.err != nil {
 			return
 		}
 	}
@@ -273,7 +273,7 @@ func (r *result) combined(n *node, v any) {
 		r.oneOf(n.one, v)
 	}
 	if n.not != nil && r.goesOn() {
-		if right, _ := r.see(n.not, v, r.at, nil); right && r.left >= 0 {
+		if right, _ := r.see(n.not, v, r.at, nil); right && r.err == nil {
 			r.fault("has a form that the schema excludes")
 		}
 	}
@@ -337,7 +337,7 @@ func (r *result) none(subs []*node, v any) {
 	}
 	is := typeOf(v)
 	meant := slices.DeleteFunc(slices.Clone(subs), func(n *node) bool { return n.never || n.types != 0 && n.types&is == 0 })
-	if len(meant) == 1 && r.into != nil && r.left >= 0 {
+	if len(meant) == 1 && r.into != nil && r.err == nil {
 		r.same(meant[0], v)
 		r.right = false
 		return

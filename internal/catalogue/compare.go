@@ -23,15 +23,14 @@ const (
 	perPair        = 20 // units of comparing two subschemas
 )
 
-// Compare lists the differences from one version to a later one. It does about the given units of
-// work at most, and returns those that it did.
-func Compare(from, to *Schema, units int64) ([]Difference, int64, error) {
-	c := comparison{check: check{left: units}, met: map[pair]bool{}, tracks: from.tracks || to.tracks}
+// Compare lists the differences from one version to a later one.
+func Compare(from, to *Schema, m *Meter) ([]Difference, error) {
+	c := comparison{check: check{Meter: m}, met: map[pair]bool{}, tracks: from.tracks || to.tracks}
 	c.compare(from.root, to.root, "")
-	if c.left < 0 {
-		return nil, units, ErrTooCostly
+	if m.err != nil {
+		return nil, m.err
 	}
-	return c.found, units - c.left, nil
+	return c.found, nil
 }
 
 type comparison struct {
@@ -86,13 +85,12 @@ func (c *comparison) tightens(pointer, what string, args ...any) {
 // same says whether two subschemas differ in nothing. It takes pairs whose comparison it is within
 // as the same, so that recursion ends.
 func (c *comparison) same(a, b *node) bool {
-	quiet := comparison{check: check{left: c.left, depth: c.depth}, met: map[pair]bool{}, tracks: c.tracks, quiet: true}
+	quiet := comparison{check: check{Meter: c.Meter, depth: c.depth}, met: map[pair]bool{}, tracks: c.tracks, quiet: true}
 	if c.quiet && c.charge(int64(len(c.met))) {
 		quiet.met = maps.Clone(c.met)
 	}
 	quiet.compare(a, b, "")
-	c.left = quiet.left
-	return c.left >= 0 && len(quiet.found) == 0
+	return c.err == nil && len(quiet.found) == 0
 }
 
 // target follows references that stand alone.
@@ -125,10 +123,8 @@ func (c *comparison) compare(a, b *node, at string) {
 	if key.a == key.b || c.met[key] || c.quiet && len(c.found) > 0 || len(c.found) >= maxDifferences || !c.charge(perPair) {
 		return
 	}
-	c.depth++
 	defer func() { c.depth-- }()
-	if c.depth > maxStack {
-		c.left = -1
+	if !c.within() {
 		return
 	}
 	c.met[key] = true

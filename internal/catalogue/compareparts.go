@@ -181,7 +181,7 @@ func (c *comparison) lists(was, is []*node, wasAt, isAt, keyword string, alone f
 		return
 	}
 	was, is = slices.Clone(was), slices.Clone(is)
-	for i := 0; i < len(was) && c.left >= 0; {
+	for i := 0; i < len(was) && c.err == nil; {
 		j := slices.IndexFunc(is, func(n *node) bool { return c.same(was[i], n) })
 		if j < 0 {
 			i++

@@ -25,12 +25,6 @@ const (
 
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
-// compilePerByte is the price of compiling, in units (see check.go).
-const compilePerByte = 3
-
-// CompileCost is what compiling a schema of so many bytes costs.
-func CompileCost(length int) int64 { return compilePerByte * int64(length) }
-
 // compiler makes one schema.
 type compiler struct {
 	keywords map[string]keyword

@@ -20,81 +20,79 @@ func (p *publisher) Check(ctx context.Context, events []store.Incoming) (map[int
 		return nil, nil
 	}
 	var faults map[int][]catalogue.Fault
-	w := schemaWork{publisher: p, left: p.bounds.SchemaWork}
-	defer w.end()
+	var w *schemaWork
 	for i := range events {
 		ev := events[i].Event
 		t := conf.Checked(ev)
 		if t == nil {
 			continue
 		}
-		var found []catalogue.Fault
-		err := w.do(ctx, ev.Tenant, func(units int64) (did int64, err error) {
-			found, did, err = catalogue.Judge(t, ev, units, func(n int) (*catalogue.Schema, int64) { return p.compiled(t, n) })
-			return did, err
+		if w == nil {
+			w = &schemaWork{publisher: p, ctx: ctx}
+			defer w.end()
+		}
+		err := w.do(ev.Tenant, func(m *catalogue.Meter) error {
+			found, err := catalogue.Judge(t, ev, m, func(n int) (*catalogue.Schema, error) { return p.compiled(t, n, m) })
+			if len(found) > 0 {
+				if faults == nil {
+					faults = map[int][]catalogue.Fault{}
+				}
+				faults[i] = found
+			}
+			return err
 		})
 		if err != nil {
 			return nil, err
-		}
-		if len(found) > 0 {
-			if faults == nil {
-				faults = map[int][]catalogue.Fault{}
-			}
-			faults[i] = found
 		}
 	}
 	return faults, nil
 }
 
-// compiled returns a version's schema, and the units of work that compiling it took.
-func (p *publisher) compiled(t *grapnel.EventType, n int) (*catalogue.Schema, int64) {
+// compiled returns a version's schema; nil: it does not compile.
+func (p *publisher) compiled(t *grapnel.EventType, n int, m *catalogue.Meter) (*catalogue.Schema, error) {
 	if s := p.schemas.Get(t.ID, n); s != nil {
-		return s, 0
+		return s, nil
 	}
-	text := t.Version(n).Schema
-	s, _ := catalogue.Compile([]byte(text))
+	s, _, err := m.Compile([]byte(t.Version(n).Schema))
 	if s != nil {
 		p.schemas.Put(t.Tenant, t.ID, n, s)
 	}
-	return s, catalogue.CompileCost(len(text))
+	return s, err
 }
 
-// WorkOnSchemas does something with a tenant's schemas, which may take at most the given units of
-// work, when it is the tenant's turn.
-func (p *publisher) WorkOnSchemas(ctx context.Context, tenant string, do func(units int64) (did int64, err error)) error {
-	w := schemaWork{publisher: p, left: p.bounds.SchemaWork}
+// WorkOnSchemas does something with a tenant's schemas when it is the tenant's turn.
+func (p *publisher) WorkOnSchemas(ctx context.Context, tenant string, do func(m *catalogue.Meter) error) error {
+	w := schemaWork{publisher: p, ctx: ctx}
 	defer w.end()
-	return w.do(ctx, tenant, do)
+	return w.do(tenant, do)
 }
 
-// schemaWork is the work of one request. It belongs to one goroutine.
+// schemaWork is the work of one request: a meter that takes the steps of a tenant's pass. It belongs
+// to one goroutine.
 type schemaWork struct {
 	*publisher
-	left int64
-	pass *pass
-	did  int64 // since the last step of the pass
+	ctx   context.Context
+	pass  *pass // nil: nothing was done yet
+	meter *catalogue.Meter
 }
 
 // do does a part of the work once the tenant may.
-func (w *schemaWork) do(ctx context.Context, tenant string, part func(units int64) (int64, error)) error {
+func (w *schemaWork) do(tenant string, part func(m *catalogue.Meter) error) error {
 	if w.pass == nil || w.pass.name != tenant {
 		w.end()
-		w.pass = w.filters.pass(tenant)
+		pass := w.filters.pass(tenant)
+		w.pass, w.meter = pass, catalogue.NewMeter(w.bounds.SchemaWork, func(did int64) error { return pass.step(w.ctx, did) })
 	}
-	did := w.did
-	w.did = 0
-	err := w.pass.step(ctx, did)
-	if errors.Is(err, errFiltersBusy) {
+	err := w.pass.step(w.ctx, 0)
+	if err == nil {
+		err = part(w.meter)
+	}
+	switch {
+	case errors.Is(err, errFiltersBusy):
 		refusal := w.admission.refusal(single, crowded)
 		refusal.Detail = "Too many requests of the tenant wait for work on its schemas and filters, which cost much."
 		return refusal
-	}
-	if err != nil {
-		return err
-	}
-	w.did, err = part(w.left)
-	w.left -= w.did
-	if errors.Is(err, catalogue.ErrTooCostly) || w.left < 0 {
+	case errors.Is(err, catalogue.ErrTooCostly):
 		return grapnel.Errorf(grapnel.CodeSchemaTooCostly, "The schemas of the tenant's event types cost too much work for this request.")
 	}
 	return err
@@ -102,7 +100,7 @@ func (w *schemaWork) do(ctx context.Context, tenant string, part func(units int6
 
 func (w *schemaWork) end() {
 	if w.pass != nil {
-		w.pass.end(w.did)
-		w.pass, w.did = nil, 0
+		w.pass.end(w.meter.Untold())
+		w.pass = nil
 	}
 }
