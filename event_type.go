@@ -23,18 +23,18 @@ type EventType struct {
 type TypeVersion struct {
 	Schema       string // JSON Schema 2020-12, as it was registered
 	Example      string // data that satisfies the schema, as JSON; empty: none
-	Note         string // what is different in this version, for people
+	Note         string // its changes, for people
 	CreatedAt    time.Time
 	DeprecatedAt time.Time // zero: not deprecated
 }
 
-// TypeCheck says what is done with events whose data do not satisfy the schema.
+// TypeCheck is the treatment of events whose data do not satisfy the schema.
 type TypeCheck string
 
 // The checks.
 const (
 	CheckOff    TypeCheck = "off"    // nothing: events are not compared with the schema
-	CheckRefuse TypeCheck = "refuse" // the publisher is told what is wrong, and nothing is stored
+	CheckRefuse TypeCheck = "refuse" // they are refused: nothing of them is stored
 )
 
 // SchemaVersionKey names the metadata in which a publisher says which version of its type's schema

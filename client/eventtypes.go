@@ -36,7 +36,7 @@ type EventType = wire.EventType
 // TypeVersion is one version of its schema.
 type TypeVersion = wire.TypeVersion
 
-// TypeComparison is what is different between two versions.
+// TypeComparison has the differences of two versions.
 type TypeComparison = wire.TypeComparison
 
 // TypeDifference is one difference.
@@ -77,8 +77,7 @@ func (c *Client) UpdateTypeVersion(ctx context.Context, id string, version int, 
 	return patch[EventType](ctx, c, fmt.Sprintf("%s/versions/%d", typePath(id), version), nil, changes)
 }
 
-// CompareTypeVersions lists what is different between two versions; 0: the one before to, and the
-// newest.
+// CompareTypeVersions lists the differences of two versions; 0: the one before to, and the newest.
 func (c *Client) CompareTypeVersions(ctx context.Context, id string, from, to int) (*TypeComparison, error) {
 	q := url.Values{}
 	for name, n := range map[string]int{"from": from, "to": to} {

@@ -14,9 +14,9 @@ type Audit struct {
 	Tenant     string       `json:"tenant" doc:"whose it is that it is about"`
 	Actor      string       `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
 	Verb       grapnel.Verb `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
-	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"of the endpoint, queue, source, key or policy that it is about"`
+	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"of the endpoint, queue, source, key, policy or event type that it is about"`
 	DeliveryID string       `json:"delivery_id" nullable:"true"`
-	Reason     string       `json:"reason" nullable:"true" doc:"the actor's own words; of a key its name and scopes, of a policy its name"`
+	Reason     string       `json:"reason" nullable:"true" doc:"the actor's own words; of a key its name and scopes, of a policy or event type its name"`
 }
 
 // MarshalJSON writes the entry as the API does.

@@ -29,12 +29,12 @@ type TypeVersion struct {
 	Version      int             `json:"version" doc:"1 for the first"`
 	Schema       json.RawMessage `json:"schema,omitempty" doc:"JSON Schema 2020-12; lists of event types leave it out"`
 	Example      json.RawMessage `json:"example,omitempty" doc:"data that satisfy the schema; absent: none was given, or this is a list"`
-	Note         string          `json:"note" doc:"what is different in this version"`
+	Note         string          `json:"note" doc:"changes of this version, for people"`
 	CreatedAt    time.Time       `json:"created_at"`
 	DeprecatedAt time.Time       `json:"deprecated_at" nullable:"true" doc:"null: not deprecated"`
 }
 
-// TypeComparison is what is different between two versions of a schema.
+// TypeComparison has the differences of two versions of a schema.
 type TypeComparison struct {
 	Raw
 	From        int              `json:"from"`

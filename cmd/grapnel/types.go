@@ -92,7 +92,7 @@ func typesPush(s *session) *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&example, "example", "", "data that satisfy the schema")
-	c.Flags().StringVar(&v.Note, "note", "", "what is different in this version")
+	c.Flags().StringVar(&v.Note, "note", "", "changes of this version, for people")
 	return c
 }
 
@@ -107,8 +107,8 @@ func jsonContent(s *session, name, value string) (json.RawMessage, error) {
 func typesDiff(s *session) *cobra.Command {
 	var from, to int
 	c := &cobra.Command{
-		Use: "diff TYPE", Short: "List what is different between two versions", Args: takes(cobra.ExactArgs(1)),
-		Long:    "List what is different between two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
+		Use: "diff TYPE", Short: "List the differences of two versions", Args: takes(cobra.ExactArgs(1)),
+		Long:    "List the differences of two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
 		Example: "grapnel types diff invoice.paid --from 1 --to 3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			breaking := 0

@@ -48,7 +48,7 @@ func eventTypeRoutes() []route {
 			query: []param{tenantParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: TypeVersionSettings{}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "GET", path: "/v1/event-types/{id}/compare", scope: grapnel.ScopeRead, handle: compareTypeVersions,
-			name: "compare-event-type-versions", tag: eventTypeTag, summary: "List what is different between two versions",
+			name: "compare-event-type-versions", tag: eventTypeTag, summary: "List the differences of two versions",
 			query: []param{
 				{name: "from", form: "version", doc: "the earlier version; the one before to if not given"},
 				{name: "to", form: "version", doc: "the later version; the newest if not given"},
@@ -67,7 +67,7 @@ type EventTypeSettings struct {
 // VersionParts are what a version has besides its schema.
 type VersionParts struct {
 	Example json.RawMessage `json:"example,omitempty" doc:"data that satisfy the schema"`
-	Note    string          `json:"note,omitempty" maxLength:"1000" doc:"what is different in this version"`
+	Note    string          `json:"note,omitempty" maxLength:"1000" doc:"changes of this version, for people"`
 }
 
 // newEventType is how an event type is registered.
@@ -87,7 +87,7 @@ type newTypeVersion struct {
 
 // TypeVersionSettings are what can be changed of a version.
 type TypeVersionSettings struct {
-	Note       string `json:"note,omitempty" maxLength:"1000" doc:"what is different in this version"`
+	Note       string `json:"note,omitempty" maxLength:"1000" doc:"changes of this version, for people"`
 	Deprecated bool   `json:"deprecated,omitempty" doc:"publishers shall follow a later version"`
 }
 

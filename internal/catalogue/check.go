@@ -79,7 +79,7 @@ func (s *seen) item(i int) {
 	}
 }
 
-// add takes over what another subschema has seen of the same value.
+// add takes over the members and items that another subschema has seen of the same value.
 func (c *check) add(s, other *seen) {
 	if s == nil || other == nil || !c.charge(int64(len(other.members)+len(other.items))*perMember) {
 		return
@@ -93,7 +93,7 @@ func (c *check) add(s, other *seen) {
 }
 
 // see compares a value with a subschema. into gets the faults; nil: only whether there is one
-// matters. The result is whether there is none, and what was seen if so.
+// matters. The result is whether there is none, and the members and items seen if so.
 func (c *check) see(n *node, v any, at *path, into *[]Fault) (bool, *seen) {
 	defer func() { c.depth-- }()
 	if !c.within() || !c.charge(perVisit) {

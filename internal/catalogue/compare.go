@@ -3,6 +3,7 @@ package catalogue
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -108,12 +109,9 @@ func target(n *node) *node {
 
 // plain says whether a node asks for nothing.
 func (n *node) plain() bool {
-	return !n.never && !n.deprecated && n.types == 0 && n.values == nil && n.multipleOf == nil && n.minimum == nil && n.maximum == nil && n.above == nil &&
-		n.below == nil && n.minLength == nil && n.maxLength == nil && n.pattern == nil && n.format == "" && n.prefix == nil && n.items == nil &&
-		n.contains == nil && n.minItems == nil && n.maxItems == nil && !n.unique && n.properties == nil && n.patterned == nil &&
-		n.additional == nil && n.names == nil && len(n.required) == 0 && n.needs == nil && n.depends == nil && n.minMembers == nil &&
-		n.maxMembers == nil && n.ref == nil && n.all == nil && n.any == nil && n.one == nil && n.not == nil && n.when == nil &&
-		n.restMembers == nil && n.restItems == nil
+	rest := *n
+	rest.at = ""
+	return reflect.ValueOf(rest).IsZero()
 }
 
 // compare lists the differences of two subschemas for the value at a place of the data.
@@ -298,7 +296,8 @@ func (c *comparison) bounds(a, b *node, at string) {
 	c.text(a, b, at, "multipleOf", decimals("", false, a.multipleOf, nil).was, decimals("", false, b.multipleOf, nil).was)
 	c.text(a, b, at, "pattern", patternText(a.pattern), patternText(b.pattern))
 	if a.format != b.format {
-		c.add(pointerTo(a, b, "format", b.format != ""), a.format != "", false, "%s has the format %q instead of %q.", subject(at), b.format, a.format)
+		pointer := pointerTo(a, b, "format", b.format != "")
+		c.add(pointer, a.format != "", false, "%s has the format %q instead of %q.", subject(at), b.format, a.format)
 	}
 	if a.unique != b.unique {
 		c.add(pointerTo(a, b, "uniqueItems", b.unique), a.unique, b.unique, "%s %s.", subject(at),

@@ -140,9 +140,9 @@ func (d *drawer) decoded(text string) any {
 	return v
 }
 
-// FuzzCompare changes schemas at random: without a breaking difference, what satisfies the later
-// version satisfies the earlier one; without a stricter one, and without members that are new, it is
-// so the other way round.
+// FuzzCompare changes schemas at random: without a breaking difference, a value of the later
+// version satisfies the earlier one; without a stricter one, and without members that are new, a
+// value of the earlier version satisfies the later one.
 func FuzzCompare(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)

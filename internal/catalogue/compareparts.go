@@ -169,7 +169,7 @@ func (c *comparison) form(n *node, added bool, at string) {
 }
 
 // lists compares lists of subschemas. Those that are in both, wherever, differ in nothing; the
-// others are compared in their order; what is left was added or removed.
+// others are compared in their order; the rest of the longer list was added or removed.
 func (c *comparison) lists(was, is []*node, wasAt, isAt, keyword string, alone func(n *node, added bool), at string) {
 	if (len(was) == 0) != (len(is) == 0) && keyword != "allOf" {
 		pointer, added := isAt+"/"+keyword, len(is) > 0

@@ -8,11 +8,12 @@ import (
 
 // Judge compares an event with the version of its type that it follows. schema returns the version
 // compiled; nil: it does not compile any more. The pointers of the faults begin at the event:
-// /data/amount. What an event means by grapnel.SchemaVersionKey is judged as well.
+// /data/amount. The metadata grapnel.SchemaVersionKey is judged as well.
 func Judge(t *grapnel.EventType, ev *grapnel.Event, m *Meter, schema func(n int) (*Schema, error)) ([]Fault, error) {
 	n, there := t.FollowedBy(ev)
 	if !there {
-		return []Fault{{"/metadata/" + grapnel.SchemaVersionKey, fmt.Sprintf("must be the number of a version of %s, 1 to %d", t.Name, len(t.Versions))}}, nil
+		must := fmt.Sprintf("must be the number of a version of %s, 1 to %d", t.Name, len(t.Versions))
+		return []Fault{{"/metadata/" + grapnel.SchemaVersionKey, must}}, nil
 	}
 	if !ev.PromisesJSON() {
 		return []Fault{{"/data", "must be JSON (" + grapnel.JSONType + "), because the event type has a schema"}}, nil

@@ -222,7 +222,7 @@ func patternsKeyword(c *compiler, n *node, p place) {
 
 func texts(c *compiler, p place) []string {
 	all, ok := p.value.([]any)
-	list := []string{}
+	var list []string
 	for _, one := range all {
 		name, is := one.(string)
 		ok = ok && is

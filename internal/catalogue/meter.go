@@ -33,9 +33,9 @@ type Meter struct {
 	err    error
 }
 
-// NewMeter gives a request the given units. Before more than a slice of them is used without a call
-// of step, step is called with those used since its last call; the work goes on once it returns nil,
-// and else ends with its error. step nil: the work is not interrupted.
+// NewMeter gives a request the given units. After each slice of them step is called with the units
+// used since its last call; the work goes on once it returns nil, and else ends with its error.
+// step nil: the work is not interrupted.
 func NewMeter(units int64, step func(did int64) error) *Meter { return &Meter{left: units, step: step} }
 
 // Untold returns the units used since the last step.

@@ -60,7 +60,7 @@ var (
 		{"check", "check", "off|refuse", "refuse: events whose data do not satisfy the schema are refused", ""},
 		{"schema", "schema", "json", "JSON Schema 2020-12 of the data: version 1", "create"},
 		{"example", "example", "json", "data that satisfy the schema", "create"},
-		{"note", "note", "text", "what version 1 is", "create"},
+		{"note", "note", "text", "changes of the version, for people", "create"},
 	}, owner)
 
 	KeySettings = []Setting{

@@ -67,8 +67,8 @@ func (p *publisher) WorkOnSchemas(ctx context.Context, tenant string, do func(m 
 	return w.do(tenant, do)
 }
 
-// schemaWork is the work of one request: a meter that takes the steps of a tenant's pass. It belongs
-// to one goroutine.
+// schemaWork is the work of one request: a meter that takes the steps of a tenant's pass. It
+// belongs to one goroutine.
 type schemaWork struct {
 	*publisher
 	ctx   context.Context

@@ -70,7 +70,9 @@ var (
 	}
 	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer", "id_key",
 		"event_name", "event_named", // filled by the inserts into event
-		"configuration_change", "configuration_change_type"} // of versions that the other store never had; an arrival makes its nodes read the whole configuration
+		// of versions that the other store never had; an arrival makes its nodes read the whole
+		// configuration
+		"configuration_change", "configuration_change_type"}
 )
 
 // owned says which rows of a database belong to a tenant.

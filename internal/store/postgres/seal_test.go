@@ -127,7 +127,8 @@ var writes = []write{
 		return h.DeletePolicy(h.Context(), store.Everyone(), "pol_"+h.tenant, store.With{})
 	}, store.ErrSealed},
 	{"PutEventType", func(h *household) error {
-		_, err := h.PutEventType(h.Context(), store.Everyone(), grapnel.EventType{ID: "typ_2" + h.tenant, Tenant: h.tenant, Name: "t2"}, store.With{})
+		_, err := h.PutEventType(h.Context(), store.Everyone(), grapnel.EventType{ID: "typ_2" + h.tenant, Tenant: h.tenant,
+			Name: "t2"}, store.With{})
 		return err
 	}, store.ErrSealed},
 	{"DeleteEventType", func(h *household) error {

@@ -8,11 +8,13 @@ import (
 )
 
 func eventType(id, tenant, name string) grapnel.EventType {
-	return grapnel.EventType{ID: id, Tenant: tenant, Name: name, Description: "né", Check: grapnel.CheckRefuse, CreatedAt: at(1), UpdatedAt: at(2),
+	return grapnel.EventType{
+		ID: id, Tenant: tenant, Name: name, Description: "né", Check: grapnel.CheckRefuse, CreatedAt: at(1), UpdatedAt: at(2),
 		Versions: []grapnel.TypeVersion{
 			{Schema: ` {"type":"object", "maximum":1e400} `, Example: `{"a":"<&>"}`, Note: "the first", CreatedAt: at(1), DeprecatedAt: at(2)},
 			{Schema: `true`, CreatedAt: at(2)},
-		}}
+		},
+	}
 }
 
 var eventTypeCases = []testCase{
