@@ -128,3 +128,28 @@ func TestChangesReadLittle(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEarlierProgramsReadEverythingAfterAnEventType: a program from before event types fails on a
+// kind of change that it does not know. It finds a version without change instead, and reads the
+// whole configuration.
+func TestEarlierProgramsReadEverythingAfterAnEventType(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, url, Options{})
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	since := version(t, s)
+	if _, err := s.PutEventType(t.Context(), store.Everyone(), grapnel.EventType{ID: "typ_1", Tenant: "acme", Name: "a"}, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	var listed int
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM configuration_change WHERE version > $1", since).Scan(&listed); err != nil || listed != 0 {
+		t.Errorf("%d changes are listed for earlier programs, %v", listed, err)
+	}
+	if d, complete, err := s.Changes(t.Context(), since); err != nil || !complete || len(d.Types.Written) != 1 {
+		t.Errorf("this program reads %+v, %v, %v", d, complete, err)
+	}
+}
