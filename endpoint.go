@@ -17,10 +17,11 @@ type Endpoint struct {
 	Tenant      string
 	URL         string
 	Description string
-	EventTypes  []string // patterns; empty: every type
-	Filter      string   // a CEL expression over event; empty: no filter
-	Source      string   // only events of this source; empty: any origin
-	Queue       *Queue   // not nil: the endpoint is a queue, and the fields of requests are empty
+	Labels      map[string]string // marks of the operator; no delivery depends on them
+	EventTypes  []string          // patterns; empty: every type
+	Filter      string            // a CEL expression over event; empty: no filter
+	Source      string            // only events of this source; empty: any origin
+	Queue       *Queue            // not nil: the endpoint is a queue, and the fields of requests are empty
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy
@@ -164,8 +165,8 @@ const (
 
 // RateLimit is a token bucket.
 type RateLimit struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
+	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
+	Burst     int     `json:"burst" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
 // MinPerSecond is the smallest allowed rate: about one in three hours.

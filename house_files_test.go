@@ -29,6 +29,9 @@ func TestFilesUseEachOtherDownwards(t *testing.T) {
 	for _, dir := range ordered {
 		t.Run(dir, func(t *testing.T) {
 			uses := usesOfFiles(t, dir)
+			if len(uses) < 20 {
+				t.Fatalf("only %d uses between files were found", len(uses))
+			}
 			for _, circle := range circles(uses) {
 				t.Errorf("files use each other in a circle; move what one of them takes from another to where both find it below them:\n%s",
 					strings.Join(circle, "\n"))
@@ -45,8 +48,8 @@ func TestCirclesAreFound(t *testing.T) {
 		t.Errorf("a chain is a circle: %v", found)
 	}
 	found = circles(map[[2]string]string{{"a", "b"}: "x", {"b", "a"}: "y", {"b", "c"}: "x", {"c", "d"}: "x", {"d", "e"}: "x", {"e", "c"}: "x"})
-	if len(found) != 2 {
-		t.Errorf("%d circles instead of 2: %v", len(found), found)
+	if len(found) != 2 || len(found[0]) != 2 || len(found[1]) != 3 {
+		t.Errorf("not a circle of two and one of three: %v", found)
 	}
 }
 
@@ -61,18 +64,19 @@ func usesOfFiles(t *testing.T, dir string) map[[2]string]string {
 		t.Fatal(err)
 	}
 	exports := map[string]string{}
-	var last struct {
+	type listed struct {
 		ImportPath, Export, Dir string
 		GoFiles                 []string
 	}
+	var last listed // the package itself; its dependencies come before it
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		last.GoFiles = nil
-		if err := d.Decode(&last); errors.Is(err, io.EOF) {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		exports[last.ImportPath] = last.Export // the package itself comes last
+		exports[p.ImportPath], last = p.Export, p
 	}
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -105,37 +109,45 @@ func usesOfFiles(t *testing.T, dir string) map[[2]string]string {
 	return uses
 }
 
-// circles returns the uses within each set of files that reach each other.
+// circles returns, for each set of files that reach each other, the shortest way from a file of the
+// set back to itself.
 func circles(uses map[[2]string]string) (found [][]string) {
-	reach := map[string]map[string]bool{}
-	for pair := range uses {
-		for _, file := range pair {
-			if reach[file] == nil {
-				reach[file] = map[string]bool{}
-			}
-		}
-		reach[pair[0]][pair[1]] = true
+	below := map[string][]string{}
+	for _, pair := range slices.SortedFunc(maps.Keys(uses), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		below[pair[0]] = append(below[pair[0]], pair[1])
 	}
-	for via := range reach {
-		for from := range reach {
-			if reach[from][via] {
-				maps.Copy(reach[from], reach[via])
-			}
-		}
-	}
-	done := map[string]bool{}
-	for _, file := range slices.Sorted(maps.Keys(reach)) {
-		if !reach[file][file] || done[file] {
+	reported := map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(below)) {
+		way := wayBack(below, file)
+		if way == nil || slices.ContainsFunc(way, func(f string) bool { return reported[f] }) {
 			continue
 		}
 		var circle []string
-		for _, pair := range slices.SortedFunc(maps.Keys(uses), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-			if reach[file][pair[0]] && reach[pair[0]][file] && reach[file][pair[1]] && reach[pair[1]][file] {
-				circle = append(circle, fmt.Sprintf("  %s uses %s of %s", pair[0], uses[pair], pair[1]))
-				done[pair[0]], done[pair[1]] = true, true
-			}
+		for n, from := range way {
+			to := way[(n+1)%len(way)]
+			circle = append(circle, fmt.Sprintf("  %s uses %s of %s", from, uses[[2]string{from, to}], to))
+			reported[from] = true
 		}
 		found = append(found, circle)
 	}
 	return found
+}
+
+// wayBack is the shortest way from a file back to it, without its end; nil: there is none.
+func wayBack(below map[string][]string, file string) []string {
+	ways, seen := [][]string{{file}}, map[string]bool{}
+	for len(ways) > 0 {
+		way := ways[0]
+		ways = ways[1:]
+		for _, next := range below[way[len(way)-1]] {
+			if next == file {
+				return way
+			}
+			if !seen[next] {
+				seen[next] = true
+				ways = append(ways, append(slices.Clone(way), next))
+			}
+		}
+	}
+	return nil
 }

@@ -105,13 +105,16 @@ type Intake struct {
 
 // Header is one line of a request's header, as received. A secret value (Authorization, an API key)
 // is replaced by [redacted].
-type Header struct{ Name, Value string }
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // Check is one step of verifying a request. It lets an operator see why the request was accepted or
 // refused.
 type Check struct {
-	Passed bool
-	Text   string // "timestamp 4 s old", "signature matches secret 2 of 2"
+	Passed bool   `json:"passed"`
+	Text   string `json:"text"` // "timestamp 4 s old", "signature matches secret 2 of 2"
 }
 
 // Aside is a stored request that is no event: it is not delivered, and operators can read it.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Error is the answer of a server that refused a call.
@@ -22,11 +24,7 @@ type Error struct {
 }
 
 // Field is one thing that is wrong with a request.
-type Field struct {
-	// a JSON pointer into the body, "?name" for a query parameter, a header's name
-	Pointer string `json:"pointer"`
-	Detail  string `json:"detail"`
-}
+type Field = wire.Fault
 
 func (e *Error) Error() string {
 	var b strings.Builder

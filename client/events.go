@@ -11,42 +11,25 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // NewEvent is an event to publish. Type and Data are required; Data is JSON and is sent as it is,
 // byte for byte.
-type NewEvent struct {
-	Type string          `json:"type"`
-	Data json.RawMessage `json:"-"`
-	Key  string          `json:"key,omitempty"` // the ordering key
-	// makes publishing idempotent beyond one call
-	ID         string            `json:"id,omitempty"`
-	Tenant     string            `json:"tenant,omitempty"`
-	OccurredAt *time.Time        `json:"occurred_at,omitempty"`
-	Metadata   map[string]string `json:"metadata,omitempty"`
-}
+type NewEvent = wire.NewEvent
 
-// encode writes the event. encoding/json would reformat Data, but receivers verify its bytes.
-func (e NewEvent) encode() ([]byte, error) {
+// encoded is the event as a request. encoding/json would reformat its data, but receivers verify
+// their bytes.
+func encoded(e NewEvent) ([]byte, error) {
 	if !json.Valid(e.Data) {
 		return nil, &Error{Code: string(grapnel.CodeMalformed), Detail: "the event's data is not JSON",
 			Fields: []Field{{Pointer: "/data", Detail: "must be JSON; data of any other kind is published with PublishRaw"}}}
 	}
-	rest, err := json.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("the event cannot be written as JSON: %w", err)
-	}
-	return slices.Concat(rest[:len(rest)-1], []byte(`,"data":`), e.Data, []byte("}")), nil
+	return wire.Request(e)
 }
 
 // Published is the server's word that an event and all its deliveries are durable.
-type Published struct {
-	Raw
-	ID         string    `json:"id"`
-	AcceptedAt time.Time `json:"accepted_at"`
-	Deliveries int       `json:"deliveries"`
-	Duplicate  bool      `json:"duplicate"`
-}
+type Published = wire.Published
 
 // PublishResult is the result of one event of a batch: one of the two fields is set.
 type PublishResult struct {
@@ -76,22 +59,7 @@ func (r *PublishResult) UnmarshalJSON(text []byte) error {
 }
 
 // Event is an event as stored. Data is JSON exactly as it was published.
-type Event struct {
-	Raw
-	ID          string            `json:"id"`
-	Tenant      string            `json:"tenant"`
-	Type        string            `json:"type"`
-	Key         string            `json:"key"`
-	Data        json.RawMessage   `json:"data"`
-	DataBase64  []byte            `json:"data_base64"` // instead of Data, when that is not JSON
-	ContentType string            `json:"content_type"`
-	Metadata    map[string]string `json:"metadata"`
-	Source      string            `json:"source"` // that received it; empty: it was published
-	OccurredAt  time.Time         `json:"occurred_at"`
-	AcceptedAt  time.Time         `json:"accepted_at"`
-	// without attempts; only if one event is requested
-	Deliveries []Delivery `json:"deliveries"`
-}
+type Event = wire.Event
 
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
@@ -114,7 +82,7 @@ func (f EventFilter) query() url.Values {
 
 // Publish publishes one event. When it returns without error the event is durable.
 func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
-	body, err := e.encode()
+	body, err := encoded(e)
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +96,14 @@ func (c *Client) PublishBatch(ctx context.Context, events []NewEvent) ([]Publish
 	var answer struct {
 		Data []PublishResult `json:"data"`
 	}
-	encoded := make([][]byte, len(events))
+	bodies := make([][]byte, len(events))
 	for i, e := range events {
 		var err error
-		if encoded[i], err = e.encode(); err != nil {
+		if bodies[i], err = encoded(e); err != nil {
 			return nil, fmt.Errorf("event %d of the batch: %w", i, err)
 		}
 	}
-	body := slices.Concat([]byte(`{"events":[`), bytes.Join(encoded, []byte(",")), []byte("]}"))
+	body := slices.Concat([]byte(`{"events":[`), bytes.Join(bodies, []byte(",")), []byte("]}"))
 	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/events/batch", body: body, out: &answer})
 	return answer.Data, err
 }

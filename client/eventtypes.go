@@ -2,33 +2,19 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
 // NewEventType is an event type to be registered. Only Name is required; with Schema it has version
 // 1 at once.
-type NewEventType struct {
-	Name        string            `json:"name"`
-	Tenant      string            `json:"tenant,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Check       grapnel.TypeCheck `json:"check,omitempty"` // empty: off
-	Schema      json.RawMessage   `json:"schema,omitempty"`
-	Example     json.RawMessage   `json:"example,omitempty"`
-	Note        string            `json:"note,omitempty"`
-}
+type NewEventType = wire.NewEventType
 
 // NewTypeVersion is a version of a schema to be added.
-type NewTypeVersion struct {
-	Schema  json.RawMessage `json:"schema"`
-	Example json.RawMessage `json:"example,omitempty"`
-	Note    string          `json:"note,omitempty"`
-}
+type NewTypeVersion = wire.NewTypeVersion
 
 // EventType is an event type that a tenant has registered.
 type EventType = wire.EventType

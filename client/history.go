@@ -8,46 +8,20 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Stats counts finished deliveries and attempts in a period.
-type Stats struct {
-	Raw
-	From   time.Time `json:"from"`
-	To     time.Time `json:"to"`
-	Bucket string    `json:"bucket"` // hour or day
-	Data   []Bucket  `json:"data"`   // the oldest first; empty parts are left out
-	Totals Totals    `json:"totals"` // of all parts
-}
+type Stats = wire.Stats
 
-// Bucket is a part of that time.
-type Bucket struct {
-	At time.Time `json:"at"` // its beginning
-	Totals
-}
+// Bucket is a part of that time. Parts in which nothing happened are left out.
+type Bucket = wire.Bucket
 
 // Totals counts deliveries when they end and attempts when they are recorded.
-type Totals struct {
-	Delivered int64 `json:"delivered"`
-	Failed    int64 `json:"failed"`
-	Dropped   int64 `json:"dropped"`
-	Discarded int64 `json:"discarded"`
-	Skipped   int64 `json:"skipped"`
-	// of the finished ones: with more than one attempt
-	Retried int64 `json:"retried"`
-	// of the delivered ones: with one attempt
-	FirstAttemptSuccess int64   `json:"first_attempt_success"`
-	Attempts            int64   `json:"attempts"`
-	Latency             Latency `json:"latency"` // of the attempts that got an answer
-}
+type Totals = wire.Totals
 
 // Latency are percentiles; nil when no attempt got an answer.
-type Latency struct {
-	P50 *policy.Duration `json:"p50"`
-	P95 *policy.Duration `json:"p95"`
-	P99 *policy.Duration `json:"p99"`
-}
+type Latency = wire.Latency
 
 // StatsFilter selects totals; the zero value is the last day, by the hour, of everything.
 type StatsFilter struct {

@@ -2,66 +2,28 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // IntakeOutcome is the result of a request to a source.
-type IntakeOutcome string
+type IntakeOutcome = wire.IntakeOutcome
 
 // The outcomes of requests to sources.
 const (
-	IntakeAccepted   IntakeOutcome = "accepted"
-	IntakeUnverified IntakeOutcome = "unverified"
-	IntakeConflict   IntakeOutcome = "conflict"
+	IntakeAccepted   = wire.IntakeAccepted
+	IntakeUnverified = wire.IntakeUnverified
+	IntakeConflict   = wire.IntakeConflict
 )
 
 // Request is a request that a source received. The fields from Method on are set only if one
 // request is asked for.
-type Request struct {
-	Raw
-	ID          string        `json:"id"` // of the event; req_… if it is none
-	SourceID    string        `json:"source_id"`
-	Tenant      string        `json:"tenant"`
-	Outcome     IntakeOutcome `json:"outcome"`
-	Reason      string        `json:"reason"`
-	ReceivedAt  time.Time     `json:"received_at"`
-	EventID     string        `json:"event_id"` // that it became or contradicts
-	Type        string        `json:"type"`
-	Key         string        `json:"key"`
-	ContentType string        `json:"content_type"`
-	Size        int           `json:"size"`
-
-	Method     string           `json:"method"`
-	Path       string           `json:"path"`
-	Remote     string           `json:"remote"`
-	Headers    []grapnel.Header `json:"headers"`
-	Checks     []grapnel.Check  `json:"checks"`
-	KnownBy    *KnownBy         `json:"known_by"`
-	Body       json.RawMessage  `json:"body"`        // when it is JSON
-	BodyText   *string          `json:"body_text"`   // when it is other text
-	BodyBase64 []byte           `json:"body_base64"` // when it is neither
-}
+type Request = wire.Intake
 
 // KnownBy is the identity by which a source deduplicates a request.
-type KnownBy struct {
-	By    grapnel.DedupeBy `json:"by"`
-	Value string           `json:"value"`
-}
-
-// Content is the body of a request, whatever it is.
-func (r *Request) Content() []byte {
-	switch {
-	case r.Body != nil:
-		return r.Body
-	case r.BodyText != nil:
-		return []byte(*r.BodyText)
-	}
-	return r.BodyBase64
-}
+type KnownBy = wire.KnownBy
 
 // InboxFilter selects requests; the zero value selects all.
 type InboxFilter struct {

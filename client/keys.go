@@ -4,16 +4,11 @@ import (
 	"context"
 	"net/url"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
 // NewKey is an API key to be created.
-type NewKey struct {
-	Name   string          `json:"name"`
-	Scopes []grapnel.Scope `json:"scopes"`
-	Tenant string          `json:"tenant,omitempty"` // empty: not bound to one
-}
+type NewKey = wire.NewKey
 
 // Key is an API key. Secret is there only in the answer that creates it.
 type Key = wire.Key

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Message is a leased message: the bytes that a publisher or provider sent, and the right to settle
@@ -26,18 +27,7 @@ type Message struct {
 
 // MessageMeta describes a message. The URLs in the server's answer are for programs without this
 // package; this package does not follow them.
-type MessageMeta struct {
-	// the right to settle it once; empty: the message was only peeked at
-	Lease          string    `json:"lease"`
-	EventID        string    `json:"event_id"`
-	DeliveryID     string    `json:"delivery_id"`
-	Type           string    `json:"type"`
-	Key            string    `json:"key"`
-	ContentType    string    `json:"content_type"`
-	Attempt        int       `json:"attempt"`       // 1 at the first
-	FirstSeenAt    time.Time `json:"first_seen_at"` // when the event was accepted
-	LeaseExpiresAt time.Time `json:"lease_expires_at"`
-}
+type MessageMeta = wire.Meta
 
 // UnmarshalJSON reads {"meta":{…},"body":…} or {"meta":{…},"body_base64":…}; a JSON body keeps its
 // bytes.

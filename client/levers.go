@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -35,14 +34,7 @@ func because(reason string) any {
 
 // Lane is a blocked key at an endpoint: its first delivery has failed, and later ones are held
 // behind it.
-type Lane struct {
-	Raw
-	Key         string     `json:"key"`
-	Since       *time.Time `json:"since"`        // when the first delivery was first attempted
-	Waiting     int        `json:"waiting"`      // deliveries behind it
-	WaitingMore bool       `json:"waiting_more"` // there may be more than were counted
-	Head        Delivery   `json:"head"`         // without attempts
-}
+type Lane = wire.Lane
 
 // Lanes lists the keys that are stuck at an endpoint, the oldest first.
 func (c *Client) Lanes(ctx context.Context, endpoint string, limit int, cursor string) (*Page[Lane], error) {

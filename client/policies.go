@@ -5,20 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"time"
+
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Policy is a preset or a tenant's named policy. Its rules are in JSON, in the form of package
 // policy.
-type Policy struct {
-	Raw
-	ID        string    `json:"id"` // empty for a preset
-	Name      string    `json:"name"`
-	Tenant    string    `json:"tenant"`
-	Preset    bool      `json:"preset"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
+type Policy = wire.Policy
 
 // Policies lists presets and own policies.
 func (c *Client) Policies(ctx context.Context, limit int, cursor string) (*Page[Policy], error) {

@@ -3,31 +3,13 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewReplay selects deliveries to deliver again, and the settings of the replay. The zero value
+// NewReplay selects deliveries to deliver again, and has the settings of the replay. The zero value
 // selects all failed ones.
-type NewReplay struct {
-	From       *time.Time       `json:"from,omitempty"` // of the event's acceptance, inclusive
-	To         *time.Time       `json:"to,omitempty"`   // exclusive
-	EventTypes []string         `json:"event_types,omitempty"`
-	Keys       []string         `json:"keys,omitempty"`
-	Status     []grapnel.Status `json:"status,omitempty"`     // final ones; none: failed
-	Deliveries []string         `json:"deliveries,omitempty"` // these, and nothing else
-	// also those already replayed with success, or discarded
-	Again bool `json:"again,omitempty"`
-	// deliveries created in a second; 0: the server's default
-	Rate float64 `json:"rate,omitempty"`
-	// this number of failures in a row ends it; 0: never
-	StopAfter int `json:"stop_after,omitempty"`
-	// the first one has to be delivered before the others are created
-	Canary bool   `json:"canary,omitempty"`
-	Reason string `json:"reason,omitempty"` // for the audit
-}
+type NewReplay = wire.NewReplay
 
 // ReplayPlan is the preview of a replay.
 type ReplayPlan = wire.Plan
@@ -51,10 +33,8 @@ type ReplayFilter struct {
 
 // PlanReplay counts the deliveries of a replay without starting it.
 func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (*ReplayPlan, error) {
-	return post[ReplayPlan](ctx, c, endpointPath(endpoint)+"/replay", struct {
-		NewReplay
-		DryRun bool `json:"dry_run"`
-	}{r, true})
+	r.DryRun = true
+	return post[ReplayPlan](ctx, c, endpointPath(endpoint)+"/replay", r)
 }
 
 // StartReplay starts a replay. It is durable when this returns.

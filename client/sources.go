@@ -5,141 +5,39 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // NewSource is a source to be created. Name and Verify.Scheme are required; the server has defaults
 // for the others.
-type NewSource struct {
-	Name        string    `json:"name"`
-	Tenant      string    `json:"tenant,omitempty"`
-	Description string    `json:"description,omitempty"`
-	Verify      NewVerify `json:"verify,omitzero"`
-	// instead of Verify: events are read from a producer's outbox
-	Outbox       *NewOutbox         `json:"outbox,omitempty"`
-	Dedupe       *NewDedupe         `json:"dedupe,omitempty"`
-	OnUnverified grapnel.Unverified `json:"on_unverified,omitempty"`
-	// a CEL expression; empty: the provider's own field
-	Type      string                 `json:"type,omitempty"`
-	Key       string                 `json:"key,omitempty"` // the same
-	PublicURL string                 `json:"public_url,omitempty"`
-	RateLimit *grapnel.RateLimit     `json:"rate_limit,omitempty"`
-	MaxBody   int64                  `json:"max_body,omitempty"`
-	Status    grapnel.EndpointStatus `json:"status,omitempty"` // enabled or paused
-}
+type NewSource = wire.NewSource
 
 // NewOutbox says where a producer's outbox is.
-type NewOutbox struct {
-	DSN string `json:"dsn"` // of the producer's PostgreSQL
-}
+type NewOutbox = wire.OutboxSettings
 
 // NewVerify says how a source verifies.
-type NewVerify struct {
-	Scheme string `json:"scheme"`
-	Secret string `json:"secret,omitempty"`
-	// instead of Secret, the newest first
-	Secrets         []string        `json:"secrets,omitempty"`
-	Header          string          `json:"header,omitempty"`
-	Algorithm       string          `json:"algorithm,omitempty"`
-	Encoding        string          `json:"encoding,omitempty"`
-	Prefix          string          `json:"prefix,omitempty"`
-	Signed          string          `json:"signed,omitempty"`
-	TimestampHeader string          `json:"timestamp_header,omitempty"`
-	IDHeader        string          `json:"id_header,omitempty"`
-	TypeHeader      string          `json:"type_header,omitempty"`
-	Tolerance       policy.Duration `json:"tolerance,omitzero"`
-	Username        string          `json:"username,omitempty"`
-}
+type NewVerify = wire.VerifySettings
 
 // NewDedupe has the settings by which a source recognises duplicates.
-type NewDedupe struct {
-	By     []grapnel.DedupeBy `json:"by,omitzero"` // nil: the server's default; empty: never
-	Window policy.Duration    `json:"window,omitzero"`
-	Ignore []string           `json:"ignore,omitempty"`
-}
+type NewDedupe = wire.DedupeSettings
 
 // Source is where the webhooks of one provider come in.
-type Source struct {
-	Raw
-	ID          string `json:"id"`
-	Tenant      string `json:"tenant"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	// with the server's public address; below its address, if it does not know one
-	IngestURL    string                 `json:"ingest_url"`
-	Verify       Verify                 `json:"verify"`
-	Outbox       *Outbox                `json:"outbox"` // nil: it has none
-	Dedupe       Dedupe                 `json:"dedupe"`
-	OnUnverified grapnel.Unverified     `json:"on_unverified"`
-	Type         string                 `json:"type"`
-	Key          string                 `json:"key"`
-	PublicURL    string                 `json:"public_url"`
-	RateLimit    *grapnel.RateLimit     `json:"rate_limit"`
-	MaxBody      int64                  `json:"max_body"` // 0: the server's limit
-	Status       grapnel.EndpointStatus `json:"status"`   // enabled or paused
-	Provider     Provider               `json:"provider"`
-	Refusals     *Refusals              `json:"refusals"` // nil: there were none
-	CreatedAt    time.Time              `json:"created_at"`
-	UpdatedAt    time.Time              `json:"updated_at"`
-	Revision     int64                  `json:"revision"`
-}
+type Source = wire.Source
 
 // Outbox is how the relay of a source's outbox is doing.
-type Outbox struct {
-	Place string `json:"place"` // without secrets
-	// paused, connecting, relaying, standby, held or away
-	State       string          `json:"state"`
-	Since       *time.Time      `json:"since"`
-	Detail      string          `json:"detail"` // why, where it is not well
-	Lag         policy.Duration `json:"lag"`    // age of the oldest event
-	SeenAt      *time.Time      `json:"seen_at"`
-	LastEventAt *time.Time      `json:"last_event_at"`
-	Events      int64           `json:"events"` // since the server was started
-	SetAside    int64           `json:"set_aside"`
-}
+type Outbox = wire.Outbox
 
 // Verify is how a source verifies, without its secrets.
-type Verify struct {
-	Scheme          string           `json:"scheme"`
-	Secrets         []SecretInfo     `json:"secrets"` // the live ones, the newest first
-	Header          string           `json:"header"`
-	Algorithm       string           `json:"algorithm"`
-	Encoding        string           `json:"encoding"`
-	Prefix          string           `json:"prefix"`
-	Signed          string           `json:"signed"`
-	TimestampHeader string           `json:"timestamp_header"`
-	IDHeader        string           `json:"id_header"`
-	TypeHeader      string           `json:"type_header"`
-	Tolerance       *policy.Duration `json:"tolerance"` // nil: no timestamp is signed
-	Username        string           `json:"username"`
-}
+type Verify = wire.Verify
 
 // Dedupe has the settings by which a source recognises duplicates.
-type Dedupe struct {
-	By     []grapnel.DedupeBy `json:"by"`
-	Window policy.Duration    `json:"window"`
-	Ignore []string           `json:"ignore"`
-}
+type Dedupe = wire.Dedupe
 
 // Provider describes the provider of a scheme.
-type Provider struct {
-	Title      string           `json:"title"`
-	Signature  string           `json:"signature"`
-	IDsSigned  bool             `json:"ids_signed"`
-	RetriesFor *policy.Duration `json:"retries_for"` // nil: it does not retry, or unknown
-	Retries    string           `json:"retries"`
-	Checked    string           `json:"checked"`
-	Docs       string           `json:"docs"`
-}
+type Provider = wire.Provider
 
 // Refusals are the requests that a source refused, at the node that answered, since its start.
-type Refusals struct {
-	LastAt     time.Time `json:"last_at"`
-	LastStatus int       `json:"last_status"`
-	LastReason string    `json:"last_reason"`
-	LastHour   int       `json:"last_hour"`
-}
+type Refusals = wire.Refusals
 
 // SourceFilter selects sources; the zero value selects all.
 type SourceFilter struct {

@@ -4,31 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
-	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Tenant is the location of a tenant among a server's cells.
-type Tenant struct {
-	Raw
-	Tenant string `json:"tenant"`
-	// the owner: the cell it leaves, until that has released it
-	Cell  string               `json:"cell"`
-	State grapnel.TenancyState `json:"state"`
-	To    string               `json:"to"`    // the destination of a move; empty: none
-	From  string               `json:"from"`  // the cell that it came from last
-	Move  string               `json:"move"`  // id of its last move
-	Since *time.Time           `json:"since"` // of the state
-	Rows  int64                `json:"rows"`  // copied so far, as far as the server asked knows
-	// reason for which the move does not proceed; it is retried
-	Trouble string `json:"trouble"`
-}
-
-// Settled says whether no move is under way.
-func (t *Tenant) Settled() bool {
-	return t.State == grapnel.TenancyHere || t.State == grapnel.TenancyGone
-}
+type Tenant = wire.Tenant
 
 // Tenants lists tenants with their cells. This method and those below need a key with the scope
 // admin that is bound to no tenant.

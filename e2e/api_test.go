@@ -188,14 +188,35 @@ func (c *child) rows(query url.Values) []row {
 // waiting says whether any delivery is not final.
 func (c *child) waiting() bool {
 	c.t.Helper()
+	any, answered := c.anyWaiting()
+	if !answered {
+		c.t.Fatal("the server does not list deliveries: it answers 503")
+	}
+	return any
+}
+
+// anyWaiting says whether a delivery is pending or held, unless the server answers 503, as a node
+// does that has just stood still.
+func (c *child) anyWaiting() (any, answered bool) {
+	c.t.Helper()
 	for _, status := range []string{"pending", "held"} {
-		var page struct{ Data []row }
-		c.must(http.StatusOK, http.MethodGet, "/v1/deliveries?limit=1&status="+status, nil, &page)
-		if len(page.Data) > 0 {
-			return true
+		path := "/v1/deliveries?limit=1&status=" + status
+		switch code, body, err := c.call(context.Background(), http.MethodGet, path, nil); {
+		case err != nil || code != http.StatusOK && code != http.StatusServiceUnavailable:
+			c.t.Fatalf("GET %s: answered %d, %v: %.300s", path, code, err, body)
+		case code != http.StatusOK:
+			return false, false
+		default:
+			var page struct{ Data []row }
+			if err := json.Unmarshal(body, &page); err != nil {
+				c.t.Fatal(err)
+			}
+			if len(page.Data) > 0 {
+				return true, true
+			}
 		}
 	}
-	return false
+	return false, true
 }
 
 // quiesce waits until no delivery is pending. It gives up when deliveries are pending and none of
@@ -209,7 +230,7 @@ func (c *child) quiesce(within time.Duration, done func() int) bool {
 		if now := done(); now != last {
 			last, moved = now, time.Now()
 		}
-		if c.waiting() {
+		if any, answered := c.anyWaiting(); any || !answered {
 			quiet = time.Time{}
 			return time.Since(moved) > within
 		}

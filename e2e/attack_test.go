@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -271,8 +272,13 @@ func (v *healthyVictim) once() (answered, arrived time.Duration) {
 	v.waiting[id] = at
 	v.mu.Unlock()
 	began := time.Now()
-	v.by(victim, grapnel.ScopePublish, http.StatusAccepted, http.MethodPost, "/v1/events",
-		newEvent{ID: id, Type: v.kind + ".made", Data: json.RawMessage(`{}`)}.encode(), nil)
+	eventually(v.t, 20*time.Second, "an event is accepted", func() bool {
+		status, body := v.publishAs(victim, newEvent{ID: id, Type: v.kind + ".made", Data: json.RawMessage(`{}`)})
+		if status != http.StatusAccepted && !machineIsBusy(body) {
+			v.t.Fatalf("event %s was answered %d %s", id, status, body)
+		}
+		return status == http.StatusAccepted
+	})
 	answered = time.Since(began)
 	select {
 	case <-at:
@@ -281,6 +287,10 @@ func (v *healthyVictim) once() (answered, arrived time.Duration) {
 	}
 	return answered, time.Since(began)
 }
+
+// machineIsBusy says whether a request was refused because commits take half a second, which is so
+// for all tenants, with and without an attack.
+func machineIsBusy(answer []byte) bool { return bytes.Contains(answer, []byte("commits are slow")) }
 
 // medians publishes one event after another and returns the medians of both times.
 func (v *healthyVictim) medians(events int) (answered, arrived time.Duration) {

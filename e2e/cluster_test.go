@@ -238,6 +238,7 @@ func TestRollingRestart(t *testing.T) {
 		}
 		pause(ctx, 2*leaseHere)
 	})
+	c.losses()
 	c.convict(c.verdict(2 * time.Minute))
 }
 

@@ -25,6 +25,7 @@ import (
 // and in Python, consume from a queue. Only the address and the token differ, which they read from
 // their environment. A message that they reject for good becomes a dead letter with their reason.
 func TestPublishedConsumersRunUnchanged(t *testing.T) {
+	t.Parallel()
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)
@@ -145,6 +146,7 @@ func (l *listener) end(t *testing.T, signal syscall.Signal) {
 // TestListenLosesNothing: a developer's command is killed, the server is killed, and the local
 // server fails. Every request to the source still arrives there in the end.
 func TestListenLosesNothing(t *testing.T) {
+	t.Parallel()
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)
@@ -166,11 +168,13 @@ func TestListenLosesNothing(t *testing.T) {
 	}
 	args := []string{local.URL + "/hooks", "--source", source.ID, "--forward-headers", "--policy", "standard"}
 	l := c.listen(args...)
+	var made struct{ Data []struct{ ID, Source string } }
 	eventually(t, 10*time.Second, "the queue is there", func() bool {
-		var page struct{ Data []struct{ Source string } }
-		c.must(http.StatusOK, http.MethodGet, "/v1/queues", nil, &page)
-		return len(page.Data) == 1 && page.Data[0].Source == source.ID
+		c.must(http.StatusOK, http.MethodGet, "/v1/queues", nil, &made)
+		return len(made.Data) == 1 && made.Data[0].Source == source.ID
 	})
+	// What the killed command has leased comes back when the lease has expired.
+	c.must(http.StatusOK, http.MethodPatch, "/v1/queues/"+made.Data[0].ID, map[string]any{"lease": "3s"}, nil)
 	ingest(10)
 	eventually(t, 20*time.Second, "some have arrived", func() bool { return b.count() >= 5 })
 	l.end(t, syscall.SIGKILL)

@@ -17,6 +17,7 @@ import (
 // the promises, and against the same server with one mistake at a time. It must report each mistake
 // and no other.
 func TestHarnessTellsGoodFromBad(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ var golden = []struct {
 	{"paylera-24h", []int{0, 15, 60, 300, 1800, 7200, 21600, 43200, 86400}, 24 * time.Hour},
 	{"sent", sentTimes(), 23*time.Hour + 12*time.Minute + 30*time.Second},
 	{"webhookify", []int{0, 60, 360, 2160, 9360, 38160, 124560}, 34*time.Hour + 36*time.Minute},
+	{"queue", []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511}, 511 * time.Second},
 	{"hooque", []int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511}, 511 * time.Second},
 	{"svix", []int{0, 5, 305, 2105, 9305, 27305, 63305, 99305}, 27*time.Hour + 35*time.Minute + 5*time.Second},
 }
@@ -54,6 +56,16 @@ func TestPresetsHaveTheirGoldenTimes(t *testing.T) {
 				t.Errorf("Reach says %d attempts over %v, want %d over %v", reach.Attempts, reach.Nominal, len(g.times), g.total)
 			}
 		})
+	}
+}
+
+// TestQueueHasTwoNames: queue is the default of queues, and hooque another name of it.
+func TestQueueHasTwoNames(t *testing.T) {
+	one, found := Preset(QueuePreset)
+	other, also := Preset("hooque")
+	one.Name, other.Name = "", ""
+	if !found || !also || !reflect.DeepEqual(one, other) {
+		t.Errorf("queue is\n%+v, and hooque\n%+v", one, other)
 	}
 }
 

@@ -105,5 +105,5 @@ type Step struct {
 type Planned struct {
 	Number int       `json:"number"`
 	At     time.Time `json:"at"`
-	Latest time.Time `json:"latest"`
+	Latest time.Time `json:"latest" doc:"the latest that jitter can put it"`
 }

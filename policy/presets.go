@@ -111,18 +111,13 @@ func variations() []func(p *Policy) {
 				"400": Fail, "401": Retry, "403": Retry, "404": Fail, "410": DisableEndpoint, "429": Throttle,
 			}
 		},
-		// For queues: a nack counts as a 5xx, a reject as a 4xx.
 		func(p *Policy) {
-			p.Name = "hooque"
-			p.Timeout = 30 * sec
-			p.Schedule = Schedule{Mode: Exponential, Base: sec, Factor: 2, Max: 5 * mins}
-			// The document asks for full jitter, 0 to 100 % of the wait. Jitter here is never
-			// early, so the same spread follows the wait.
-			p.Jitter = Jitter{Fraction: 1}
-			p.MaxAttempts = 10
-			p.Classify = map[string]Decision{
-				"4xx": Fail, "408": Retry, "425": Retry, "410": DisableEndpoint, "429": Throttle,
-			}
+			p.Name = QueuePreset
+			pulled(p)
+		},
+		func(p *Policy) {
+			p.Name = "hooque" // another name of the same, after its document
+			pulled(p)
 		},
 		func(p *Policy) {
 			p.Name = "svix"
@@ -140,6 +135,22 @@ func paylera(p *Policy) {
 	p.Schedule = stopping(SincePrevious, 0, 15*sec, mins, 5*mins, 30*mins, 2*hour, 6*hour, 12*hour, 24*hour)
 	p.MaxAttempts = 9
 	p.Disable = Disable{Consecutive: 100, Of: ClassStatus4xx, Pending: PendingDrop}
+}
+
+// QueuePreset is the policy of queues that name none.
+const QueuePreset = "queue"
+
+// pulled is for queues: a nack counts as a 5xx, a reject as a 4xx.
+func pulled(p *Policy) {
+	p.Timeout = 30 * sec
+	p.Schedule = Schedule{Mode: Exponential, Base: sec, Factor: 2, Max: 5 * mins}
+	// The document asks for full jitter, 0 to 100 % of the wait. Jitter here is never early, so the
+	// same spread follows the wait.
+	p.Jitter = Jitter{Fraction: 1}
+	p.MaxAttempts = 10
+	p.Classify = map[string]Decision{
+		"4xx": Fail, "408": Retry, "425": Retry, "410": DisableEndpoint, "429": Throttle,
+	}
 }
 
 func stopping(mode Mode, delays ...Duration) Schedule {

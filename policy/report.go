@@ -41,7 +41,7 @@ type Report struct {
 	Survives Duration `json:"survives"`
 
 	BySchedule Comparison `json:"by_schedule"`
-	Series     []Point    `json:"series"`
+	Series     []Point    `json:"series" nullable:"true"`
 }
 
 // Comparison is the result if every delivery only followed its schedule: no breaker, no probes, no

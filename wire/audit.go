@@ -9,12 +9,12 @@ import (
 // Audit says who did what to which endpoint or delivery, when and why.
 type Audit struct {
 	Raw
-	Number     int64        `json:"number" nullable:"true" doc:"of the entry; a later entry has a higher one; null for keys that are bound to a tenant, because it counts the entries of all tenants"`
+	Number     int64        `json:"number" nullable:"true" doc:"number of the entry, rising; null for keys that are bound to a tenant, because it counts the entries of all tenants"`
 	At         time.Time    `json:"at"`
-	Tenant     string       `json:"tenant" doc:"whose it is that it is about"`
-	Actor      string       `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
+	Tenant     string       `json:"tenant" doc:"tenant that owns the subject"`
+	Actor      string       `json:"actor" doc:"id of an API key; grapnel: the server itself"`
 	Verb       grapnel.Verb `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
-	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"of the endpoint, queue, source, key, policy or event type that it is about"`
+	EndpointID string       `json:"endpoint_id" nullable:"true" doc:"id of the endpoint, queue, source, key, policy or event type"`
 	DeliveryID string       `json:"delivery_id" nullable:"true"`
 	Reason     string       `json:"reason" nullable:"true" doc:"the actor's own words; of a key its name and scopes, of a policy or event type its name"`
 }

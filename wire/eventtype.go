@@ -7,6 +7,40 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// NewEventType is an event type to be registered. Only Name is required; with Schema it has version
+// 1 at once.
+type NewEventType struct {
+	Name        string            `json:"name" required:"true" fixed:"true" form:"type" doc:"the type of the events"`
+	Tenant      string            `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant of the key if not given, else default"`
+	Description string            `json:"description" maxLength:"1000"`
+	Check       grapnel.TypeCheck `json:"check" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"`
+	Schema      json.RawMessage   `json:"schema" fixed:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
+	Example     json.RawMessage   `json:"example" fixed:"true" doc:"data that satisfy the schema"`
+	Note        string            `json:"note" fixed:"true" maxLength:"1000" doc:"of version 1, for people"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (t NewEventType) MarshalJSON() ([]byte, error) { return Request(t) }
+
+// NewTypeVersion is a version of a schema to be added.
+type NewTypeVersion struct {
+	Schema  json.RawMessage `json:"schema" required:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
+	Example json.RawMessage `json:"example" doc:"data that satisfy the schema"`
+	Note    string          `json:"note" maxLength:"1000" doc:"changes of this version, for people"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (v NewTypeVersion) MarshalJSON() ([]byte, error) { return Request(v) }
+
+// TypeVersionSettings are what can be changed of a version.
+type TypeVersionSettings struct {
+	Note       string `json:"note" maxLength:"1000" doc:"changes of this version, for people"`
+	Deprecated bool   `json:"deprecated" doc:"publishers shall follow a later version"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (v TypeVersionSettings) MarshalJSON() ([]byte, error) { return Request(v) }
+
 // EventType is an event type that a tenant has registered, with the versions of its schema.
 type EventType struct {
 	Raw

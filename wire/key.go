@@ -6,14 +6,24 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// NewKey is an API key to be created.
+type NewKey struct {
+	Name   string          `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
+	Scopes []grapnel.Scope `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" doc:"admin includes all others"`
+	Tenant string          `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant whose things it sees; none: all tenants"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (k NewKey) MarshalJSON() ([]byte, error) { return Request(k) }
+
 // Key is an API key. Secret is there only in the answer that creates it.
 type Key struct {
 	Raw
 	ID        string          `json:"id"`
-	Secret    string          `json:"key,omitempty" doc:"shown in the answer that makes it, and never again"`
+	Secret    string          `json:"key,omitempty" doc:"shown only in the answer that creates it"`
 	Name      string          `json:"name"`
 	Scopes    []grapnel.Scope `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin"`
-	Tenant    string          `json:"tenant" nullable:"true" doc:"null: bound to none"`
+	Tenant    string          `json:"tenant" nullable:"true" doc:"null: not bound to a tenant"`
 	CreatedAt time.Time       `json:"created_at"`
 }
 

@@ -6,6 +6,26 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// NewReplay selects deliveries to deliver again, and has the settings of the replay. The zero value
+// selects all failed ones.
+type NewReplay struct {
+	From       *time.Time       `json:"from" form:"time" doc:"events accepted then or later"`
+	To         *time.Time       `json:"to" form:"time" doc:"events accepted before then"`
+	EventTypes []string         `json:"event_types" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
+	Keys       []string         `json:"keys" maxItems:"1000" form:"key" doc:"only these ordering keys"`
+	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
+	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
+	Again      bool             `json:"again" doc:"also deliveries that were replayed with success or discarded"`
+	Rate       float64          `json:"rate" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries created per second; 100 if not given"`
+	StopAfter  int              `json:"stop_after" minimum:"1" maximum:"1000000" doc:"stop after this number of failures in a row; none: never"`
+	Canary     bool             `json:"canary" doc:"create the others only after the first one has succeeded"`
+	DryRun     bool             `json:"dry_run" doc:"count and create nothing"`
+	Reason     string           `json:"reason" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (r NewReplay) MarshalJSON() ([]byte, error) { return Request(r) }
+
 // Replay is a job that delivers again.
 type Replay struct {
 	Raw
@@ -13,21 +33,21 @@ type Replay struct {
 	EndpointID string               `json:"endpoint_id"`
 	Tenant     string               `json:"tenant"`
 	Status     grapnel.ReplayStatus `json:"status" enum:"running,paused,completed,cancelled,stopped" doc:"stopped: too many failures in a row, or the canary failed"`
-	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or does not get on"`
+	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or is stuck"`
 	Selection  Selection            `json:"selection"`
-	Rate       float64              `json:"rate" doc:"deliveries made in a second, at most"`
-	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"so many failures in a row end it; null: never"`
+	Rate       float64              `json:"rate" doc:"most deliveries created per second"`
+	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"stops after this number of failures in a row; null: never"`
 	Canary     bool                 `json:"canary"`
-	Total      int                  `json:"total" doc:"deliveries to be made, as counted when it was started"`
-	Made       int                  `json:"made" doc:"so far"`
-	Done       int                  `json:"done" doc:"of those made: they are over"`
+	Total      int                  `json:"total" doc:"deliveries to create, as counted at the start"`
+	Made       int                  `json:"made" doc:"created so far"`
+	Done       int                  `json:"done" doc:"of the created ones: finished"`
 	Delivered  int                  `json:"delivered"`
-	Failed     int                  `json:"failed" doc:"over, and not delivered"`
+	Failed     int                  `json:"failed" doc:"finished, and not delivered"`
 	StartedAt  time.Time            `json:"started_at"`
 	StartedBy  string               `json:"started_by" doc:"the id of an API key"`
 	UpdatedAt  time.Time            `json:"updated_at"`
 	FinishedAt *time.Time           `json:"finished_at" nullable:"true"`
-	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it will be over if it goes on like this; null: nobody knows"`
+	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its present speed; null: unknown"`
 }
 
 // MarshalJSON writes the replay as the API does.
@@ -41,7 +61,7 @@ type Selection struct {
 	EventTypes []string         `json:"event_types" nullable:"false" doc:"empty: any"`
 	Keys       []string         `json:"keys" nullable:"false" doc:"empty: any"`
 	Status     []grapnel.Status `json:"status" nullable:"false"`
-	Deliveries int              `json:"deliveries" nullable:"true" doc:"how many were named; null: it goes by the fields above"`
+	Deliveries int              `json:"deliveries" nullable:"true" doc:"number of named deliveries; null: the fields above select"`
 	Again      bool             `json:"again"`
 }
 
@@ -49,9 +69,9 @@ type Selection struct {
 type Item struct {
 	Raw
 	OriginalID string         `json:"original_id"`
-	DeliveryID string         `json:"delivery_id" doc:"the new one"`
+	DeliveryID string         `json:"delivery_id" doc:"id of the new delivery"`
 	MadeAt     time.Time      `json:"made_at"`
-	Status     grapnel.Status `json:"status" enum:"pending,delivered,failed,dropped,discarded,skipped" doc:"of the new one; pending: it is not over"`
+	Status     grapnel.Status `json:"status" enum:"pending,delivered,failed,dropped,discarded,skipped" doc:"status of the new delivery; pending: not finished"`
 }
 
 // MarshalJSON writes the item as the API does.
@@ -61,12 +81,12 @@ func (i Item) MarshalJSON() ([]byte, error) { return Encode(i) }
 type Plan struct {
 	Raw
 	DryRun       bool     `json:"dry_run"`
-	Total        int      `json:"total" doc:"deliveries it would make"`
-	Keys         int      `json:"keys" doc:"different ones among them"`
-	LongestChain int      `json:"longest_chain" doc:"most deliveries of one key, which arrive one after the other"`
-	Overtaken    int      `json:"overtaken" doc:"of total: something newer of their key was delivered since, so they arrive after it"`
+	Total        int      `json:"total" doc:"deliveries that it would create"`
+	Keys         int      `json:"keys" doc:"number of different keys"`
+	LongestChain int      `json:"longest_chain" doc:"most deliveries of one key; they arrive one after the other"`
+	Overtaken    int      `json:"overtaken" doc:"of total: a newer delivery of their key succeeded since, so they arrive after it"`
 	Excluded     Excluded `json:"excluded"`
-	Partial      bool     `json:"partial" doc:"counting took too long: there are at least as many"`
+	Partial      bool     `json:"partial" doc:"the count was cut short: the numbers are minimums"`
 }
 
 // MarshalJSON writes the plan as the API does.
@@ -74,8 +94,8 @@ func (p Plan) MarshalJSON() ([]byte, error) { return Encode(p) }
 
 // Excluded counts what matches and is left out.
 type Excluded struct {
-	AlreadyReplayed int `json:"already_replayed" doc:"delivered again with success already"`
-	Discarded       int `json:"discarded" doc:"put away by a person"`
-	OnItsWay        int `json:"on_its_way" doc:"being delivered again already"`
-	Superseded      int `json:"superseded" doc:"delivered again already, and what became of that is meant in their place"`
+	AlreadyReplayed int `json:"already_replayed" doc:"already replayed with success"`
+	Discarded       int `json:"discarded" doc:"discarded by an operator"`
+	OnItsWay        int `json:"on_its_way" doc:"already being replayed"`
+	Superseded      int `json:"superseded" doc:"already replayed; their latest copies are selected instead"`
 }

@@ -18,7 +18,7 @@ type kind struct {
 // that.
 func (p Plan) Report(loads []float64, out io.Writer) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-	say("| publishers | endpoints | events a second, measured | played | commits for a delivery, measured | played | p50 at | measured | played |")
+	say("| publishers | endpoints | events a second, measured | simulated | commits per delivery, measured | simulated | p50 at | measured | simulated |")
 	say("|---|---|---|---|---|---|---|---|---|")
 	for _, m := range Records() {
 		played := m.Again()
@@ -34,7 +34,7 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 	}
 	all.Wait()
 
-	say("| nodes of a cell | carries, events a second | lag p50 | p99 | nodes busy | database busy | its log | deliveries for a commit | attempts at once |")
+	say("| nodes of a cell | carries, events a second | lag p50 | p99 | nodes busy | database busy | its log | deliveries per commit | attempts at once |")
 	say("|---|---|---|---|---|---|---|---|---|")
 	best := kinds[0]
 	for _, k := range kinds {
@@ -47,7 +47,7 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 		}
 	}
 	say("")
-	say("| events a second | tenants | the largest has | cells | machines | log of all | the fullest has | lag p99 | fullness | still waits where the node died | one cell short | lag p99 | fullness | cells if a hash places |")
+	say("| events a second | tenants | largest tenant | cells | machines | all logs | fullest cell | lag p99 | fullness | pending for the dead node | with one cell less | lag p99 | fullness | cells if placed by hash |")
 	say("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	rows := make([]string, len(loads))
 	for i, load := range loads {
@@ -150,13 +150,13 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 			100*r.Refused, short(r.Last), 100*r.Node, 100*r.Data)
 	}
 	say("")
-	say("Its database is away for %s: of the calls to publish %.0f %% are refused in the %s that are played; p99 of the lag %s.", "5 s",
+	say("If its database is unreachable for %s, %.0f %% of the calls to publish are refused in the simulated %s; the p99 of the lag is %s.", "5 s",
 		100*away.Refused, p.Load.Until, short(away.Late))
 	taken := p.Load.Dies + p.Hardware.Lease + lookEvery
-	say("A node dies in the trial of %d nodes: %s after others took its endpoints, %s first attempts still wait there, the oldest for %s.",
+	say("In the trial of %d nodes a node dies. %s after others took its endpoints, %s of their first attempts are pending, the oldest for %s.",
 		k.nodes,
 		short(p.Load.Until-taken), count(float64(k.at.Waiting)), short(k.at.Struck))
-	say("%s after they took them the last late one begins and %s wait; outcomes become durable after %s in the end, and after %s at worst.",
+	say("The last late attempt begins %s after the take-over, when %s are pending. Outcomes take %s to become durable at the end, and %s at worst.",
 		short(later.Over-taken),
 		count(float64(later.Waiting)), short(later.Durable), short(later.Longest))
 }

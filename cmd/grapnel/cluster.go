@@ -58,7 +58,7 @@ func clusterTitle(c *client.Cluster) string {
 	}
 	text := fmt.Sprintf("%d of %d nodes are up, all of %d shards have an owner", up, len(c.Nodes), c.Shards)
 	if c.Unowned > 0 {
-		text = fmt.Sprintf("%d of %d nodes are up, %d of %d shards have no owner: nothing is attempted for their endpoints",
+		text = fmt.Sprintf("%d of %d nodes are up, %d of %d shards have no owner: no attempts are made for their endpoints",
 			up, len(c.Nodes), c.Unowned, c.Shards)
 	}
 	if lagging > 0 {

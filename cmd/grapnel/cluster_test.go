@@ -14,7 +14,7 @@ func TestClusterStatus(t *testing.T) {
 	if got.code != 0 || len(f.seen) != 1 || f.seen[0].Target != "/v1/cluster" {
 		t.Fatalf("%+v, asked %+v", got, f.seen)
 	}
-	want := `1 of 2 nodes are up, 2 of 256 shards have no owner: nothing is attempted for their endpoints; 74 are about to be lost
+	want := `1 of 2 nodes are up, 2 of 256 shards have no owner: no attempts are made for their endpoints; 74 are about to be lost
 NODE    ADDRESS     STATE   SEEN   SHARDS  SETTLED  LAGGING
 node_a  http://a:1  up      300ms  180     256      0
 node_b  http://b:1  silent  11s    74      0        74

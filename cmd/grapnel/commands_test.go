@@ -99,7 +99,8 @@ func TestRequests(t *testing.T) {
 			want: request{"GET", "/v1/deliveries?error_class=timeout&limit=50&reason_code=expired&status_code=503&text=x", "", ""}},
 		{args: `deliveries export --endpoint ep_1 --status failed --format csv`,
 			want: request{"GET", "/v1/deliveries/export?endpoint=ep_1&format=csv&status=failed", "", ""}},
-		{args: `dlq list --endpoint ep_1 --type a.* --limit 3`, want: request{"GET", "/v1/dead-letters?endpoint=ep_1&limit=3&type=a.%2A", "", ""}},
+		{args: `dlq list --endpoint ep_1 --type a.* --limit 3`,
+			want: request{"GET", "/v1/dead-letters?endpoint=ep_1&limit=3&type=a.%2A", "", ""}},
 		{args: `dlq show dlv_1`, want: request{"GET", "/v1/deliveries/dlv_1", "", ""}},
 		{args: `dlq export --event-key k`, want: request{"GET", "/v1/dead-letters/export?format=jsonl&key=k", "", ""}},
 		{args: `dlq discard dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/discard", `{"reason":"why"}`, ""}},
@@ -126,13 +127,15 @@ func TestRequests(t *testing.T) {
 		{args: `endpoints update ep_1 --transform=`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"transform":""}`, ""}},
 		{args: `events list --source src_1`, want: request{"GET", "/v1/events?limit=50&source=src_1", "", ""}},
 		{args: `endpoints create https://x.test/h --tenant= --secret=`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
-		{args: `endpoints create https://x.test/h --secret -`, want: request{"POST", "/v1/endpoints", `{"secret":"","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --secret -`,
+			want: request{"POST", "/v1/endpoints", `{"secret":"","url":"https://x.test/h"}`, ""}},
 		{args: `keys create --name ci --scope read --tenant=`, want: request{"POST", "/v1/keys", `{"name":"ci","scopes":["read"]}`, ""}},
 		{args: `events list --tenant= --type=`, want: request{"GET", "/v1/events?limit=50", "", ""}},
 		{args: `replay list --active=false`, want: request{"GET", "/v1/replays?limit=50", "", ""}},
 		{args: `endpoints list --tenant t`, want: request{"GET", "/v1/endpoints?limit=50&tenant=t", "", ""}},
 		{args: `endpoints show ep_1`, want: request{"GET", "/v1/endpoints/ep_1", "", ""}},
-		{args: `endpoints update ep_1 --filter= --rate none`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"filter":"","rate_limit":null}`, ""}},
+		{args: `endpoints update ep_1 --filter= --rate none`,
+			want: request{"PATCH", "/v1/endpoints/ep_1", `{"filter":"","rate_limit":null}`, ""}},
 		{args: `endpoints delete ep_1`, want: request{"DELETE", "/v1/endpoints/ep_1", "", ""}},
 		{args: `endpoints delete ep_1 --reason left`, want: request{"DELETE", "/v1/endpoints/ep_1?reason=left", "", ""}},
 		{args: `endpoints get ep_1`, want: request{"GET", "/v1/endpoints/ep_1", "", ""}},
@@ -145,12 +148,14 @@ func TestRequests(t *testing.T) {
 		{args: `endpoints lanes ep_1 --limit 3 --cursor c`, want: request{"GET", "/v1/endpoints/ep_1/lanes?cursor=c&limit=3", "", ""}},
 		{args: `audit`, want: request{"GET", "/v1/audit?limit=50", "", ""}},
 		{args: `audit --endpoint ep_1 --delivery dlv_1 --tenant t --limit 2`, want: request{"GET", "/v1/audit?delivery=dlv_1&endpoint=ep_1&limit=2&tenant=t", "", ""}},
-		{args: `endpoints rotate-secret ep_1 --overlap 1h`, want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"1h0m0s"}`, ""}},
+		{args: `endpoints rotate-secret ep_1 --overlap 1h`,
+			want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"1h0m0s"}`, ""}},
 		{args: `endpoints test ep_1 --wait 0s --type a -d {"x":1}`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"data":{"x":1},"type":"a"}`, ""}},
 		{args: `sources create shop --scheme stripe --secret - --tenant t`, stdin: "whsec_x\n",
 			want: request{"POST", "/v1/sources", `{"name":"shop","tenant":"t","verify":{"scheme":"stripe","secret":"whsec_x"}}`, ""}},
 		{args: `sources create p --scheme hmac --secret a --secret b --header X-S --signed {timestamp}.{body} --timestamp-header X-T --event-key x --dedupe content --ignore $.at --rate 5`,
-			want: request{"POST", "/v1/sources", `{"dedupe":{"by":["content"],"ignore":["$.at"]},"key":"x","name":"p","rate_limit":{"per_second":5},` +
+			want: request{"POST", "/v1/sources", `{"dedupe":{"by":["content"],"ignore":["$.at"]},"key":"x","name":"p",` +
+				`"rate_limit":{"per_second":5},` +
 				`"verify":{"header":"X-S","scheme":"hmac","secrets":["a","b"],"signed":"{timestamp}.{body}","timestamp_header":"X-T"}}`, ""}},
 		{args: `sources list --tenant t`, want: request{"GET", "/v1/sources?limit=50&tenant=t", "", ""}},
 		{args: `sources get src_1`, want: request{"GET", "/v1/sources/src_1", "", ""}},
@@ -226,7 +231,7 @@ func TestPreciseAnswers(t *testing.T) {
 	}
 }
 
-// A server's refusals, and what is wrong before anything is sent, as exit codes.
+// Refusals by the server, and mistakes found before a request is sent, as exit codes.
 func TestExitCodesOfCommands(t *testing.T) {
 	problem := func(status int, code string) func(*http.Request) (int, string) {
 		text, _ := json.Marshal(map[string]any{"status": status, "code": code, "title": "t", "detail": "d", "request_id": "r"})
@@ -367,12 +372,12 @@ func TestErrorsAreProblemsForPrograms(t *testing.T) {
 func TestManyIdsAndSomeFail(t *testing.T) {
 	f := newFake(t, func(r *http.Request) (int, string) {
 		if strings.Contains(r.URL.Path, "gone") {
-			return 404, `{"code":"not_found","detail":"there is no such delivery"}`
+			return 404, `{"code":"not_found","detail":"delivery not found"}`
 		}
 		return 200, `{"id":"dlv_new","status":"pending"}`
 	})
 	got := invoke(t, f.env(), "", "deliveries", "retry", "dlv_1", "gone", "dlv_2", "-o", "name")
-	want := result{9, "dlv_new\ndlv_new\n", "gone: there is no such delivery\nerror: 1 of 3 failed\n"}
+	want := result{9, "dlv_new\ndlv_new\n", "gone: delivery not found\nerror: 1 of 3 failed\n"}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(result{})); d != "" {
 		t.Error(d)
 	}
@@ -513,7 +518,7 @@ func TestSourcesSayWhatWasRefused(t *testing.T) {
 	}
 }
 
-// What is shown once is not said to be shown where it is not.
+// A note that a secret is shown once appears only in outputs that show the secret.
 func TestShownOnce(t *testing.T) {
 	for _, args := range []string{"endpoints create http://x.test", "endpoints rotate-secret ep_1", "keys create --name k --scope read"} {
 		for form, want := range map[string]string{"table": "is shown only now", "json": "is shown only now", "name": "-o json has it"} {

@@ -115,7 +115,7 @@ func consume(ctx context.Context, r reader, queue string, handle client.Handler,
 	o.Trouble = func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		progress.Say("leasing fails at present: %v", err)
+		progress.Say("leasing failed; retrying: %v", err)
 	}
 	err := r.Consume(ctx, queue, func(ctx context.Context, m *client.Message) error {
 		if n := started.Add(1); count > 0 && n > int64(count) {

@@ -25,7 +25,7 @@ type pulled struct {
 	mu      sync.Mutex
 	waiting []string          // bodies
 	media   string            // of the bodies; empty: JSON
-	seen    []string          // what was asked, but for next
+	seen    []string          // requests, without those for next
 	routes  map[string]string // answers to other requests, by method and path
 	sent    map[string]string // bodies or queries of those, by method and path
 }
@@ -48,7 +48,8 @@ func (p *pulled) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/next"):
 		n := 5 - len(p.waiting)
 		_, _ = fmt.Fprintf(w, `{"data":[{"meta":{"lease":"lse_%d","event_id":"evt_%d","delivery_id":"dlv_1","type":"order.made","key":"k","attempt":2,"content_type":%q,`+
-			`"first_seen_at":"2026-01-02T03:04:05Z","lease_expires_at":%q},"body":%s}]}`, n, n, cmp.Or(p.media, "application/json"), time.Now().Add(30*time.Second).UTC().Format(time.RFC3339Nano), p.waiting[0])
+			`"first_seen_at":"2026-01-02T03:04:05Z","lease_expires_at":%q},"body":%s}]}`, n, n,
+			cmp.Or(p.media, "application/json"), time.Now().Add(30*time.Second).UTC().Format(time.RFC3339Nano), p.waiting[0])
 		p.waiting = p.waiting[1:]
 	case strings.HasPrefix(r.URL.Path, "/v1/leases/"):
 		p.seen = append(p.seen, strings.TrimSpace(strings.TrimPrefix(r.URL.Path, "/v1/leases/")+" "+string(body)))
@@ -232,7 +233,7 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	if want := `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`; body != want || !strings.HasPrefix(signature, "v1,") {
 		t.Errorf("the local server got %s signed %q, want %s", body, signature, want)
 	}
-	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
+	if want := `{"tenant":"acme","name":"mine","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
 		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
 	}
 	if asked := p.sent["GET /v1/events/evt_4"]; asked != "tenant=acme" {
@@ -243,8 +244,8 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 }
 
-// TestListenSendsEveryFormat: what is no plain JSON, and the headers of CloudEvents, as the
-// endpoint itself gets them.
+// TestListenSendsEveryFormat: formats other than plain JSON, and the headers of CloudEvents, are
+// those that the endpoint itself gets.
 func TestListenSendsEveryFormat(t *testing.T) {
 	for format, want := range map[string]struct {
 		body   string
@@ -347,7 +348,8 @@ func TestPurgeSaysTheNameAgain(t *testing.T) {
 		t.Errorf("without --yes: exit code %d: %s", got.code, got.errs)
 	}
 	got := invoke(t, p.env(), "", "queues", "purge", "orders", "--yes", "--reason", "test data")
-	if got.code != 0 || p.sent["POST /v1/queues/que_1/purge"] != `{"confirm":"orders","reason":"test data"}` || !strings.Contains(got.out, "7") {
+	if got.code != 0 || p.sent["POST /v1/queues/que_1/purge"] != `{"confirm":"orders","reason":"test data"}` ||
+		!strings.Contains(got.out, "7") {
 		t.Errorf("exit code %d: %s %s; sent %v", got.code, got.out, got.errs, p.sent)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // Twice over the same data: the second time everything is there already, at other addresses and
 // with other secrets.
 func TestDevHasSomethingToLookAt(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
 	for _, round := range []string{"first", "second"} {
 		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--story=false")
@@ -45,9 +46,9 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 	}
 }
 
-// The story that everybody sees first, to its end: each step is told once, with what the server
-// says.
+// The story of grapnel dev, to its end: each step is told once, with the server's own answers.
 func TestDevPlaysItsStory(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
 	p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)
 	env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
@@ -126,10 +127,11 @@ func TestCommandsFindTheKeyOfDev(t *testing.T) {
 }
 
 func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:8420")
 	if err == nil {
 		defer func() { _ = l.Close() }()
-	} // else somebody else has it, which is as good
+	} // else another process has it, which is as good
 	p := launch(t, nil, "dev", "--fresh")
 	if p.url == "http://127.0.0.1:8420" || !strings.HasPrefix(p.url, "http://127.0.0.1:") {
 		t.Errorf("listens at %s", p.url)

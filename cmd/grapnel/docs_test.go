@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/web"
 )
 
 // TestDocumentedCommands: every command line in the pages is one that the program takes. In a block
@@ -64,7 +65,17 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// wrongCommand says what is wrong with a command line.
+// TestDashboardCommands: the commands that pages of the dashboard offer to copy exist.
+func TestDashboardCommands(t *testing.T) {
+	for _, command := range web.Commands() {
+		wrongCommand(t, "the dashboard", words(command), true)
+		if strings.HasPrefix(command, "grapnel deliveries") && strings.Contains(command, " --key ") {
+			t.Errorf("%s: --key is the API key there", command)
+		}
+	}
+}
+
+// wrongCommand reports the fault of a command line.
 func wrongCommand(t *testing.T, page string, words []string, whole bool) {
 	t.Helper()
 	at := filepath.Base(page) + ": " + strings.Join(words, " ")

@@ -16,7 +16,7 @@ import (
 
 var endpoints = resource[client.Endpoint]{
 	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT_ID", argument: "url", audited: true,
-	filters:  cli.OnlyTenant,
+	filters:  cli.EndpointFilters,
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
 	once: "secret", note: "The secret is shown only now: give it to the receiver.",
@@ -146,7 +146,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"status", string(e.Status)}, {"why", e.DisabledReason},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
-		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},
+		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[5]}, {"filter", e.Filter}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
 		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
 		{"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},

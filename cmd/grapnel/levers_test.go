@@ -83,7 +83,8 @@ func TestLeversAgainstTheServer(t *testing.T) {
 		}
 		return strings.TrimSpace(got.out)
 	}
-	// An address that nobody connects from, so that the port stays free while the receiver is away.
+	// An address from which no connection is made, so that the port stays free while the receiver is
+	// away.
 	listener, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
 		t.Fatal(err)

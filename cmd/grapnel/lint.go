@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,4 +126,33 @@ func (p promises) added(c policy.Claims) policy.Claims {
 		c.Keeping = policy.KeepingClaims{DeadLetters: policy.Duration(p.kept), From: "dispatch"}
 	}
 	return c
+}
+
+// policyArgument is the policy that an argument gives: a preset's name, the id of a saved policy,
+// or a policy as JSON, @FILE or -.
+func policyArgument(ctx context.Context, s *session, argument string) (policy.Policy, error) {
+	if p, ok := policy.Preset(argument); ok {
+		return p, nil
+	}
+	if strings.HasPrefix(argument, "pol_") {
+		r, err := s.reader()
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		kept, err := r.Policy(ctx, argument)
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		return cli.ReadPolicy(kept.JSON())
+	}
+	text, err := s.Text("the policy", argument)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	if text == argument && !strings.HasPrefix(text, "{") {
+		f := cli.Usagef("%q is not the name of a preset", argument)
+		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
+		return policy.Policy{}, f
+	}
+	return cli.ReadPolicy(json.RawMessage(text))
 }

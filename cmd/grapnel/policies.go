@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 var policies = resource[client.Policy]{
@@ -40,35 +37,6 @@ var policies = resource[client.Policy]{
 
 func (s *session) policiesCommand() *cobra.Command {
 	return group("policies", "Look at policies, check and save them", append(policies.commands(s), policiesLint(s))...)
-}
-
-// policyArgument is the policy that an argument gives: a preset's name, the id of a saved policy,
-// or a policy as JSON, @FILE or -.
-func policyArgument(ctx context.Context, s *session, argument string) (policy.Policy, error) {
-	if p, ok := policy.Preset(argument); ok {
-		return p, nil
-	}
-	if strings.HasPrefix(argument, "pol_") {
-		r, err := s.reader()
-		if err != nil {
-			return policy.Policy{}, err
-		}
-		kept, err := r.Policy(ctx, argument)
-		if err != nil {
-			return policy.Policy{}, err
-		}
-		return cli.ReadPolicy(kept.JSON())
-	}
-	text, err := s.Text("the policy", argument)
-	if err != nil {
-		return policy.Policy{}, err
-	}
-	if text == argument && !strings.HasPrefix(text, "{") {
-		f := cli.Usagef("%q is not the name of a preset", argument)
-		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
-		return policy.Policy{}, f
-	}
-	return cli.ReadPolicy(json.RawMessage(text))
 }
 
 // policyParts is a policy for people: its rules, and when it attempts.

@@ -15,7 +15,8 @@ func hooked(t *testing.T) (api *httptest.Server, asked *[]string) {
 	t.Helper()
 	asked = &[]string{}
 	delivery := func(id int, guid, at string, code int) string {
-		return fmt.Sprintf(`{"id":%d,"guid":%q,"delivered_at":%q,"redelivery":false,"status":"x","status_code":%d,"event":"push"}`, id, guid, at, code)
+		return fmt.Sprintf(`{"id":%d,"guid":%q,"delivered_at":%q,"redelivery":false,"status":"x","status_code":%d,"event":"push"}`,
+			id, guid, at, code)
 	}
 	api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer hub-token" {
@@ -27,7 +28,8 @@ func hooked(t *testing.T) (api *httptest.Server, asked *[]string) {
 			return
 		}
 		_, _ = fmt.Fprintf(w, "[%s,%s,%s,%s,%s]", delivery(5, "c", "2026-01-02T02:00:00Z", 200), delivery(4, "b", "2026-01-02T01:30:00Z", 502),
-			delivery(3, "a", "2026-01-02T01:00:00Z", 200), delivery(2, "a", "2026-01-02T00:30:00Z", 502), delivery(1, "old", "2025-12-01T00:00:00Z", 502))
+			delivery(3, "a", "2026-01-02T01:00:00Z", 200), delivery(2, "a", "2026-01-02T00:30:00Z", 502),
+			delivery(1, "old", "2025-12-01T00:00:00Z", 502))
 	}))
 	t.Cleanup(api.Close)
 	return api, asked

@@ -23,7 +23,7 @@ import (
 func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	var right atomic.Bool
 	var mu sync.Mutex
-	arrived := map[string][]string{} // bodies by key, of what was taken
+	arrived := map[string][]string{} // bodies that the receiver has accepted, by key
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !right.Load() {
 			w.WriteHeader(http.StatusBadRequest)
@@ -107,7 +107,8 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 		t.Errorf("what arrived: %s", d)
 	}
 	mu.Unlock()
-	if got := call("replay", "report", id, "-o", "jsonl"); len(strings.Split(got, "\n")) != 5 || strings.Count(got, `"status":"delivered"`) != 5 {
+	if got := call("replay", "report", id, "-o", "jsonl"); len(strings.Split(got, "\n")) != 5 ||
+		strings.Count(got, `"status":"delivered"`) != 5 {
 		t.Errorf("the report is %q", got)
 	}
 	if got := call("deliveries", "show", dead[1], "--jq", ".status, .replayed_by, .replay_result"); got != "failed\n"+id+"\ndelivered" {
@@ -140,7 +141,7 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	call("dlq", "replay", dead[0], "--again", "--watch")
 }
 
-// What is followed is told when it is made and when it is over, until it is interrupted.
+// tail prints each followed delivery when it is created and when it finishes, until interrupted.
 func TestTailFollowsUntilInterrupted(t *testing.T) {
 	release := make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

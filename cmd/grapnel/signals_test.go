@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,7 +22,20 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	// nohup, and a shell that starts the tests in the background, have them ignore signals, and a
+	// program inherits that. One that is started by a process with a handler has the default instead.
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	os.Exit(m.Run())
+}
+
+// environment makes this test binary the program. With the race detector a program takes a second
+// to exit, unless GORACE says less.
+func environment(more ...string) []string {
+	return append([]string{asProgram + "=1", "GORACE=" + os.Getenv("GORACE")}, more...)
 }
 
 // child starts the program as a process and waits for its line.
@@ -32,7 +46,7 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 		t.Fatal(err)
 	}
 	cmd = exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = []string{asProgram + "=1", "GRAPNEL_ADMIN_KEY=" + adminKey, "GRAPNEL_EGRESS_ALLOW=127.0.0.0/8", "GOCOVERDIR=" + t.TempDir()}
+	cmd.Env = environment("GRAPNEL_ADMIN_KEY="+adminKey, "GRAPNEL_EGRESS_ALLOW=127.0.0.0/8", "GOCOVERDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +79,7 @@ func ended(t *testing.T, cmd *exec.Cmd) (code int, by os.Signal) {
 }
 
 func TestFirstSignalDrainsAndASecondOneEnds(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
@@ -115,7 +130,7 @@ func TestCommandThatIsInterruptedSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "events", "list")
-	cmd.Env = []string{asProgram + "=1", "GRAPNEL_SERVER=" + slow.URL, "GOCOVERDIR=" + t.TempDir()}
+	cmd.Env = environment("GRAPNEL_SERVER="+slow.URL, "GOCOVERDIR="+t.TempDir())
 	cmd.Stdout = io.Discard
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

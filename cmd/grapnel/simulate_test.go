@@ -58,7 +58,8 @@ func TestSimulate(t *testing.T) {
 
 	one := sim("--outage", "6h", "--policy", "paylera", "-o", "json")
 	var report policy.Report
-	if err := json.Unmarshal([]byte(one.out), &report); err != nil || report.Policy != "paylera" || report.Events != 1440 || report.DeadLetters != 0 {
+	if err := json.Unmarshal([]byte(one.out), &report); err != nil || report.Policy != "paylera" ||
+		report.Events != 1440 || report.DeadLetters != 0 {
 		t.Errorf("%+v", one)
 	}
 	if again := sim("--outage", "6h", "--policy", "paylera", "-o", "json"); again != one {
@@ -94,7 +95,8 @@ func TestSimulate(t *testing.T) {
 
 	const lost = ".by_schedule.dead_letters > 0 and .dead_letters == 0"
 	lossy := sim("--outage", "72h", "--policy", "paylera", "--policy", "standard", "--fail-if", lost, "-o", "json")
-	if lossy.code != 8 || !strings.Contains(lossy.errs, "is true for paylera") || strings.Contains(lossy.errs, "standard") || !json.Valid([]byte(lossy.out)) {
+	if lossy.code != 8 || !strings.Contains(lossy.errs, "is true for paylera") ||
+		strings.Contains(lossy.errs, "standard") || !json.Valid([]byte(lossy.out)) {
 		t.Errorf("%+v", lossy)
 	}
 	if flaky := sim("--outage", "1h", "--kind", "flaky:0.3", "--fail-if", ".dead_letters > 0"); flaky.code != 0 {
@@ -102,7 +104,8 @@ func TestSimulate(t *testing.T) {
 	}
 
 	for _, tc := range [][]string{
-		{}, {"--outage", "soon"}, {"--outage", "1h", "--kind", "sad"}, {"--outage", "1h", "--kind", "flaky"}, {"--outage", "1h", "--rate", "often"},
+		{}, {"--outage", "soon"}, {"--outage", "1h", "--kind", "sad"}, {"--outage", "1h", "--kind", "flaky"},
+		{"--outage", "1h", "--rate", "often"},
 		{"--outage", "1h", "--policy", "nobody's"}, {"--outage", "1h", "--policy", `{"x":1}`}, {"--outage", "1h", "--policy", `{`},
 		{"--outage", "1h", "--fail-if", ".["}, {"--outage", "1h", "--fail-if", ".policy.x"},
 	} {

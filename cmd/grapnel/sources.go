@@ -32,7 +32,7 @@ var sources = resource[client.Source]{
 }
 
 func (s *session) sourcesCommand() *cobra.Command {
-	return group("sources", "Create, change and look at sources: addresses for the webhooks of others",
+	return group("sources", "Create, change and look at sources: addresses that receive webhooks",
 		append(sources.commands(s), sourcesRotate(s))...)
 }
 

@@ -7,9 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// TestFollowerKnowsWhatItTold: ids do not say which delivery is newer. What was in the last answer
-// is known, and so is what is older than all of it: when the newest are purged, older ones come to
-// the top.
+// TestFollowerKnowsWhatItTold: ids do not say which delivery is newer. Deliveries of the
+// last answer are known, and so are older ones: when the newest are purged, older ones move up.
 func TestFollowerKnowsWhatItTold(t *testing.T) {
 	at := func(second int) time.Time { return time.Unix(int64(1_767_603_600+second), 0) }
 	delivery := func(id string, second int) client.Delivery { return client.Delivery{ID: id, CreatedAt: at(second)} }

@@ -49,7 +49,7 @@ func TestCellThatIsWrong(t *testing.T) {
 	for _, tc := range []struct{ cell, want string }{
 		{"postgres://a:hunter2@h/db", "NAME=STORE"},
 		{"We st=postgres://a:hunter2@h/db", "NAME=STORE"},
-		{"West=postgres://a:hunter2@h/db", "is no name"},
+		{"West=postgres://a:hunter2@h/db", "is not a name"},
 		{"home=postgres://a:hunter2@h/db", "home is the cell of --store"},
 		{"west=postgres://a:hunter2@h:port/db", "west"},
 	} {
@@ -87,7 +87,8 @@ func TestTenantsCommands(t *testing.T) {
 		{[]string{"tenants", "list"}, request{"GET", "/v1/tenants?limit=50", "", "grp_env"}},
 		{[]string{"tenants", "move", "acme", "--to", "west", "--reason", "it is large", "--yes"},
 			request{"POST", "/v1/tenants/acme/move", `{"reason":"it is large","to":"west"}`, "grp_env"}},
-		{[]string{"tenants", "stay", "acme", "--reason", "not today"}, request{"DELETE", "/v1/tenants/acme/move?reason=not+today", "", "grp_env"}},
+		{[]string{"tenants", "stay", "acme", "--reason", "not today"},
+			request{"DELETE", "/v1/tenants/acme/move?reason=not+today", "", "grp_env"}},
 	} {
 		f := newFake(t, always(200, `{"data":[]}`))
 		if got := invoke(t, f.env(), "", tc.args...); got.code != 0 {
@@ -108,6 +109,7 @@ func TestTenantsCommands(t *testing.T) {
 // Waiting ends when the tenant is there, or when it has stayed; a server that is away meanwhile is
 // waited for.
 func TestTenantsMoveWaits(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		end, cell string
 		code      int
@@ -133,7 +135,8 @@ func TestTenantsMoveWaits(t *testing.T) {
 
 // What a server does not serve is elsewhere, and the command says so.
 func TestTenantThatIsElsewhere(t *testing.T) {
-	f := newFake(t, always(421, `{"code":"moved","status":421,"title":"The tenant is in another cell","detail":"Tenant acme is in cell mars."}`))
+	f := newFake(t, always(421,
+		`{"code":"moved","status":421,"title":"The tenant is in another cell","detail":"Tenant acme is in cell mars."}`))
 	got := invoke(t, f.env(), "", "send", "a.b", "-d", "1")
 	if got.code != 3 || !strings.Contains(got.errs, "cell mars") || !strings.Contains(got.errs, "--server") {
 		t.Errorf("%+v", got)

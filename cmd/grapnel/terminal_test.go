@@ -29,7 +29,8 @@ func TestRefusalsNameFlags(t *testing.T) {
 		{"endpoints create http://x.test", "/policy/schedule/delays/1 /rate_limit/per_second", "--policy: must be right; --rate: must be right"},
 		{"deliveries list", "?status ?cursor", "--status: must be right; --cursor: must be right"},
 		{"sources create stripe --scheme none", "/verify/timestamp_header /dedupe/window", "--timestamp-header: must be right; --dedupe-window: must be right"},
-		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from", "--type: must be right; --event-key: must be right; --from: must be right"},
+		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from",
+			"--type: must be right; --event-key: must be right; --from: must be right"},
 		{"deliveries list", "?key", "--event-key: must be right"},
 		{"keys list", "/somewhere/else", "/somewhere/else: must be right"},
 	} {
@@ -43,7 +44,7 @@ func TestRefusalsNameFlags(t *testing.T) {
 	}
 }
 
-// What is piped into send is published; a flag is preferred to it.
+// send publishes its standard input; a flag is preferred to it.
 func TestSendTakesWhatIsPiped(t *testing.T) {
 	for _, c := range []struct{ stdin, args, want string }{
 		{`{"q":1}`, "send x.piped", `"data":{"q":1}`},
@@ -58,7 +59,7 @@ func TestSendTakesWhatIsPiped(t *testing.T) {
 	}
 }
 
-// onTerminal runs the program with a terminal that answers no question but what is typed.
+// onTerminal runs the program with a terminal on which the given text is typed.
 func onTerminal(t *testing.T, env []string, typed, command string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -66,7 +67,7 @@ func onTerminal(t *testing.T, env []string, typed, command string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", self+" "+command, "/dev/null")
-	cmd.Env = append(env, asProgram+"=1", "TERM=xterm", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir())
+	cmd.Env = append(environment("TERM=xterm", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir()), env...)
 	cmd.Stdin = strings.NewReader(typed)
 	said, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
@@ -86,6 +87,7 @@ func TestTheTerminalIsNotAsked(t *testing.T) {
 
 // On a terminal deleting asks first; a script need not say yes.
 func TestDeletingAsksOnATerminal(t *testing.T) {
+	t.Parallel()
 	server := newFake(t, func(*http.Request) (int, string) { return http.StatusNoContent, "" })
 	env := map[string]string{"GRAPNEL_SERVER": server.URL, "GRAPNEL_KEY": "k"}
 	vars := []string{"GRAPNEL_SERVER=" + server.URL, "GRAPNEL_KEY=k"}
@@ -106,6 +108,7 @@ func TestDeletingAsksOnATerminal(t *testing.T) {
 // What a terminal sends to all of its processes reaches the consumer, and not the handler that it
 // runs: that may finish.
 func TestInterruptLetsAHandlerFinish(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		dir := t.TempDir()
 		begun, let, finished := filepath.Join(dir, "begun"), filepath.Join(dir, "let"), filepath.Join(dir, "finished")
@@ -126,7 +129,7 @@ func TestInterruptLetsAHandlerFinish(t *testing.T) {
 			t.Fatal(err)
 		}
 		consumer := exec.CommandContext(t.Context(), self, "queues", "consume", "q", "--", handler)
-		consumer.Env = []string{asProgram + "=1", "GRAPNEL_SERVER=" + url, "GRAPNEL_KEY=" + adminKey, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + dir}
+		consumer.Env = environment("GRAPNEL_SERVER="+url, "GRAPNEL_KEY="+adminKey, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+dir)
 		consumer.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal signals a whole group
 		var said bytes.Buffer
 		consumer.Stderr = &said

@@ -58,8 +58,9 @@ func typesPush(s *session) *cobra.Command {
 	var v client.NewTypeVersion
 	var example string
 	c := &cobra.Command{
-		Use: "push TYPE @FILE|-|JSON", Short: "Add a version of an event type's schema, and list what it changes", Args: takes(cobra.ExactArgs(2)),
-		Long: "Add a version of an event type's schema, and list what it changes. Registers the event type if there is none. Changes nothing " +
+		Use:   "push TYPE @FILE|-|JSON",
+		Short: "Add a version of an event type's schema, and list its changes", Args: takes(cobra.ExactArgs(2)),
+		Long: "Add a version of an event type's schema, and list its changes. Registers the event type if there is none. Changes nothing " +
 			"if the newest version has the schema already, so a build can run it each time.",
 		Example: "grapnel types push invoice.paid @invoice.schema.json --note 'amounts are integers'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {

@@ -100,7 +100,7 @@ func patient(ctx context.Context, progress *cli.Progress, err error) error {
 	if ctx.Err() != nil || !errors.As(err, &lost) && !(errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable) {
 		return err
 	}
-	progress.Say("the server is away; waiting for it: %v", err)
+	progress.Say("server unreachable; waiting: %v", err)
 	return nil
 }
 

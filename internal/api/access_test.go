@@ -18,17 +18,22 @@ func bodies() map[string]string {
 	return map[string]string{
 		"publish-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
 		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
-		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "retry-delivery": `{"reason":"x"}`,
+		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`,
+		"retry-delivery":          `{"reason":"x"}`,
 		"retry-endpoint-delivery": `{"reason":"x"}`,
-		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`,
-		"create-event-type": `{"name":"order.sent"}`, "update-event-type": `{"description":"x"}`, "add-event-type-version": `{"schema":{"type":"object"}}`,
-		"update-event-type-version": `{"note":"x"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
-		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`, "cancel-replay": `{"reason":"x"}`,
-		"create-queue": `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`, "resume-queue": `{"reason":"x"}`,
-		"purge-queue": `{"confirm":"orders"}`, "ack-lease": `{}`, "nack-lease": `{"reason":"x","delay":"5s"}`, "reject-lease": `{"reason":"x"}`,
+		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`,
+		"create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`,
+		"create-event-type": `{"name":"order.sent"}`, "update-event-type": `{"description":"x"}`,
+		"add-event-type-version": `{"schema":{"type":"object"}}`, "update-event-type-version": `{"note":"x"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`,
+		"cancel-replay": `{"reason":"x"}`,
+		"create-queue":  `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`,
+		"resume-queue": `{"reason":"x"}`,
+		"purge-queue":  `{"confirm":"orders"}`, "ack-lease": `{}`, "nack-lease": `{"reason":"x","delay":"5s"}`, "reject-lease": `{"reason":"x"}`,
 		"extend-lease": `{"by":"1m"}`, "settle-leases": `{"acks":["lse_none"]}`,
-		"create-source": `{"name":"s2","verify":{"scheme":"none"}}`, "update-source": `{"description":"x"}`, "rotate-source-secret": `{"secret":"whsec_another"}`,
-		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`, "move-tenant": `{"to":"west"}`,
+		"create-source": `{"name":"s2","verify":{"scheme":"none"}}`, "update-source": `{"description":"x"}`,
+		"rotate-source-secret": `{"secret":"whsec_another"}`,
+		"create-key":           `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`, "move-tenant": `{"to":"west"}`,
 	}
 }
 
@@ -38,7 +43,8 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 	if rt.name == "note-delivery" || rt.name == "discard-delivery" {
 		delivery = "DONE"
 	}
-	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery), "/v1/events/": names.Replace("EVT"),
+	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery),
+		"/v1/events/":   names.Replace("EVT"),
 		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"),
 		"/v1/queues/": names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
 		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ"), "/v1/tenants/": "globex"}
@@ -129,7 +135,7 @@ func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	}
 }
 
-// anonymous is an answer without what is different in every answer.
+// anonymous is an answer without the parts that differ in every answer.
 func anonymous(t *testing.T, r reply) map[string]any {
 	t.Helper()
 	m := r.object(t)
@@ -150,8 +156,8 @@ func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
 	}
 }
 
-// TestIDsOfAnotherTenant: a tenant may use every id, whoever else has used it, and learns nothing
-// of that.
+// TestIDsOfAnotherTenant: a tenant may use every id, also one that another tenant has used, and
+// learns nothing of that.
 func TestIDsOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)
 	const globex = "grp_test_admin_of_globex"
@@ -213,7 +219,8 @@ func TestListsShowOnlyTheTenantsOwn(t *testing.T) {
 		w.as(key, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
 		w.as(key, 201, "POST", "/v1/policies", `{"name":"mine"}`)
 	}
-	for target, all := range map[string]int{"/v1/endpoints": 2, "/v1/events": 2, "/v1/deliveries": 2, "/v1/keys": 12, "/v1/policies": 2 + len(presets())} {
+	for target, all := range map[string]int{"/v1/endpoints": 2, "/v1/events": 2, "/v1/deliveries": 2, "/v1/keys": 12,
+		"/v1/policies": 2 + len(presets())} {
 		mine, foreign := map[string]int{"/v1/keys": 6, "/v1/policies": 1 + len(presets())}[target], "?tenant=default"
 		if mine == 0 {
 			mine = 1
@@ -239,7 +246,8 @@ func TestListsShowOnlyTheTenantsOwn(t *testing.T) {
 func TestAuthorizationHeader(t *testing.T) {
 	w := newWorld(t)
 	for header, status := range map[string]int{
-		"Bearer " + admin: 200, "bearer  " + admin: 200, "BEARER " + admin: 200, "Basic " + admin: 401, admin: 401, "Bearer": 401, "Bearer ": 401, "Bearer " + admin + " ": 401,
+		"Bearer " + admin: 200, "bearer  " + admin: 200, "BEARER " + admin: 200, "Basic " + admin: 401, admin: 401, "Bearer": 401,
+		"Bearer ": 401, "Bearer " + admin + " ": 401,
 	} {
 		if r := w.ask("", "GET", "/v1/keys", "", "Authorization", header); r.StatusCode != status {
 			t.Errorf("%q: answered %d, want %d", header, r.StatusCode, status)
@@ -256,7 +264,8 @@ func TestAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// Metrics need a key from wherever they are asked for, this machine included, unless the operator has opened them.
+// Metrics need a key from wherever they are asked for, this machine included, unless the operator
+// has opened them.
 func TestMetricsNeedAKey(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		w := newWorld(t, func(o *Options) {
@@ -285,8 +294,10 @@ func TestMetricsNeedAKey(t *testing.T) {
 func TestMethodsThatAreNotThereAreListed(t *testing.T) {
 	w := newWorld(t)
 	for target, allow := range map[string]string{
-		"/v1/endpoints": "GET, HEAD, POST", "/v1/endpoints/x": "GET, HEAD, PATCH, DELETE", "/v1/admin/webhook-endpoints/x": "GET, HEAD, PATCH, DELETE",
-		"/webhooks/x/test": "POST", "/livez": "GET, HEAD", "/v1/events/batch": "POST", "/v1/policies/simulate": "POST", "/v1/events?limit=5": "GET, HEAD, POST",
+		"/v1/endpoints": "GET, HEAD, POST", "/v1/endpoints/x": "GET, HEAD, PATCH, DELETE",
+		"/v1/admin/webhook-endpoints/x": "GET, HEAD, PATCH, DELETE",
+		"/webhooks/x/test":              "POST", "/livez": "GET, HEAD", "/v1/events/batch": "POST", "/v1/policies/simulate": "POST",
+		"/v1/events?limit=5": "GET, HEAD, POST",
 	} {
 		for _, method := range []string{"PUT", "TRACE", "GET", "HEAD", "POST", "PATCH", "DELETE"} {
 			if slices.Contains(strings.Split(allow, ", "), method) {

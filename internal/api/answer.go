@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // answer is what goes back.
@@ -72,6 +74,9 @@ func nothing() answer { return answer{status: http.StatusNoContent} }
 
 // encode writes JSON as people write it: without escaping <, > and &.
 func encode(v any) []byte {
+	if _, is := v.(interface{ inWire() }); is {
+		return append(encodeWire(v), '\n')
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -79,4 +84,13 @@ func encode(v any) []byte {
 		panic("api: an answer cannot be encoded: " + err.Error()) // all answers are types of this package
 	}
 	return b.Bytes()
+}
+
+// encodeWire is a struct as package wire writes it.
+func encodeWire(v any) []byte {
+	raw, err := wire.Encode(v)
+	if err != nil {
+		panic("api: encoding an answer failed: " + err.Error()) // it is made of texts and times
+	}
+	return raw
 }

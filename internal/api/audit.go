@@ -13,14 +13,15 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The audit is read with the scope read and not with admin: it tells nothing about an endpoint or a delivery that its reader could not see
-// there, and who asks why an endpoint is paused is mostly not who may make keys. What a key may do is shown to admins only. A key that is bound to a tenant finds what
-// was done to that tenant's things, whoever did it.
+// The audit needs the scope read and not admin: it shows nothing about an endpoint or a delivery
+// that its reader could not see there, and the person who asks why an endpoint is paused is mostly
+// not the one who makes keys. The scopes of keys are shown to admins only. A key that is bound to a
+// tenant finds all entries about the tenant's things, by any actor.
 func auditRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: listAudit,
 			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
-			about: "A change and its entry are kept together or not at all.",
+			about: "A change and its entry are committed together.",
 			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),
 			gives: map[int]any{200: list[wire.Audit]{}}},
 	}
@@ -52,8 +53,8 @@ func listAudit(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// audit reads entries about one delivery, or about all if it is empty. Stores keep entries with row ids in clear. Of the readings of an
-// id at most one is a delivery of the caller's.
+// audit reads entries about one delivery, or about all if it is empty. Stores keep entries with row
+// ids in clear. Of the readings of an id at most one is a delivery of the caller's.
 func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.AuditEntry, error) {
 	if delivery == "" {
 		return a.History.AuditList(c.Context(), c.scope, q)
@@ -67,17 +68,18 @@ func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.Aud
 	return nil, nil
 }
 
-// newReason is the body of what a person does without saying more than why.
+// newReason is the body of requests that need only a reason.
 type newReason struct {
-	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
+	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"reason for the audit"`
 }
 
 // reasonParam is the same for requests whose body is something else, or that have none.
-var reasonParam = param{name: "reason", form: "reason", doc: "why; kept in the audit; at most 500 characters"}
+var reasonParam = param{name: "reason", form: "reason", doc: "reason for the audit; at most 500 characters"}
 
 // about is an audit entry of what the caller does to a delivery.
 func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(), Reason: reason}
+	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID,
+		Delivery: d.PlainID(), Reason: reason}
 }
 
 // by is who asks, and why, from a body that says nothing else.
@@ -103,10 +105,15 @@ func (c *call) entryOf(verb grapnel.Verb, tenant, id, reason string) *grapnel.Au
 // keyEntry tells it of a key, with what the key may do from then on, or could until then: a key
 // that is deleted is nowhere else.
 func (c *call) keyEntry(verb grapnel.Verb, k *grapnel.Key) *grapnel.AuditEntry {
-	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(scopeNames(k), ", "))
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(scopes, ", "))
 }
 
-// verbOf is what a change of an endpoint is called. One that does several things at once has the name of what matters most.
+// verbOf is what a change of an endpoint is called. One that does several things at once has the
+// name of what matters most.
 func verbOf(before, after *grapnel.Endpoint) grapnel.Verb {
 	switch {
 	case before.Status == after.Status:
@@ -125,14 +132,15 @@ func verbOf(before, after *grapnel.Endpoint) grapnel.Verb {
 	return grapnel.VerbChange
 }
 
-// noteTest tells the audit of a test event. That was accepted before, so that an entry that cannot be kept is no reason to refuse it.
+// noteTest tells the audit of a test event. That was accepted before, so that an entry that cannot
+// be kept is no reason to refuse it.
 func noteTest(a *api, c *call, ep *grapnel.Endpoint, done store.Accepted) {
 	e := c.entry(grapnel.VerbTest, ep, "")
 	for _, h := range done.Heads {
 		e.Delivery = grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery)
 	}
 	if err := a.History.Note(context.WithoutCancel(c.Context()), *e); err != nil {
-		a.Log.Error("an audit entry could not be kept", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))
+		a.Log.Error("storing an audit entry failed", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))
 	}
 }
 

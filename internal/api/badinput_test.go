@@ -11,10 +11,14 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
-// over), EVT (an event), RPL (a replay that is running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it), SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint),
+// DLV (a delivery that waits), DONE (one that is over), EVT (an event), RPL (a replay that is
+// running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it),
+// SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is
+// not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -107,12 +111,16 @@ func badInputs() []bad {
 		event("metadata of numbers", `{"type":"a","data":1,"metadata":{"a/b":1}}`, 422, invalid, "/metadata/a~1b"),
 		event("metadata twice", `{"type":"a","data":1,"metadata":{"a":"1","a":"2"}}`, 422, invalid, "/metadata/a"),
 		event("metadata too long", `{"type":"a","data":1,"metadata":{"a":"`+strings.Repeat("x", 1025)+`"}}`, 422, invalid, "/metadata/a"),
-		event("metadata too much", `{"type":"a","data":1,"metadata":{`+many(33, func(s string) string { return `"` + s + `":"1"` })+`}}`, 422, invalid, "/metadata"),
+		event("metadata too much", `{"type":"a","data":1,"metadata":{`+many(33,
+			func(s string) string { return `"` + s + `":"1"` })+`}}`, 422, invalid, "/metadata"),
 		// sizes
 		event("data too large", `{"type":"a","data":"`+strings.Repeat("x", DefaultMaxEvent)+`"}`, 413, grapnel.CodeTooLarge, "-"),
-		event("body too large", `{"type":"a","data":"`+strings.Repeat("x", DefaultMaxEvent+int(ample.EnvelopeBody))+`"}`, 413, grapnel.CodeTooLarge, "-"),
-		post("endpoint: body too large", "/v1/endpoints", `{"url":"`+strings.Repeat("x", int(ample.ManagementBody))+`"}`, 413, grapnel.CodeTooLarge, "-"),
-		{name: "raw: too large", method: "POST", target: "/v1/events/raw?type=a", body: strings.Repeat("x", DefaultMaxEvent+1), header: []string{"Content-Type", "text/plain"}, status: 413, code: grapnel.CodeTooLarge, pointer: "-"},
+		event("body too large", `{"type":"a","data":"`+strings.Repeat("x", DefaultMaxEvent+int(ample.EnvelopeBody))+`"}`, 413,
+			grapnel.CodeTooLarge, "-"),
+		post("endpoint: body too large", "/v1/endpoints", `{"url":"`+strings.Repeat("x", int(ample.ManagementBody))+`"}`, 413,
+			grapnel.CodeTooLarge, "-"),
+		{name: "raw: too large", method: "POST", target: "/v1/events/raw?type=a", body: strings.Repeat("x", DefaultMaxEvent+1),
+			header: []string{"Content-Type", "text/plain"}, status: 413, code: grapnel.CodeTooLarge, pointer: "-"},
 		// batches
 		post("batch: empty", "/v1/events/batch", `{"events":[]}`, 422, invalid, "/events"),
 		post("batch: no events", "/v1/events/batch", `{}`, 422, invalid, "/events"),
@@ -120,25 +128,39 @@ func badInputs() []bad {
 		post("batch: events an object", "/v1/events/batch", `{"events":{}}`, 422, invalid, "/events"),
 		post("batch: a field unknown", "/v1/events/batch", `{"events":[{"type":"a","data":1}],"x":1}`, 422, invalid, "/x"),
 		post("batch: nothing valid", "/v1/events/batch", `{"events":[{"type":"a"},{"data":1}]}`, 422, invalid, "/events/1/type"),
-		post("batch: too many", "/v1/events/batch", `{"events":[`+many(1001, func(string) string { return `{"type":"a","data":1}` })+`]}`, 422, invalid, "/events"),
+		post("batch: too many", "/v1/events/batch",
+			`{"events":[`+many(1001, func(string) string { return `{"type":"a","data":1}` })+`]}`, 422, invalid, "/events"),
 		post("batch: not JSON", "/v1/events/batch", `{"events":[{"type":"a","data":1}`, 400, malformed, "-"),
-		{name: "lines: nothing valid", method: "POST", target: "/v1/events/batch", body: "{\n{}\n", header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/1/type"},
-		{name: "lines: none", method: "POST", target: "/v1/events/batch", body: "\n\n", header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/events"},
-		{name: "lines: too many", method: "POST", target: "/v1/events/batch", body: strings.Repeat("{\"type\":\"a\",\"data\":1}\n", 1001), header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: ""},
+		{name: "lines: nothing valid", method: "POST", target: "/v1/events/batch", body: "{\n{}\n",
+			header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/1/type"},
+		{name: "lines: none", method: "POST", target: "/v1/events/batch", body: "\n\n",
+			header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/events"},
+		{name: "lines: too many", method: "POST", target: "/v1/events/batch", body: strings.Repeat("{\"type\":\"a\",\"data\":1}\n",
+			1001), header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: ""},
 		// raw
 		{name: "raw: no type", method: "POST", target: "/v1/events/raw", body: "x", status: 422, code: invalid, pointer: "?type"},
 		{name: "raw: bad type", method: "POST", target: "/v1/events/raw?type=a%20b", body: "1", status: 422, code: invalid, pointer: "?type"},
-		{name: "raw: parameter unknown", method: "POST", target: "/v1/events/raw?type=a&Key=k", body: "1", status: 422, code: invalid, pointer: "?Key"},
-		{name: "raw: parameter twice", method: "POST", target: "/v1/events/raw?type=a&type=b", body: "1", status: 422, code: invalid, pointer: "?type"},
-		{name: "raw: key too long", method: "POST", target: "/v1/events/raw?type=a&key=" + strings.Repeat("a", 257), body: "1", status: 422, code: invalid, pointer: "?key"},
-		{name: "raw: says JSON and is not", method: "POST", target: "/v1/events/raw?type=a", body: "x", status: 400, code: malformed, pointer: "-"},
-		{name: "raw: no media type", method: "POST", target: "/v1/events/raw?type=a", body: "x", header: []string{"Content-Type", "text"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "raw: parameter unknown", method: "POST", target: "/v1/events/raw?type=a&Key=k", body: "1", status: 422,
+			code: invalid, pointer: "?Key"},
+		{name: "raw: parameter twice", method: "POST", target: "/v1/events/raw?type=a&type=b", body: "1", status: 422,
+			code: invalid, pointer: "?type"},
+		{name: "raw: key too long", method: "POST", target: "/v1/events/raw?type=a&key=" + strings.Repeat("a", 257), body: "1",
+			status: 422, code: invalid, pointer: "?key"},
+		{name: "raw: says JSON and is not", method: "POST", target: "/v1/events/raw?type=a", body: "x", status: 400,
+			code: malformed, pointer: "-"},
+		{name: "raw: no media type", method: "POST", target: "/v1/events/raw?type=a", body: "x",
+			header: []string{"Content-Type", "text"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		// content types and encodings
-		{name: "type: a form", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
-		{name: "type: NDJSON where one is wanted", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", openapi.TypeNDJSON}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
-		{name: "type: another charset", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "application/json; charset=utf-16"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
-		{name: "type: nonsense", method: "POST", target: "/v1/endpoints", body: `{}`, header: []string{"Content-Type", ";;"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
-		{name: "encoding: gzip", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Encoding", "gzip"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: a form", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: NDJSON where one is wanted", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Content-Type", openapi.TypeNDJSON}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: another charset", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Content-Type", "application/json; charset=utf-16"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: nonsense", method: "POST", target: "/v1/endpoints", body: `{}`, header: []string{"Content-Type", ";;"},
+			status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "encoding: gzip", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Content-Encoding", "gzip"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		// endpoints
 		post("endpoint: no url", "/v1/endpoints", `{}`, 422, invalid, "/url"),
 		post("endpoint: a list", "/v1/endpoints", `[]`, 422, invalid, ""),
@@ -194,13 +216,18 @@ func badInputs() []bad {
 		endpoint("tenant empty", `,"tenant":""`, "/tenant"),
 		endpoint("secret empty", `,"secret":""`, "/secret"),
 		endpoint("tenant that is no name", `,"tenant":"../x"`, "/tenant"),
-		{name: "endpoint: another's tenant", method: "POST", target: "/v1/endpoints", body: `{"url":"https://a.example","tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
-		{name: "event: another's tenant", method: "POST", target: "/v1/events", body: `{"type":"a","data":1,"tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
-		{name: "raw: another's tenant", method: "POST", target: "/v1/events/raw?type=a&tenant=other", body: `1`, key: acmeAdmin, status: 422, code: invalid, pointer: "?tenant"},
+		{name: "endpoint: another's tenant", method: "POST", target: "/v1/endpoints",
+			body: `{"url":"https://a.example","tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
+		{name: "event: another's tenant", method: "POST", target: "/v1/events", body: `{"type":"a","data":1,"tenant":"other"}`,
+			key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
+		{name: "raw: another's tenant", method: "POST", target: "/v1/events/raw?type=a&tenant=other", body: `1`, key: acmeAdmin,
+			status: 422, code: invalid, pointer: "?tenant"},
 		// URLs
-		url("empty", ""), url("relative", "/hook"), url("another scheme", "ftp://a.example"), url("a file", "file:///etc/passwd"), url("no host", "https://"),
+		url("empty", ""), url("relative", "/hook"), url("another scheme", "ftp://a.example"), url("a file", "file:///etc/passwd"),
+		url("no host", "https://"),
 		url("loopback", "http://127.0.0.1:9/x"), url("metadata service", "http://169.254.169.254/latest"), url("IPv6 loopback", "http://[::1]/"),
-		url("an address in decimal", "http://2130706433/"), url("localhost", "http://localhost/"), url("user and password", "https://u:p@a.example/"),
+		url("an address in decimal", "http://2130706433/"), url("localhost", "http://localhost/"),
+		url("user and password", "https://u:p@a.example/"),
 		url("a fragment", "https://a.example/#x"), url("not a URL", "https://a.example:port/"), url("a private address", "https://10.0.0.1/"),
 		url("too long", "https://a.example/"+strings.Repeat("x", 2048)),
 		// patches
@@ -217,7 +244,8 @@ func badInputs() []bad {
 		patch("a header twice", `{"headers":{"X":"x","X":"y"}}`, "/headers/X"),
 		patch("the policy's unknown field", `{"policy":{"x":1}}`, "/policy/x"),
 		{name: "patch: not JSON", method: "PATCH", target: "/v1/endpoints/EP", body: `{"status"`, status: 400, code: malformed, pointer: "-"},
-		{name: "patch: JSON patch", method: "PATCH", target: "/v1/endpoints/EP", body: `[]`, header: []string{"Content-Type", "application/json-patch+json"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "patch: JSON patch", method: "PATCH", target: "/v1/endpoints/EP", body: `[]`,
+			header: []string{"Content-Type", "application/json-patch+json"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		// durations, secrets, tests
 		post("rotate: overlap a number", "/v1/endpoints/EP/rotate-secret", `{"overlap":24}`, 422, invalid, "/overlap"),
 		post("rotate: overlap without unit", "/v1/endpoints/EP/rotate-secret", `{"overlap":"24"}`, 422, invalid, "/overlap"),
@@ -226,7 +254,8 @@ func badInputs() []bad {
 		post("rotate: secret", "/v1/endpoints/EP/rotate-secret", `{"secret":"x"}`, 422, invalid, "/secret"),
 		post("test: type", "/v1/endpoints/EP/test", `{"type":"a b"}`, 422, invalid, "/type"),
 		post("test: unknown", "/v1/endpoints/EP/test", `{"payload":1}`, 422, invalid, "/payload"),
-		post("test: data too large", "/v1/endpoints/EP/test", `{"data":"`+strings.Repeat("x", DefaultMaxEvent)+`"}`, 413, grapnel.CodeTooLarge, "-"),
+		post("test: data too large", "/v1/endpoints/EP/test", `{"data":"`+strings.Repeat("x", DefaultMaxEvent)+`"}`, 413,
+			grapnel.CodeTooLarge, "-"),
 		// deliveries
 		post("skip: no reason", "/v1/deliveries/DLV/skip", `{}`, 422, invalid, "/reason"),
 		post("skip: empty reason", "/v1/deliveries/DLV/skip", `{"reason":""}`, 422, invalid, "/reason"),
@@ -258,19 +287,27 @@ func badInputs() []bad {
 		post("resume: in the query", "/v1/endpoints/EP/resume?reason=x", ``, 422, invalid, "?reason"),
 		post("probe: no such endpoint", "/v1/endpoints/ep_none/probe", ``, 404, grapnel.CodeNotFound, "-"),
 		post("probe: a field unknown", "/v1/endpoints/EP/probe", `{"delivery":"DLV"}`, 422, invalid, "/delivery"),
-		{name: "pause: a form", method: "POST", target: "/v1/endpoints/EP/pause", body: `reason=x`, header: []string{"Content-Type", "text/plain"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "pause: a form", method: "POST", target: "/v1/endpoints/EP/pause", body: `reason=x`,
+			header: []string{"Content-Type", "text/plain"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "pause: put", method: "PUT", target: "/v1/endpoints/EP/pause", status: 405, code: codeMethod, pointer: "-"},
-		{name: "patch: reason in the body", method: "PATCH", target: "/v1/endpoints/EP", body: `{"reason":"x"}`, status: 422, code: invalid, pointer: "/reason"},
-		{name: "patch: reason empty", method: "PATCH", target: "/v1/endpoints/EP?reason=", body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
-		{name: "patch: reason twice", method: "PATCH", target: "/v1/endpoints/EP?reason=a&reason=b", body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
-		{name: "patch: reason too long", method: "PATCH", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501), body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
-		{name: "delete: reason with a line break", method: "DELETE", target: "/v1/endpoints/EP?reason=a%0Ab", status: 422, code: invalid, pointer: "?reason"},
-		{name: "delete: reason too long", method: "DELETE", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501), status: 422, code: invalid, pointer: "?reason"},
+		{name: "patch: reason in the body", method: "PATCH", target: "/v1/endpoints/EP", body: `{"reason":"x"}`, status: 422,
+			code: invalid, pointer: "/reason"},
+		{name: "patch: reason empty", method: "PATCH", target: "/v1/endpoints/EP?reason=", body: `{"status":"paused"}`,
+			status: 422, code: invalid, pointer: "?reason"},
+		{name: "patch: reason twice", method: "PATCH", target: "/v1/endpoints/EP?reason=a&reason=b", body: `{"status":"paused"}`,
+			status: 422, code: invalid, pointer: "?reason"},
+		{name: "patch: reason too long", method: "PATCH", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501),
+			body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
+		{name: "delete: reason with a line break", method: "DELETE", target: "/v1/endpoints/EP?reason=a%0Ab", status: 422,
+			code: invalid, pointer: "?reason"},
+		{name: "delete: reason too long", method: "DELETE", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501),
+			status: 422, code: invalid, pointer: "?reason"},
 		get("lanes: unknown", "/v1/endpoints/EP/lanes?key=k", "?key"),
 		get("lanes: limit 0", "/v1/endpoints/EP/lanes?limit=0", "?limit"),
 		get("lanes: cursor made up", "/v1/endpoints/EP/lanes?cursor=AAAAAAAAAAAxMjM", "?cursor"),
 		get("lanes: cursor of another list", "/v1/endpoints/EP/lanes?cursor=CURSOR", "?cursor"),
-		{name: "lanes: no such endpoint", method: "GET", target: "/v1/endpoints/ep_none/lanes", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "lanes: no such endpoint", method: "GET", target: "/v1/endpoints/ep_none/lanes", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "lanes: post", method: "POST", target: "/v1/endpoints/EP/lanes", status: 405, code: codeMethod, pointer: "-"},
 		// audit
 		get("audit: unknown", "/v1/audit?actor=key_admin", "?actor"),
@@ -292,7 +329,8 @@ func badInputs() []bad {
 		get("cursor made up", "/v1/events?cursor=AAAAAAAAAAAxMjM", "?cursor"),
 		get("cursor of another filter", "/v1/events?type=a&cursor=CURSOR", "?cursor"),
 		get("cursor of another list", "/v1/deliveries?cursor=CURSOR", "?cursor"),
-		{name: "query: cursor of another tenant", method: "GET", target: "/v1/events?limit=1&cursor=CURSOR", key: acmeAdmin, status: 422, code: invalid, pointer: "?cursor"},
+		{name: "query: cursor of another tenant", method: "GET", target: "/v1/events?limit=1&cursor=CURSOR", key: acmeAdmin,
+			status: 422, code: invalid, pointer: "?cursor"},
 		get("from no time", "/v1/events?from=yesterday", "?from"),
 		get("to before from", "/v1/deliveries?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "?to"),
 		get("status unknown", "/v1/deliveries?status=failed,broken", "?status"),
@@ -308,17 +346,23 @@ func badInputs() []bad {
 		get("key with a control character", "/v1/deliveries?key=%00", "?key"),
 		get("key not UTF-8", "/v1/deliveries?key=%ff", "?key"),
 		{name: "query: cannot be parsed", method: "GET", target: "/v1/events?type=%zz", status: 400, code: malformed, pointer: "-"},
-		{name: "query: where there is none", method: "POST", target: "/v1/events?dry_run=true", body: `{"type":"a","data":1}`, status: 422, code: invalid, pointer: "?dry_run"},
+		{name: "query: where there is none", method: "POST", target: "/v1/events?dry_run=true", body: `{"type":"a","data":1}`,
+			status: 422, code: invalid, pointer: "?dry_run"},
 		{name: "query: on a delete", method: "DELETE", target: "/v1/endpoints/EP?force=1", status: 422, code: invalid, pointer: "?force"},
 		// dead letters
 		get("dead letters: status", "/v1/dead-letters?status=failed", "?status"),
 		get("dead letters: reason code unknown", "/v1/dead-letters?reason_code=old", "?reason_code"),
 		get("dead letters: cursor of another list", "/v1/dead-letters?cursor=CURSOR", "?cursor"),
-		{name: "note: not over", method: "PATCH", target: "/v1/deliveries/DLV", body: `{"note":"x"}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "note: too long", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"note":"` + strings.Repeat("x", 2001) + `"}`, status: 422, code: invalid, pointer: "/note"},
-		{name: "note: a number", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"note":1}`, status: 422, code: invalid, pointer: "/note"},
-		{name: "note: another field", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"status":"delivered"}`, status: 422, code: invalid, pointer: "/status"},
-		{name: "note: guessed", method: "PATCH", target: "/v1/deliveries/GUESS", body: `{"note":"x"}`, status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "note: not over", method: "PATCH", target: "/v1/deliveries/DLV", body: `{"note":"x"}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "note: too long", method: "PATCH", target: "/v1/deliveries/DONE",
+			body: `{"note":"` + strings.Repeat("x", 2001) + `"}`, status: 422, code: invalid, pointer: "/note"},
+		{name: "note: a number", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"note":1}`, status: 422, code: invalid,
+			pointer: "/note"},
+		{name: "note: another field", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"status":"delivered"}`, status: 422,
+			code: invalid, pointer: "/status"},
+		{name: "note: guessed", method: "PATCH", target: "/v1/deliveries/GUESS", body: `{"note":"x"}`, status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 		post("discard: no reason", "/v1/deliveries/DONE/discard", `{}`, 422, invalid, "/reason"),
 		post("discard: reason empty", "/v1/deliveries/DONE/discard", `{"reason":""}`, 422, invalid, "/reason"),
 		post("discard: no body", "/v1/deliveries/DONE/discard", ``, 400, malformed, "-"),
@@ -348,7 +392,8 @@ func badInputs() []bad {
 		again("dry_run a string", `{"dry_run":"true"}`, "/dry_run"),
 		again("reason empty", `{"reason":""}`, "/reason"),
 		again("a delivery nobody has", `{"deliveries":["dlv_x"]}`, "/deliveries/0"),
-		post("replay: deliveries and a time", "/v1/endpoints/EP/replay", `{"deliveries":["dlv_x"],"from":"2026-01-01T00:00:00Z"}`, 422, invalid, "/deliveries"),
+		post("replay: deliveries and a time", "/v1/endpoints/EP/replay", `{"deliveries":["dlv_x"],"from":"2026-01-01T00:00:00Z"}`,
+			422, invalid, "/deliveries"),
 		post("replay: not JSON", "/v1/endpoints/EP/replay", `{"from"`, 400, malformed, "-"),
 		post("replay: no such endpoint", "/v1/endpoints/ep_none/replay", ``, 404, grapnel.CodeNotFound, "-"),
 		post("replay: dry_run in the query", "/v1/endpoints/EP/replay?dry_run=true", ``, 422, invalid, "?dry_run"),
@@ -360,7 +405,8 @@ func badInputs() []bad {
 		get("replays: cursor of another list", "/v1/replays?cursor=CURSOR", "?cursor"),
 		get("replay items: limit 0", "/v1/replays/RPL/items?limit=0", "?limit"),
 		get("replay items: cursor of another list", "/v1/replays/RPL/items?cursor=CURSOR", "?cursor"),
-		{name: "replay items: no such replay", method: "GET", target: "/v1/replays/rpl_none/items", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "replay items: no such replay", method: "GET", target: "/v1/replays/rpl_none/items", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "replay: delete", method: "DELETE", target: "/v1/replays/RPL", status: 405, code: codeMethod, pointer: "-"},
 		// statistics
 		get("stats: bucket unknown", "/v1/endpoints/EP/stats?bucket=week", "?bucket"),
@@ -371,7 +417,8 @@ func badInputs() []bad {
 		get("stats: too many days", "/v1/endpoints/EP/stats?from=1990-01-01T00:00:00Z", "?from"),
 		get("stats: of one endpoint of a tenant", "/v1/endpoints/EP/stats?tenant=acme", "?tenant"),
 		get("stats: limit", "/v1/stats?limit=5", "?limit"),
-		{name: "stats: no such endpoint", method: "GET", target: "/v1/endpoints/ep_none/stats", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "stats: no such endpoint", method: "GET", target: "/v1/endpoints/ep_none/stats", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 		// policies
 		post("policy: no name", "/v1/policies", `{}`, 422, invalid, "/name"),
 		post("policy: name with a space", "/v1/policies", `{"name":"a b"}`, 422, invalid, "/name"),
@@ -385,13 +432,19 @@ func badInputs() []bad {
 		policy("a decision unknown", `"classify":{"404":"ignore"}`, "/classify/404"),
 		policy("jitter negative", `"jitter":-1`, "/jitter"),
 		policy("many unknown fields", many(5000, func(s string) string { return `"x` + s + `":1` }), "/x0"),
-		{name: "policy: patch a preset", method: "PATCH", target: "/v1/policies/paylera", body: `{"timeout":"1s"}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "policy: delete a preset", method: "DELETE", target: "/v1/policies/standard", status: 409, code: grapnel.CodeConflict, pointer: "-"},
+		{name: "policy: patch a preset", method: "PATCH", target: "/v1/policies/paylera", body: `{"timeout":"1s"}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "policy: delete a preset", method: "DELETE", target: "/v1/policies/standard", status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
 		{name: "policy: delete one in use", method: "DELETE", target: "/v1/policies/POL", status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "policy: rename one in use", method: "PATCH", target: "/v1/policies/POL", body: `{"name":"other"}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "policy: rename to a preset", method: "PATCH", target: "/v1/policies/FREE", body: `{"name":"sent"}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "policy: patch the tenant", method: "PATCH", target: "/v1/policies/FREE", body: `{"tenant":null}`, status: 422, code: invalid, pointer: "/tenant"},
-		{name: "policy: patch the name away", method: "PATCH", target: "/v1/policies/FREE", body: `{"name":null}`, status: 422, code: invalid, pointer: "/name"},
+		{name: "policy: rename one in use", method: "PATCH", target: "/v1/policies/POL", body: `{"name":"other"}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "policy: rename to a preset", method: "PATCH", target: "/v1/policies/FREE", body: `{"name":"sent"}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "policy: patch the tenant", method: "PATCH", target: "/v1/policies/FREE", body: `{"tenant":null}`, status: 422,
+			code: invalid, pointer: "/tenant"},
+		{name: "policy: patch the name away", method: "PATCH", target: "/v1/policies/FREE", body: `{"name":null}`, status: 422,
+			code: invalid, pointer: "/name"},
 		// keys
 		post("key: no name", "/v1/keys", `{"scopes":["read"]}`, 422, invalid, "/name"),
 		post("key: no scopes", "/v1/keys", `{"name":"a"}`, 422, invalid, "/scopes"),
@@ -401,21 +454,28 @@ func badInputs() []bad {
 		post("key: scopes a string", "/v1/keys", `{"name":"a","scopes":"read"}`, 422, invalid, "/scopes"),
 		post("key: name with a line break", "/v1/keys", `{"name":"a\nb","scopes":["read"]}`, 422, invalid, "/name"),
 		post("key: key given", "/v1/keys", `{"name":"a","scopes":["read"],"key":"grp_mine"}`, 422, invalid, "/key"),
-		{name: "key: another's tenant", method: "POST", target: "/v1/keys", body: `{"name":"a","scopes":["read"],"tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
+		{name: "key: another's tenant", method: "POST", target: "/v1/keys",
+			body: `{"name":"a","scopes":["read"],"tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
 		{name: "key: itself", method: "DELETE", target: "/v1/keys/key_admin", status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "key: its own admin scope", method: "PATCH", target: "/v1/keys/key_admin", body: `{"scopes":["read"]}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "key: patch the tenant", method: "PATCH", target: "/v1/keys/KEY", body: `{"tenant":"acme"}`, status: 422, code: invalid, pointer: "/tenant"},
-		{name: "key: patch scopes away", method: "PATCH", target: "/v1/keys/KEY", body: `{"scopes":null}`, status: 422, code: invalid, pointer: "/scopes"},
+		{name: "key: its own admin scope", method: "PATCH", target: "/v1/keys/key_admin", body: `{"scopes":["read"]}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "key: patch the tenant", method: "PATCH", target: "/v1/keys/KEY", body: `{"tenant":"acme"}`, status: 422,
+			code: invalid, pointer: "/tenant"},
+		{name: "key: patch scopes away", method: "PATCH", target: "/v1/keys/KEY", body: `{"scopes":null}`, status: 422,
+			code: invalid, pointer: "/scopes"},
 		// idempotency keys
-		{name: "idempotency key: too long", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Idempotency-Key", strings.Repeat("x", 256)}, status: 422, code: invalid, pointer: "Idempotency-Key"},
-		{name: "idempotency key: empty", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Idempotency-Key", ""}, status: 422, code: invalid, pointer: "Idempotency-Key"},
+		{name: "idempotency key: too long", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Idempotency-Key", strings.Repeat("x", 256)}, status: 422, code: invalid, pointer: "Idempotency-Key"},
+		{name: "idempotency key: empty", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`,
+			header: []string{"Idempotency-Key", ""}, status: 422, code: invalid, pointer: "Idempotency-Key"},
 		// paths and methods
 		{name: "path: none", method: "GET", target: "/v2/events", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "path: a slash too many", method: "GET", target: "/v1/events/", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "method: put", method: "PUT", target: "/v1/endpoints/EP", body: `{}`, status: 405, code: codeMethod, pointer: "-"},
 		{name: "method: delete a list", method: "DELETE", target: "/v1/events", status: 405, code: codeMethod, pointer: "-"},
 		{name: "id: nonsense", method: "GET", target: "/v1/endpoints/%2e%2e%2fkeys", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		{name: "id: of a delivery that was guessed", method: "GET", target: "/v1/deliveries/GUESS", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "id: of a delivery that was guessed", method: "GET", target: "/v1/deliveries/GUESS", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "id: of an event with a dot", method: "GET", target: "/v1/events/a.b", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 	}
 	return append(all, eventTypeInputs()...)
@@ -452,11 +512,14 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	off := w.endpoint(admin, `,"status":"disabled"`)
 	que, lse := w.orders()
 	src := w.must(201, "POST", "/v1/sources", `{"name":"shop","verify":{"scheme":"stripe","secret":"whsec_test"}}`)["id"].(string)
-	aside := grapnel.Aside{ID: "req_1", Tenant: "default", Why: grapnel.AsideUnverified, Body: []byte("{}"), Intake: grapnel.Intake{Source: src, At: w.clock}}
+	aside := grapnel.Aside{ID: "req_1", Tenant: "default", Why: grapnel.AsideUnverified, Body: []byte("{}"),
+		Intake: grapnel.Intake{Source: src, At: w.clock}}
 	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "TYP", w.checkedType(admin),
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
+		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"TYP", w.checkedType(admin),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 
@@ -496,7 +559,8 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// checkProblem says whether an answer is a problem of the one shape, with the code and the pointer wanted.
+// checkProblem says whether an answer is a problem of the one shape, with the code and the pointer
+// wanted.
 func checkProblem(t *testing.T, r reply, b bad) {
 	t.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {
@@ -507,7 +571,8 @@ func checkProblem(t *testing.T, r reply, b bad) {
 		t.Errorf("the problem has other fields: %s", r.body)
 	}
 	for name, want := range map[string]any{
-		"type": problemType(b.code), "title": kindOf(b.code).title, "status": float64(b.status), "code": string(b.code), "request_id": r.Header.Get("X-Request-Id"),
+		"type": problemType(b.code), "title": kindOf(b.code).title, "status": float64(b.status), "code": string(b.code),
+		"request_id": r.Header.Get("X-Request-Id"),
 	} {
 		if p[name] != want {
 			t.Errorf("%s is %v, want %v", name, p[name], want)
@@ -516,7 +581,7 @@ func checkProblem(t *testing.T, r reply, b bad) {
 	if d, _ := p["detail"].(string); d == "" {
 		t.Errorf("there is no detail: %s", r.body)
 	}
-	var faults []Fault
+	var faults []wire.Fault
 	raw, _ := json.Marshal(p["errors"])
 	if err := json.Unmarshal(raw, &faults); err != nil || faults == nil {
 		t.Fatalf("errors cannot be read: %s", r.body)

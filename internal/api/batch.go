@@ -16,11 +16,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // newBatch is how several events are published.
 type newBatch struct {
-	Events []newEvent `json:"events" required:"true" minItems:"1" maxItems:"1000" nullable:"false"`
+	Events []wire.NewEvent `json:"events" required:"true" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
 // publishedBatch is the answer: for each event, in order, a published or a Problem.
@@ -127,7 +128,8 @@ func (b *batch) readList(raw []byte) error {
 	return over
 }
 
-// readLines reads one event per line. A line that is not JSON is that line's problem; empty lines are nothing.
+// readLines reads one event per line. A line that is not JSON is that line's problem; empty lines
+// are nothing.
 func (b *batch) readLines(raw []byte) error {
 	for line := range bytes.Lines(raw) {
 		line = bytes.TrimSpace(line)
@@ -197,4 +199,29 @@ func (b *batch) answer(done store.Accepted) answer {
 		}
 	}
 	return answer{status: http.StatusAccepted, body: append(out, "]}"...)}
+}
+
+// check refuses events of a batch; the others stay.
+func (b *batch) check() error {
+	faults, err := b.a.Engine.Check(b.c.Context(), b.incoming)
+	if err != nil || faults == nil {
+		return err
+	}
+	kept, n := b.incoming[:0:0], 0
+	for i := range b.errors {
+		if b.errors[i] != nil {
+			continue
+		}
+		in := b.incoming[n]
+		if wrong := faults[n]; wrong != nil && !(b.named[i] && b.a.repeated(b.c, in.Event)) {
+			var f strict.Faults
+			refuse(&f, b.prefix+strconv.Itoa(i), wrong)
+			b.errors[i] = f.Err()
+		} else {
+			kept = append(kept, in)
+		}
+		n++
+	}
+	b.incoming = kept
+	return nil
 }

@@ -16,12 +16,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// idle is an engine that accepts and forgets, so that what is measured is the API alone.
+// idle is an engine that accepts and forgets, so that only the API is measured.
 type idle struct {
 	Engine
 	key  grapnel.Key
 	hash [32]byte
+	ids  *grapnel.IDs
 }
+
+func (e *idle) IDs() *grapnel.IDs { return e.ids }
 
 func (e *idle) Caller(hash [32]byte) (grapnel.Key, bool, error) { return e.key, hash == e.hash, nil }
 
@@ -35,8 +38,6 @@ func (*idle) Publish(_ context.Context, events []store.Incoming, once *store.Onc
 	}
 	return done, nil
 }
-
-func (*idle) IDs() *grapnel.IDs { return storeIDs }
 
 func (*idle) Check(context.Context, []store.Incoming) (map[int][]catalogue.Fault, error) {
 	return nil, nil
@@ -63,12 +64,14 @@ func BenchmarkPublish(b *testing.B) {
 		{"1KiB", "/v1/events", event(1 << 10), "", "application/json"},
 		{"64KiB", "/v1/events", event(64 << 10), "", "application/json"},
 		{"1KiB/idempotency-key", "/v1/events", event(1 << 10), "key", "application/json"},
-		{"batch of 100", "/v1/events/batch", `{"events":[` + strings.TrimSuffix(strings.Repeat(event(1<<10)+",", 100), ",") + `]}`, "", "application/json"},
+		{"batch of 100", "/v1/events/batch", `{"events":[` + strings.TrimSuffix(strings.Repeat(event(1<<10)+",", 100), ",") + `]}`,
+			"", "application/json"},
 		{"lines of 100", "/v1/events/batch", strings.Repeat(event(1<<10)+"\n", 100), "", openapi.TypeNDJSON},
 		{"raw 1KiB", "/v1/events/raw?type=a", strings.Repeat("x", 1<<10), "", "text/plain"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x"))}
+			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x")),
+				ids: grapnel.NewIDs(grapnel.IDKey{Secret: make([]byte, 16)})}
 			handler := New(Options{Engine: engine, Idempotency: engine})
 			reader := strings.NewReader(c.body)
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://127.0.0.1"+c.path, io.NopCloser(reader))

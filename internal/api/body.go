@@ -36,7 +36,7 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	}
 	for _, coding := range c.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return grapnel.Errorf(grapnel.CodeUnsupported, "Content-Encoding %q is not taken; send the body as it is.", coding)
+			return grapnel.Errorf(grapnel.CodeUnsupported, "Content-Encoding %q is not supported; send the body unencoded.", coding)
 		}
 	}
 	if err := in.accepts(c.Header); err != nil {
@@ -147,7 +147,7 @@ func (in *intake) contentType(h http.Header) (string, error) {
 			}
 		}
 	}
-	return "", grapnel.Errorf(grapnel.CodeUnsupported, "Content-Type %q is not taken here; send %s.", sent, strings.Join(in.types, " or "))
+	return "", grapnel.Errorf(grapnel.CodeUnsupported, "Content-Type %q is not supported here; send %s.", sent, strings.Join(in.types, " or "))
 }
 
 // checkBody checks that a JSON body is JSON. An empty one that may be empty becomes {}.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -53,32 +54,34 @@ func needed(a *api, c *call, ep *grapnel.Endpoint) error {
 		if err != nil {
 			return err
 		}
-		// What was accepted under the last of them may not be in the store yet.
+		// Events accepted under the last shape may not be in the store yet.
 		if len(found) > 0 || i == len(ep.Former)-1 {
 			kept = append(kept, s)
 		}
 		from = s.Until
 	}
 	if len(kept) > a.Bounds.FormerShapes {
-		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored, each for deliveries that have it. "+
-			"Change it again when some are purged, or make another endpoint.", a.Bounds.FormerShapes)
+		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored for deliveries that use them. Change it again after "+
+			"some are purged, or create another endpoint.", a.Bounds.FormerShapes)
 	}
 	ep.Former = kept
 	return nil
 }
 
-// checkPatch refuses what a patch may not name. It looks at the patch and not at what becomes of it, in which a member that is null
-// would not show.
-func checkPatch[T any](patch gjson.Result, f *strict.Faults) {
+// merged is a merge patch applied to settings, to be read as if it had been given as a whole. It
+// looks for names that cannot be changed in the patch itself: a member that is null would not show
+// in the result.
+func merged[T any](settings T, patch gjson.Result, f *strict.Faults) []byte {
 	if !patch.IsObject() {
 		f.Add("", "must be an object")
-		return
+		return nil
 	}
-	fields := strict.JsonFields(reflect.TypeFor[T]())
+	fields := strict.Fields(reflect.TypeFor[T]())
 	patch.ForEach(func(name, v gjson.Result) bool {
-		if _, known := fields[name.Str]; !known {
-			f.Add("/"+strict.Escape(name.Str), "is not known here, or cannot be changed")
+		if !slices.ContainsFunc(fields, func(m strict.Field) bool { return m.Name == name.Str && !m.Fixed }) {
+			f.Add("/"+strict.Escape(name.Str), "unknown field, or one that cannot be changed")
 		}
 		return !f.Full()
 	})
+	return strict.Merge(gjson.ParseBytes(encode(settings)), patch, "/", f)
 }

@@ -42,7 +42,7 @@ func newCrowd(t *testing.T, most int) *crowd {
 	return c
 }
 
-// dial connects. Whoever gets no answer within a minute fails.
+// dial connects. A client that gets no answer within a minute fails.
 func (c *crowd) dial() net.Conn {
 	c.t.Helper()
 	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", c.addr)
@@ -68,7 +68,8 @@ func got(t *testing.T, conn net.Conn) error {
 	return resp.Body.Close()
 }
 
-// However many connections are idle, or say nothing at all, new requests are answered, and those that are being handled are not disturbed.
+// However many connections are idle, or say nothing at all, new requests are answered, and those
+// that are being handled are not disturbed.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	const most = 8
 	c := newCrowd(t, most)
@@ -101,7 +102,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// While requests are handled on all connections, a new one is closed; when one has been answered, there is room again.
+// While requests are handled on all connections, a new one is closed; when one has been answered,
+// there is room again.
 func TestNoRoomForAnotherConnection(t *testing.T) {
 	const most = 3
 	c := newCrowd(t, most)

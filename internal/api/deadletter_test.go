@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestDeadLetters(t *testing.T) {
@@ -32,7 +33,8 @@ func TestDeadLetters(t *testing.T) {
 	w.finish(w.newest(t), grapnel.Delivered, "", "")
 
 	for query, want := range map[string]string{
-		"": third + " " + second + " " + first, "?reason_code=permanent": second, "?endpoint=" + acme: third, "?tenant=default": second + " " + first,
+		"": third + " " + second + " " + first, "?reason_code=permanent": second, "?endpoint=" + acme: third,
+		"?tenant=default": second + " " + first,
 		"?type=invoice.*": second + " " + first, "?from=2027-01-01T00:00:00Z": "",
 	} {
 		if got := strings.Join(w.all("/v1/dead-letters"+query, 2), " "); got != want {
@@ -45,14 +47,16 @@ func TestDeadLetters(t *testing.T) {
 	w.clock = w.clock.Add(36 * time.Hour)
 	for id, want := range map[string]float64{first: 28, third: 0} {
 		d := w.must(200, "GET", "/v1/deliveries/"+id, "")
-		finished, err := time.Parse(stampLayout, d["finished_at"].(string))
-		purged, err2 := time.Parse(stampLayout, d["purge_at"].(string))
-		if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want || kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
+		finished, err := time.Parse(wire.TimeLayout, d["finished_at"].(string))
+		purged, err2 := time.Parse(wire.TimeLayout, d["purge_at"].(string))
+		if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want ||
+			kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
 			t.Errorf("%v is kept for %v, days left %v", d["type"], kept, d["days_left"])
 		}
 	}
 	w.as(acmeAdmin, 404, "PATCH", "/v1/deliveries/"+first, `{"note":"mine"}`)
-	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{"note":"asked them on Monday"}`); d["note"] != "asked them on Monday" || d["status"] != "failed" {
+	if d := w.must(200, "PATCH", "/v1/deliveries/"+first,
+		`{"note":"asked them on Monday"}`); d["note"] != "asked them on Monday" || d["status"] != "failed" {
 		t.Errorf("answered %v", d)
 	}
 	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{}`); d["note"] != "asked them on Monday" {
@@ -62,7 +66,8 @@ func TestDeadLetters(t *testing.T) {
 	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{"note":null}`, "Content-Type", "application/merge-patch+json"); d["note"] != nil {
 		t.Errorf("taken away: answered %v", d)
 	}
-	if d := w.must(200, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`); d["status"] != "failed" || d["discarded_at"] != w.clock.Format(stampLayout) ||
+	if d := w.must(200, "POST", "/v1/deliveries/"+first+"/discard",
+		`{"reason":"their customer is gone"}`); d["status"] != "failed" || d["discarded_at"] != w.clock.Format(wire.TimeLayout) ||
 		d["discard_reason"] != "their customer is gone" {
 		t.Errorf("answered %v", d)
 	}
@@ -78,7 +83,8 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("while one is on its way again: %v", got)
 	}
 	w.finish(w.newest(t), grapnel.Delivered, "", "")
-	for query, want := range map[string]string{"": third, "?replayed=true": third + " " + second, "?type=invoice.*": "", "?type=invoice.*&replayed=true": second} {
+	for query, want := range map[string]string{"": third, "?replayed=true": third + " " + second, "?type=invoice.*": "",
+		"?type=invoice.*&replayed=true": second} {
 		if got := strings.Join(w.all("/v1/dead-letters"+query, 5), " "); got != want {
 			t.Errorf("after one was delivered again, %s: %v, want %v", query, got, want)
 		}

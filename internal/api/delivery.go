@@ -5,12 +5,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func deliveryRoutes() []route {
@@ -18,90 +17,37 @@ func deliveryRoutes() []route {
 		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: listDeliveries,
 			name: "list-deliveries", tag: "Deliveries", summary: "List deliveries, the newest first",
 			query: pageOf(append(deliveryFilter(), endpointParam)...),
-			gives: map[int]any{200: list[deliveryView]{}}},
+			gives: map[int]any{200: list[wire.Delivery]{}}},
 		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"}, scope: grapnel.ScopeRead,
 			handle: listDeliveries,
 			name:   "list-endpoint-deliveries", tag: "Deliveries", summary: "List the deliveries of an endpoint, the newest first",
 			query: pageOf(deliveryFilter()...),
-			gives: map[int]any{200: list[deliveryView]{}}},
+			gives: map[int]any{200: list[wire.Delivery]{}}},
 		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, handle: getDelivery,
 			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
-			about: "A delivery that waits is tried now and is the answer. For one that is over a new delivery is made, at the end of its key's " +
-				"line; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for a breaker that is open.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: deliveryView{}}},
+			about: "A pending delivery is attempted now and is the answer. For a finished one a new delivery is created at the end of its key's lane; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for an open circuit.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: skipDelivery,
-			name: "skip-delivery", tag: "Deliveries", summary: "Give up a waiting delivery",
-			about: "The event is acknowledged by a person and its key moves on. A delivery that is over answers 409.",
+			name: "skip-delivery", tag: "Deliveries", summary: "Skip a pending delivery",
+			about: "A person acknowledges the event, and its key moves on. 409 for a finished delivery.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 
-// deliveryView is a delivery as it is shown.
-type deliveryView struct {
-	ID            string    `json:"id"`
-	EventID       string    `json:"event_id"`
-	EndpointID    string    `json:"endpoint_id"`
-	Tenant        string    `json:"tenant"`
-	Type          string    `json:"type"`
-	Key           *string   `json:"key"`
-	Sequence      *int64    `json:"sequence" doc:"position in the line of its key; null: it has no line, or joined it a moment ago"`
-	Status        string    `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
-	ReasonCode    *string   `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged"`
-	Reason        string    `json:"reason" doc:"one sentence: why it is where it is"`
-	AttemptsMade  int       `json:"attempts_made"`
-	NextAttemptAt *stamp    `json:"next_attempt_at" nullable:"true"`
-	CreatedAt     stamp     `json:"created_at"`
-	FinishedAt    *stamp    `json:"finished_at" nullable:"true"`
-	ReplayOf      *string   `json:"replay_of" doc:"the delivery that this one repeats"`
-	Last          *lastView `json:"last" nullable:"true" doc:"its last attempt; null: there was none"`
-	Marks
-	PurgeAt  *stamp        `json:"purge_at" nullable:"true" doc:"not kept after this; null: it is not over, or is kept for ever"`
-	DaysLeft *int          `json:"days_left" nullable:"true" doc:"whole days until then"`
-	Attempts []attemptView `json:"attempts,omitzero" nullable:"false" doc:"only when one delivery is asked for"`
-	Planned  []plannedView `json:"planned,omitzero" nullable:"false" doc:"what comes if every attempt fails; only when one delivery is asked for"`
-}
-
-// lastView is what lists tell of a delivery's last attempt.
-type lastView struct {
-	StatusCode *int   `json:"status_code" doc:"null: there was no response"`
-	ErrorClass string `json:"error_class"`
-	Duration   span   `json:"duration"`
-}
-
-// Schema says how it looks; a reference could not say that it may be null.
-func (lastView) Schema(huma.Registry) *huma.Schema {
-	s := openapi.Object(map[string]*huma.Schema{
-		"status_code": {Type: huma.TypeInteger, Nullable: true, Description: "null: there was no response"},
-		"error_class": {Type: huma.TypeString},
-		"duration":    durationSchema(),
-	}, "status_code", "error_class", "duration")
-	s.AdditionalProperties = nil
-	return s
-}
-
-// Marks is what was noted on a delivery since it was over. It changes nothing about what became of it.
-type Marks struct {
-	Note          *string `json:"note"`
-	DiscardedAt   *stamp  `json:"discarded_at" nullable:"true" doc:"it is no dead letter any more since then: somebody has looked at it"`
-	DiscardReason *string `json:"discard_reason"`
-	ReplayedAt    *stamp  `json:"replayed_at" nullable:"true" doc:"when it was last delivered again"`
-	ReplayedBy    *string `json:"replayed_by" doc:"the replay; null: by hand"`
-	ReplayedAs    *string `json:"replayed_as" doc:"the new delivery; null: there is none"`
-	ReplayResult  *string `json:"replay_result" doc:"what became of the new delivery; pending: it is not over"`
-}
+var markFields = pairOf[grapnel.Mark, wire.Marks]("ReplayedAs")
 
 // newSkip is how a delivery is skipped.
 type newSkip struct {
-	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"the delivery's reason, also in the audit"`
 }
 
 // listDeliveries lists those of one endpoint or of all.
@@ -123,7 +69,7 @@ func listDeliveries(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// getDelivery shows one delivery with everything known of it.
+// getDelivery shows one delivery with its attempts.
 func getDelivery(a *api, c *call) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
@@ -140,8 +86,8 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 	return jsonAnswer(http.StatusOK, v), nil
 }
 
-// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is another's is of an id that was guessed, or
-// that another cell gave.
+// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is
+// another's is of an id that was guessed, or that another cell gave.
 func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 	for _, reading := range a.Engine.Readings(id) {
 		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
@@ -153,10 +99,10 @@ func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 			return d, nil
 		}
 	}
-	return nil, grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+	return nil, grapnel.Errorf(grapnel.CodeNotFound, "delivery not found")
 }
 
-// retryDelivery tries a waiting delivery now, or makes a new one of one that is over.
+// retryDelivery attempts a pending delivery now, or creates a new delivery for a finished one.
 func retryDelivery(a *api, c *call) (answer, error) {
 	by, err := c.by()
 	if err != nil {
@@ -180,14 +126,14 @@ func retryDelivery(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
-// retried shows what a retry made. It is composed from what is known instead of read back, because it is stored in the transaction that
-// makes it so.
+// retried shows the result of a retry. It is composed in memory instead of read back, because it is
+// stored in the transaction of the retry.
 func retried(was situation, done store.Redelivered) answer {
 	d := *was.delivery
 	was.delivery = &d
 	if done.Delivery == d.Seq {
 		d.Waiting.Due, d.Waiting.Blocked, d.Reason = was.now, false, ""
-		return jsonAnswer(http.StatusOK, viewDelivery(was, nil).with(was))
+		return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(was, nil), was))
 	}
 	old := was.ids.Of(&d)
 	d = grapnel.Delivery{
@@ -197,10 +143,10 @@ func retried(was situation, done store.Redelivered) answer {
 	if h := done.Head; h != nil {
 		d.Position, d.Waiting = h.Position, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
 	}
-	return jsonAnswer(http.StatusOK, viewDelivery(was, &old).with(was))
+	return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(was, &old), was))
 }
 
-// skipDelivery ends a waiting delivery because a person says so.
+// skipDelivery ends a pending delivery on a person's request.
 func skipDelivery(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[newSkip](c.body, &f)
@@ -221,7 +167,8 @@ func skipDelivery(a *api, c *call) (answer, error) {
 	return a.showDelivery(c, after)
 }
 
-// look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id only once.
+// look shows deliveries to one caller. It asks for each endpoint's health and each repeated
+// delivery's id only once.
 type look struct {
 	a      *api
 	c      *call
@@ -248,7 +195,7 @@ func (l *look) situation(d *grapnel.Delivery) situation {
 	return s
 }
 
-// ask learns at once how all endpoints are doing for which something of a list waits.
+// ask reads at once the health of all endpoints that have pending deliveries in a list.
 func (l *look) ask(list []grapnel.Delivery) {
 	var ids []string
 	for i := range list {
@@ -267,43 +214,39 @@ func (l *look) ask(list []grapnel.Delivery) {
 }
 
 // view shows a delivery as lists do, without attempts.
-func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
+func (l *look) view(d *grapnel.Delivery) (wire.Delivery, error) {
 	repeats, err := l.numbered(d.ReplayOf)
 	if err != nil {
-		return deliveryView{}, err
+		return wire.Delivery{}, err
 	}
 	v := viewDelivery(l.situation(d), repeats)
 	v.Marks = viewMarks(&d.Mark, l.c.ids)
 	if kept := l.a.Keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
 		days := max(0, int(end.Sub(l.c.now)/day))
-		v.PurgeAt, v.DaysLeft = stampOf(end), &days
+		v.PurgeAt, v.DaysLeft = timeOf(end), &days
 	}
 	return v, nil
 }
 
-func viewMarks(m *grapnel.Mark, ids *grapnel.IDs) Marks {
-	v := Marks{
-		Note: orNull(m.Note), DiscardedAt: stampOf(m.DiscardedAt), DiscardReason: orNull(m.DiscardReason),
-		ReplayedAt: stampOf(m.ReplayedAt), ReplayedBy: orNull(m.ReplayedBy), ReplayResult: orNull(m.ReplayResult),
-	}
+func viewMarks(m *grapnel.Mark, ids *grapnel.IDs) (v wire.Marks) {
+	markFields.show(m, &v)
 	if m.ReplayedAs != 0 {
-		id := ids.Delivery(m.ReplayedAt, m.ReplayedAs) // a delivery is accepted when it is made
-		v.ReplayedAs = &id
+		v.ReplayedAs = ids.Delivery(m.ReplayedAt, m.ReplayedAs) // a delivery is accepted when it is made
 	}
 	return v
 }
 
 // whole shows a delivery with its attempts and its plan.
-func (l *look) whole(d *grapnel.Delivery) (deliveryView, error) {
+func (l *look) whole(d *grapnel.Delivery) (wire.Delivery, error) {
 	v, err := l.view(d)
 	if err != nil {
 		return v, err
 	}
-	return v.with(l.situation(d)), nil
+	return withAttempts(v, l.situation(d)), nil
 }
 
-// numbered is the id of a delivery known by its number; null when it is gone.
+// numbered is the id of a delivery by its row id; null when it was purged.
 func (l *look) numbered(seq int64) (*string, error) {
 	if seq == 0 {
 		return nil, nil
@@ -319,28 +262,30 @@ func (l *look) numbered(seq int64) (*string, error) {
 		}
 		l.ids[seq] = id
 	}
-	return orNull(id), nil
+	if id == "" {
+		return nil, nil
+	}
+	return &id, nil
 }
 
-func viewDelivery(s situation, replayOf *string) deliveryView {
+func viewDelivery(s situation, replayOf *string) wire.Delivery {
 	d := s.delivery
-	return deliveryView{
-		ID: s.ids.Of(d), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: orNull(d.Key),
-		Sequence: numberOrNull(d.Position), Status: string(s.status()), ReasonCode: orNull(d.ReasonCode), Reason: s.reason(),
-		AttemptsMade: d.AttemptsMade, NextAttemptAt: stampOf(s.next()), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOf(d.FinishedAt),
-		ReplayOf: replayOf, Last: viewLast(&d.Last),
+	return wire.Delivery{
+		ID: s.ids.Of(d), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: d.Key,
+		Sequence: d.Position, Status: s.status(), ReasonCode: d.ReasonCode, Reason: s.reason(), AttemptsMade: d.AttemptsMade,
+		NextAttemptAt: timeOf(s.next()), CreatedAt: d.CreatedAt, FinishedAt: timeOf(d.FinishedAt), ReplayOf: replayOf, Last: viewLast(&d.Last),
 	}
 }
 
-func viewLast(l *grapnel.Last) *lastView {
+func viewLast(l *grapnel.Last) *wire.Last {
 	if l.Class == "" {
 		return nil
 	}
-	return &lastView{StatusCode: numberOrNull(l.StatusCode), ErrorClass: string(l.Class), Duration: span(l.Duration)}
+	return &wire.Last{StatusCode: l.StatusCode, ErrorClass: l.Class, Duration: policy.Duration(l.Duration)}
 }
 
-// with adds the attempts that were made and those to come.
-func (v deliveryView) with(s situation) deliveryView {
+// withAttempts adds the attempts that were made and those to come.
+func withAttempts(v wire.Delivery, s situation) wire.Delivery {
 	v.Attempts, v.Planned = viewAttempts(s.delivery, s.ids), plan(s)
 	return v
 }

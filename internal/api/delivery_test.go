@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestPlanIsWhatThePolicyDoes(t *testing.T) {
@@ -28,7 +29,8 @@ func TestPlanIsWhatThePolicyDoes(t *testing.T) {
 	want := paylera.Plan(policy.Progress{Attempts: 1, Anchor: d.Waiting.Anchor, Seed: uint64(d.Seq)}, next, mostPlanned)
 	shown := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), "")
 	sent := shown["attempts"].([]any)[0].(map[string]any)["request_headers"].(map[string]any)
-	if sent["Webhook-Id"] != d.EventID || sent["Grapnel-Delivery"] != storeIDs.Of(d) || sent["X-Own"] != "[redacted]" || sent["Content-Type"] != "application/json" || len(sent) != 8 {
+	if sent["Webhook-Id"] != d.EventID || sent["Grapnel-Delivery"] != storeIDs.Of(d) || sent["X-Own"] != "[redacted]" ||
+		sent["Content-Type"] != "application/json" || len(sent) != 8 {
 		t.Errorf("it was sent with %v", sent)
 	}
 	planned := shown["planned"].([]any)
@@ -37,7 +39,8 @@ func TestPlanIsWhatThePolicyDoes(t *testing.T) {
 	}
 	for i, p := range planned {
 		m := p.(map[string]any)
-		if m["number"] != float64(want[i].Number) || m["at"] != want[i].At.Format(stampLayout) || m["latest"] != want[i].Latest.Format(stampLayout) {
+		if m["number"] != float64(want[i].Number) || m["at"] != want[i].At.Format(wire.TimeLayout) ||
+			m["latest"] != want[i].Latest.Format(wire.TimeLayout) {
 			t.Errorf("attempt %d is planned as %v, want %+v", i, m, want[i])
 		}
 	}
@@ -50,17 +53,20 @@ func TestNothingIsPlannedForWhatCannotMove(t *testing.T) {
 	id := storeIDs.Of(w.only())
 	for _, state := range []string{"paused", "disabled"} {
 		w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"status":"`+state+`"}`)
-		if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); len(d["planned"].([]any)) != 0 || d["next_attempt_at"] != nil || d["status"] != "held" {
+		if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); len(d["planned"].([]any)) != 0 || d["next_attempt_at"] != nil ||
+			d["status"] != "held" {
 			t.Errorf("%s: shown as %v", state, d)
 		}
 	}
 	w.finish(w.only(), grapnel.Delivered, grapnel.ReasonNone, "delivered at the first attempt")
-	if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); len(d["planned"].([]any)) != 0 || d["finished_at"] == nil || d["reason"] != "delivered at the first attempt" {
+	if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); len(d["planned"].([]any)) != 0 || d["finished_at"] == nil ||
+		d["reason"] != "delivered at the first attempt" {
 		t.Errorf("over: shown as %v", d)
 	}
 }
 
-// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for it.
+// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for
+// it.
 func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
 	w := newWorld(t)
 	w.endpoint(admin, "")
@@ -68,14 +74,15 @@ func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
 	first := w.only()
 	w.clock = w.clock.Add(time.Hour)
 	w.must(202, "POST", "/v1/events", `{"type":"b","data":1}`)
-	// What is the second one here was the first one there.
+	// The second delivery here was the first one there.
 	second, err := w.engine.Delivery(context.Background(), store.Everyone(), first.Seq+1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := grapnel.IDKey{Secret: []byte("of the other cell")}
 	there := grapnel.NewIDs(key)
-	old := map[string]string{"with a key": there.Delivery(second.CreatedAt, first.Seq), "in clear": grapnel.PlainDeliveryID(second.CreatedAt, first.Seq)}
+	old := map[string]string{"with a key": there.Delivery(second.CreatedAt, first.Seq),
+		"in clear": grapnel.PlainDeliveryID(second.CreatedAt, first.Seq)}
 	for how, id := range old {
 		w.engine.shifts = nil
 		w.must(404, "GET", "/v1/deliveries/"+id, "")
@@ -91,7 +98,8 @@ func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
 			t.Errorf("%s: found %v, want %s", how, d["id"], storeIDs.Of(first))
 		}
 		w.must(200, "POST", "/v1/deliveries/"+id+"/retry", `{"reason":"by its old id"}`)
-		if got := w.must(200, "GET", "/v1/audit?delivery="+id, "")["data"].([]any); len(got) == 0 || got[0].(map[string]any)["delivery_id"] != storeIDs.Of(second) {
+		if got := w.must(200, "GET", "/v1/audit?delivery="+id, "")["data"].([]any); len(got) == 0 ||
+			got[0].(map[string]any)["delivery_id"] != storeIDs.Of(second) {
 			t.Errorf("%s: the audit says %v", how, got)
 		}
 		w.must(404, "GET", "/v1/deliveries/"+there.Delivery(second.CreatedAt.Add(time.Second), first.Seq), "")
@@ -106,7 +114,8 @@ func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	w.attempt(d, 1, 503, w.clock.Add(time.Hour))
 	w.clock = w.clock.Add(time.Minute)
 	got := w.must(200, "POST", "/v1/endpoints/"+ep+"/deliveries/"+storeIDs.Of(d)+"/retry", "")
-	if got["id"] != storeIDs.Of(d) || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(stampLayout) || len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
+	if got["id"] != storeIDs.Of(d) || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(wire.TimeLayout) ||
+		len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
 		t.Errorf("answered %v", got)
 	}
 	if again := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); again["next_attempt_at"] != got["next_attempt_at"] {
@@ -114,11 +123,13 @@ func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	}
 	w.finish(d, grapnel.Failed, grapnel.ReasonExhausted, "failed: it is enough")
 	got = w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/retry", "{}")
-	if got["id"] == storeIDs.Of(d) || got["replay_of"] != storeIDs.Of(d) || got["status"] != "pending" || got["sequence"] != 2.0 || got["reason_code"] != nil || got["finished_at"] != nil {
+	if got["id"] == storeIDs.Of(d) || got["replay_of"] != storeIDs.Of(d) || got["status"] != "pending" ||
+		got["sequence"] != 2.0 || got["reason_code"] != nil || got["finished_at"] != nil {
 		t.Errorf("answered %v", got)
 	}
 	shown := w.must(200, "GET", "/v1/deliveries/"+got["id"].(string), "")
-	for _, field := range []string{"id", "event_id", "endpoint_id", "key", "sequence", "status", "replay_of", "created_at", "next_attempt_at", "reason", "planned", "attempts"} {
+	for _, field := range []string{"id", "event_id", "endpoint_id", "key", "sequence", "status", "replay_of", "created_at",
+		"next_attempt_at", "reason", "planned", "attempts"} {
 		if fmt.Sprint(shown[field]) != fmt.Sprint(got[field]) {
 			t.Errorf("%s is %v, answered %v", field, shown[field], got[field])
 		}
@@ -154,7 +165,8 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 		w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a.%d","data":%d}`, i%2, i))
 	}
 	for list, want := range map[string]int{
-		"/v1/events?type=a.0": 12, "/v1/events": n, "/v1/deliveries?type=a.*": len(w.all("/v1/deliveries", 500)), "/v1/endpoints": 7, "/v1/keys": 12, "/v1/audit": 14,
+		"/v1/events?type=a.0": 12, "/v1/events": n, "/v1/deliveries?type=a.*": len(w.all("/v1/deliveries", 500)),
+		"/v1/endpoints": 7, "/v1/keys": 12, "/v1/audit": 14,
 		"/v1/policies": 7 + len(presets()),
 	} {
 		whole := w.all(list, 500)
@@ -169,7 +181,8 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 	}
 }
 
-// all reads a list page by page. A cursor that is given leads to something: no page is empty but that of an empty list.
+// all reads a list page by page. A cursor that is given leads to something: no page is empty but
+// that of an empty list.
 func (w *world) all(list string, limit int) (names []string) {
 	w.t.Helper()
 	join := "?"

@@ -9,7 +9,7 @@ import (
 
 // describeAPI is what the document and the manual are made of.
 func describeAPI(routes []route, b *Bounds) *openapi.Description {
-	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms, Durations: span(0)}
+	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms}
 	for i := range routes {
 		what.Operations = append(what.Operations, routes[i].operation(b))
 	}
@@ -28,7 +28,7 @@ func (rt *route) operation(b *Bounds) openapi.Operation {
 		op.Query = append(op.Query, openapi.Parameter{Name: p.name, Doc: p.doc, Form: p.looks(b), Required: p.required, Repeat: p.repeat})
 	}
 	if rt.method == http.MethodPost && rt.bare == nil && rt.scope != grapnel.ScopeRead {
-		op.Headers = []openapi.Parameter{{Name: idempotencyHeader, Doc: "makes repeating the request safe", Form: forms["idempotency"]}}
+		op.Headers = []openapi.Parameter{{Name: idempotencyHeader, Doc: "repeating the request with the same key does it once", Form: forms["idempotency"]}}
 	}
 	if rt.body != nil {
 		op.Body = &openapi.Body{Types: rt.body.types, Optional: rt.body.optional}
@@ -38,17 +38,17 @@ func (rt *route) operation(b *Bounds) openapi.Operation {
 
 // tags say what the routes of each kind are about.
 var tags = map[string]string{
-	"Events":       "Publish events, and read those that were published.",
-	"Endpoints":    "Where events are delivered by HTTP.",
+	"Events":       "Publish and read events.",
+	"Endpoints":    "URLs that get deliveries over HTTP.",
 	"Deliveries":   "One event for one endpoint, with its attempts.",
-	"Dead letters": "Deliveries that failed.",
-	"Replays":      "Durable jobs that deliver again.",
-	"Queues":       "Where consumers lease events instead of being sent them.",
-	sourceTag:      "Where webhooks of providers come in.",
+	"Dead letters": "Failed deliveries.",
+	"Replays":      "Durable jobs that redeliver finished deliveries.",
+	"Queues":       "Endpoints from which consumers lease messages.",
+	sourceTag:      "Addresses that receive webhooks.",
 	"Statistics":   "Counts by hour and day.",
-	"Policies":     "How attempts are spaced and what their outcomes mean.",
+	"Policies":     "Schedules of attempts and the meaning of their outcomes.",
 	"Keys":         "API keys and their scopes.",
-	"Tenants":      "In which cell each tenant is.",
-	"Audit":        "Who did what.",
+	"Tenants":      "Tenants and their cells.",
+	"Audit":        "Actions of operators and of the server.",
 	serviceTag:     "Operating the server.",
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedRequests: every request that a page shows is one that a route takes, with query parameters that the route knows.
+// TestDocumentedRequests: every request that a page shows is one that a route takes, with query
+// parameters that the route knows.
 func TestDocumentedRequests(t *testing.T) {
 	mux, byPattern := http.NewServeMux(), map[string]*route{}
 	all := routes()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -37,10 +38,13 @@ func TestIntegersMayHavePoints(t *testing.T) {
 
 func TestDefaultsOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
-	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
+	made := w.must(201, "POST", "/v1/endpoints",
+		`{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
 	want := map[string]any{
-		"url": "https://a.example/x?y=z", "tenant": "default", "description": "", "event_types": []any{}, "filter": nil, "policy": "standard", "ordering": "key", "rate_limit": nil,
-		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "signature_headers": "standard", "status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
+		"url": "https://a.example/x?y=z", "tenant": "default", "description": "", "event_types": []any{}, "filter": nil,
+		"policy": "standard", "ordering": "key", "rate_limit": nil,
+		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "signature_headers": "standard",
+		"status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
 	}
 	for field, v := range want {
 		if d := cmp.Diff(v, made[field]); d != "" {
@@ -72,9 +76,13 @@ func TestEverythingOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	made := w.must(201, "POST", "/v1/endpoints", everything)
 	ep := w.stored(made["id"])
-	if made["secret"] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || ep.Tenant != "acme" || ep.Description != "d\nd" || !slices.Equal(ep.EventTypes, []string{"invoice.*", "*"}) ||
-		ep.Policy.MaxAttempts != 4 || ep.PolicyName != "" || ep.Ordering != grapnel.Unordered || *ep.RateLimit != (grapnel.RateLimit{PerSecond: 2.5, Burst: 3}) ||
-		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Transform != "{id, n: .data.n}" || ep.Signing != grapnel.SigningSvix || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
+	if made["secret"] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || ep.Tenant != "acme" || ep.Description != "d\nd" ||
+		!slices.Equal(ep.EventTypes, []string{"invoice.*", "*"}) ||
+		ep.Policy.MaxAttempts != 4 || ep.PolicyName != "" || ep.Ordering != grapnel.Unordered ||
+		*ep.RateLimit != (grapnel.RateLimit{PerSecond: 2.5, Burst: 3}) ||
+		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw ||
+		ep.Transform != "{id, n: .data.n}" || ep.Signing != grapnel.SigningSvix || ep.Status != grapnel.EndpointDisabled ||
+		ep.DisabledAt != w.clock || ep.DisabledReason == "" {
 		t.Errorf("stored %+v", ep)
 	}
 	if p := made["policy"].(map[string]any); p["timeout"] != "3s" || p["jitter"] != 0.1 {
@@ -89,7 +97,8 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 	}{
 		{`{"url":"https://b.example"}`, func(ep grapnel.Endpoint) bool { return ep.URL == "https://b.example" && ep.MaxConcurrency == 7 }},
 		{`{"description":null,"filter":null,"ordering":null,"format":null,"max_concurrency":null}`, func(ep grapnel.Endpoint) bool {
-			return ep.Description == "" && ep.Filter == "" && ep.Ordering == grapnel.OrderByKey && ep.Format == grapnel.FormatStandard && ep.MaxConcurrency == 32
+			return ep.Description == "" && ep.Filter == "" && ep.Ordering == grapnel.OrderByKey &&
+				ep.Format == grapnel.FormatStandard && ep.MaxConcurrency == 32
 		}},
 		{`{"event_types":["b"]}`, func(ep grapnel.Endpoint) bool { return slices.Equal(ep.EventTypes, []string{"b"}) }},
 		{`{"event_types":null}`, func(ep grapnel.Endpoint) bool { return len(ep.EventTypes) == 0 }},
@@ -97,7 +106,8 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 			return cmp.Equal(ep.Headers, map[string]string{"x.b": "2", "X-C": "3"})
 		}},
 		{`{"transform":null}`, func(ep grapnel.Endpoint) bool {
-			return ep.Transform == "" && len(ep.Former) == 1 && ep.Former[0].Transform == "{id, n: .data.n}" && ep.Former[0].Format == grapnel.FormatRaw
+			return ep.Transform == "" && len(ep.Former) == 1 && ep.Former[0].Transform == "{id, n: .data.n}" &&
+				ep.Former[0].Format == grapnel.FormatRaw
 		}},
 		{`{"format":"standard"}`, func(ep grapnel.Endpoint) bool { return len(ep.Former) == 1 && ep.Transform == "{id, n: .data.n}" }},
 		{`{"description":"e","headers":null,"transform":"{id, n: .data.n}"}`, func(ep grapnel.Endpoint) bool { return len(ep.Former) == 0 }},
@@ -117,7 +127,10 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 		{`{"status":"enabled"}`, func(ep grapnel.Endpoint) bool {
 			return ep.Status == "enabled" && ep.DisabledReason == "" && ep.DisabledAt.IsZero()
 		}},
-		{`{"status":"disabled","description":"still"}`, func(ep grapnel.Endpoint) bool { return ep.DisabledAt.Year() == 2026 && ep.DisabledAt.Hour() == 3 }},
+		{`{"status":"disabled","description":"still"}`, func(ep grapnel.Endpoint) bool {
+			return ep.DisabledAt.Year() == 2026 &&
+				ep.DisabledAt.Hour() == 3
+		}},
 		{`{}`, func(ep grapnel.Endpoint) bool { return ep.Description == "d\nd" }},
 	} {
 		t.Run(c.patch, func(t *testing.T) {
@@ -131,7 +144,8 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 			if !c.check(ep) {
 				t.Errorf("stored %+v", ep)
 			}
-			if ep.Revision != 2 || !ep.UpdatedAt.Equal(w.clock) || got["revision"] != 2.0 || !cmp.Equal(ep.Secrets, before.Secrets) || ep.Tenant != "acme" || ep.CreatedAt != before.CreatedAt {
+			if ep.Revision != 2 || !ep.UpdatedAt.Equal(w.clock) || got["revision"] != 2.0 || !cmp.Equal(ep.Secrets, before.Secrets) ||
+				ep.Tenant != "acme" || ep.CreatedAt != before.CreatedAt {
 				t.Errorf("what is not a setting has changed: %+v", ep)
 			}
 			if d := cmp.Diff(got, w.must(200, "GET", "/v1/endpoints/"+id, "")); d != "" {
@@ -281,18 +295,21 @@ func TestHTTPSOnly(t *testing.T) {
 	w.must(422, "POST", "/v1/endpoints", `{"url":"http://a.example"}`)
 	w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`)
 	w = newWorld(t, func(o *Options) { o.CheckURL = func(url string) error { return fmt.Errorf("is not liked") } })
-	if p := w.must(422, "POST", "/v1/endpoints", `{"url":"https://a.example"}`); p["errors"].([]any)[0].(map[string]any)["detail"] != "is not liked" {
+	if p := w.must(422, "POST", "/v1/endpoints",
+		`{"url":"https://a.example"}`); p["errors"].([]any)[0].(map[string]any)["detail"] != "is not liked" {
 		t.Errorf("answered %v", p)
 	}
 }
 
-// What an endpoint's own headers say may be a credential of its receiver: who may only read does not see it.
+// What an endpoint's own headers say may be a credential of its receiver: who may only read does
+// not see it.
 func TestReadersDoNotSeeHeaderValues(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, `,"headers":{"Authorization":"Bearer of-the-receiver"}`)
 	shown := func(key, target string) string { return string(w.ask(key, "GET", target, "").body) }
 	for _, target := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/webhook-endpoints/" + id} {
-		if got := shown(scoped(grapnel.ScopeRead), target); strings.Contains(got, "of-the-receiver") || !strings.Contains(got, `"Authorization":"[redacted]"`) {
+		if got := shown(scoped(grapnel.ScopeRead), target); strings.Contains(got, "of-the-receiver") ||
+			!strings.Contains(got, `"Authorization":"[redacted]"`) {
 			t.Errorf("%s shows a reader %s", target, got)
 		}
 		if got := shown(admin, target); !strings.Contains(got, "Bearer of-the-receiver") {
@@ -328,7 +345,8 @@ func TestShapesOfPresets(t *testing.T) {
 	}
 }
 
-// TestFormerShapes: an endpoint keeps the shapes that deliveries have, up to a bound, and no others.
+// TestFormerShapes: an endpoint keeps the shapes that deliveries have, up to a bound, and no
+// others.
 func TestFormerShapes(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.FormerShapes = 2 })
 	ep := w.endpoint(admin, "")
@@ -357,5 +375,39 @@ func TestFormerShapes(t *testing.T) {
 	w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"description":"other things can be changed"}`)
 	if got := w.stored(ep); len(got.Former) != 2 || got.Former[1].Transform != "4" || got.Transform != "5" || got.Description == "" {
 		t.Errorf("stored is %+v", got)
+	}
+}
+
+// TestLabelsAreMergedAndBounded: a patch changes the labels that it names. What a name may be, and
+// how long a value is in bytes, is in the tags of the field.
+func TestLabelsAreMergedAndBounded(t *testing.T) {
+	w := newWorld(t)
+	at := "/v1/endpoints/" + w.endpoint(admin, `,"labels":{"team":"billing","grapnel.example_1-a":""}`)
+	w.must(200, "PATCH", at, `{"labels":{"team":null,"tier":"gold"}}`)
+	want := map[string]any{"grapnel.example_1-a": "", "tier": "gold"}
+	if d := cmp.Diff(want, w.must(200, "GET", at, "")["labels"]); d != "" {
+		t.Error(d)
+	}
+	other := w.endpoint(admin, `,"labels":{"tier":"gold=1"}`)
+	w.endpoint(admin, "")
+	for label, found := range map[string][]string{"tier": {path.Base(at), other}, "tier=gold": {path.Base(at)},
+		"tier%3Dgold%3D1": {other}, "tier=": {}, "team": {}} {
+		var ids []string
+		for _, ep := range w.must(200, "GET", "/v1/endpoints?limit=5&label="+label, "")["data"].([]any) {
+			ids = append(ids, ep.(map[string]any)["id"].(string))
+		}
+		slices.Sort(ids)
+		slices.Sort(found)
+		if !slices.Equal(ids, found) {
+			t.Errorf("label=%s: %v, want %v", label, ids, found)
+		}
+	}
+	long := strings.Repeat("é", 128)
+	w.must(200, "PATCH", at, `{"labels":{"tier":"`+long+`"}}`)
+	for _, labels := range []string{`{"Team":"x"}`, `{"a b":"x"}`, `{"` + strings.Repeat("a", 65) + `":"x"}`,
+		`{"tier":"` + long + `a"}`, `{"tier":1}`} {
+		if p := w.must(422, "PATCH", at, `{"labels":`+labels+`}`); !strings.HasPrefix(p["errors"].([]any)[0].(map[string]any)["pointer"].(string), "/labels/") {
+			t.Errorf("%s: %v", labels, p)
+		}
 	}
 }

@@ -10,74 +10,55 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func eventRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: publish,
 			name: "publish-event", tag: "Events", summary: "Publish an event",
-			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has used already with the same " +
-				"type, key and data answers 200 with duplicate true; with something else, 409.",
+			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has already used " +
+				"answers 200 with duplicate true if type, key and data are the same, else 409.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
-			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
+			takes: wire.NewEvent{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
 		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: publishBatch,
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
-			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
+			about: "Valid events are committed in one transaction, in the order given; each invalid one gets a problem. " +
 				"As application/x-ndjson the body is one event per line.",
 			body:  &intake{types: []string{grapnel.JSONType, openapi.TypeNDJSON}, limit: perBatch, verbatim: true},
 			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
 		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: publishRaw,
 			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
-			about: "The body's bytes are the event's data and keep their Content-Type. All else is in the query.",
+			about: "The body's bytes are the event's data and keep their Content-Type. All other fields are in the query.",
 			query: []param{
 				{name: "type", form: "type", required: true, doc: "the event's type"},
 				{name: "key", form: "key", doc: "the ordering key"},
 				{name: "aggregate_type", form: "type", doc: "with aggregate_id instead of key"},
 				{name: "aggregate_id"},
 				{name: "id", form: "id", doc: "makes publishing idempotent"},
-				{name: "tenant", form: "tenant", doc: "whose event it is"},
+				{name: "tenant", form: "tenant", doc: "tenant that owns the event"},
 				{name: "occurred_at", form: "time", doc: "when it happened"},
 			},
 			body:  &intake{limit: perData, verbatim: true},
-			takes: rawBody{}, gives: map[int]any{202: published{}, 200: published{}}},
+			takes: rawBody{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
 		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
-			about: "Where events are large a page ends before limit; next says whether there are more.",
+			about: "If events are large a page ends before limit; next says whether there are more.",
 			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
-			gives: map[int]any{200: list[eventView]{}}},
+			gives: map[int]any{200: list[wire.Event]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
-			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
-				"with this id; else the answer is 422.",
+			about: "Ids are unique within a tenant. If several tenants have an event with this id, a key without a tenant must " +
+				"name one with tenant; else the answer is 422.",
 			query: []param{tenantParam},
-			gives: map[int]any{200: eventView{}}},
+			gives: map[int]any{200: wire.Event{}}},
 	}
 }
 
-// eventView is an event as it is shown.
-type eventView struct {
-	ID          string            `json:"id"`
-	Tenant      string            `json:"tenant"`
-	Type        string            `json:"type"`
-	Key         *string           `json:"key" doc:"null: no order"`
-	Data        json.RawMessage   `json:"data,omitempty" doc:"absent when it is not JSON"`
-	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, when that is not JSON"`
-	ContentType string            `json:"content_type"`
-	Metadata    map[string]string `json:"metadata"`
-	Source      *string           `json:"source" doc:"the id of the source that it came in through; null: it was published"`
-	OccurredAt  stamp             `json:"occurred_at"`
-	AcceptedAt  stamp             `json:"accepted_at"`
-	Deliveries  []deliveryView    `json:"deliveries,omitzero" nullable:"false" doc:"only when one event is asked for; without attempts"`
-}
-
-func viewEvent(ev *grapnel.Event) eventView {
-	v := eventView{
-		ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: orNull(ev.Key), ContentType: ev.ContentType, Metadata: ev.Metadata, Source: orNull(ev.Source),
-		OccurredAt: stamp(ev.OccurredAt), AcceptedAt: stamp(ev.AcceptedAt),
-	}
-	if v.Metadata == nil {
-		v.Metadata = map[string]string{}
-	}
+func viewEvent(ev *grapnel.Event) wire.Event {
+	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
+		Metadata: ev.Metadata, Source: ev.Source,
+		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt}
 	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
 		v.Data = ev.Data
 	} else {
@@ -93,14 +74,15 @@ func (a *api) eventsRead() int {
 
 // listEvents lists events, the newest first.
 func listEvents(a *api, c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
+	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"),
+		Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	atOnce := a.eventsRead()
-	out := list[eventView]{Data: []eventView{}}
+	out := list[wire.Event]{Data: []wire.Event{}}
 	for size := 0; len(out.Data) < limit && size < int(a.Bounds.PageData); {
 		q.Limit = min(limit-len(out.Data), atOnce) + 1
 		found, err := a.History.EventList(c.Context(), c.scope, q)
@@ -137,7 +119,7 @@ func getEvent(a *api, c *call) (answer, error) {
 	v := viewEvent(ev)
 	look := a.look(c)
 	look.ask(deliveries)
-	v.Deliveries = make([]deliveryView, len(deliveries))
+	v.Deliveries = make([]wire.Delivery, len(deliveries))
 	for i := range deliveries {
 		if v.Deliveries[i], err = look.view(&deliveries[i]); err != nil {
 			return answer{}, err

@@ -21,7 +21,8 @@ func eventTypeRoutes() []route {
 		{method: "POST", path: "/v1/event-types", scope: grapnel.ScopeManage, handle: createEventType,
 			name: "create-event-type", tag: eventTypeTag, summary: "Register an event type",
 			about: "With a schema it has version 1 at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newEventType{}, gives: map[int]any{201: wire.EventType{}}},
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewEventType{},
+			gives: map[int]any{201: wire.EventType{}}},
 		{method: "GET", path: "/v1/event-types", scope: grapnel.ScopeRead, handle: listEventTypes,
 			name: "list-event-types", tag: eventTypeTag, summary: "List event types, without their schemas",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.EventType]{}}},
@@ -32,63 +33,13 @@ func eventTypeRoutes() []route {
 		{method: "PATCH", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: patchEventType,
 			name: "update-event-type", tag: eventTypeTag, summary: "Change an event type's description or check",
 			query: []param{tenantParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: EventTypeSettings{}, gives: map[int]any{200: wire.EventType{}}},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEventType{},
+			gives: map[int]any{200: wire.EventType{}}},
 		{method: "DELETE", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: deleteEventType,
 			name: "delete-event-type", tag: eventTypeTag, summary: "Delete an event type with all its versions",
 			about: "Events of the type stay, and are published without a check from then on.",
 			query: []param{tenantParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/event-types/{id}/versions", scope: grapnel.ScopeManage, handle: addTypeVersion,
-			name: "add-event-type-version", tag: eventTypeTag, summary: "Add a version of an event type's schema",
-			about: "Events that name no version follow the newest one. If the newest one has this schema already nothing changes, and the answer is 200.",
-			query: []param{tenantParam},
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newTypeVersion{}, gives: map[int]any{201: wire.EventType{}, 200: wire.EventType{}}},
-		{method: "PATCH", path: "/v1/event-types/{id}/versions/{version}", scope: grapnel.ScopeManage, handle: patchTypeVersion,
-			name: "update-event-type-version", tag: eventTypeTag, summary: "Change a version's note, or mark it as deprecated",
-			about: "The schema of a version never changes. Events may follow a deprecated version.",
-			query: []param{tenantParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: TypeVersionSettings{}, gives: map[int]any{200: wire.EventType{}}},
-		{method: "GET", path: "/v1/event-types/{id}/compare", scope: grapnel.ScopeRead, handle: compareTypeVersions,
-			name: "compare-event-type-versions", tag: eventTypeTag, summary: "List the differences of two versions",
-			query: []param{
-				{name: "from", form: "version", doc: "the earlier version; the one before to if not given"},
-				{name: "to", form: "version", doc: "the later version; the newest if not given"},
-				tenantParam,
-			},
-			gives: map[int]any{200: wire.TypeComparison{}}},
 	}
-}
-
-// EventTypeSettings are what can be set on an event type, and changed later.
-type EventTypeSettings struct {
-	Description string `json:"description,omitempty" maxLength:"1000"`
-	Check       string `json:"check,omitempty" enum:"off,refuse" doc:"refuse: an event whose data do not satisfy the schema is answered 422, and nothing of it is stored; off if not given"`
-}
-
-// VersionParts are what a version has besides its schema.
-type VersionParts struct {
-	Example json.RawMessage `json:"example,omitempty" doc:"data that satisfy the schema"`
-	Note    string          `json:"note,omitempty" maxLength:"1000" doc:"changes of this version, for people"`
-}
-
-// newEventType is how an event type is registered.
-type newEventType struct {
-	EventTypeSettings
-	Name   string          `json:"name" required:"true" form:"type" doc:"the type of the events; it stays"`
-	Tenant string          `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
-	Schema json.RawMessage `json:"schema,omitempty" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
-	VersionParts
-}
-
-// newTypeVersion is how a version is added.
-type newTypeVersion struct {
-	Schema json.RawMessage `json:"schema" required:"true" doc:"JSON Schema 2020-12 of the events' data, at most 64 KiB; references begin with #"`
-	VersionParts
-}
-
-// TypeVersionSettings are what can be changed of a version.
-type TypeVersionSettings struct {
-	Note       string `json:"note,omitempty" maxLength:"1000" doc:"changes of this version, for people"`
-	Deprecated bool   `json:"deprecated,omitempty" doc:"publishers shall follow a later version"`
 }
 
 func viewEventType(t *grapnel.EventType, schemas bool) wire.EventType {
@@ -110,20 +61,20 @@ func viewEventType(t *grapnel.EventType, schemas bool) wire.EventType {
 // createEventType registers an event type.
 func createEventType(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	in := decode[newEventType](c.body, &f)
+	in := decode[wire.NewEventType](c.body, &f)
 	t := grapnel.EventType{ID: a.newID(grapnel.TypePrefix, c.now), Name: in.Name, CreatedAt: c.now, UpdatedAt: c.now,
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)}
 	if f.Err() == nil {
 		if in.Schema != nil {
-			v, err := a.version(c, t.Tenant, in.Schema, in.VersionParts, &f)
+			v, err := a.version(c, t.Tenant, in.Schema, versionParts{in.Example, in.Note}, &f)
 			if err != nil {
 				return answer{}, err
 			}
 			t.Versions = []grapnel.TypeVersion{v}
 		} else {
-			withoutSchema(in.VersionParts, &f)
+			withoutSchema(in, &f)
 		}
-		setEventType(&t, in.EventTypeSettings, &f)
+		setEventType(&t, in, &f)
 	}
 	if err := f.Err(); err != nil {
 		return answer{}, err
@@ -141,20 +92,11 @@ func createEventType(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
-func withoutSchema(in VersionParts, f *strict.Faults) {
-	if in.Example != nil {
-		f.Add("/example", "needs a schema that it satisfies")
-	}
-	if in.Note != "" {
-		f.Add("/note", "needs a schema that it is about")
-	}
-}
-
 // setEventType puts settings on an event type.
-func setEventType(t *grapnel.EventType, in EventTypeSettings, f *strict.Faults) {
+func setEventType(t *grapnel.EventType, in wire.NewEventType, f *strict.Faults) {
 	t.Description, t.Check = in.Description, grapnel.CheckOff
 	if in.Check != "" {
-		t.Check = grapnel.TypeCheck(in.Check)
+		t.Check = in.Check
 	}
 	if t.Check != grapnel.CheckOff && len(t.Versions) == 0 {
 		f.Add("/check", "needs a version with a schema first")
@@ -240,13 +182,11 @@ func patchEventType(a *api, c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		checkPatch[EventTypeSettings](patch, &f)
-		now := EventTypeSettings{Description: t.Description, Check: string(t.Check)}
-		merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+		whole := merged(wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check}, patch, &f)
 		if err := f.Err(); err != nil {
 			return false, err
 		}
-		setEventType(t, decode[EventTypeSettings](merged, &f), &f)
+		setEventType(t, decode[wire.NewEventType](whole, &f), &f)
 		return true, f.Err()
 	})
 }

@@ -12,7 +12,8 @@ import (
 // eventTypeInputs are bad inputs about event types. TYP is one with two versions.
 func eventTypeInputs() (all []bad) {
 	add := func(name, method, target, body string, status int, code grapnel.Code, pointer string) {
-		all = append(all, bad{name: "event type: " + name, method: method, target: target, body: body, status: status, code: code, pointer: pointer})
+		name = "event type: " + name
+		all = append(all, bad{name: name, method: method, target: target, body: body, status: status, code: code, pointer: pointer})
 	}
 	create := func(name, members, pointer string) {
 		add(name, "POST", "/v1/event-types", `{"name":"order.made",`+members+`}`, 422, grapnel.CodeInvalid, pointer)
@@ -34,7 +35,8 @@ func eventTypeInputs() (all []bad) {
 	create("example that does not satisfy", `"schema":{"required":["a"]},"example":{}`, "/example/a")
 	create("example too large", `"schema":true,"example":"`+strings.Repeat("a", 65<<10)+`"`, "/example")
 	create("versions", `"versions":[]`, "/versions")
-	for name, c := range map[string][2]string{"name": {`{"name":"x"}`, "/name"}, "schema": {`{"schema":true}`, "/schema"}, "tenant": {`{"tenant":"x"}`, "/tenant"},
+	for name, c := range map[string][2]string{"name": {`{"name":"x"}`, "/name"}, "schema": {`{"schema":true}`, "/schema"},
+		"tenant":        {`{"tenant":"x"}`, "/tenant"},
 		"check unknown": {`{"check":"on"}`, "/check"}, "no object": {`[]`, ""}} {
 		add("patch "+name, "PATCH", "/v1/event-types/TYP", c[0], 422, grapnel.CodeInvalid, c[1])
 	}
@@ -44,7 +46,8 @@ func eventTypeInputs() (all []bad) {
 		add("add a version: "+name, "POST", "/v1/event-types/TYP/versions", c[0], 422, grapnel.CodeInvalid, c[1])
 	}
 	costly := strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40)
-	add("example that costs too much", "POST", "/v1/event-types/TYP/versions", `{"schema":{"$defs":{"a":{"type":"object","anyOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},
+	add("example that costs too much", "POST", "/v1/event-types/TYP/versions", `{"schema":{"$defs":{"a":{"type":"object",
+		"anyOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},
 		{"properties":{"x":{"$ref":"#/$defs/a"}}}]}},"$ref":"#/$defs/a"},"example":`+costly+`}`, 422, grapnel.CodeSchemaTooCostly, "-")
 	add("patch a version's schema", "PATCH", "/v1/event-types/TYP/versions/1", `{"schema":true}`, 422, grapnel.CodeInvalid, "/schema")
 	add("patch a version's mark", "PATCH", "/v1/event-types/TYP/versions/1", `{"deprecated":"yes"}`, 422, grapnel.CodeInvalid, "/deprecated")
@@ -99,7 +102,8 @@ func TestEventTypes(t *testing.T) {
 		t.Errorf("listed: %v", listed)
 	}
 
-	again := w.must(200, "POST", "/v1/event-types/checked/versions", `{"schema":{"type":"object", "required":["amount"],"properties":{"amount":{"type":"integer"}}}}`)
+	again := w.must(200, "POST", "/v1/event-types/checked/versions", `{"schema":{"type":"object", "required":["amount"],
+		"properties":{"amount":{"type":"integer"}}}}`)
 	if len(again["versions"].([]any)) != 2 {
 		t.Errorf("the same schema again: %v", again)
 	}
@@ -108,7 +112,8 @@ func TestEventTypes(t *testing.T) {
 	if marked["deprecated_at"] == nil || marked["note"] != "amount is a text" {
 		t.Errorf("deprecated: %v", marked)
 	}
-	if back := w.must(200, "PATCH", "/v1/event-types/checked/versions/1", `{"deprecated":false}`)["versions"].([]any)[0].(map[string]any); back["deprecated_at"] != nil {
+	back := w.must(200, "PATCH", "/v1/event-types/checked/versions/1", `{"deprecated":false}`)["versions"].([]any)[0].(map[string]any)
+	if back["deprecated_at"] != nil {
 		t.Errorf("not deprecated any more: %v", back)
 	}
 
@@ -117,7 +122,8 @@ func TestEventTypes(t *testing.T) {
 	if found["from"] != 1.0 || found["to"] != 2.0 || found["breaking"] != true || fmt.Sprint(found["differences"]) != fmt.Sprint([]any{want}) {
 		t.Errorf("differences: %v", found)
 	}
-	if none := w.must(200, "GET", "/v1/event-types/checked/compare?from=2&to=2", ""); none["breaking"] != false || len(none["differences"].([]any)) != 0 {
+	none := w.must(200, "GET", "/v1/event-types/checked/compare?from=2&to=2", "")
+	if none["breaking"] != false || len(none["differences"].([]any)) != 0 {
 		t.Errorf("the same version: %v", none)
 	}
 
@@ -137,8 +143,8 @@ func TestEventTypes(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"checked","data":"anything"}`)
 }
 
-// TestCheckedEvents publishes in each way: the events that satisfy the schema are stored, the others
-// are not, and tenants without the type notice nothing.
+// TestCheckedEvents publishes in each way: the events that satisfy the schema are stored, the
+// others are not, and tenants without the type notice nothing.
 func TestCheckedEvents(t *testing.T) {
 	w := newWorld(t)
 	w.checkedType(admin)
@@ -195,12 +201,13 @@ func TestRepeatedEventsHaveTheirAnswer(t *testing.T) {
 	if again := w.must(200, "POST", "/v1/events", event); again["duplicate"] != true {
 		t.Errorf("repeated: %v", again)
 	}
-	if again := w.must(202, "POST", "/v1/events/batch", `{"events":[`+event+`,{"type":"checked","data":null}]}`)["data"].([]any)[0].(map[string]any); again["duplicate"] != true {
+	batch := w.must(202, "POST", "/v1/events/batch", `{"events":[`+event+`,{"type":"checked","data":null}]}`)["data"].([]any)
+	if again := batch[0].(map[string]any); again["duplicate"] != true {
 		t.Errorf("repeated in a batch: %v", again)
 	}
-	if again := w.ask(admin, "POST", "/v1/events", `{"type":"checked","data":{"amount":8}}`, "Idempotency-Key", "k"); again.StatusCode != 202 ||
-		string(again.body) != string(keyed.body) {
-		t.Errorf("repeated with its Idempotency-Key: %d %s", again.StatusCode, again.body)
+	same := w.ask(admin, "POST", "/v1/events", `{"type":"checked","data":{"amount":8}}`, "Idempotency-Key", "k")
+	if same.StatusCode != 202 || string(same.body) != string(keyed.body) {
+		t.Errorf("repeated with its Idempotency-Key: %d %s", same.StatusCode, same.body)
 	}
 	w.must(422, "POST", "/v1/events", `{"type":"checked","id":"mine","data":{"amount":9}}`)
 }
@@ -225,7 +232,8 @@ func TestEventTypesByName(t *testing.T) {
 	w.must(201, "POST", "/v1/event-types", `{"name":"a"}`)
 	acme := w.as(acmeAdmin, 201, "POST", "/v1/event-types", `{"name":"a"}`)["id"]
 	w.must(404, "GET", "/v1/event-types/a", "")
-	for _, got := range []map[string]any{w.must(200, "GET", "/v1/event-types/a?tenant=acme", ""), w.as(acmeAdmin, 200, "GET", "/v1/event-types/a", "")} {
+	named, own := w.must(200, "GET", "/v1/event-types/a?tenant=acme", ""), w.as(acmeAdmin, 200, "GET", "/v1/event-types/a", "")
+	for _, got := range []map[string]any{named, own} {
 		if got["id"] != acme {
 			t.Errorf("%v", got)
 		}

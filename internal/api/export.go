@@ -15,13 +15,16 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// An export is a selection as a whole: read and written a page at a time, so that neither its length nor how slowly it is taken costs more
-// memory than a page. It has what was there when it began, in the state in which each page found it. When it cannot go on, the
-// connection is broken off instead of ended, so that a part never looks like the whole.
+// An export is a whole selection. It is read and written a page at a time, so that neither its
+// length nor a slow caller costs more memory than a page. It has the deliveries that existed when
+// it began, each in the state in which its page was read. When it cannot continue, the connection
+// is broken off instead of ended, so that a part never looks like the whole.
 
-var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl, one delivery a line, if not given"}
+var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl if not given: one delivery per line"}
 
 func exportRoutes() []route {
 	return []route{
@@ -44,7 +47,8 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		return answer{}, err
 	}
 	s.DeadLetters, s.Replayed = deadLetters, deadLetters && c.query.text("replayed") != ""
-	// The first page is read before anything is answered: what goes wrong at once is a problem like any other.
+	// The first page is read before anything is answered: what goes wrong at once is a problem like
+	// any other.
 	part, err := part(a, c, s, 0)
 	if err != nil {
 		return answer{}, err
@@ -63,7 +67,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		}
 		if err := send(a, c, s, part, w, form); err != nil {
 			if !errors.Is(err, context.Canceled) {
-				a.Log.Error("an export was broken off", slog.String("request_id", c.id), slog.Any("error", err))
+				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
 			}
 			panic(http.ErrAbortHandler)
 		}
@@ -72,7 +76,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 
 // portion is one page of an export, and where the next begins; 0: nowhere.
 type portion struct {
-	deliveries []deliveryView
+	deliveries []wire.Delivery
 	resume     int64
 }
 
@@ -81,7 +85,7 @@ func part(a *api, c *call, s selection, before int64) (portion, error) {
 	if err != nil {
 		return portion{}, err
 	}
-	p := portion{deliveries: make([]deliveryView, len(found)), resume: resume}
+	p := portion{deliveries: make([]wire.Delivery, len(found)), resume: resume}
 	look := a.look(c)
 	look.ask(found)
 	for i := range found {
@@ -125,7 +129,7 @@ func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form s
 // sheet is a form in which deliveries are exported.
 type sheet interface {
 	begin(out *bufio.Writer) error
-	row(d *deliveryView) error
+	row(d *wire.Delivery) error
 	end() error // of a page
 }
 
@@ -138,11 +142,11 @@ func (l *lines) begin(out *bufio.Writer) error {
 	return nil
 }
 
-func (l *lines) row(d *deliveryView) error { return l.out.Encode(d) }
+func (l *lines) row(d *wire.Delivery) error { return l.out.Encode(d) }
 
 func (*lines) end() error { return nil }
 
-// table writes CSV. What is null is empty.
+// table writes CSV. Null is an empty field.
 type table struct{ out *csv.Writer }
 
 func (t *table) begin(out *bufio.Writer) error {
@@ -152,32 +156,32 @@ func (t *table) begin(out *bufio.Writer) error {
 		"replayed_at", "replayed_by", "replayed_as", "replay_result", "purge_at"})
 }
 
-func (t *table) row(d *deliveryView) error {
-	text := func(s *string) string {
-		if s == nil {
+func (t *table) row(d *wire.Delivery) error {
+	at := func(t *time.Time) string {
+		if t == nil {
 			return ""
 		}
-		return *s
+		return t.UTC().Format(wire.TimeLayout)
 	}
-	at := func(s *stamp) string {
-		if s == nil {
+	number := func(n int64) string {
+		if n == 0 {
 			return ""
 		}
-		return time.Time(*s).UTC().Format(stampLayout)
+		return strconv.FormatInt(n, 10)
 	}
-	var sequence, code, class, took string
-	if d.Sequence != nil {
-		sequence = strconv.FormatInt(*d.Sequence, 10)
-	}
+	var code, took, original string
+	var class policy.Class
 	if d.Last != nil {
-		class, took = d.Last.ErrorClass, time.Duration(d.Last.Duration).String()
-		if d.Last.StatusCode != nil {
-			code = strconv.Itoa(*d.Last.StatusCode)
-		}
+		code, class, took = number(int64(d.Last.StatusCode)), d.Last.ErrorClass, time.Duration(d.Last.Duration).String()
 	}
-	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, text(d.Key), sequence, d.Status, text(d.ReasonCode), d.Reason,
-		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), text(d.ReplayOf), code, class, took, text(d.Note), at(d.DiscardedAt),
-		text(d.DiscardReason), at(d.ReplayedAt), text(d.ReplayedBy), text(d.ReplayedAs), text(d.ReplayResult), at(d.PurgeAt)})
+	if d.ReplayOf != nil {
+		original = *d.ReplayOf
+	}
+	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence),
+		string(d.Status), string(d.ReasonCode), d.Reason,
+		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), original,
+		code, string(class), took, d.Note, at(d.DiscardedAt),
+		d.DiscardReason, at(d.ReplayedAt), d.ReplayedBy, d.ReplayedAs, string(d.ReplayResult), at(d.PurgeAt)})
 }
 
 func (t *table) end() error {

@@ -31,7 +31,8 @@ func TestExportIsTheWholeList(t *testing.T) {
 	for _, query := range []string{"", "type=a.1&", "status=failed&", "key=nobodys&"} {
 		listed := w.all("/v1/deliveries?"+query, 500)
 		r := w.ask(admin, "GET", "/v1/deliveries/export?"+strings.TrimSuffix(query, "&"), "")
-		if r.StatusCode != 200 || r.Header.Get("Content-Type") != openapi.TypeNDJSON || r.Header.Get("Content-Disposition") != `attachment; filename="deliveries.jsonl"` {
+		if r.StatusCode != 200 || r.Header.Get("Content-Type") != openapi.TypeNDJSON ||
+			r.Header.Get("Content-Disposition") != `attachment; filename="deliveries.jsonl"` {
 			t.Fatalf("answered %d %v", r.StatusCode, r.Header)
 		}
 		var ids []string
@@ -62,7 +63,8 @@ func TestExportIsTheWholeList(t *testing.T) {
 		ids = nil
 		for i, row := range rows[1:] {
 			ids = append(ids, row[0])
-			if query == "status=failed&" && (row[7] != "failed" || row[8] != "exhausted" || row[9] != "=1+1\nand more" || row[5] != fmt.Sprintf(`k,"%d`, n-1)) {
+			if query == "status=failed&" && (row[7] != "failed" || row[8] != "exhausted" || row[9] != "=1+1\nand more" ||
+				row[5] != fmt.Sprintf(`k,"%d`, n-1)) {
 				t.Errorf("row %d is %q", i, row)
 			}
 		}
@@ -76,7 +78,8 @@ func TestExportIsTheWholeList(t *testing.T) {
 	if r := w.ask(acmeAdmin, "GET", "/v1/deliveries/export", ""); len(r.body) != 0 {
 		t.Errorf("another tenant gets %s", r.body)
 	}
-	if r := w.ask(admin, "GET", "/v1/dead-letters/export?format=csv&type=nobodys", ""); r.StatusCode != 200 || bytes.Count(r.body, []byte("\n")) != 1 {
+	if r := w.ask(admin, "GET", "/v1/dead-letters/export?format=csv&type=nobodys", ""); r.StatusCode != 200 ||
+		bytes.Count(r.body, []byte("\n")) != 1 {
 		t.Errorf("an empty table is %q", r.body)
 	}
 }
@@ -101,7 +104,8 @@ func TestExportThatBreaksOff(t *testing.T) {
 	b := &fading{after: 1 << 20}
 	w := newWorld(t, func(o *Options) { b.History, o.History = o.History, b })
 	w.endpoint(admin, "")
-	w.must(202, "POST", "/v1/events/batch", `{"events":[`+many(ample.ExportPage+1, func(string) string { return `{"type":"a","data":1}` })+`]}`)
+	w.must(202, "POST", "/v1/events/batch",
+		`{"events":[`+many(ample.ExportPage+1, func(string) string { return `{"type":"a","data":1}` })+`]}`)
 	b.after = 0
 	if r := w.ask(admin, "GET", "/v1/deliveries/export", ""); r.StatusCode != 500 {
 		t.Errorf("when nothing can be read: answered %d", r.StatusCode)

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 )
 
-// FuzzPublish: whatever comes is answered by a 202 or a problem, and what is stored are the very bytes that the standard library finds
-// under data.
+// FuzzPublish: any body is answered by a 202 or a problem, and the stored data are the very bytes
+// that the standard library finds under data.
 func FuzzPublish(f *testing.F) {
 	for _, b := range badInputs() {
 		if b.target == "/v1/events" && len(b.body) < 1<<10 {
@@ -55,7 +55,8 @@ func FuzzPublish(f *testing.F) {
 	})
 }
 
-// FuzzBatchNDJSON: every line that says anything gets one answer, in its place, and lines do not disturb each other.
+// FuzzBatchNDJSON: every line that says anything gets one answer, in its place, and lines do not
+// disturb each other.
 func FuzzBatchNDJSON(f *testing.F) {
 	f.Add([]byte("{\"type\":\"a\",\"data\":1}\n{broken\n\n{\"type\":\"a\"}\r\n{\"type\":\"a\",\"data\":2}"))
 	f.Add([]byte("{\"type\":\"a\",\"data\":\"\n\"}"))

@@ -61,7 +61,7 @@ func (g *Gate) hold(tenant string, bytes int64) error {
 	defer g.mu.Unlock()
 	if share := g.shares[tenant] + bytes; share > g.bounds.Bodies-g.bytes-bytes {
 		return &grapnel.Error{Code: grapnel.CodeOverloaded, RetryAfter: g.bounds.BodyRetry,
-			Detail: "The bodies of requests under way, of this tenant or of all, take the memory that there is for them. Send fewer at once."}
+			Detail: "Bodies of requests in progress, of this tenant or of all, fill their share of memory. Send fewer at once."}
 	}
 	g.bytes += bytes
 	g.shares[tenant] += bytes

@@ -15,8 +15,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Bodies that do not go on take the memory that there is for their tenant, and that is all: the rest of such requests is refused and
-// others are served. What was only announced takes nothing.
+// Bodies that are sent halfway take at most the memory for their tenant: further requests of the
+// tenant are refused, and other tenants are served. Announced bytes take no memory.
 func TestStalledBodiesTakeTheirShare(t *testing.T) {
 	gate := NewGate(Bounds{Bodies: 64 << 10, BodyFirst: 1 << 10})
 	served(t, func(t *testing.T, w *world, dial func() net.Conn) {

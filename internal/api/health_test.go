@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // counting is a history that says how much waits, and counts how often it is asked.
@@ -28,7 +29,7 @@ func drain(held int, perSecond float64) string {
 	return policy.DrainTime(held, perSecond).Round(100 * time.Millisecond).String()
 }
 
-// Each state says what holds what waits, how much that is, and how long it will take.
+// Each state has its reason, the number of held deliveries, and how long they will take.
 func TestHealthOfAnEndpoint(t *testing.T) {
 	history := &counting{waiting: 412}
 	w := newWorld(t, func(o *Options) { history.History = o.History; o.History = history })
@@ -41,20 +42,28 @@ func TestHealthOfAnEndpoint(t *testing.T) {
 	}{
 		{"unknown", grapnel.Health{}, map[string]any{"state": "unknown", "reason": nil, "held": 0.0, "drain_estimate": nil}},
 		{"healthy", grapnel.Health{State: grapnel.HealthHealthy, Since: since, InFlight: 2, Waiting: 3, NextAttemptAt: probe, PerSecond: 10},
-			map[string]any{"state": "healthy", "reason": nil, "since": since.Format(stampLayout), "in_flight": 2.0, "waiting": 3.0, "held": 0.0,
-				"next_attempt_at": probe.Format(stampLayout), "drain_estimate": nil}},
-		{"with strikes", grapnel.Health{State: grapnel.HealthFailing, Strikes: 50, FailingSince: since}, map[string]any{"strikes": 50.0, "failing_since": since.Format(stampLayout),
-			"reason": "no attempt has succeeded since 2026-01-02T02:56:05Z; consecutive failures that count towards disabling it: 50"}},
+			map[string]any{"state": "healthy", "reason": nil, "since": since.Format(wire.TimeLayout), "in_flight": 2.0, "waiting": 3.0, "held": 0.0,
+				"next_attempt_at": probe.Format(wire.TimeLayout), "drain_estimate": nil}},
+		{"with strikes", grapnel.Health{State: grapnel.HealthFailing, Strikes: 50, FailingSince: since},
+			map[string]any{"strikes": 50.0, "failing_since": since.Format(wire.TimeLayout),
+				"reason": "no attempt has succeeded since 2026-01-02T02:56:05Z; consecutive failures that count towards disabling it: 50"}},
 		{"failing", grapnel.Health{State: grapnel.HealthFailing, FailingSince: since}, map[string]any{"strikes": 0.0,
 			"reason": "no attempt has succeeded since 2026-01-02T02:56:05Z"}},
-		{"open", grapnel.Health{State: grapnel.HealthOpen, Reason: "the endpoint has failed since then; only probes are sent", Since: since, NextProbeAt: probe, NextAttemptAt: probe, PerSecond: 20},
+		{"open", grapnel.Health{State: grapnel.HealthOpen, Reason: "the endpoint has failed since then; only probes are sent",
+			Since: since, NextProbeAt: probe, NextAttemptAt: probe, PerSecond: 20},
 			map[string]any{"state": "open", "reason": "the endpoint has failed since then; only probes are sent; the next probe is not before 2026-01-02T03:04:17Z",
-				"since": since.Format(stampLayout), "held": 412.0, "held_more": false, "next_probe_at": probe.Format(stampLayout), "drain_estimate": drain(412, 20)}},
-		{"open, it never took anything", grapnel.Health{State: grapnel.HealthOpen, Reason: "r"}, map[string]any{"held": 412.0, "drain_estimate": nil}},
-		{"recovering", grapnel.Health{State: grapnel.HealthRecovering, Reason: "r", PerSecond: 1000}, map[string]any{"state": "recovering", "reason": "r", "held": 412.0, "drain_estimate": drain(412, 1000)}},
-		{"throttled", grapnel.Health{State: grapnel.HealthThrottled, Reason: "r", PerSecond: 20}, map[string]any{"state": "throttled", "held": 412.0, "drain_estimate": drain(412, 20)}},
-		{"paused", grapnel.Health{State: grapnel.HealthPaused, Reason: "r", PerSecond: 20}, map[string]any{"state": "paused", "held": 412.0, "drain_estimate": drain(412, 20)}},
-		{"disabled", grapnel.Health{State: grapnel.HealthDisabled, Reason: "r", PerSecond: 20}, map[string]any{"state": "disabled", "held": 412.0, "drain_estimate": nil}},
+				"since": since.Format(wire.TimeLayout), "held": 412.0, "held_more": false,
+				"next_probe_at": probe.Format(wire.TimeLayout), "drain_estimate": drain(412, 20)}},
+		{"open, it never took anything", grapnel.Health{State: grapnel.HealthOpen, Reason: "r"},
+			map[string]any{"held": 412.0, "drain_estimate": nil}},
+		{"recovering", grapnel.Health{State: grapnel.HealthRecovering, Reason: "r", PerSecond: 1000},
+			map[string]any{"state": "recovering", "reason": "r", "held": 412.0, "drain_estimate": drain(412, 1000)}},
+		{"throttled", grapnel.Health{State: grapnel.HealthThrottled, Reason: "r", PerSecond: 20},
+			map[string]any{"state": "throttled", "held": 412.0, "drain_estimate": drain(412, 20)}},
+		{"paused", grapnel.Health{State: grapnel.HealthPaused, Reason: "r", PerSecond: 20},
+			map[string]any{"state": "paused", "held": 412.0, "drain_estimate": drain(412, 20)}},
+		{"disabled", grapnel.Health{State: grapnel.HealthDisabled, Reason: "r", PerSecond: 20},
+			map[string]any{"state": "disabled", "held": 412.0, "drain_estimate": nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.engine.health[id] = c.health
@@ -70,7 +79,8 @@ func TestHealthOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// A list asks the engine once for all its endpoints, and the store only about those that are not well.
+// A list asks the engine once for all its endpoints, and the store only about those that are not
+// well.
 func TestHealthInListsIsCheap(t *testing.T) {
 	history := &counting{waiting: 7}
 	w := newWorld(t, func(o *Options) { history.History = o.History; o.History = history })

@@ -7,98 +7,49 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The inbox is what came in through sources: requests that became events, and requests that were kept for people to look at. Those that were
-// refused or repeated an earlier one left nothing.
+// The inbox has the requests to sources that became events, and those that were set aside for a
+// person. Refused and repeated requests are not in it.
 
-// accepted is the outcome of a request that became an event; the others are the reasons for setting one aside.
+// accepted is the outcome of a request that became an event; the others are the reasons for setting
+// one aside.
 const accepted = "accepted"
 
 func inboxRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: listInbox,
-			name: "list-inbox", tag: sourceTag, summary: "List what came in through sources, the newest first",
-			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body; refused: it was in an outbox and cannot be an event. Where requests are large, or " +
-				"those asked for are rare, a page ends before limit; next says whether there are more.",
-			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
+			name: "list-inbox", tag: sourceTag, summary: "List requests to sources, the newest first",
+			about: "accepted: it became an event; unverified: it is quarantined; conflict: it was received before with another " +
+				"body; refused: it came from an outbox and cannot be an event. If requests are large, or matches are rare, " +
+				"a page ends before limit; next says whether there are more.",
+			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted,
+				string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
 				tenantParam, param{name: "from", form: "time", doc: "received then or later"}, param{name: "to", form: "time", doc: "received before then"}),
-			gives: map[int]any{200: list[InboxRequest]{}}},
+			gives: map[int]any{200: list[wire.InboxRequest]{}}},
 		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: getInbox,
-			name: "get-inbox", tag: sourceTag, summary: "Get one request: how it came, how it was verified, and what it is known by",
-			about: "The id is that of an event, or of a request that was set aside (req_…). Headers that are secrets are redacted.",
-			query: []param{tenantParam}, gives: map[int]any{200: intakeView{}}},
+			name: "get-inbox", tag: sourceTag, summary: "Get a request with its headers, verification and dedupe key",
+			about: "The id of an event, or of a request that was set aside (req_…). Secret headers are redacted.",
+			query: []param{tenantParam}, gives: map[int]any{200: wire.Intake{}}},
 	}
 }
 
-// InboxRequest is a request to a source as it is listed.
-type InboxRequest struct {
-	ID          string  `json:"id" doc:"of the event; req_… if it is none"`
-	SourceID    string  `json:"source_id"`
-	Tenant      string  `json:"tenant"`
-	Outcome     string  `json:"outcome" enum:"accepted,unverified,conflict,refused"`
-	Reason      string  `json:"reason" doc:"one sentence"`
-	ReceivedAt  stamp   `json:"received_at"`
-	EventID     *string `json:"event_id" doc:"that it became or, for a conflict, that it contradicts"`
-	Type        *string `json:"type" doc:"of the event that it became"`
-	Key         *string `json:"key"`
-	ContentType string  `json:"content_type"`
-	Size        int     `json:"size" doc:"bytes of its body"`
+func inboxEvent(ev *grapnel.Event) wire.InboxRequest {
+	return wire.InboxRequest{ID: ev.ID, SourceID: ev.Source, Tenant: ev.Tenant, Outcome: wire.IntakeAccepted,
+		Reason: "accepted as an event", ReceivedAt: ev.AcceptedAt,
+		EventID: ev.ID, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType, Size: len(ev.Data)}
 }
 
-// intakeView is a request with all that is known of it.
-type intakeView struct {
-	InboxRequest
-	Method     string          `json:"method"`
-	Path       string          `json:"path" doc:"with its query"`
-	Remote     string          `json:"remote" doc:"address of who sent it"`
-	Headers    []headerView    `json:"headers" nullable:"false" doc:"as they came; what is a secret by itself is [redacted]"`
-	Checks     []checkView     `json:"checks" nullable:"false" doc:"what verifying found, step by step"`
-	KnownBy    *knownView      `json:"known_by" nullable:"true" doc:"null: it is not known by anything"`
-	Body       json.RawMessage `json:"body,omitempty" doc:"when it is JSON"`
-	BodyText   *string         `json:"body_text,omitempty" doc:"when it is other text"`
-	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"when it is neither"`
-}
-
-type headerView struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type checkView struct {
-	Passed bool   `json:"passed"`
-	Text   string `json:"text"`
-}
-
-type knownView struct {
-	By    string `json:"by"`
-	Value string `json:"value"`
-}
-
-// Schema says that it may be null.
-func (knownView) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[struct {
-		By    string `json:"by" enum:"event_id,delivery_id,content"`
-		Value string `json:"value" doc:"the id, or a hash of the content"`
-	}]())
-}
-
-func inboxEvent(ev *grapnel.Event) InboxRequest {
-	return InboxRequest{ID: ev.ID, SourceID: ev.Source, Tenant: ev.Tenant, Outcome: accepted, Reason: "accepted as an event", ReceivedAt: stamp(ev.AcceptedAt),
-		EventID: orNull(ev.ID), Type: orNull(ev.Type), Key: orNull(ev.Key), ContentType: ev.ContentType, Size: len(ev.Data)}
-}
-
-func inboxAside(s *grapnel.Aside) InboxRequest {
-	v := InboxRequest{ID: s.ID, SourceID: s.Source, Tenant: s.Tenant, Outcome: string(s.Why), ReceivedAt: stamp(s.At), EventID: orNull(s.Event),
+func inboxAside(s *grapnel.Aside) wire.InboxRequest {
+	v := wire.InboxRequest{ID: s.ID, SourceID: s.Source, Tenant: s.Tenant, Outcome: wire.IntakeOutcome(s.Why),
+		ReceivedAt: s.At, EventID: s.Event,
 		ContentType: s.ContentType, Size: cmp.Or(s.Size, len(s.Body))}
 	switch s.Why {
 	case grapnel.AsideConflict:
@@ -123,18 +74,12 @@ func inboxAside(s *grapnel.Aside) InboxRequest {
 }
 
 // withIntake adds how a request came in.
-func (v InboxRequest) withIntake(in *grapnel.Intake, body []byte) intakeView {
-	full := intakeView{InboxRequest: v, Headers: []headerView{}, Checks: []checkView{}}
+func withIntake(v wire.InboxRequest, in *grapnel.Intake, body []byte) wire.Intake {
+	full := wire.Intake{InboxRequest: v}
 	if in != nil {
-		full.Method, full.Path, full.Remote = in.Method, in.Path, in.Remote
-		for _, h := range in.Headers {
-			full.Headers = append(full.Headers, headerView(h))
-		}
-		for _, check := range in.Checks {
-			full.Checks = append(full.Checks, checkView(check))
-		}
+		full.Method, full.Path, full.Remote, full.Headers, full.Checks = in.Method, in.Path, in.Remote, in.Headers, in.Checks
 		if in.Known != "" {
-			full.KnownBy = &knownView{string(in.By), in.Known}
+			full.KnownBy = &wire.KnownBy{By: in.By, Value: in.Known}
 		}
 	}
 	media, _, _ := mime.ParseMediaType(v.ContentType)
@@ -163,7 +108,7 @@ func getInbox(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return jsonAnswer(http.StatusOK, inboxAside(&s).withIntake(&s.Intake, s.Body)), nil
+		return jsonAnswer(http.StatusOK, withIntake(inboxAside(&s), &s.Intake, s.Body)), nil
 	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, tenant, id)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound || err == nil && ev.Source == "" {
@@ -172,10 +117,10 @@ func getInbox(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, inboxEvent(ev).withIntake(ev.Intake, ev.Data)), nil
+	return jsonAnswer(http.StatusOK, withIntake(inboxEvent(ev), ev.Intake, ev.Data)), nil
 }
 
-// inboxQuery is what is asked of both halves of the inbox, and where each of them goes on.
+// inboxQuery is the query for both halves of the inbox, and the position of each.
 type inboxQuery struct {
 	store.EventQuery
 	why         grapnel.AsideReason
@@ -184,7 +129,7 @@ type inboxQuery struct {
 	beforeAside string
 }
 
-// listInbox merges events and what was set aside by time.
+// listInbox merges events and requests set aside, by time.
 func listInbox(a *api, c *call) (answer, error) {
 	outcome := c.query.text("outcome")
 	q := inboxQuery{why: grapnel.AsideReason(outcome), events: outcome == "" || outcome == accepted, asides: outcome != accepted}
@@ -210,7 +155,7 @@ func listInbox(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := list[InboxRequest]{Data: []InboxRequest{}}
+	out := list[wire.InboxRequest]{Data: []wire.InboxRequest{}}
 	e, s := 0, 0
 	for len(out.Data) < limit && (e < len(events) || s < len(asides)) {
 		if s == len(asides) || e < len(events) && !events[e].AcceptedAt.Before(asides[s].At) {
@@ -230,7 +175,8 @@ func listInbox(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// after is where the next page goes on among events, of which n were shown. It is below everything that comes in meanwhile.
+// after is where the next page goes on among events, of which n were shown. It is below everything
+// that comes in meanwhile.
 func (q *inboxQuery) after(events []grapnel.Event, n int, scanned *grapnel.Event) string {
 	at := q.Before
 	switch {
@@ -246,7 +192,7 @@ func (q *inboxQuery) after(events []grapnel.Event, n int, scanned *grapnel.Event
 	return strconv.FormatInt(at, 10)
 }
 
-// afterAsides is the same for what was set aside.
+// afterAsides is the same for requests that were set aside.
 func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 	switch {
 	case n < len(asides):
@@ -259,7 +205,8 @@ func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 	return q.beforeAside
 }
 
-// inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was looked at, if there may be more behind it.
+// inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was
+// looked at, if there may be more behind it.
 func inboxEvents(a *api, c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
 	if !q.events {
 		return nil, nil, nil
@@ -303,7 +250,8 @@ func inboxAsides(a *api, c *call, q inboxQuery, limit int) ([]grapnel.Aside, err
 			before = first
 		}
 	}
-	found, err := a.History.AsideList(c.Context(), c.scope, store.AsideQuery{Tenant: q.Tenant, Source: q.Source, Why: q.why, Before: before, Limit: limit + 1})
+	found, err := a.History.AsideList(c.Context(), c.scope, store.AsideQuery{Tenant: q.Tenant, Source: q.Source,
+		Why: q.why, Before: before, Limit: limit + 1})
 	if err != nil {
 		return nil, err
 	}

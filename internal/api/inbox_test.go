@@ -21,7 +21,8 @@ func (w *world) takeIn(src, id, contentType, body string) {
 	if !ok {
 		w.t.Fatalf("there is no source %s", src)
 	}
-	ev := &grapnel.Event{ID: id, Tenant: source.Tenant, Type: "invoice.paid", Key: "k", Data: []byte(body), ContentType: contentType, OccurredAt: w.clock, AcceptedAt: w.clock,
+	ev := &grapnel.Event{ID: id, Tenant: source.Tenant, Type: "invoice.paid", Key: "k", Data: []byte(body),
+		ContentType: contentType, OccurredAt: w.clock, AcceptedAt: w.clock,
 		Source: src, Intake: &grapnel.Intake{Source: src, At: w.clock, Method: "POST", Path: "/in/" + src + "?a=b", Remote: "192.0.2.1",
 			Headers: []grapnel.Header{{Name: "X-A", Value: "1"}, {Name: "Authorization", Value: "[redacted]"}},
 			Checks:  []grapnel.Check{{Passed: true, Text: "timestamp 4 s old"}, {Passed: true, Text: "signature matches secret 1 of 1"}},
@@ -34,7 +35,8 @@ func (w *world) takeIn(src, id, contentType, body string) {
 // setAside keeps a request that is no event.
 func (w *world) setAside(src string, why grapnel.AsideReason, body string) string {
 	w.t.Helper()
-	a := grapnel.Aside{ID: grapnel.NewID(grapnel.AsidePrefix, w.clock, w.options.Random), Tenant: "default", Why: why, ContentType: "text/plain", Body: []byte(body), Size: len(body),
+	a := grapnel.Aside{ID: grapnel.NewID(grapnel.AsidePrefix, w.clock, w.options.Random), Tenant: "default", Why: why,
+		ContentType: "text/plain", Body: []byte(body), Size: len(body),
 		Intake: grapnel.Intake{Source: src, At: w.clock, Method: "POST", Path: "/in/" + src, By: grapnel.ByEventID,
 			Checks: []grapnel.Check{{Passed: true, Text: "timestamp 4 s old"}, {Text: "signature matches none of 1 secret"}}}}
 	if why == grapnel.AsideConflict {
@@ -88,7 +90,8 @@ func TestInboxListsBothHalvesByTime(t *testing.T) {
 		slices.Reverse(*list)
 	}
 	for query, want := range map[string][]string{
-		"": all, "source=" + src: mine, "outcome=unverified": unverified, "outcome=accepted": accepted, "source=" + other + "&outcome=accepted": nil,
+		"": all, "source=" + src: mine, "outcome=unverified": unverified, "outcome=accepted": accepted,
+		"source=" + other + "&outcome=accepted":   nil,
 		"from=" + middle.Format(time.RFC3339Nano): all[:10], "to=" + middle.Format(time.RFC3339Nano): all[10:], "tenant=acme": nil,
 	} {
 		for _, limit := range []int{50, 21, 4, 1} {
@@ -103,7 +106,7 @@ func TestInboxListsBothHalvesByTime(t *testing.T) {
 	}
 }
 
-// What comes in while somebody turns the pages is on none of those that follow.
+// Requests that arrive between two pages are on none of the following pages.
 func TestInboxPagesAreNotDisturbedByWhatComesIn(t *testing.T) {
 	w := newWorld(t)
 	src := w.shop("")
@@ -131,7 +134,7 @@ func TestInboxPagesAreNotDisturbedByWhatComesIn(t *testing.T) {
 	}
 }
 
-// Requests that are rare among what was published are found, a part of the way at a time.
+// Requests that are rare among published events are found, a part of the way at a time.
 func TestInboxDoesNotSearchForEver(t *testing.T) {
 	w := newWorld(t)
 	src := w.shop("")
@@ -157,10 +160,12 @@ func TestInboxShowsHowARequestCame(t *testing.T) {
 	w.takeIn(src, "evt_3", "application/octet-stream", "\x00\x01")
 	w.must(202, "POST", "/v1/events", `{"id":"published","type":"a","data":1}`)
 	got := w.must(200, "GET", "/v1/inbox/evt_1", "")
-	if got["outcome"] != "accepted" || got["event_id"] != "evt_1" || got["path"] != "/in/"+src+"?a=b" || got["type"] != "invoice.paid" || got["size"] != float64(16) {
+	if got["outcome"] != "accepted" || got["event_id"] != "evt_1" || got["path"] != "/in/"+src+"?a=b" ||
+		got["type"] != "invoice.paid" || got["size"] != float64(16) {
 		t.Errorf("it shows %v", got)
 	}
-	if d := cmp.Diff([]any{map[string]any{"passed": true, "text": "timestamp 4 s old"}, map[string]any{"passed": true, "text": "signature matches secret 1 of 1"}}, got["checks"]); d != "" {
+	if d := cmp.Diff([]any{map[string]any{"passed": true, "text": "timestamp 4 s old"},
+		map[string]any{"passed": true, "text": "signature matches secret 1 of 1"}}, got["checks"]); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]any{"by": "event_id", "value": "evt_of_theirs"}, got["known_by"]); d != "" {
@@ -177,11 +182,13 @@ func TestInboxShowsHowARequestCame(t *testing.T) {
 	}
 	w.must(404, "GET", "/v1/inbox/published", "")
 	id := w.setAside(src, grapnel.AsideUnverified, "forged")
-	if got = w.must(200, "GET", "/v1/inbox/"+id, ""); got["body_text"] != "forged" || got["event_id"] != nil || got["reason"] != "not verified: signature matches none of 1 secret" {
+	if got = w.must(200, "GET", "/v1/inbox/"+id, ""); got["body_text"] != "forged" || got["event_id"] != nil ||
+		got["reason"] != "not verified: signature matches none of 1 secret" {
 		t.Errorf("it shows %v", got)
 	}
 	id = w.setAside(src, grapnel.AsideConflict, "again")
-	if got = w.must(200, "GET", "/v1/inbox/"+id, ""); got["event_id"] != "evt_1" || !strings.Contains(got["reason"].(string), "with another body") {
+	if got = w.must(200, "GET", "/v1/inbox/"+id, ""); got["event_id"] != "evt_1" ||
+		!strings.Contains(got["reason"].(string), "with another body") {
 		t.Errorf("it shows %v", got)
 	}
 	w.as(acmeAdmin, 404, "GET", "/v1/inbox/"+id, "")

@@ -12,8 +12,9 @@ func ingestRoutes() []route {
 	return []route{
 		{method: "POST", path: "/in/{source}", open: anybody, bare: ingest,
 			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
-			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, 200 for one that was there before: id is that " +
-				"of the first, and conflict says that it differs from it. One that cannot be verified gets 401 or, where the source says quarantine, 202.",
+			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, and 200 for a " +
+				"duplicate: id is that of the first request, and conflict says that the body differs. An unverified request " +
+				"gets 401, or 202 if the source quarantines.",
 			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
 	}
 }
@@ -21,9 +22,9 @@ func ingestRoutes() []route {
 // received is the answer to a provider. It is the document's picture of what the room of ingress
 // writes.
 type received struct {
-	ID        string `json:"id" doc:"of the event; of the request, if it is quarantined"`
+	ID        string `json:"id" doc:"id of the event, or of the quarantined request"`
 	Duplicate bool   `json:"duplicate"`
-	Conflict  bool   `json:"conflict,omitempty" doc:"with duplicate: it was there before with another body"`
+	Conflict  bool   `json:"conflict,omitempty" doc:"with duplicate: the first request had another body"`
 }
 
 // ingest hands a request on as it came: nothing has been read of it.

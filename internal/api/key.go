@@ -20,8 +20,8 @@ func keyRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: createKey,
 			name: "create-key", tag: "Keys", summary: "Create an API key",
-			about: "The answer shows the key; the server keeps only its hash. A key bound to a tenant makes keys of that tenant only.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newKey{},
+			about: "The answer shows the key; the server stores only its hash. A key bound to a tenant creates keys of that tenant only.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewKey{},
 			gives: map[int]any{201: wire.Key{}}},
 		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
 			name: "list-keys", tag: "Keys", summary: "List API keys",
@@ -30,47 +30,29 @@ func keyRoutes() []route {
 			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: wire.Key{}}},
 		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: patchKey,
 			name: "update-key", tag: "Keys", summary: "Change an API key's name or scopes",
-			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: KeySettings{},
+			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewKey{},
 			gives: map[int]any{200: wire.Key{}}},
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
-			about: "It is refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
+			about: "Requests with it are refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
 		{method: "GET", path: "/v1/whoami", scope: anyScope, handle: whoAmI,
 			name: "whoami", tag: "Keys", summary: "Get the API key of this request",
 			about: "Any valid key may ask: its name, its scopes and its tenant.", gives: map[int]any{200: wire.Key{}}},
 	}
 }
 
-// KeySettings are what can be set on a key, and changed later.
-type KeySettings struct {
-	Name   string   `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
-	Scopes []string `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" nullable:"false" doc:"admin may all"`
-}
-
-// newKey is how a key is created.
-type newKey struct {
-	KeySettings
-	Tenant string `json:"tenant,omitempty" form:"tenant" doc:"whose things it sees; none: everybody's"`
-}
+var keyFields = pairOf[grapnel.Key, wire.NewKey]("Tenant")
 
 func viewKey(k *grapnel.Key) wire.Key {
 	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt}
 }
 
-// setKey puts settings on a key.
-func setKey(k *grapnel.Key, in KeySettings) {
-	k.Name, k.Scopes = in.Name, nil
-	for _, s := range in.Scopes {
-		k.Scopes = append(k.Scopes, grapnel.Scope(s))
-	}
-}
-
 // createKey makes a key of 256 random bits, which is shown in this answer only.
 func createKey(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	in := decode[newKey](c.body, &f)
+	in := decode[wire.NewKey](c.body, &f)
 	k := grapnel.Key{ID: a.newID(grapnel.KeyPrefix, c.now), CreatedAt: c.now}
-	setKey(&k, in.KeySettings)
+	keyFields.set(&in, &k)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
 	} else {
@@ -138,13 +120,14 @@ func patchKey(a *api, c *call) (answer, error) {
 	}
 	var f strict.Faults
 	patch := gjson.ParseBytes(c.body)
-	checkPatch[KeySettings](patch, &f)
-	now := KeySettings{Name: k.Name, Scopes: scopeNames(&k)}
-	merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+	var settings wire.NewKey
+	keyFields.show(&k, &settings)
+	whole := merged(settings, patch, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	setKey(&k, decode[KeySettings](merged, &f))
+	settings = decode[wire.NewKey](whole, &f)
+	keyFields.set(&settings, &k)
 	if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
 	}
@@ -160,7 +143,7 @@ func patchKey(a *api, c *call) (answer, error) {
 // deleteKey revokes a key. Not the one that asks: the last way in must not be lost by a slip.
 func deleteKey(a *api, c *call) (answer, error) {
 	if c.PathValue("id") == c.key.ID {
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Make another admin key and use that.")
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Create another admin key and use that.")
 	}
 	k, err := namedKey(a, c)
 	if err == nil {

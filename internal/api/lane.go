@@ -6,25 +6,17 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func laneRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/endpoints/{id}/lanes", scope: grapnel.ScopeRead, handle: listLanes,
 			name: "list-endpoint-lanes", tag: "Endpoints", summary: "List the keys that are stuck at an endpoint",
-			about: "A key is stuck when its first delivery has failed at least once, or waits for a person; what follows it waits behind it. Those come first " +
-				"that were accepted first.",
-			query: pageOf(), gives: map[int]any{200: list[laneView]{}}},
+			about: "A key is stuck if its first delivery has failed at least once or waits for an operator; later deliveries " +
+				"are held behind it. Ordered by time of acceptance.",
+			query: pageOf(), gives: map[int]any{200: list[wire.Lane]{}}},
 	}
-}
-
-// laneView is a key that is stuck at an endpoint.
-type laneView struct {
-	Key         string       `json:"key"`
-	Since       *stamp       `json:"since" nullable:"true" doc:"when its first delivery was attempted for the first time, or came to be the first"`
-	Waiting     int          `json:"waiting" doc:"deliveries behind the first; at most 10000 are counted"`
-	WaitingMore bool         `json:"waiting_more" doc:"there may be more than were counted"`
-	Head        deliveryView `json:"head" doc:"its first delivery, which the others wait for"`
 }
 
 func listLanes(a *api, c *call) (answer, error) {
@@ -41,7 +33,7 @@ func listLanes(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	part := page(c, found, limit, func(l *grapnel.Lane) string { return strconv.FormatInt(l.Head.Seq, 10) })
-	out := list[laneView]{Data: make([]laneView, len(part.Data)), Next: part.Next}
+	out := list[wire.Lane]{Data: make([]wire.Lane, len(part.Data)), Next: part.Next}
 	look := a.look(c)
 	for i := range part.Data {
 		l := &part.Data[i]
@@ -49,7 +41,8 @@ func listLanes(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		out.Data[i] = laneView{Key: l.Key, Since: stampOf(l.Head.Waiting.Anchor), Waiting: l.Waiting, WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
+		out.Data[i] = wire.Lane{Key: l.Key, Since: timeOf(l.Head.Waiting.Anchor), Waiting: l.Waiting,
+			WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }

@@ -22,15 +22,14 @@ var consumerParam = param{name: "consumer", form: "consumer", doc: "who asks, up
 func leaseRoutes() []route {
 	next := []param{
 		{name: "wait", bound: func(b *Bounds) strict.Form { return strict.Lasting(0, b.LongestWait, "20s") }, doc: "how long to wait for a message, 0s to 60s; 0s if not given"},
-		{name: "max", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many messages at most, 1 to 100; 1 if not given. With it the answer is a list, whatever it is"},
+		{name: "max", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "most messages, 1 to 100; 1 if not given. If given, the answer is a list"},
 		consumerParam, tenantParam,
 	}
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/next", also: []string{"/queues/{name}/next"}, scope: grapnel.ScopeConsume, handle: leaseNext,
 			name: "next", tag: "Queues", summary: "Lease the next message of a queue",
-			about: "The body is the event's data as they were sent, with their content type; Grapnel-Meta is JSON: lease, event_id, delivery_id, type, key, attempt, " +
-				"first_seen_at, lease_expires_at, ack_url, nack_url, reject_url. With max or Accept: application/json it is a list of messages. 204: there " +
-				"was nothing. Until it is settled, or its lease is over, nobody else gets the message; what was not settled in time comes again, by the queue's policy.",
+			about: "The body is the event's data as sent, with its content type; Grapnel-Meta is JSON: lease, event_id, delivery_id, type, key, attempt, " +
+				"first_seen_at, lease_expires_at, ack_url, nack_url, reject_url. With max or Accept: application/json it is a list of messages. 204: no message was ready. No other consumer gets the message until its lease expires; a message that was not settled in time is leased again, by the queue's policy.",
 			query: next, gives: map[int]any{200: handedOut{}, 204: nil}},
 	}
 }
@@ -50,7 +49,8 @@ func (c *call) consumer() string {
 	return name
 }
 
-// patient keeps the server's limits on slow callers from ending an answer that takes so long on purpose.
+// patient keeps the server's limits on slow callers from ending an answer that takes so long on
+// purpose.
 func (c *call) patient(wait time.Duration) {
 	until := time.Now().Add(wait + c.bounds.AnswerTime)
 	_ = c.connection.SetReadDeadline(until) // what cannot be told to wait keeps the server's own limits
@@ -69,7 +69,8 @@ func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoi
 	return messages, err
 }
 
-// leaseNext leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
+// leaseNext leases messages. HEAD, which looks the same to the multiplexer, must not lease messages
+// that no consumer would see.
 func leaseNext(a *api, c *call) (answer, error) {
 	wait, most, consumer := c.query.duration("wait"), c.query.number("max", 1), c.consumer()
 	room, q, err := a.counter(c)
@@ -108,11 +109,12 @@ func leaseNext(a *api, c *call) (answer, error) {
 	m := &messages[0]
 	meta := c.meta(m)
 	return answer{status: http.StatusOK, body: m.Event.Data, contentType: meta.ContentType, header: map[string]string{
-		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(meta.seed()),
+		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(seed(&meta)),
 	}}, nil
 }
 
-// wantsJSON says whether the caller asks for JSON by name; whoever takes anything gets the bytes.
+// wantsJSON says whether the caller asks for JSON by name; a caller that takes anything gets the
+// bytes.
 func wantsJSON(h http.Header) bool {
 	for _, one := range strings.Split(h.Get("Accept"), ",") {
 		media, _, _ := strings.Cut(one, ";")
@@ -130,7 +132,7 @@ type handedOut struct{}
 func (handedOut) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{
 		grapnel.JSONType: {Schema: &huma.Schema{AnyOf: []*huma.Schema{schema(messageList{}),
-			{Description: "one message: its data, if they are JSON"}}}},
-		"*/*": {Schema: &huma.Schema{Description: "one message: its data as they were sent"}},
+			{Description: "one message: its data, if it is JSON"}}}},
+		"*/*": {Schema: &huma.Schema{Description: "one message: its data as sent"}},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // said is what the audit says, the oldest first, each entry as "verb reason".
@@ -80,14 +81,15 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Everything that a person does to an endpoint or a delivery leaves an entry: who, what, to what, why and when.
+// Everything that a person does to an endpoint or a delivery leaves an entry: who, what, to what,
+// why and when.
 func TestAuditOfEverything(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, "")
 	target := "/v1/endpoints/" + id
 	w.must(200, "PATCH", target, `{"description":"x"}`)
 	w.must(200, "PATCH", target+"?reason=too+loud", `{"description":"y","status":"disabled"}`)
-	if got := w.must(200, "GET", target, "")["disabled_reason"]; got != "a person disabled it: too loud" {
+	if got := w.must(200, "GET", target, "")["disabled_reason"]; got != "an operator disabled it: too loud" {
 		t.Errorf("disabled because %v", got)
 	}
 	w.must(200, "PATCH", target+"?reason=they+promised", `{"status":"enabled"}`)
@@ -101,7 +103,8 @@ func TestAuditOfEverything(t *testing.T) {
 	if r := w.ask(admin, "DELETE", target+"?reason=they+left", ""); r.StatusCode != 204 {
 		t.Fatalf("answered %d %s", r.StatusCode, r.body)
 	}
-	want := []string{"create", "change", "disable too loud", "enable they promised", "rotate_secret it leaked", "test", "retry once more", "retry",
+	want := []string{"create", "change", "disable too loud", "enable they promised", "rotate_secret it leaked", "test",
+		"retry once more", "retry",
 		"skip known bad", "delete they left"}
 	if d := cmp.Diff(want, w.said("")); d != "" {
 		t.Errorf("the audit: %s", d)
@@ -117,15 +120,17 @@ func TestAuditOfEverything(t *testing.T) {
 	}
 	newest := w.must(200, "GET", "/v1/audit?limit=2", "")["data"].([]any)
 	wanted := []any{
-		map[string]any{"number": 10.0, "at": w.clock.Format(stampLayout), "tenant": "default", "actor": "key_admin", "verb": "delete", "endpoint_id": id, "delivery_id": nil, "reason": "they left"},
-		map[string]any{"number": 9.0, "at": w.clock.Format(stampLayout), "tenant": "default", "actor": "key_admin", "verb": "skip", "endpoint_id": id, "delivery_id": again, "reason": "known bad"},
+		map[string]any{"number": 10.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin",
+			"verb": "delete", "endpoint_id": id, "delivery_id": nil, "reason": "they left"},
+		map[string]any{"number": 9.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin",
+			"verb": "skip", "endpoint_id": id, "delivery_id": again, "reason": "known bad"},
 	}
 	if d := cmp.Diff(wanted, newest); d != "" {
 		t.Errorf("shown as: %s", d)
 	}
 }
 
-// What somebody else did to a tenant's things is the tenant's to know; what was done to other tenants' is not.
+// A tenant sees what other actors did to its own things, and nothing about other tenants' things.
 func TestAuditShowsTheTenantsOwn(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.endpoint(acmeAdmin, ""), w.endpoint(admin, "")
@@ -136,7 +141,8 @@ func TestAuditShowsTheTenantsOwn(t *testing.T) {
 		want       int
 	}{
 		{reads, "", 3}, {reads, "?tenant=acme", 2}, {reads, "?tenant=default", 1}, {reads, "?endpoint=" + other, 1},
-		{reads + "_acme", "", 2}, {reads + "_acme", "?tenant=acme", 2}, {reads + "_acme", "?tenant=default", 0}, {reads + "_acme", "?endpoint=" + other, 0},
+		{reads + "_acme", "", 2}, {reads + "_acme", "?tenant=acme", 2}, {reads + "_acme", "?tenant=default", 0},
+		{reads + "_acme", "?endpoint=" + other, 0},
 	} {
 		if n := len(w.as(c.key, 200, "GET", "/v1/audit"+c.query, "")["data"].([]any)); n != c.want {
 			t.Errorf("%s%s: %d entries, want %d", c.key, c.query, n, c.want)
@@ -191,10 +197,12 @@ func TestStuckLanes(t *testing.T) {
 	for i, one := range lanes {
 		lane := one.(map[string]any)
 		head := lane["head"].(map[string]any)
-		if lane["key"] != fmt.Sprint("k", i) || lane["waiting"] != float64(i) || lane["waiting_more"] != false || lane["since"] != started.Format(stampLayout) {
+		if lane["key"] != fmt.Sprint("k", i) || lane["waiting"] != float64(i) || lane["waiting_more"] != false ||
+			lane["since"] != started.Format(wire.TimeLayout) {
 			t.Errorf("lane %d is shown as %v", i, lane)
 		}
-		if d := cmp.Diff(head["reason"], w.must(200, "GET", "/v1/deliveries/"+head["id"].(string), "")["reason"]); d != "" || head["attempts_made"] != 1.0 || head["attempts"] != nil {
+		if d := cmp.Diff(head["reason"], w.must(200, "GET", "/v1/deliveries/"+head["id"].(string), "")["reason"]); d != "" ||
+			head["attempts_made"] != 1.0 || head["attempts"] != nil {
 			t.Errorf("its head is shown as %v: %s", head, d)
 		}
 	}

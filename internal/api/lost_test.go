@@ -12,8 +12,8 @@ import (
 var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoint", "PutSource", "DeleteSource",
 	"PutPolicy", "DeletePolicy", "PutEventType", "DeleteEventType", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside"}
 
-// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been done, and when to come
-// again. It is done once, however often the same request comes.
+// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been
+// done, and when to come again. It is done once, however often the same request comes.
 func TestLostAnswers(t *testing.T) {
 	for _, rt := range routes() {
 		if rt.method == "GET" || rt.bare != nil || rt.name == "simulate-policy" || strings.Contains(rt.path, "/tenants/") {
@@ -49,7 +49,7 @@ func TestLostAnswers(t *testing.T) {
 			case lost == "":
 				t.Fatalf("nothing was committed: answered %d %s", first.StatusCode, first.body)
 			case lost == "Record" && first.StatusCode == 204 && strings.HasSuffix(rt.name, "-lease"):
-				return // whoever settles leases has repeated it
+				return // the caller that settles leases has repeated it
 			}
 			p := first.object(t)
 			if detail, _ := p["detail"].(string); first.StatusCode != 503 || p["code"] != "unavailable" || first.Header.Get("Retry-After") != "1" ||

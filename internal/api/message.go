@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -14,39 +13,24 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func messageRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: peek,
-			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
-			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
-			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
+			name: "peek", tag: "Queues", summary: "List the next messages of a queue, without leasing them",
+			about: "In the order in which they are due; leased and delayed ones by the end of the lease or delay. Messages held behind their key are left out.",
+			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "most messages, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
 	}
 }
 
-// metaView is what consumers are told of a message.
-type metaView struct {
-	Lease          string  `json:"lease" doc:"the right to settle it; it can be used once"`
-	EventID        string  `json:"event_id"`
-	DeliveryID     string  `json:"delivery_id"`
-	Type           string  `json:"type"`
-	Key            *string `json:"key"`
-	ContentType    string  `json:"content_type"`
-	Attempt        int     `json:"attempt" doc:"1 for the first"`
-	FirstSeenAt    stamp   `json:"first_seen_at" doc:"when the event was accepted"`
-	LeaseExpiresAt stamp   `json:"lease_expires_at"`
-	AckURL         string  `json:"ack_url"`
-	NackURL        string  `json:"nack_url"`
-	RejectURL      string  `json:"reject_url"`
-	ExtendURL      string  `json:"extend_url"`
-}
-
-// messageView is a message in a list or stream, for the document: messages are put together by hand, so that bodies keep their bytes.
+// messageView is a message in a list or stream, for the document: messages are put together by
+// hand, so that bodies keep their bytes.
 type messageView struct {
-	Meta       metaView        `json:"meta"`
-	Body       json.RawMessage `json:"body" doc:"byte for byte as it was sent; null when it is not JSON"`
-	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, when that is not JSON"`
+	Meta       wire.Meta       `json:"meta"`
+	Body       json.RawMessage `json:"body" doc:"byte for byte as sent; null if it is not JSON"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, if that is not JSON"`
 }
 
 // messageList are messages that were leased together.
@@ -54,21 +38,9 @@ type messageList struct {
 	Data []messageView `json:"data" nullable:"false"`
 }
 
-// peekedMeta is what can be known of a message without a lease.
-type peekedMeta struct {
-	EventID     string  `json:"event_id"`
-	DeliveryID  string  `json:"delivery_id"`
-	Type        string  `json:"type"`
-	Key         *string `json:"key"`
-	ContentType string  `json:"content_type"`
-	Attempt     int     `json:"attempt" doc:"that handing it out would be, or is"`
-	FirstSeenAt stamp   `json:"first_seen_at"`
-	DueAt       stamp   `json:"due_at" doc:"when it is handed out; of what is leased, the end of the lease"`
-}
-
 // peekedView is a message that is only looked at.
 type peekedView struct {
-	Meta       peekedMeta      `json:"meta"`
+	Meta       wire.PeekedMeta `json:"meta"`
 	Body       json.RawMessage `json:"body"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
@@ -79,11 +51,11 @@ type peekedList struct {
 	Next *string      `json:"next" doc:"always null"`
 }
 
-func (c *call) meta(m *queue.Message) metaView {
+func (c *call) meta(m *queue.Message) wire.Meta {
 	lease := c.links.origin(c.Request) + "/v1/leases/" + m.Token
-	return metaView{
-		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
-		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: stamp(m.Event.AcceptedAt), LeaseExpiresAt: stamp(m.Until),
+	return wire.Meta{
+		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: m.Event.Key,
+		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: m.Event.AcceptedAt, LeaseExpiresAt: m.Until,
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
 	}
 }
@@ -102,13 +74,14 @@ func isJSON(ev *grapnel.Event) bool {
 	}
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))
-	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) && !strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
+	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) &&
+		!strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
 }
 
 // appendMessage appends {"meta":…,"body":…}.
 func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	out = append(out, `{"meta":`...)
-	out = append(out, trimmed(encode(meta))...)
+	out = append(out, encodeWire(meta)...)
 	switch {
 	case ev == nil:
 		out = append(out, `,"body":null`...)
@@ -121,12 +94,9 @@ func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	return append(out, '}')
 }
 
-// trimmed is JSON as encode writes it, without the line break at its end.
-func trimmed(raw []byte) []byte { return raw[:len(raw)-1] }
-
-// headerJSON is JSON that can stand in a header: what is not ASCII is written as an escape.
+// headerJSON is JSON that can stand in a header: characters beyond ASCII are written as escapes.
 func headerJSON(v any) string {
-	raw := trimmed(encode(v))
+	raw := encodeWire(v)
 	var out strings.Builder
 	out.Grow(len(raw))
 	for len(raw) > 0 {
@@ -162,8 +132,8 @@ type seedMeta struct {
 	RejectURL   string `json:"rejectUrl"`
 }
 
-func (m *metaView) seed() seedMeta {
-	return seedMeta{m.EventID, m.Type, m.Attempt, time.Time(m.FirstSeenAt).UTC().Format(stampLayout), m.AckURL, m.NackURL, m.RejectURL}
+func seed(m *wire.Meta) seedMeta {
+	return seedMeta{m.EventID, m.Type, m.Attempt, m.FirstSeenAt.UTC().Format(wire.TimeLayout), m.AckURL, m.NackURL, m.RejectURL}
 }
 
 func leasesOf(messages []queue.Message) []grapnel.Lease {
@@ -190,9 +160,10 @@ func peek(a *api, c *call) (answer, error) {
 			out = append(out, ',')
 		}
 		h, ev := &found[i].Head, found[i].Event
-		meta := peekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
+		meta := wire.PeekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: h.Lane, Attempt: h.Attempts + 1,
+			FirstSeenAt: h.CreatedAt, DueAt: h.Due}
 		if ev != nil {
-			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, orNull(ev.Key), contentTypeOf(ev), stamp(ev.AcceptedAt)
+			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, ev.Key, contentTypeOf(ev), ev.AcceptedAt
 		}
 		out = appendMessage(out, meta, ev)
 	}

@@ -40,7 +40,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	}
 	full := c.key.ID + "/" + name
 	if _, taken := a.claims.LoadOrStore(full, struct{}{}); taken {
-		return answer{}, grapnel.Errorf(grapnel.CodeInFlight, "A request with this Idempotency-Key is still being worked on.")
+		return answer{}, grapnel.Errorf(grapnel.CodeInFlight, "A request with this Idempotency-Key is still in progress.")
 	}
 	defer a.claims.Delete(full)
 
@@ -83,7 +83,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 			return answer{}, err
 		}
 		if err != nil {
-			a.Log.Error("an answer could not be stored", slog.String("request_id", c.id), slog.Any("error", err))
+			a.Log.Error("storing an answer failed", slog.String("request_id", c.id), slog.Any("error", err))
 		}
 	}
 	return ans, nil

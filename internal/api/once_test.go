@@ -32,7 +32,8 @@ func TestTheSameAnswerForTheSameKey(t *testing.T) {
 			for range 2 {
 				w.clock = w.clock.Add(time.Hour)
 				again := send()
-				if again.StatusCode != first.StatusCode || string(again.body) != string(first.body) || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") {
+				if again.StatusCode != first.StatusCode || string(again.body) != string(first.body) ||
+					again.Header.Get("Content-Type") != first.Header.Get("Content-Type") {
 					t.Errorf("the first answer was %d %s\nthe second is %d %s", first.StatusCode, first.body, again.StatusCode, again.body)
 				}
 				stored := rt.scope != grapnel.ScopeRead // or the answer is made anew
@@ -55,7 +56,8 @@ func TestAnotherRequestWithTheSameKey(t *testing.T) {
 	const body = `{"type":"a","data":1}`
 	w.must(202, "POST", "/v1/events", body, "Idempotency-Key", "k")
 	before := w.dump()
-	for _, other := range [][2]string{{"/v1/events", `{"type":"a","data":2}`}, {"/v1/events", body + " "}, {"/v1/events/batch", body}, {"/v1/events/raw?type=a", body}} {
+	for _, other := range [][2]string{{"/v1/events", `{"type":"a","data":2}`}, {"/v1/events", body + " "},
+		{"/v1/events/batch", body}, {"/v1/events/raw?type=a", body}} {
 		r := w.ask(admin, "POST", other[0], other[1], "Idempotency-Key", "k")
 		if r.StatusCode != 422 || r.object(t)["code"] != "idempotency_mismatch" {
 			t.Errorf("%v: answered %d %s", other, r.StatusCode, r.body)
@@ -68,7 +70,8 @@ func TestAnotherRequestWithTheSameKey(t *testing.T) {
 	for _, c := range []struct{ key, method, target, body string }{
 		{acmeAdmin, "POST", "/v1/events", body}, {scoped(grapnel.ScopePublish), "POST", "/v1/events", `{"type":"b","data":2}`},
 	} {
-		if r := w.ask(c.key, c.method, c.target, c.body, "Idempotency-Key", "k"); r.StatusCode != 202 || r.Header.Get("Idempotency-Replayed") != "" {
+		if r := w.ask(c.key, c.method, c.target, c.body, "Idempotency-Key", "k"); r.StatusCode != 202 ||
+			r.Header.Get("Idempotency-Replayed") != "" {
 			t.Errorf("%+v: answered %d %s", c, r.StatusCode, r.body)
 		}
 	}
@@ -80,7 +83,8 @@ func TestAnotherRequestWithTheSameKey(t *testing.T) {
 		t.Errorf("just before two days: answered %d %s", r.StatusCode, r.body)
 	}
 	w.clock = w.clock.Add(time.Microsecond)
-	if r := w.ask(admin, "POST", "/v1/events", body, "Idempotency-Key", "k"); r.StatusCode != 202 || r.Header.Get("Idempotency-Replayed") != "" {
+	if r := w.ask(admin, "POST", "/v1/events", body, "Idempotency-Key", "k"); r.StatusCode != 202 ||
+		r.Header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("after two days: answered %d %s", r.StatusCode, r.body)
 	}
 }
@@ -90,12 +94,14 @@ func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	ask := func(body string) reply { return w.ask(admin, "POST", "/v1/events", body, "Idempotency-Key", "k"+body) }
 	for _, body := range []string{`{"type":"a"}`, `{`, ``} {
 		first, again := ask(body), ask(body)
-		if first.StatusCode < 400 || string(again.body) != string(first.body) || again.Header.Get("Idempotency-Replayed") != "true" || again.Header.Get("Content-Type") != "application/problem+json" {
+		if first.StatusCode < 400 || string(again.body) != string(first.body) ||
+			again.Header.Get("Idempotency-Replayed") != "true" || again.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%q: answered %d %s, then %d %s", body, first.StatusCode, first.body, again.StatusCode, again.body)
 		}
 	}
 	const good = `{"type":"a","data":1}`
-	for _, broken := range []error{errors.New("disk on fire at /secret/path"), grapnel.Errorf(grapnel.CodeUnavailable, "not now"), grapnel.Errorf(grapnel.CodeStorageFull, "the disk is full")} {
+	for _, broken := range []error{errors.New("disk on fire at /secret/path"),
+		grapnel.Errorf(grapnel.CodeUnavailable, "not now"), grapnel.Errorf(grapnel.CodeStorageFull, "the disk is full")} {
 		w.engine.broken = broken
 		if r := ask(good); r.StatusCode < 500 || strings.Contains(string(r.body), "/secret/path") {
 			t.Errorf("%v: answered %d %s", broken, r.StatusCode, r.body)
@@ -114,7 +120,8 @@ func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	}
 }
 
-// An answer was lost after its transaction was committed: the engine finds the key used although the API did not.
+// An answer was lost after its transaction was committed: the engine finds the key used although
+// the API did not.
 func TestTheStoreDecidesWhenTheAPIDidNotKnow(t *testing.T) {
 	blind := &forgetful{}
 	w := newWorld(t, func(o *Options) { blind.Idempotency = o.Idempotency; o.Idempotency = blind })
@@ -129,7 +136,8 @@ func TestTheStoreDecidesWhenTheAPIDidNotKnow(t *testing.T) {
 		t.Errorf("another request: answered %d %s", other.StatusCode, other.body)
 	}
 	created := w.ask(admin, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`, "Idempotency-Key", "k2")
-	if again := w.ask(admin, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`, "Idempotency-Key", "k2"); string(again.body) != string(created.body) {
+	if again := w.ask(admin, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`, "Idempotency-Key",
+		"k2"); string(again.body) != string(created.body) {
 		t.Errorf("the key was made twice: %s, then %s", created.body, again.body)
 	}
 }
@@ -222,7 +230,7 @@ func TestStoredAnswersAreSealed(t *testing.T) {
 				t.Errorf("%s: the stored answer shows %q", name, text)
 			}
 		}
-		// Nobody else's key opens it, not even that of another administrator.
+		// No other key opens it, not even that of another administrator.
 		for _, token := range []string{acmeAdmin, admin + "x"} {
 			sealer, err := newSealer(token, &store.Once{Key: "key_admin/" + name})
 			if err != nil {
@@ -255,7 +263,8 @@ func TestAnswersThatCannotBeOpenedAreTheServersFault(t *testing.T) {
 		if _, err := w.engine.Forget(context.Background(), w.clock.Add(72*time.Hour), 10); err != nil {
 			t.Fatal(err)
 		}
-		err := w.engine.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint, Now: w.clock, Expires: w.clock.Add(time.Hour),
+		err := w.engine.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint,
+			Now: w.clock, Expires: w.clock.Add(time.Hour),
 			Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: body} }})
 		if err != nil {
 			t.Fatal(err)

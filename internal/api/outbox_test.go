@@ -13,7 +13,8 @@ import (
 // badOutboxes are requests about sources with an outbox that have to be refused.
 func badOutboxes() []bad {
 	create := func(name, members, pointer string) bad {
-		return bad{name: "outbox: " + name, method: "POST", target: "/v1/sources", body: `{"name":"new",` + members + `}`, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
+		return bad{name: "outbox: " + name, method: "POST", target: "/v1/sources", body: `{"name":"new",` + members + `}`,
+			status: 422, code: grapnel.CodeInvalid, pointer: pointer}
 	}
 	const fine = `"outbox":{"dsn":"postgres://u:p@db/orders"}`
 	return []bad{
@@ -47,13 +48,15 @@ func TestASourceWithAnOutbox(t *testing.T) {
 	if o := made["outbox"].(map[string]any); o["place"] != "db.example:5433 orders" || o["state"] != "connecting" {
 		t.Errorf("its outbox is %v", o)
 	}
-	reported[id] = relay.Status{State: relay.Away, Detail: "the database is starting up", Lag: 3 * time.Second, SeenAt: w.clock, Moved: 7, Aside: 1}
+	reported[id] = relay.Status{State: relay.Away, Detail: "the database is starting up", Lag: 3 * time.Second, SeenAt: w.clock,
+		Moved: 7, Aside: 1}
 	dsn := func() string {
 		src, _ := w.engine.Source(store.Everyone(), id)
 		return src.Outbox.DSN.Text
 	}
 	for _, ask := range []struct{ method, target, body string }{
-		{"GET", "/v1/sources/" + id, ""}, {"GET", "/v1/sources", ""}, {"PATCH", "/v1/sources/" + id, `{"description":"x"}`}, {"GET", "/v1/audit", ""},
+		{"GET", "/v1/sources/" + id, ""}, {"GET", "/v1/sources", ""}, {"PATCH", "/v1/sources/" + id, `{"description":"x"}`},
+		{"GET", "/v1/audit", ""},
 	} {
 		r := w.ask(admin, ask.method, ask.target, ask.body)
 		if r.StatusCode != 200 || strings.Contains(string(r.body), "hunter2") || strings.Contains(w.logged.String(), "hunter2") {
@@ -61,18 +64,22 @@ func TestASourceWithAnOutbox(t *testing.T) {
 		}
 	}
 	got := w.must(200, "GET", "/v1/sources/"+id, "")
-	if o := got["outbox"].(map[string]any); o["state"] != "away" || o["detail"] != "the database is starting up" || o["lag"] != "3s" || o["events"] != 7.0 || o["set_aside"] != 1.0 || got["description"] != "x" {
+	if o := got["outbox"].(map[string]any); o["state"] != "away" || o["detail"] != "the database is starting up" ||
+		o["lag"] != "3s" || o["events"] != 7.0 || o["set_aside"] != 1.0 || got["description"] != "x" {
 		t.Errorf("it is %v", got)
 	}
 	if dsn() != "postgres://u:hunter2@db.example:5433/orders" {
 		t.Error("a patch that says nothing of the DSN has changed it")
 	}
-	if o := w.must(200, "PATCH", "/v1/sources/"+id, `{"status":"paused","outbox":{"dsn":"host=other dbname=orders"}}`)["outbox"].(map[string]any); o["state"] != "paused" || o["place"] != "other:5432 orders" {
+	if o := w.must(200, "PATCH", "/v1/sources/"+id,
+		`{"status":"paused","outbox":{"dsn":"host=other dbname=orders"}}`)["outbox"].(map[string]any); o["state"] != "paused" ||
+		o["place"] != "other:5432 orders" {
 		t.Errorf("its outbox is %v", o)
 	}
 	w.must(422, "PATCH", "/v1/sources/"+id, `{"outbox":null}`)
 	w.must(422, "PATCH", "/v1/sources/"+id, `{"verify":{"scheme":"none"}}`)
-	if got := w.must(200, "PATCH", "/v1/sources/"+id, `{"outbox":null,"verify":{"scheme":"none"}}`); got["outbox"] != nil || got["ingest_url"] != "/in/"+id {
+	if got := w.must(200, "PATCH", "/v1/sources/"+id, `{"outbox":null,"verify":{"scheme":"none"}}`); got["outbox"] != nil ||
+		got["ingest_url"] != "/in/"+id {
 		t.Errorf("it is %v", got)
 	}
 	w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":null,"dedupe":null,"outbox":{"dsn":"host=other dbname=orders"}}`)

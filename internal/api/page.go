@@ -10,8 +10,12 @@ import (
 // list is a page of things.
 type list[T any] struct {
 	Data []T     `json:"data" nullable:"false"`
-	Next *string `json:"next" doc:"the cursor of the next page; null: this is the last"`
+	Next *string `json:"next" doc:"cursor of the next page; null: this is the last"`
 }
+
+// inWire says that encode leaves a list to package wire, which writes its entries without another
+// pass over them.
+func (list[T]) inWire() {}
 
 // page cuts a list that was asked for one more than fits, and makes its cursor from the last one
 // shown.
@@ -75,5 +79,5 @@ func (c *call) listed() []string {
 func pageOf(own ...param) []param {
 	return append(own,
 		param{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.PageMost) }, doc: "how many to return at most: 1 to 500, 50 if not given"},
-		param{name: "cursor", form: "cursor", doc: "the next of the page before"})
+		param{name: "cursor", form: "cursor", doc: "next of the previous page"})
 }

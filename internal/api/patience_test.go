@@ -74,7 +74,7 @@ func TestLongPollIsNotCutOff(t *testing.T) {
 	})
 }
 
-// A caller who takes nothing in is cut off, and what was not sent comes at once to the next one.
+// A caller that reads nothing is cut off, and unsent messages go at once to the next caller.
 func TestStreamOfWhoDoesNotRead(t *testing.T) {
 	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
 		w.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none","lease":"1h"}`)
@@ -97,7 +97,8 @@ func TestStreamOfWhoDoesNotRead(t *testing.T) {
 	})
 }
 
-// While nothing comes a stream says so now and then, and it goes on for longer than any answer may take.
+// While nothing comes a stream says so now and then, and it goes on for longer than any answer may
+// take.
 func TestStreamThatIsQuiet(t *testing.T) {
 	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
 		w.must(201, "POST", "/v1/queues", `{"name":"orders"}`)
@@ -110,7 +111,7 @@ func TestStreamThatIsQuiet(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() {
-			_ = conn.Close() // or closing the body would read what is left of a stream that does not end
+			_ = conn.Close() // or closing the body would read the rest of an endless stream
 			_ = resp.Body.Close()
 		}()
 		lines := bufio.NewScanner(resp.Body)
@@ -157,10 +158,12 @@ func TestNothingIsSmuggledBehindChunks(t *testing.T) {
 			{"chunks", "1.1", "Transfer-Encoding: chunked\r\n", chunks, 1},
 			{"a length and chunks", "1.1", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunks, 1},
 			{"chunks and a length", "1.1", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", chunks, 1},
-			{"HTTP/1.0, chunks and a length", "1.0", fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(body)), body, 1},
+			{"HTTP/1.0, chunks and a length", "1.0",
+				fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(body)), body, 1},
 		} {
 			conn := dial()
-			_, err := fmt.Fprintf(conn, "POST /v1/events HTTP/%s\r\nHost: g\r\nAuthorization: Bearer %s\r\n%s\r\n%s%s", c.proto, admin, c.header, c.body, next)
+			_, err := fmt.Fprintf(conn, "POST /v1/events HTTP/%s\r\nHost: g\r\nAuthorization: Bearer %s\r\n%s\r\n%s%s", c.proto,
+				admin, c.header, c.body, next)
 			if err != nil {
 				t.Fatal(err)
 			}

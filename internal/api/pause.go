@@ -4,30 +4,29 @@ import (
 	"errors"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Levers are what a person does to an endpoint without changing what it is: hold it, let it go, ask whether it is back, see which keys
-// are stuck at it. All of them come to the same when they are repeated.
+// Pausing, resuming and probing change no setting of an endpoint. Each is the same when it is
+// repeated.
 
 func leverRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
 		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: endpointView{}}}
+			gives: map[int]any{200: wire.Endpoint{}}}
 	}
 	return []route{
-		lever("pause", "Hold what waits for an endpoint", "Once it is answered, no further attempt starts. One that is paused already stays so; a disabled "+
-			"one answers 409.", pauseEndpoint),
-		lever("resume", "Deliver to a paused endpoint again", "What was held goes out in order. One that is not paused stays as it is; a disabled one answers "+
-			"409: it is enabled by a PATCH of its status.", resumeEndpoint),
-		lever("probe", "Find out now whether an endpoint is back", "Sends the delivery that has waited longest without waiting for the time of the next probe. "+
-			"It is an attempt like any other. 409 when there is nothing to find out, or nothing to find it out with.", probeEndpoint),
+		lever("pause", "Hold the deliveries of an endpoint", "Once it is answered, no further attempt starts. A paused endpoint stays paused; 409 for a disabled one.", pauseEndpoint),
+		lever("resume", "Resume a paused endpoint", "Held deliveries go out in order. An endpoint that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeEndpoint),
+		lever("probe", "Probe a failing endpoint now", "Attempts the delivery that has been due the longest, before the next probe's time. It is an attempt like "+
+			"any other. 409 if attempts are made anyway, or if no delivery is pending.", probeEndpoint),
 	}
 }
 
 // errAsItIs stops a change of something that is that way already.
-var errAsItIs = errors.New("api: it is so already")
+var errAsItIs = errors.New("api: already in that state")
 
 func pauseEndpoint(a *api, c *call) (answer, error) {
 	return steer(a, c, paused)
@@ -37,7 +36,7 @@ func pauseEndpoint(a *api, c *call) (answer, error) {
 func paused(c *call, ep *grapnel.Endpoint) error {
 	switch ep.Status {
 	case grapnel.EndpointDisabled:
-		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: nothing is sent to it anyway.")
+		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: no attempts are made.")
 	case grapnel.EndpointPaused:
 		return errAsItIs
 	}
@@ -61,7 +60,8 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 	return nil
 }
 
-// steer changes an endpoint's status for the reason in the body, and shows how the endpoint is then.
+// steer changes an endpoint's status for the reason in the body, and shows how the endpoint is
+// then.
 func steer(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
 	by, err := c.by()
 	if err != nil {
@@ -74,7 +74,7 @@ func steer(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, 
 	return a.showEndpoint(c, ep)
 }
 
-// probeEndpoint tries an endpoint that is left alone at present.
+// probeEndpoint attempts a delivery of an endpoint whose circuit is open.
 func probeEndpoint(a *api, c *call) (answer, error) {
 	by, err := c.by()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func policyRoutes() []route {
@@ -29,12 +31,12 @@ func policyRoutes() []route {
 			gives: map[int]any{200: policyView{}}},
 		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,
 			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
-			about: "What it leaves out comes from the preset standard.",
+			about: "Fields that it leaves out come from the preset standard.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newPolicy{},
 			gives: map[int]any{201: policyView{}}},
 		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: patchPolicy,
 			name: "update-policy", tag: "Policies", summary: "Change a policy",
-			about: "A JSON merge patch. Endpoints that name the policy follow it at once, so its name cannot change while there are any.",
+			about: "A JSON merge patch. Endpoints that name the policy use the change at once. The name cannot change while an endpoint uses it.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
 			gives: map[int]any{200: policyView{}}},
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
@@ -43,64 +45,20 @@ func policyRoutes() []route {
 	}
 }
 
-// policyView is a policy with its name. Presets have no id and belong to nobody.
+// policyView is a policy with its name. Presets have no id and no tenant.
 type policyView struct {
-	policyHead
-	policy policy.Policy
-}
-
-type policyHead struct {
-	ID        *string `json:"id" doc:"null: a preset"`
-	Name      string  `json:"name"`
-	Tenant    *string `json:"tenant"`
-	Preset    bool    `json:"preset"`
-	CreatedAt *stamp  `json:"created_at" nullable:"true"`
-	UpdatedAt *stamp  `json:"updated_at" nullable:"true"`
-}
-
-// policyRef is the policy of an endpoint: a name, or the policy itself.
-type policyRef struct {
-	name   string
-	policy policy.Policy
-}
-
-// MarshalJSON writes the one or the other.
-func (p policyRef) MarshalJSON() ([]byte, error) {
-	if p.name != "" {
-		return json.Marshal(p.name)
-	}
-	return json.Marshal(p.policy)
-}
-
-// Schema says that it is one of two.
-func (policyRef) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicySchema)
-}
-
-// policyInput is the same as it comes in, still to be read.
-type policyInput []byte
-
-// MarshalJSON writes it as it is.
-func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
-
-// Schema says that it is one of two.
-func (policyInput) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyIn)
-}
-
-// PatchSchema says that parts of a policy will do.
-func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyMerged)
+	wire.Policy
+	rules policy.Policy
 }
 
 // MarshalJSON writes the head and the policy as one object.
 func (v policyView) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(v.policyHead)
+	head, err := wire.Encode(v.Policy)
 	if err != nil {
 		return nil, err
 	}
-	v.policy.Name = "" // the head has it
-	body, err := json.Marshal(v.policy)
+	v.rules.Name = "" // the head has it
+	body, err := json.Marshal(v.rules)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +67,20 @@ func (v policyView) MarshalJSON() ([]byte, error) {
 
 func viewPolicy(p *grapnel.NamedPolicy) policyView {
 	return policyView{
-		policyHead{orNull(p.ID), p.Name, orNull(p.Tenant), p.ID == "", stampOf(p.CreatedAt), stampOf(p.UpdatedAt)},
+		wire.Policy{ID: p.ID, Name: p.Name, Tenant: p.Tenant, Preset: p.ID == "", CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt},
 		p.Policy,
 	}
 }
 
-// presets are the policies that are there from the start, as if they were named by nobody.
+// showPolicy is the policy of an endpoint as JSON: a name, or the policy itself.
+func showPolicy(ep *grapnel.Endpoint) json.RawMessage {
+	if ep.PolicyName != "" {
+		return json.RawMessage(strconv.Quote(ep.PolicyName))
+	}
+	return encode(ep.Policy)
+}
+
+// presets are the built-in policies as named policies without a tenant.
 func presets() []grapnel.NamedPolicy {
 	all := policy.Presets()
 	named := make([]grapnel.NamedPolicy, len(all))
@@ -167,7 +133,7 @@ func (a *api) namedPolicy(c *call) (grapnel.NamedPolicy, error) {
 func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 	p, err := a.namedPolicy(c)
 	if err == nil && p.ID == "" {
-		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets stay as they are.", p.Name)
+		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets cannot be changed.", p.Name)
 	}
 	return p, err
 }
@@ -180,7 +146,8 @@ func getPolicy(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
 }
 
-// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to read.
+// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to
+// read.
 func splitPolicy(doc gjson.Result, f *strict.Faults) (name, tenant optional, rest []byte) {
 	if !doc.IsObject() {
 		f.Add("", "must be an object")
@@ -227,7 +194,7 @@ func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, option
 
 func taken(name string) error {
 	if _, preset := policy.Preset(name); preset {
-		return grapnel.Errorf(grapnel.CodeConflict, "There is a preset called %s.", name)
+		return grapnel.Errorf(grapnel.CodeConflict, "%s is the name of a preset.", name)
 	}
 	return nil
 }
@@ -282,7 +249,8 @@ func patchPolicy(a *api, c *call) (answer, error) {
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
+	with := store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}
+	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, with); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
@@ -310,7 +278,8 @@ func deletePolicy(a *api, c *call) (answer, error) {
 }
 
 // policy finds the policy that an endpoint names, or reads the one that it brings.
-func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, policy.Policy) {
+func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy.Policy) {
+	raw, _ := given.(json.RawMessage) // as strict.Decode leaves it; nil: none
 	name := "standard"
 	switch v := gjson.ParseBytes(raw); {
 	case len(raw) == 0:
@@ -326,7 +295,7 @@ func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, 
 	}
 	p, ok := a.policyNamed(tenant, name)
 	if !ok {
-		f.Add("/policy", "there is no policy of this name")
+		f.Add("/policy", "policy not found")
 	}
 	return name, p
 }
@@ -371,5 +340,5 @@ func (policyPatch) Schema(r huma.Registry) *huma.Schema {
 
 // Schema is that of a policy with its name.
 func (policyView) Schema(r huma.Registry) *huma.Schema {
-	return openapi.NamedPolicy(r, reflect.TypeFor[policyHead]())
+	return openapi.NamedPolicy(r, reflect.TypeFor[wire.Policy]())
 }

@@ -7,23 +7,19 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Problem is the shape of every error: RFC 9457 with a code for programs, the fields at fault and the request's id.
+// Problem is the shape of every error: RFC 9457 with a code for programs, the fields at fault and
+// the request's id.
 type Problem struct {
-	Type      string  `json:"type" doc:"a reference to the description of this kind of problem"`
-	Title     string  `json:"title" doc:"the kind of problem, the same for every one of its code"`
-	Status    int     `json:"status"`
-	Detail    string  `json:"detail" doc:"what is wrong with this request"`
-	Code      string  `json:"code" doc:"the kind of problem, for programs"`
-	Errors    []Fault `json:"errors" nullable:"false" doc:"the fields at fault, if there are any"`
-	RequestID string  `json:"request_id" doc:"also in X-Request-Id; look for it in the server's log"`
-}
-
-// Fault is one field that cannot be used.
-type Fault struct {
-	Pointer string `json:"pointer" doc:"a JSON pointer into the body, ?name for a query parameter, or the name of a header"`
-	Detail  string `json:"detail"`
+	Type      string       `json:"type" doc:"a reference to the description of this kind of problem"`
+	Title     string       `json:"title" doc:"title of the code"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail" doc:"the fault of this request"`
+	Code      string       `json:"code" doc:"the kind of problem, for programs"`
+	Errors    []wire.Fault `json:"errors" nullable:"false" doc:"the fields at fault, if there are any"`
+	RequestID string       `json:"request_id" doc:"also in X-Request-Id; look for it in the server's log"`
 }
 
 // Codes that only this face knows.
@@ -46,29 +42,30 @@ type kind struct {
 // kinds is the one place where codes become statuses.
 var kinds = []kind{
 	{grapnel.CodeMalformed, 400, "The request cannot be parsed", "Send well-formed UTF-8 JSON, nested at most 64 levels deep, and nothing after it.", false},
-	{codeUnauthenticated, 401, "A valid API key is needed", "Send Authorization: Bearer with a key that exists.", false},
-	{ingress.CodeUnverified, 401, "The webhook could not be verified", "Compare the secret, and what is signed, with the provider's settings; a source in quarantine keeps such requests with what verifying found.", false},
+	{codeUnauthenticated, 401, "No valid API key", "Send Authorization: Bearer with a key that exists.", false},
+	{ingress.CodeUnverified, 401, "The webhook could not be verified", "Compare the secret, and the signed text, with the provider's settings; a source in quarantine keeps such requests with the reason.", false},
 	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail.", false},
-	{grapnel.CodeNotFound, 404, "There is no such thing", "It does not exist, or it belongs to another tenant; the two look the same.", false},
-	{codeMethod, 405, "The method is not allowed here", "Allow lists those that are.", false},
-	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send it again, faster.", false},
-	{grapnel.CodeConflict, 409, "The request contradicts what is there", "Look at the present state and decide again.", false},
-	{grapnel.CodeInFlight, 409, "The same idempotency key is being worked on", "Wait for the first request, or repeat this one after a moment.", true},
-	{grapnel.CodeTooLarge, 413, "The request is too large", "Send less at once.", false},
-	{grapnel.CodeUnsupported, 415, "The content type or encoding is not taken", "Send application/json without Content-Encoding.", false},
+	{grapnel.CodeNotFound, 404, "Not found", "It does not exist, or it belongs to another tenant; the two look the same.", false},
+	{codeMethod, 405, "The method is not allowed here", "Allow lists the allowed methods.", false},
+	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send the request again, faster.", false},
+	{grapnel.CodeConflict, 409, "The request contradicts the current state", "Read the current state and decide again.", false},
+	{grapnel.CodeInFlight, 409, "The same idempotency key is in use",
+		"Wait for the first request, or repeat this one after a moment.", true},
+	{grapnel.CodeTooLarge, 413, "The request is too large", "Send a smaller body.", false},
+	{grapnel.CodeUnsupported, 415, "Unsupported content type or encoding", "Send application/json without Content-Encoding.", false},
 	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
-	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
+	{grapnel.CodeInvalid, 422, "Invalid field", "errors names each field and its fault.", false},
 	{grapnel.CodeTooCostly, 422, "The filters cost too much", "Nothing was accepted. Send fewer events at once, or give the tenant's endpoints simpler or fewer filters.", false},
 	{grapnel.CodeSchemaTooCostly, 422, "The schema costs too much", "Nothing was accepted. Send fewer events at once, or make the event type's schema simpler.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
-	{ingress.CodeLoop, 422, "The webhook goes in circles", "It has come through too many servers like this one. Change the endpoint that sends to a source it gets its events from.", false},
-	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{ingress.CodeLoop, 422, "The webhook is in a loop", "The event came through too many servers like this one. Change the endpoint that sends to a source of its own events.", false},
+	{grapnel.CodeQuota, 429, "Too many pending deliveries", "The tenant has as many pending deliveries as it may have. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{ingress.CodeRateLimited, 429, "Too many requests", "The source gets more than its rate, or too many wrong API keys come from your address. Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
-	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
-	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{grapnel.CodeOverloaded, 503, "The server has more to do than it can", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Make room, then repeat the request.", true},
+	{codeInternal, 500, "Internal error", "Repeat the request with the same Idempotency-Key; if it fails again, look for request_id in the server's log.", false},
+	{grapnel.CodeUnavailable, 503, "Unavailable", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{grapnel.CodeOverloaded, 503, "The server is overloaded", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Free disk space, then repeat the request.", true},
 }
 
 func kindOf(code grapnel.Code) kind {
@@ -87,10 +84,11 @@ func problemType(code grapnel.Code) string { return "/docs#problem-" + string(co
 const mayBeDone = "The database did not answer, so this may have been done or not. Repeat the request with the same id or " +
 	"Idempotency-Key: then it is done once."
 
-// problem says what err looks like from outside. Only a grapnel.Error says anything; of others the caller learns that they
-// happened. A lost answer is 503 on every route: whoever repeats it is safe, and 500 would keep clients from doing so.
+// problem is the answer for err. Only a grapnel.Error shows its text; of others the caller learns
+// that they happened. A lost answer is 503 on every route: repeating the request is safe, and 500
+// would keep clients from it.
 func problem(err error, requestID string) Problem {
-	p := Problem{Detail: "The server could not finish the request.", Errors: []Fault{}, RequestID: requestID}
+	p := Problem{Detail: "The request failed because of an internal error.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal
 	var e *grapnel.Error
 	if errors.Is(err, store.ErrUnknown) {
@@ -100,7 +98,7 @@ func problem(err error, requestID string) Problem {
 			code, p.Detail = e.Code, e.Detail
 		}
 		for _, f := range e.Fields {
-			p.Errors = append(p.Errors, Fault(f))
+			p.Errors = append(p.Errors, wire.Fault(f))
 		}
 	}
 	k := kindOf(code)
@@ -120,7 +118,8 @@ func secondsUntilRetry(err error) int {
 	return max(1, int((e.RetryAfter+time.Second-1)/time.Second))
 }
 
-// cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the tenant is.
+// cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the
+// tenant is.
 const cellHeader = "Grapnel-Cell"
 
 // cellOf is the cell that an error names.

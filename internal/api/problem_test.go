@@ -18,16 +18,20 @@ import (
 
 func TestEveryCodeHasItsStatus(t *testing.T) {
 	want := map[grapnel.Code]int{
-		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404, grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
-		grapnel.CodeUnavailable: 503, grapnel.CodeOverloaded: 503, grapnel.CodeQuota: 429, grapnel.CodeStorageFull: 507, grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeMoved: 421, grapnel.CodeTooCostly: 422, grapnel.CodeSchemaTooCostly: 422,
-		codeUnauthenticated: 401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
+		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404,
+		grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
+		grapnel.CodeUnavailable: 503, grapnel.CodeOverloaded: 503, grapnel.CodeQuota: 429, grapnel.CodeStorageFull: 507,
+		grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeMoved: 421, grapnel.CodeTooCostly: 422,
+		grapnel.CodeSchemaTooCostly: 422,
+		codeUnauthenticated:         401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
 		ingress.CodeUnverified: 401, ingress.CodeSlow: 408, ingress.CodeRateLimited: 429, ingress.CodeHeaders: 431, ingress.CodeLoop: 422,
 	}
 	if len(want) != len(kinds) {
 		t.Errorf("there are %d kinds of problems, %d are tested", len(kinds), len(want))
 	}
 	for code, status := range want {
-		if p := problem(fmt.Errorf("wrapped: %w", grapnel.Errorf(code, "why")), "r"); p.Status != status || p.Code != string(code) || p.Detail != "why" {
+		if p := problem(fmt.Errorf("wrapped: %w", grapnel.Errorf(code, "why")), "r"); p.Status != status ||
+			p.Code != string(code) || p.Detail != "why" {
 			t.Errorf("%s: %+v", code, p)
 		}
 	}
@@ -41,10 +45,13 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 	}{
 		"any error":      {errors.New("pq: password of 10.0.0.7"), 500, true},
 		"a code unknown": {&grapnel.Error{Code: "strange", Detail: "password of 10.0.0.7"}, 500, true},
-		"with a cause":   {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.", Err: errors.New("password of 10.0.0.7")}, 503, true},
-		"an overload":    {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 503, false},
-		"a quota":        {&grapnel.Error{Code: grapnel.CodeQuota, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 429, false},
-		"a full disk":    {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.", Err: errors.New("password of 10.0.0.7")}, 507, false},
+		"with a cause": {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.",
+			Err: errors.New("password of 10.0.0.7")}, 503, true},
+		"an overload": {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "Too much.",
+			Err: errors.New("password of 10.0.0.7")}, 503, false},
+		"a quota": {&grapnel.Error{Code: grapnel.CodeQuota, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 429, false},
+		"a full disk": {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.",
+			Err: errors.New("password of 10.0.0.7")}, 507, false},
 		"a caller gone":  {context.Canceled, 500, false},
 		"a caller wrong": {&grapnel.Error{Code: grapnel.CodeConflict, Detail: "No.", Err: errors.New("password of 10.0.0.7")}, 409, false},
 	} {
@@ -67,7 +74,8 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 
 // When to try again is said in whole seconds that are never too few.
 func TestRetryAfterIsRoundedUp(t *testing.T) {
-	for after, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90", -time.Hour: "1"} {
+	for after, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",
+		90 * time.Second: "90", -time.Hour: "1"} {
 		for _, code := range []grapnel.Code{grapnel.CodeOverloaded, grapnel.CodeQuota} {
 			w := newWorld(t)
 			w.engine.broken = fmt.Errorf("wrapped: %w", &grapnel.Error{Code: code, Detail: "Too much.", RetryAfter: after})
@@ -207,7 +215,8 @@ func (spaces) Read(b []byte) (int, error) {
 
 func TestServerHasLimitsOnEverythingThatCanBeSlow(t *testing.T) {
 	s := Server(http.NotFoundHandler(), Bounds{})
-	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 ||
+		s.MaxHeaderBytes > 64<<10 {
 		t.Errorf("a limit is missing: %+v", s)
 	}
 }

@@ -7,28 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
-
-// newEvent is how an event is published. Publishing does not pass through it: readDraft walks the bytes. It is the document's picture
-// of what readDraft takes, and a test holds the two together.
-type newEvent struct {
-	Type          string            `json:"type" required:"true" form:"type" doc:"dotted segments of [A-Za-z0-9_-]"`
-	Data          any               `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
-	Key           string            `json:"key,omitempty" form:"key" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
-	AggregateType string            `json:"aggregate_type,omitempty" form:"type" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
-	AggregateID   string            `json:"aggregate_id,omitempty" minLength:"1" maxLength:"254" form:"line" doc:"with its type and a slash, at most 256 bytes"`
-	ID            string            `json:"id,omitempty" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
-	Tenant        string            `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
-	OccurredAt    time.Time         `json:"occurred_at,omitempty" doc:"when it happened; none: when it was accepted"`
-	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
-}
 
 // draft is an event as it came, from a body or from a query.
 type draft struct {
@@ -45,14 +31,6 @@ type draft struct {
 type optional struct {
 	text  string
 	given bool
-}
-
-// published is the answer for an event.
-type published struct {
-	ID         string `json:"id"`
-	AcceptedAt stamp  `json:"accepted_at"`
-	Deliveries int    `json:"deliveries" doc:"how many endpoints get it"`
-	Duplicate  bool   `json:"duplicate" doc:"this id was there already with the same content; nothing new was made"`
 }
 
 // publish takes one event.
@@ -97,7 +75,7 @@ func (a *api) publishOne(c *call, d *draft, base string, f *strict.Faults) (answ
 		return answer{}, err
 	}
 	events := []store.Incoming{in}
-	if err := a.checked(c, events, d, base, f); err != nil {
+	if err := a.checked(c, events, d.id.given, base, f); err != nil {
 		return answer{}, err
 	}
 	if err := f.Err(); err != nil {
@@ -124,7 +102,7 @@ func appendResult(b []byte, id string, p store.Placed) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, id...) // a valid id needs no escaping
 	b = append(b, `","accepted_at":"`...)
-	b = p.AcceptedAt.UTC().AppendFormat(b, stampLayout)
+	b = p.AcceptedAt.UTC().AppendFormat(b, wire.TimeLayout)
 	b = append(b, `","deliveries":`...)
 	b = strconv.AppendInt(b, int64(p.Deliveries), 10)
 	b = append(b, `,"duplicate":`...)
@@ -183,8 +161,9 @@ func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (
 	return d
 }
 
-// own is a part of a document as bytes that do not keep much more than themselves in memory: an event lives on in the engine when its
-// request is long over, and in a batch it may be the only one that does.
+// own is a part of a document as bytes that do not keep much more than themselves in memory: an
+// event lives on in the engine when its request is long over, and in a batch it may be the only one
+// that does.
 func own(raw []byte, from, to int) []byte {
 	part := raw[from:to:to]
 	if len(raw)-len(part) > 1<<10 {
@@ -193,7 +172,7 @@ func own(raw []byte, from, to int) []byte {
 	return part
 }
 
-// event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.
+// event makes an event of a draft, or adds its faults. Pointers are base and the field's name.
 func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Incoming {
 	ev := &grapnel.Event{
 		ID: d.id.text, Type: d.kind.text, Key: d.key.text, Data: d.data, ContentType: d.contentType, Metadata: d.metadata,
@@ -238,7 +217,8 @@ func checkKey(key, pointer string, f *strict.Faults) {
 	}
 }
 
-// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two aggregates share a key.
+// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two
+// aggregates share a key.
 func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 	key := cmp.Or(d.aggregateType.text, "a") + "/" + d.aggregateID.text // without a type, as if it had the shortest
 	if d.key.given {
@@ -261,7 +241,8 @@ func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 	return key
 }
 
-// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
+// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the
+// default.
 func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 	own := c.key.Tenant
 	tenant := cmp.Or(own, grapnel.DefaultTenant)
@@ -282,7 +263,7 @@ func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 // tooMuchData refuses an event whose data is over the limit.
 func (a *api) tooMuchData(data []byte) error {
 	if int64(len(data)) > a.MaxEvent {
-		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data is %d bytes; at most %d are taken.", len(data), a.MaxEvent)
+		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data has %d bytes; at most %d are allowed.", len(data), a.MaxEvent)
 	}
 	return nil
 }

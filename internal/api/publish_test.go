@@ -17,6 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // event is the one with this id, as it is stored.
@@ -37,7 +38,8 @@ func TestPublishKeepsEveryByteOfData(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			w := newWorld(t)
 			for j, body := range []string{
-				`{"type":"a","id":"x0","data":` + data + `}`, `{"type":"a","data": ` + data + ` ,"id":"x1"}`, "\n{ \"data\"\t:\r\n" + data + "\n,\"id\":\"x2\",\"type\":\"a\"}\n",
+				`{"type":"a","id":"x0","data":` + data + `}`, `{"type":"a","data": ` + data + ` ,"id":"x1"}`,
+				"\n{ \"data\"\t:\r\n" + data + "\n,\"id\":\"x2\",\"type\":\"a\"}\n",
 			} {
 				w.must(202, "POST", "/v1/events", body)
 				if got := string(w.event(fmt.Sprintf("x%d", j)).Data); got != data {
@@ -49,7 +51,8 @@ func TestPublishKeepsEveryByteOfData(t *testing.T) {
 				t.Errorf("of a batch: stored %q, want %q", got, data)
 			}
 			if !strings.Contains(data, "\n") {
-				w.must(202, "POST", "/v1/events/batch", "\n\n{\"type\":\"a\",\"id\":\"x4\", \"data\": "+data+"}\r\n{\"type\":\"a\",\"data\":1}", "Content-Type", openapi.TypeNDJSON)
+				w.must(202, "POST", "/v1/events/batch",
+					"\n\n{\"type\":\"a\",\"id\":\"x4\", \"data\": "+data+"}\r\n{\"type\":\"a\",\"data\":1}", "Content-Type", openapi.TypeNDJSON)
 				if got := string(w.event("x4").Data); got != data {
 					t.Errorf("of a line: stored %q, want %q", got, data)
 				}
@@ -60,13 +63,17 @@ func TestPublishKeepsEveryByteOfData(t *testing.T) {
 
 func TestPublishFillsInTheRest(t *testing.T) {
 	w := newWorld(t)
-	id := w.must(202, "POST", "/v1/events", `{"type":"a.b","data":{},"key":"k/é","tenant":"acme","occurred_at":"2025-12-31T23:59:59.5+02:00","metadata":{"a":"1","é/~":"x"}}`)["id"].(string)
+	id := w.must(202, "POST", "/v1/events",
+		`{"type":"a.b","data":{},"key":"k/é","tenant":"acme","occurred_at":"2025-12-31T23:59:59.5+02:00",`+
+			`"metadata":{"a":"1","é/~":"x"}}`)["id"].(string)
 	ev := w.event(id)
-	if !strings.HasPrefix(id, "evt_") || ev.Type != "a.b" || ev.Key != "k/é" || ev.Tenant != "acme" || ev.Metadata["é/~"] != "x" || ev.ContentType != "application/json" ||
-		ev.OccurredAt.Format(stampLayout) != "2025-12-31T21:59:59.500000Z" || !ev.AcceptedAt.Equal(w.clock) {
+	if !strings.HasPrefix(id, "evt_") || ev.Type != "a.b" || ev.Key != "k/é" || ev.Tenant != "acme" ||
+		ev.Metadata["é/~"] != "x" || ev.ContentType != "application/json" ||
+		ev.OccurredAt.Format(wire.TimeLayout) != "2025-12-31T21:59:59.500000Z" || !ev.AcceptedAt.Equal(w.clock) {
 		t.Errorf("stored %+v", ev)
 	}
-	id = w.as(acmeAdmin, 202, "POST", "/v1/events", `{"type":"a","data":1,"key":null,"id":null,"tenant":null,"metadata":null,"occurred_at":null}`)["id"].(string)
+	id = w.as(acmeAdmin, 202, "POST", "/v1/events",
+		`{"type":"a","data":1,"key":null,"id":null,"tenant":null,"metadata":null,"occurred_at":null}`)["id"].(string)
 	if ev := w.event(id); ev.Tenant != "acme" || ev.Key != "" || !ev.OccurredAt.Equal(w.clock) {
 		t.Errorf("nulls are not as good as nothing: %+v", ev)
 	}
@@ -80,7 +87,8 @@ func TestAggregatesBecomeKeysThatDoNotMeet(t *testing.T) {
 	w := newWorld(t)
 	keys := map[string]string{}
 	for _, a := range [][2]string{{"order", "1"}, {"order.line", "1"}, {"order", "line/1"}, {"order", "1/2"}, {"order-1", "2"}} {
-		id := w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a","data":1,"aggregate_type":%q,"aggregate_id":%q}`, a[0], a[1]))["id"].(string)
+		id := w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a","data":1,"aggregate_type":%q,"aggregate_id":%q}`, a[0],
+			a[1]))["id"].(string)
 		key := w.event(id).Key
 		if other, taken := keys[key]; taken {
 			t.Errorf("%v and %s share the key %q", a, other, key)
@@ -115,7 +123,8 @@ func TestPublishingAnIDAgain(t *testing.T) {
 func TestBatchAnswersInOrderAndKeepsWhatIsRight(t *testing.T) {
 	big := `"` + strings.Repeat("x", DefaultMaxEvent) + `"`
 	list := []string{
-		`{"type":"a","id":"one","data":1}`, `{"type":"no good type","data":1}`, `{"type":"a","id":"taken","data":2}`, `{"type":"a","id":"taken","data":1}`,
+		`{"type":"a","id":"one","data":1}`, `{"type":"no good type","data":1}`, `{"type":"a","id":"taken","data":2}`,
+		`{"type":"a","id":"taken","data":1}`,
 		`7`, `{"type":"a","data":` + big + `}`, `{"type":"a","id":"two","data":{}}`, `{"type":"a","id":"one","data":1}`,
 	}
 	want := []any{"one", 422.0, 409.0, "taken", 422.0, 413.0, "two", "one"}
@@ -171,12 +180,16 @@ func TestNDJSONLinesFailAlone(t *testing.T) {
 func TestRawTakesBytesAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	for i, c := range []struct{ body, media, stored string }{
-		{"\x00\xff not JSON", "application/octet-stream", "application/octet-stream"}, {"<x/>", "text/xml; charset=latin1", "text/xml; charset=latin1"},
-		{`{"a" : 1}`, "application/json", "application/json"}, {`{"a":1}`, "application/json; charset=utf-8", "application/json; charset=utf-8"}, {"x", "", "application/octet-stream"},
+		{"\x00\xff not JSON", "application/octet-stream", "application/octet-stream"},
+		{"<x/>", "text/xml; charset=latin1", "text/xml; charset=latin1"},
+		{`{"a" : 1}`, "application/json", "application/json"}, {`{"a":1}`, "application/json; charset=utf-8",
+			"application/json; charset=utf-8"}, {"x", "", "application/octet-stream"},
 	} {
 		id := fmt.Sprintf("raw%d", i)
-		w.must(202, "POST", "/v1/events/raw?type=a.b&key=k%201&tenant=acme&occurred_at=2026-01-01T00:00:00Z&id="+id, c.body, "Content-Type", c.media)
-		if ev := w.event(id); string(ev.Data) != c.body || ev.ContentType != c.stored || ev.Key != "k 1" || ev.Tenant != "acme" || ev.OccurredAt.Year() != 2026 {
+		w.must(202, "POST", "/v1/events/raw?type=a.b&key=k%201&tenant=acme&occurred_at=2026-01-01T00:00:00Z&id="+id, c.body,
+			"Content-Type", c.media)
+		if ev := w.event(id); string(ev.Data) != c.body || ev.ContentType != c.stored || ev.Key != "k 1" || ev.Tenant != "acme" ||
+			ev.OccurredAt.Year() != 2026 {
 			t.Errorf("stored %+v", ev)
 		}
 	}
@@ -197,7 +210,7 @@ func TestEventsKeepLittleMoreThanThemselves(t *testing.T) {
 		var f strict.Faults
 		d := readDraft(raw, gjson.ParseBytes(raw), "/", &f)
 		for i := range raw {
-			raw[i] = 'x' // whoever still sees this keeps the whole body
+			raw[i] = 'x' // a reader that still sees this keeps the whole body
 		}
 		if strings.Contains(string(d.data), "x") || d.kind.text != "a" {
 			t.Errorf("the data is a part of a body that is %d times as large", len(raw)/len(d.data))
@@ -205,10 +218,11 @@ func TestEventsKeepLittleMoreThanThemselves(t *testing.T) {
 	}
 }
 
-// newEvent is only a picture; this holds it against what readDraft takes.
+// wire.NewEvent is only a picture; this holds it against what readDraft takes.
 func TestDocumentedFieldsOfEventsAreThoseThatAreRead(t *testing.T) {
 	w := newWorld(t)
-	for name := range strict.JsonFields(reflect.TypeFor[newEvent]()) {
+	for _, f := range strict.Fields(reflect.TypeFor[wire.NewEvent]()) {
+		name := f.Name
 		if name == "data" {
 			continue
 		}
@@ -229,7 +243,8 @@ func TestWhatCurlSaysOnItsOwnIsTaken(t *testing.T) {
 	w.must(400, "POST", "/v1/events", `type=a&data=1`, "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// TestDeepDataFailAlone: an event of a batch whose data are nested too deep is that event's problem.
+// TestDeepDataFailAlone: an event of a batch whose data are nested too deep is that event's
+// problem.
 func TestDeepDataFailAlone(t *testing.T) {
 	w := newWorld(t)
 	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
@@ -240,7 +255,8 @@ func TestDeepDataFailAlone(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsAnsweredToThoseWhoWriteFirst: a caller that writes its whole body before it reads anything gets the answer too.
+// TestTooLargeIsAnsweredToThoseWhoWriteFirst: a caller that writes its whole body before it reads
+// anything gets the answer too.
 func TestTooLargeIsAnsweredToThoseWhoWriteFirst(t *testing.T) {
 	w := newWorld(t)
 	srv := httptest.NewServer(w.handler)
@@ -251,7 +267,8 @@ func TestTooLargeIsAnsweredToThoseWhoWriteFirst(t *testing.T) {
 	}
 	defer c.Close()
 	const size = 20 << 20
-	body := append([]byte(fmt.Sprintf("POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", admin, size)), make([]byte, size)...)
+	body := append([]byte(fmt.Sprintf("POST /v1/events/batch HTTP/1.1\r\nHost: x\r\n"+
+		"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", admin, size)), make([]byte, size)...)
 	if _, err := c.Write(body); err != nil {
 		t.Fatalf("it was not read: %v", err)
 	}
@@ -275,7 +292,8 @@ func TestProbesMayAddParameters(t *testing.T) {
 	}
 }
 
-// TestTheHistoryOfAnEndpointOutlivesIt: its deliveries are listed after it is gone, to those who may see them.
+// TestTheHistoryOfAnEndpointOutlivesIt: its deliveries are listed after it is gone, to those who
+// may see them.
 func TestTheHistoryOfAnEndpointOutlivesIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, `,"tenant":"acme"`)

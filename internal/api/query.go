@@ -60,7 +60,7 @@ func (q *query) read(text string, known []param) error {
 	for _, name := range names {
 		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
-			f.Add("?"+name, "is not known here")
+			f.Add("?"+name, "is unknown")
 			continue
 		}
 		p := &known[i]

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // What the fake engine has for queues.
@@ -60,7 +61,8 @@ func (s *fakeEngine) Settle(ctx context.Context, changes []core.Change) ([]store
 	return s.Record(ctx, plain)
 }
 
-// queues lets a world hand out. Its room has a clock of its own, because it has goroutines that look at it; the function moves both.
+// queues lets a world hand out. Its room has a clock of its own, because it has goroutines that
+// look at it; the function moves both.
 func (w *world) queues() (pass func(time.Duration)) {
 	w.t.Helper()
 	var clock atomic.Int64
@@ -117,7 +119,8 @@ func (w *world) next(status int, target string, header ...string) map[string]any
 func badQueues() []bad {
 	invalid := grapnel.CodeInvalid
 	made := func(name, members, pointer string) bad {
-		return bad{name: "queue: " + name, method: "POST", target: "/v1/queues", body: `{` + members + `}`, status: 422, code: invalid, pointer: pointer}
+		return bad{name: "queue: " + name, method: "POST", target: "/v1/queues", body: `{` + members + `}`, status: 422,
+			code: invalid, pointer: pointer}
 	}
 	post := func(name, target, body, pointer string) bad {
 		return bad{name: "queue: " + name, method: "POST", target: target, body: body, status: 422, code: invalid, pointer: pointer}
@@ -143,10 +146,14 @@ func badQueues() []bad {
 		made("ordering unknown", `"name":"q","ordering":"fifo"`, "/ordering"),
 		made("filter that is none", `"name":"q","filter":"event.type =="`, "/filter"),
 		made("event type that is none", `"name":"q","event_types":["a..b"]`, "/event_types/0"),
-		{name: "queue: name taken", method: "POST", target: "/v1/queues", body: `{"name":"orders"}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "queue: patch of its id", method: "PATCH", target: "/v1/queues/QUE", body: `{"id":"x"}`, status: 422, code: invalid, pointer: "/id"},
-		{name: "queue: patch without name", method: "PATCH", target: "/v1/queues/QUE", body: `{"name":null}`, status: 422, code: invalid, pointer: "/name"},
-		{name: "queue: patch of its lease", method: "PATCH", target: "/v1/queues/orders", body: `{"lease":"0s"}`, status: 422, code: invalid, pointer: "/lease"},
+		{name: "queue: name taken", method: "POST", target: "/v1/queues", body: `{"name":"orders"}`, status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "queue: patch of its id", method: "PATCH", target: "/v1/queues/QUE", body: `{"id":"x"}`, status: 422, code: invalid,
+			pointer: "/id"},
+		{name: "queue: patch without name", method: "PATCH", target: "/v1/queues/QUE", body: `{"name":null}`, status: 422,
+			code: invalid, pointer: "/name"},
+		{name: "queue: patch of its lease", method: "PATCH", target: "/v1/queues/orders", body: `{"lease":"0s"}`, status: 422,
+			code: invalid, pointer: "/lease"},
 		post("purge without a word", "/v1/queues/QUE/purge", `{}`, "/confirm"),
 		post("purge of another", "/v1/queues/QUE/purge", `{"confirm":"Orders"}`, "/confirm"),
 		get("wait too long", "/v1/queues/QUE/next?wait=61s", "?wait"),
@@ -158,7 +165,8 @@ func badQueues() []bad {
 		get("parameter unknown", "/v1/queues/QUE/next?timeout=1s", "?timeout"),
 		get("peek at too much", "/v1/queues/QUE/peek?limit=101", "?limit"),
 		get("stream for a consumer too long", "/v1/queues/QUE/stream?consumer="+strings.Repeat("c", 65), "?consumer"),
-		{name: "queue: consumer in a header too long", method: "GET", target: "/v1/queues/QUE/next", header: []string{consumerField, strings.Repeat("c", 65)}, status: 422, code: invalid, pointer: consumerField},
+		{name: "queue: consumer in a header too long", method: "GET", target: "/v1/queues/QUE/next",
+			header: []string{consumerField, strings.Repeat("c", 65)}, status: 422, code: invalid, pointer: consumerField},
 		post("nack with a delay before now", "/v1/leases/LSE/nack", `{"delay":"-1s"}`, "/delay"),
 		post("nack with a delay too long", "/v1/leases/LSE/nack", `{"delay":"25h"}`, "/delay"),
 		post("nack with a reason too long", "/v1/leases/LSE/nack", `{"reason":"`+strings.Repeat("r", 501)+`"}`, "/reason"),
@@ -174,10 +182,14 @@ func badQueues() []bad {
 		post("settle with a bad delay", "/v1/leases/settle", `{"nacks":[{"lease":"LSE","delay":"x"}]}`, "/nacks/0/delay"),
 		post("settle rejects with a delay", "/v1/leases/settle", `{"rejects":[{"lease":"LSE","delay":"1s"}]}`, "/rejects/0/delay"),
 		post("settle in a way unknown", "/v1/leases/settle", `{"oks":["LSE"]}`, "/oks"),
-		{name: "queue: a lease that never was", method: "POST", target: "/v1/leases/lse_none/ack", status: 409, code: grapnel.CodeConflict, pointer: "-"},
-		{name: "queue: none of that name", method: "GET", target: "/v1/queues/nobodys/next", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		{name: "queue: it is no endpoint that is pushed", method: "PATCH", target: "/v1/endpoints/QUE", body: `{"description":"x"}`, status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		{name: "queue: it cannot be probed", method: "POST", target: "/v1/endpoints/QUE/probe", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "queue: a lease that never was", method: "POST", target: "/v1/leases/lse_none/ack", status: 409,
+			code: grapnel.CodeConflict, pointer: "-"},
+		{name: "queue: none of that name", method: "GET", target: "/v1/queues/nobodys/next", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "queue: it is no endpoint that is pushed", method: "PATCH", target: "/v1/endpoints/QUE",
+			body: `{"description":"x"}`, status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "queue: it cannot be probed", method: "POST", target: "/v1/endpoints/QUE/probe", status: 404,
+			code: grapnel.CodeNotFound, pointer: "-"},
 	}
 }
 
@@ -185,16 +197,20 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 	w := newWorld(t)
 	w.queues()
 	made := w.must(201, "POST", "/v1/queues", `{"name":"orders","event_types":["order.*"]}`)
-	if made["policy"] != "hooque" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 || made["status"] != "enabled" || made["ready"] != 0.0 {
+	if made["policy"] != "queue" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 ||
+		made["status"] != "enabled" || made["ready"] != 0.0 {
 		t.Errorf("made %v", made)
 	}
 	id := made["id"].(string)
-	changed := w.must(200, "PATCH", "/v1/queues/orders", `{"name":"sales","lease":"1h","ordering":"none","max_leased":5,"policy":{"max_attempts":3}}`)
-	if changed["name"] != "sales" || changed["lease"] != "1h0m0s" || changed["ordering"] != "none" || changed["max_leased"] != 5.0 || changed["id"] != id {
+	changed := w.must(200, "PATCH", "/v1/queues/orders",
+		`{"name":"sales","lease":"1h","ordering":"none","max_leased":5,"policy":{"max_attempts":3}}`)
+	if changed["name"] != "sales" || changed["lease"] != "1h0m0s" || changed["ordering"] != "none" ||
+		changed["max_leased"] != 5.0 || changed["id"] != id {
 		t.Errorf("changed %v", changed)
 	}
 	w.must(404, "GET", "/v1/queues/orders", "")
-	if back := w.must(200, "PATCH", "/v1/queues/"+id, `{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "hooque" || back["max_leased"] != 1000.0 {
+	if back := w.must(200, "PATCH", "/v1/queues/"+id,
+		`{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "queue" || back["max_leased"] != 1000.0 {
 		t.Errorf("set back %v", back)
 	}
 	w.must(200, "POST", "/v1/queues/sales/pause", `{"reason":"they deploy"}`)
@@ -242,13 +258,14 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 		t.Errorf("%s %s", r.Header.Get("Content-Type"), r.body)
 	}
 	raw := r.Header.Get("Grapnel-Meta")
-	var meta metaView
+	var meta wire.Meta
 	var loose map[string]any
 	if err := json.Unmarshal([]byte(raw), &loose); err != nil || strings.ContainsFunc(raw, func(c rune) bool { return c > '~' || c < ' ' }) {
 		t.Fatalf("%v: %q", err, raw)
 	}
 	meta.Lease = loose["lease"].(string)
-	if loose["key"] != "kéy🙂" || loose["attempt"] != 1.0 || loose["type"] != "order.made" || loose["ack_url"] != "http://example.com/v1/leases/"+meta.Lease+"/ack" {
+	if loose["key"] != "kéy🙂" || loose["attempt"] != 1.0 || loose["type"] != "order.made" ||
+		loose["ack_url"] != "http://example.com/v1/leases/"+meta.Lease+"/ack" {
 		t.Errorf("meta is %v", loose)
 	}
 	w.must(200, "GET", "/v1/deliveries/"+loose["delivery_id"].(string), "")
@@ -272,7 +289,8 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 	if err := json.Unmarshal(r.body, &got); err != nil || len(got.Data) != 2 {
 		t.Fatalf("%v %s", err, r.body)
 	}
-	if raw, _ := base64.StdEncoding.DecodeString(got.Data[0].Base64); string(raw) != "\x00\xff" || string(got.Data[0].Body) != "null" || string(got.Data[1].Body) != `{"a":1}` {
+	if raw, _ := base64.StdEncoding.DecodeString(got.Data[0].Base64); string(raw) != "\x00\xff" ||
+		string(got.Data[0].Body) != "null" || string(got.Data[1].Body) != `{"a":1}` {
 		t.Errorf("%s", r.body)
 	}
 	w.next(204, "/v1/queues/orders/next")
@@ -284,9 +302,11 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 		t.Errorf("peeked at %v", one)
 	}
 
-	// All of it is settled together; what is not there is said to be stale, and does not keep the rest from being settled.
-	settled := w.must(200, "POST", "/v1/leases/settle", `{"acks":["`+meta.Lease+`","lse_none"],"nacks":[{"lease":"`+got.Data[0].Meta["lease"].(string)+
-		`","reason":"later","delay":"1h"}],"rejects":[{"lease":"`+got.Data[1].Meta["lease"].(string)+`","reason":"bad"}]}`)
+	// All of it is settled together; unknown leases are listed as stale, and the rest is settled all
+	// the same.
+	settled := w.must(200, "POST", "/v1/leases/settle",
+		`{"acks":["`+meta.Lease+`","lse_none"],"nacks":[{"lease":"`+got.Data[0].Meta["lease"].(string)+
+			`","reason":"later","delay":"1h"}],"rejects":[{"lease":"`+got.Data[1].Meta["lease"].(string)+`","reason":"bad"}]}`)
 	if d := cmp.Diff(map[string]any{"settled": 3.0, "stale": []any{"lse_none"}, "failed": []any{}}, settled); d != "" {
 		t.Error(d)
 	}
@@ -303,7 +323,8 @@ func TestLeaseCanBeUsedOnce(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"order.made","data":1}`)
 	first := "/v1/leases/" + w.next(200, "/v1/queues/orders/next")["lease"].(string)
 	w.as(acmeAdmin, 409, "POST", first+"/ack", "")
-	if got := w.must(200, "POST", first+"/extend", `{"by":"1m"}`); got["lease_expires_at"] != w.clock.Add(time.Minute).Format(stampLayout) {
+	if got := w.must(200, "POST", first+"/extend",
+		`{"by":"1m"}`); got["lease_expires_at"] != w.clock.Add(time.Minute).Format(wire.TimeLayout) {
 		t.Errorf("extended to %v", got)
 	}
 	pass(time.Minute)
@@ -316,7 +337,8 @@ func TestLeaseCanBeUsedOnce(t *testing.T) {
 	if meta["attempt"] != 2.0 || first == second {
 		t.Errorf("handed out again as %v", meta)
 	}
-	// The answer to a repetition with its idempotency key is the first one; without, the lease is over.
+	// The answer to a repetition with its idempotency key is the first one; without, the lease is
+	// over.
 	w.must(204, "POST", second+"/ack", "", idempotencyHeader, "k1")
 	w.must(204, "POST", second+"/ack", "", idempotencyHeader, "k1")
 	w.must(409, "POST", second+"/ack", "")
@@ -371,7 +393,7 @@ func openStream(t *testing.T, url, last string) *reader {
 	return &reader{t, bufio.NewScanner(resp.Body), stop}
 }
 
-// event is the next one: its id, and what is in its data.
+// event is the next one: its id and its data.
 func (r *reader) event() (id string, meta map[string]any, body string) {
 	r.t.Helper()
 	var data []string

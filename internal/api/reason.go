@@ -91,7 +91,7 @@ func (s situation) reason() string {
 	case !d.Waiting.Head:
 		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key)
 	case d.Waiting.Blocked:
-		return "held: the policy blocks its key until a person retries it with success or skips it" + after(d.Reason)
+		return "held: the policy blocks its key until an operator retries it with success or skips it" + after(d.Reason)
 	case s.tripped():
 		return "held: " + explain(s.health, s.now)
 	case s.endpoint.Queue != nil && !next.After(s.now):
@@ -128,11 +128,11 @@ func (s situation) ended() string {
 	case grapnel.Failed:
 		return "failed: " + failures[d.ReasonCode]
 	case grapnel.Dropped:
-		return "dropped: its endpoint took nothing when it was due"
+		return "dropped: its endpoint accepted no deliveries when it was due"
 	case grapnel.Discarded:
-		return "discarded: its attempts are used up and the policy keeps no dead letter"
+		return "discarded: its attempts are used up and the policy stores no dead letters"
 	case grapnel.Skipped:
-		return "skipped: a person acknowledged it"
+		return "skipped: an operator acknowledged it"
 	}
 	return string(d.Status)
 }
@@ -141,7 +141,7 @@ func (s situation) ended() string {
 var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonNone:         "no reason was recorded",
 	grapnel.ReasonExhausted:    "its attempts are used up",
-	grapnel.ReasonPermanent:    "the policy takes an outcome as permanent",
+	grapnel.ReasonPermanent:    "the policy treats its outcome as permanent",
 	grapnel.ReasonRejected:     "its consumer rejected it",
 	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
 	grapnel.ReasonEndpointGone: "its endpoint was deleted",

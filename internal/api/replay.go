@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -13,8 +12,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
+// replayOrder is a method of replay.Desk that pauses, resumes or cancels.
+type replayOrder func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)
+
 func replayRoutes() []route {
-	lever := func(verb, summary, about string, order func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)) route {
+	lever := func(verb, summary, about string, order replayOrder) route {
 		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay,
 			handle: func(a *api, c *call) (answer, error) { return steerReplay(a, c, order) },
 			name:   verb + "-replay", tag: "Replays", summary: summary, about: about,
@@ -23,67 +25,44 @@ func replayRoutes() []route {
 	}
 	return []route{
 		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, handle: startReplay,
-			name: "start-replay", tag: "Replays", summary: "Deliver again what is over",
-			about: "Makes a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind what waits " +
-				"there. What it is about is fixed when it is made: what is over by then. What was replayed with success already or is on its way again is left out, " +
-				"and so is what was discarded, unless again says otherwise. With dry_run it only counts, and answers 200.",
-			body: &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: newReplay{},
+			name: "start-replay", tag: "Replays", summary: "Redeliver finished deliveries",
+			about: "Creates a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind its pending deliveries. It covers the deliveries that are finished when it is created. Deliveries that were replayed with success, are being redelivered or were discarded are left out, unless again says otherwise. With dry_run it only counts, and answers 200.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: wire.NewReplay{},
 			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
 		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, handle: listReplays,
 			name: "list-replays", tag: "Replays", summary: "List replays, the newest first",
 			query: pageOf(endpointParam, tenantParam, param{name: "active", one: []string{"true"}, doc: "only those that are running or paused"}),
 			gives: map[int]any{200: list[wire.Replay]{}}},
 		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, handle: getReplay,
-			name: "get-replay", tag: "Replays", summary: "Get a replay and how far it is", gives: map[int]any{200: wire.Replay{}}},
+			name: "get-replay", tag: "Replays", summary: "Get a replay and its progress", gives: map[int]any{200: wire.Replay{}}},
 		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, handle: listItems,
-			name: "list-replay-items", tag: "Replays", summary: "List what a replay has made, in the order in which it was made",
+			name: "list-replay-items", tag: "Replays", summary: "List the deliveries that a replay has created, in order",
 			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
-		lever("pause", "Keep a replay from going on", "Once it is answered it makes nothing more; what it has made goes on. One that is over answers 409.", replay.Desk.Pause),
-		lever("resume", "Let a paused replay go on", "One that is over answers 409.", replay.Desk.Resume),
-		lever("cancel", "End a replay", "Once it is answered it makes nothing more; what it has made goes on. One that is over for another reason answers 409.", replay.Desk.Cancel),
+		lever("pause", "Pause a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a finished replay.", replay.Desk.Pause),
+		lever("resume", "Resume a replay", "409 for a finished replay.", replay.Desk.Resume),
+		lever("cancel", "Cancel a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a replay that has finished in another way.", replay.Desk.Cancel),
 	}
 }
 
-// newReplay says what shall be delivered again, and how.
-type newReplay struct {
-	From       string   `json:"from,omitempty" form:"time" doc:"events accepted then or later"`
-	To         string   `json:"to,omitempty" form:"time" doc:"events accepted before then"`
-	EventTypes []string `json:"event_types,omitempty" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
-	Keys       []string `json:"keys,omitempty" maxItems:"1000" form:"key" doc:"only these ordering keys"`
-	Status     []string `json:"status,omitempty" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
-	Deliveries []string `json:"deliveries,omitempty" maxItems:"1000" form:"id" doc:"these that are over, and nothing else; not together with the fields above"`
-	Again      bool     `json:"again,omitempty" doc:"also what was replayed with success already or discarded"`
-	Rate       float64  `json:"rate,omitempty" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries made in a second; 100 if not given"`
-	StopAfter  int      `json:"stop_after,omitempty" minimum:"1" maximum:"1000000" doc:"so many failures in a row end the replay; none: never"`
-	Canary     bool     `json:"canary,omitempty" doc:"the first one has to arrive before the others are made"`
-	DryRun     bool     `json:"dry_run,omitempty" doc:"count, and make nothing"`
-	Reason     string   `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
-}
-
-// request makes of it what the desk takes. Which deliveries are named is looked up by the caller.
-func (in *newReplay) request(endpoint string, f *strict.Faults) replay.Request {
+// asked is what the desk takes of a request. Which deliveries are named is looked up by the caller.
+func asked(in *wire.NewReplay, endpoint string, f *strict.Faults) replay.Request {
 	r := replay.Request{Endpoint: endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Selection: grapnel.Selection{
-		From: instant(in.From), To: instant(in.To), Types: in.EventTypes, Keys: in.Keys, Again: in.Again,
+		Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again,
 	}}
-	if s := &r.Selection; !s.From.IsZero() && !s.To.IsZero() && !s.From.Before(s.To) {
+	s := &r.Selection
+	if in.From != nil {
+		s.From = *in.From
+	}
+	if in.To != nil {
+		s.To = *in.To
+	}
+	if !s.From.IsZero() && !s.To.IsZero() && !s.From.Before(s.To) {
 		f.Add("/to", "must be after from")
 	}
-	for _, status := range in.Status {
-		r.Selection.Status = append(r.Selection.Status, grapnel.Status(status))
-	}
-	if len(in.Deliveries) > 0 && (in.From != "" || in.To != "" || len(in.EventTypes) > 0 || len(in.Keys) > 0 || len(in.Status) > 0) {
+	if len(in.Deliveries) > 0 && (in.From != nil || in.To != nil || len(in.EventTypes) > 0 || len(in.Keys) > 0 || len(in.Status) > 0) {
 		f.Add("/deliveries", "must not be given together with from, to, event_types, keys or status")
 	}
 	return r
-}
-
-// instant is a time in a body; zero when it is not given.
-func instant(text string) time.Time {
-	if text == "" {
-		return time.Time{}
-	}
-	t, _ := strict.ParseTime(text) // it has the form
-	return t
 }
 
 func viewReplay(p *replay.Progress) wire.Replay {
@@ -99,14 +78,6 @@ func viewReplay(p *replay.Progress) wire.Replay {
 		v.Selection.Status = s.Status
 	}
 	return v
-}
-
-// timeOf is nil for a time that is not set.
-func timeOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 func viewPlan(p replay.Plan) wire.Plan {
@@ -129,7 +100,7 @@ func (a *api) desk() (replay.Desk, error) {
 
 func startReplay(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	in := decode[newReplay](c.body, &f)
+	in := decode[wire.NewReplay](c.body, &f)
 	desk, err := a.desk()
 	if err != nil {
 		return answer{}, err
@@ -138,7 +109,7 @@ func startReplay(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	r := in.request(ep.ID, &f)
+	r := asked(&in, ep.ID, &f)
 	if f.Err() == nil {
 		if r.Selection.Deliveries, err = numbers(a, c, ep.ID, in.Deliveries, &f); err != nil {
 			return answer{}, err
@@ -169,7 +140,7 @@ func startReplay(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: started.Replay})), nil
 }
 
-// numbers are the numbers of deliveries that are named. Each has to be one of the endpoint's, and over.
+// numbers are the row ids of the named deliveries. Each has to be a finished one of the endpoint.
 func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) ([]int64, error) {
 	var numbers []int64
 	for i, id := range ids {
@@ -181,7 +152,7 @@ func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) (
 		case err != nil || d.EndpointID != endpoint:
 			f.Add(pointer, "must be a delivery of this endpoint")
 		case !d.Status.Final():
-			f.Add(pointer, "is not over; retry it instead")
+			f.Add(pointer, "is not finished; retry it instead")
 		default:
 			numbers = append(numbers, d.Seq)
 		}
@@ -194,7 +165,8 @@ func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) (
 
 func listReplays(a *api, c *call) (answer, error) {
 	limit := c.query.limit()
-	q := store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Active: c.query.text("active") != "", Before: c.position(), Limit: limit + 1}
+	q := store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
+		Active: c.query.text("active") != "", Before: c.position(), Limit: limit + 1}
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
@@ -248,7 +220,7 @@ func listItems(a *api, c *call) (answer, error) {
 }
 
 // steerReplay pauses, resumes or cancels a replay and shows how it is then.
-func steerReplay(a *api, c *call, order func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)) (answer, error) {
+func steerReplay(a *api, c *call, order replayOrder) (answer, error) {
 	by, err := c.by()
 	if err != nil {
 		return answer{}, err

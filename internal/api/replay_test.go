@@ -45,7 +45,8 @@ func (w *world) make(t *testing.T, id string, from, to int64, end grapnel.Status
 	return made
 }
 
-// A replay is counted before it is made, and what it makes, what becomes of that, and what is noted on the originals can be read.
+// A replay is counted before it is created. Its deliveries, their outcomes and the notes on the
+// originals can be read.
 func TestReplayFromPlanToReport(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
@@ -70,7 +71,8 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	body := `{"event_types":["invoice.*"],"status":["failed"],"rate":20,"stop_after":3,"canary":true,"reason":"they fixed it"}`
 	started := w.must(202, "POST", path, body, "Idempotency-Key", "once")
 	id := started["id"].(string)
-	if !strings.HasPrefix(id, "rpl_") || started["status"] != "running" || started["total"] != 4.0 || started["made"] != 0.0 || started["rate"] != 20.0 ||
+	if !strings.HasPrefix(id, "rpl_") || started["status"] != "running" || started["total"] != 4.0 || started["made"] != 0.0 ||
+		started["rate"] != 20.0 ||
 		started["stop_after"] != 3.0 || started["canary"] != true || started["started_by"] != "key_admin" || started["endpoint_id"] != ep {
 		t.Errorf("started: %v", started)
 	}
@@ -84,13 +86,16 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	made := w.make(t, id, 0, dead[1].Seq, grapnel.Delivered, dead[0].Seq, dead[1].Seq)
 	w.make(t, id, dead[1].Seq, dead[2].Seq, "", dead[2].Seq)
 	got := w.must(200, "GET", "/v1/replays/"+id, "")
-	if got["made"] != 3.0 || got["done"] != 2.0 || got["delivered"] != 2.0 || got["failed"] != 0.0 || got["eta"] == nil || got["finished_at"] != nil {
+	if got["made"] != 3.0 || got["done"] != 2.0 || got["delivered"] != 2.0 || got["failed"] != 0.0 || got["eta"] == nil ||
+		got["finished_at"] != nil {
 		t.Errorf("on its way: %v", got)
 	}
-	if paused := w.must(200, "POST", "/v1/replays/"+id+"/pause", `{"reason":"lunch"}`); paused["status"] != "paused" || paused["reason"] != "lunch" || paused["eta"] != nil {
+	if paused := w.must(200, "POST", "/v1/replays/"+id+"/pause", `{"reason":"lunch"}`); paused["status"] != "paused" ||
+		paused["reason"] != "lunch" || paused["eta"] != nil {
 		t.Errorf("paused: %v", paused)
 	}
-	if _, err := w.engine.Store.Advance(t.Context(), store.ReplayStep{Replay: id, From: dead[2].Seq, To: dead[3].Seq, At: w.clock}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+	if _, err := w.engine.Store.Advance(t.Context(), store.ReplayStep{Replay: id, From: dead[2].Seq, To: dead[3].Seq,
+		At: w.clock}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 		t.Errorf("a step while it is paused: %v", err)
 	}
 	if resumed := w.must(200, "POST", "/v1/replays/"+id+"/resume", ""); resumed["status"] != "running" || resumed["reason"] != nil {
@@ -111,24 +116,28 @@ func TestReplayFromPlanToReport(t *testing.T) {
 		}
 		cursor = "&cursor=" + page["next"].(string)
 	}
-	if d := cmp.Diff([]string{storeIDs.Of(dead[0]) + " delivered", storeIDs.Of(dead[1]) + " delivered", storeIDs.Of(dead[2]) + " pending"}, items); d != "" {
+	if d := cmp.Diff([]string{storeIDs.Of(dead[0]) + " delivered", storeIDs.Of(dead[1]) + " delivered",
+		storeIDs.Of(dead[2]) + " pending"}, items); d != "" {
 		t.Errorf("the items: %s", d)
 	}
 	d := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(dead[0]), "")
 	if d["status"] != "failed" || d["replayed_by"] != id || d["replay_result"] != "delivered" || d["replayed_at"] == nil {
 		t.Errorf("the original: %v", d)
 	}
-	if again := w.must(200, "GET", "/v1/deliveries/"+d["replayed_as"].(string), ""); again["replay_of"] != storeIDs.Of(dead[0]) || again["event_id"] != d["event_id"] {
+	if again := w.must(200, "GET", "/v1/deliveries/"+d["replayed_as"].(string),
+		""); again["replay_of"] != storeIDs.Of(dead[0]) || again["event_id"] != d["event_id"] {
 		t.Errorf("the new one: %v", again)
 	}
-	if plan := w.must(200, "POST", path, `{"dry_run":true}`); plan["total"] != 1.0 || plan["excluded"].(map[string]any)["already_replayed"] != 2.0 ||
+	if plan := w.must(200, "POST", path, `{"dry_run":true}`); plan["total"] != 1.0 ||
+		plan["excluded"].(map[string]any)["already_replayed"] != 2.0 ||
 		plan["excluded"].(map[string]any)["on_its_way"] != 1.0 {
 		t.Errorf("what is left: %v", plan)
 	}
 	if plan := w.must(200, "POST", path, `{"dry_run":true,"again":true}`); plan["total"] != 5.0 {
 		t.Errorf("once more: %v", plan)
 	}
-	if cancelled := w.must(200, "POST", "/v1/replays/"+id+"/cancel", `{"reason":"enough"}`); cancelled["status"] != "cancelled" || cancelled["finished_at"] == nil {
+	if cancelled := w.must(200, "POST", "/v1/replays/"+id+"/cancel",
+		`{"reason":"enough"}`); cancelled["status"] != "cancelled" || cancelled["finished_at"] == nil {
 		t.Errorf("cancelled: %v", cancelled)
 	}
 	w.must(409, "POST", "/v1/replays/"+id+"/resume", "")
@@ -140,12 +149,14 @@ func TestReplayFromPlanToReport(t *testing.T) {
 		m := e.(map[string]any)
 		verbs = append(verbs, fmt.Sprint(m["verb"], " ", m["reason"]))
 	}
-	if d := cmp.Diff([]string{"cancel_replay " + id + ": enough", "resume_replay " + id, "pause_replay " + id + ": lunch", "replay " + id + ": they fixed it"}, verbs); d != "" {
+	if d := cmp.Diff([]string{"cancel_replay " + id + ": enough", "resume_replay " + id, "pause_replay " + id + ": lunch",
+		"replay " + id + ": they fixed it"}, verbs); d != "" {
 		t.Errorf("the audit: %s", d)
 	}
 }
 
-// Deliveries can be named, whatever became of them; those of others and those that are not over cannot.
+// Deliveries can be named, whatever became of them; those of others and those that are not over
+// cannot.
 func TestReplayOfNamedDeliveries(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
@@ -162,13 +173,16 @@ func TestReplayOfNamedDeliveries(t *testing.T) {
 		}
 		return `{"deliveries":[` + strings.Join(all, ",") + `]`
 	}
-	if got := w.must(202, "POST", path, ids(arrived, skipped)+`}`); got["total"] != 2.0 || got["selection"].(map[string]any)["deliveries"] != 2.0 {
+	if got := w.must(202, "POST", path, ids(arrived, skipped)+`}`); got["total"] != 2.0 ||
+		got["selection"].(map[string]any)["deliveries"] != 2.0 {
 		t.Errorf("answered %v", got)
 	}
 	before := w.dump()
-	for target, body := range map[string]string{path: ids(arrived, waits) + `}`, "/v1/endpoints/" + other + "/replay": ids(skipped, arrived) + `,"dry_run":true}`} {
+	for target, body := range map[string]string{path: ids(arrived, waits) + `}`,
+		"/v1/endpoints/" + other + "/replay": ids(skipped, arrived) + `,"dry_run":true}`} {
 		p := w.must(422, "POST", target, body)
-		if pointer := p["errors"].([]any)[0].(map[string]any)["pointer"]; pointer != map[string]any{path: "/deliveries/1", "/v1/endpoints/" + other + "/replay": "/deliveries/0"}[target] {
+		if pointer := p["errors"].([]any)[0].(map[string]any)["pointer"]; pointer != map[string]any{path: "/deliveries/1",
+			"/v1/endpoints/" + other + "/replay": "/deliveries/0"}[target] {
 			t.Errorf("%s: at fault is %v", target, pointer)
 		}
 	}
@@ -191,7 +205,8 @@ func TestReplaysAreTheirTenants(t *testing.T) {
 	if got := w.all("/v1/replays", 1); !cmp.Equal(got, whole) {
 		t.Errorf("by 1: %v, want %v", got, whole)
 	}
-	for target, want := range map[string]int{"/v1/replays": 2, "/v1/replays?tenant=default": 0, "/v1/replays?endpoint=" + mine: 0, "/v1/replays?endpoint=" + acme: 2} {
+	for target, want := range map[string]int{"/v1/replays": 2, "/v1/replays?tenant=default": 0,
+		"/v1/replays?endpoint=" + mine: 0, "/v1/replays?endpoint=" + acme: 2} {
 		if got := w.as(acmeAdmin, 200, "GET", target, "")["data"].([]any); len(got) != want {
 			t.Errorf("%s: the tenant sees %d, want %d", target, len(got), want)
 		}

@@ -11,31 +11,32 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/sign"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func rotationRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
-			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
-			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
+			name: "rotate-secret", tag: "Endpoints", summary: "Rotate an endpoint's secret",
+			about: "Deliveries are signed with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets sign at once.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
-			gives: map[int]any{200: endpointView{}}},
+			gives: map[int]any{200: wire.Endpoint{}}},
 	}
 }
 
 func sourceRotationRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
-			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
-			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: sourceView{}}},
+			name: "rotate-source-secret", tag: sourceTag, summary: "Rotate a source's secret",
+			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
 	}
 }
 
 // newRotation is how a secret is rotated.
 type newRotation struct {
-	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
-	Secret  string  `json:"secret,omitempty" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
+	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long the earlier secrets sign: 0s to 720h; 24h if not given"`
+	Secret  string  `json:"secret,omitempty" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: a new one is created, of the kind that there is"`
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
@@ -72,7 +73,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
 		return err
 	}
-	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
+	reply := func(ep grapnel.Endpoint, secret string, h wire.Health) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
 			v := viewEndpoint(c, &ep, h)
@@ -102,7 +103,7 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
 		if s.Text == text {
-			return nil, grapnel.Invalid("/secret", "is in use already")
+			return nil, grapnel.Invalid("/secret", "is already in use")
 		}
 		if end := now.Add(overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
 			s.ExpiresAt = end
@@ -121,8 +122,8 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 // newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it
 // has to be given.
 type newSourceRotation struct {
-	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
-	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long those before count as well: 0s to 720h; 24h if not given"`
+	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new secret, 8 bytes or more"`
+	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long the earlier secrets are valid: 0s to 720h; 24h if not given"`
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 

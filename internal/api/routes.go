@@ -66,7 +66,7 @@ func routes() []route {
 		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
-		statsRoutes(), policyRoutes(), eventTypeRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
+		statsRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
 		clusterRoutes(), serviceRoutes(),
 	)
 }
@@ -93,7 +93,7 @@ func (a *api) mux() *http.ServeMux {
 			}
 		}
 		if len(c.allow) > 0 {
-			return answer{}, grapnel.Errorf(codeMethod, "%s is not possible here; %s is.", c.Method, strings.Join(c.allow, ", "))
+			return answer{}, grapnel.Errorf(codeMethod, "%s is not allowed here; use %s.", c.Method, strings.Join(c.allow, ", "))
 		}
 		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "Nothing is at %s.", c.URL.Path)
 	}})

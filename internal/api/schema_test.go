@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
 
-// schemas is the published document, read back as a program outside would. It checks documents against the schemas in it, as far
-// as those use JSON Schema.
+// schemas is the published document, read back as a program outside would. It checks documents
+// against the schemas in it, as far as those use JSON Schema.
 type schemas struct{ doc map[string]any }
 
 var published31 = sync.OnceValue(func() schemas {
@@ -52,7 +52,20 @@ func (s schemas) at(from any, names ...string) any {
 	}
 }
 
-// check returns what is wrong with v.
+var microseconds = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`)
+
+// patterns are the document's, compiled once: every answer in every test is checked against them.
+var patterns sync.Map // *regexp.Regexp by its text
+
+func compiled(text string) *regexp.Regexp {
+	if p, ok := patterns.Load(text); ok {
+		return p.(*regexp.Regexp)
+	}
+	p, _ := patterns.LoadOrStore(text, regexp.MustCompile(text))
+	return p.(*regexp.Regexp)
+}
+
+// check returns the faults of v.
 func (s schemas) check(schema, v any, where string) (wrong []string) {
 	m, ok := s.at(schema).(map[string]any)
 	if !ok {
@@ -79,10 +92,10 @@ func (s schemas) check(schema, v any, where string) (wrong []string) {
 		if n, ok := m["maxLength"].(float64); ok && utf8.RuneCountInString(v) > int(n) {
 			fail("%q is too long", v)
 		}
-		if p, ok := m["pattern"].(string); ok && !regexp.MustCompile(p).MatchString(v) {
+		if p, ok := m["pattern"].(string); ok && !compiled(p).MatchString(v) {
 			fail("%q does not match", v)
 		}
-		if m["format"] == "date-time" && !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`).MatchString(v) {
+		if m["format"] == "date-time" && !microseconds.MatchString(v) {
 			fail("%q is not a time with microseconds", v)
 		}
 	case float64:
@@ -166,12 +179,15 @@ func TestSchemaCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// documented are the routes, read once for all answers. Nothing changes them.
+var documented = sync.OnceValue(routes)
+
 // checkAnswer holds every answer that a test gets against the document.
 func (w *world) checkAnswer(r *http.Request, got reply) {
 	w.t.Helper()
 	mux := w.handler.(*http.ServeMux)
 	_, pattern := mux.Handler(r)
-	all := routes()
+	all := documented()
 	for i := range all {
 		for _, path := range all[i].paths() {
 			if pattern == all[i].method+" "+path {
@@ -219,7 +235,8 @@ func (w *world) checkDocumented(rt *route, got reply) {
 	}
 }
 
-// The bodies that tests send with success are allowed by the document as well: it does not ask for more than the server.
+// The bodies that tests send with success are allowed by the document as well: it does not ask for
+// more than the server.
 func TestGoodBodiesFollowTheDocument(t *testing.T) {
 	s := published31()
 	all := routes()

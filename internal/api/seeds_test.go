@@ -9,10 +9,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and bodies.
+// The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and
+// bodies.
 
-// Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a test, full records are kept 30 days
-// and what they add up to for ever.
+// Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a
+// test, full records are kept 30 days and what they add up to for ever.
 func TestCallsOfParseo(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Keep = store.Keep{For: 30 * 24 * time.Hour} })
 	ep := w.endpoint(admin, `,"policy":"parseo"`)
@@ -24,8 +25,10 @@ func TestCallsOfParseo(t *testing.T) {
 		t.Fatalf("failed are %v", failed)
 	}
 	// The payload as it was delivered.
-	got := w.must(200, "POST", "/webhooks/"+ep+"/test", `{"id":"evt_4D3c2B","type":"invoice.parsed","timestamp":"2026-01-02T03:04:05.678901Z","data":{"id":"inv_1","total": 1.50}}`)
-	if got["event_id"] == "evt_4D3c2B" || got["type"] != "invoice.parsed" || string(w.event(got["event_id"].(string)).Data) != `{"id":"inv_1","total": 1.50}` {
+	got := w.must(200, "POST", "/webhooks/"+ep+"/test",
+		`{"id":"evt_4D3c2B","type":"invoice.parsed","timestamp":"2026-01-02T03:04:05.678901Z","data":{"id":"inv_1","total": 1.50}}`)
+	if got["event_id"] == "evt_4D3c2B" || got["type"] != "invoice.parsed" ||
+		string(w.event(got["event_id"].(string)).Data) != `{"id":"inv_1","total": 1.50}` {
 		t.Errorf("the test is %v", got)
 	}
 	w.finish(w.newest(t), grapnel.Delivered, "", "")
@@ -63,14 +66,16 @@ func TestCallsOfPaylera(t *testing.T) {
 }`); got["total"] != 1.0 || got["status"] != "running" {
 		t.Errorf("the replay is %v", got)
 	}
-	if got := w.must(200, "POST", home+"/deliveries/"+storeIDs.Of(dead)+"/retry", ""); got["replay_of"] != storeIDs.Of(dead) || got["key"] != "invoice/inv_123" {
+	if got := w.must(200, "POST", home+"/deliveries/"+storeIDs.Of(dead)+"/retry", ""); got["replay_of"] != storeIDs.Of(dead) ||
+		got["key"] != "invoice/inv_123" {
 		t.Errorf("retried: %v", got)
 	}
 	// "Fix the bug, ack the stuck event".
 	w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(w.newest(t))+"/skip", `{"reason":"acknowledged by hand"}`)
 }
 
-// Sent: what is given up after 24 hours leaves no dead letter, but its record stays and can be delivered again.
+// Sent: a delivery that ends after 24 hours is no dead letter, but its record stays and can be
+// redelivered.
 func TestCallsOfSent(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, `,"policy":"sent"`)
@@ -86,14 +91,16 @@ func TestCallsOfSent(t *testing.T) {
 	}
 }
 
-// Hooque: what was rejected is inspected, kept with a reason, and replayed after a fix. Its queue calls belong to queues.
+// Hooque: a rejected message is inspected, stored with a reason, and replayed after a fix. Its
+// queue calls belong to queues.
 func TestCallsOfHooque(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
 	w.must(202, "POST", "/v1/events", `{"type":"order.created","data":1}`)
 	d := w.newest(t)
 	w.finish(d, grapnel.Failed, grapnel.ReasonRejected, "rejected: the schema is not known")
-	if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["reason_code"] != "rejected" || got["reason"] != "rejected: the schema is not known" {
+	if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["reason_code"] != "rejected" ||
+		got["reason"] != "rejected: the schema is not known" {
 		t.Errorf("shown as %v", got)
 	}
 	if got := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"deliveries":["`+storeIDs.Of(d)+`"],"canary":true}`); got["total"] != 1.0 {
@@ -101,7 +108,8 @@ func TestCallsOfHooque(t *testing.T) {
 	}
 }
 
-// Webhookify: on every dead letter is kept when it was replayed and with what result, and the metrics that it asks for are answered.
+// Webhookify: on every dead letter is kept when it was replayed and with what result, and the
+// metrics that it asks for are answered.
 func TestCallsOfWebhookify(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, `,"policy":"webhookify"`)
@@ -110,7 +118,8 @@ func TestCallsOfWebhookify(t *testing.T) {
 	w.make(t, id, 0, good.Seq, grapnel.Delivered, good.Seq)
 	w.make(t, id, good.Seq, bad.Seq, grapnel.Failed, bad.Seq)
 	for d, want := range map[*grapnel.Delivery]string{good: "delivered", bad: "failed"} {
-		if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["replay_result"] != want || got["replayed_at"] == nil || got["replayed_by"] != id {
+		if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["replay_result"] != want ||
+			got["replayed_at"] == nil || got["replayed_by"] != id {
 			t.Errorf("shown as %v", got)
 		}
 	}

@@ -55,15 +55,15 @@ func deadLetterFilter() []param {
 	return []param{
 		typeParam, keyParam, tenantParam, fromParam, toParam,
 		{name: "reason_code", one: reasonCodes(), doc: "why it failed"},
-		{name: "error_class", one: classes(), doc: "of its last attempt; none: it succeeded"},
-		{name: "status_code", bound: func(*Bounds) strict.Form { return strict.WholeNumber(100, 599) }, doc: "of its last attempt's response: 100 to 599"},
-		{name: "text", form: "text", doc: "in the event's data, letter for letter, at most 256 bytes. No index finds it, so a page looks at so much and no more: " +
-			"it may be short or empty while next says that there is more to look at"},
+		{name: "error_class", one: classes(), doc: "error class of the last attempt; none: it succeeded"},
+		{name: "status_code", bound: func(*Bounds) strict.Form { return strict.WholeNumber(100, 599) }, doc: "status of the last attempt's response: 100 to 599"},
+		{name: "text", form: "text", doc: "exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited " +
+			"number of events: it may be short or empty while next says that more can be searched"},
 	}
 }
 
 // replayedParam shows more dead letters than there are by themselves.
-var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "also those that were delivered since by being delivered again"}
+var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "include dead letters that were replayed with success"}
 
 func deliveryFilter() []param { return append([]param{statusParam}, deadLetterFilter()...) }
 

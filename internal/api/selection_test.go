@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // archive is a history that tells what it was asked, and answers with what a test says.
@@ -50,12 +51,14 @@ func TestFiltersReachTheStore(t *testing.T) {
 	ep := w.endpoint(admin, "")
 	for target, want := range map[string]store.DeliveryQuery{
 		"/v1/deliveries": {Limit: 51},
-		"/v1/deliveries?status=failed&status=dropped,skipped":               {Status: []grapnel.Status{grapnel.Failed, grapnel.Dropped, grapnel.Skipped}, Limit: 51},
-		"/v1/deliveries?type=invoice.*&key=inv_1&tenant=acme&endpoint=ep_1": {Type: "invoice.*", Key: "inv_1", Tenant: "acme", Endpoint: "ep_1", Limit: 51},
-		"/v1/deliveries?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z":  {From: from, To: to, Limit: 51},
-		"/v1/deliveries?error_class=status_5xx&status_code=503&limit=7":     {Class: policy.ClassStatus5xx, StatusCode: 503, Limit: 8},
-		"/v1/endpoints/" + ep + "/deliveries?reason_code=expired":           {Endpoint: ep, ReasonCode: grapnel.ReasonExpired, Limit: 51},
-		"/webhooks/" + ep + "/deliveries?status=failed":                     {Endpoint: ep, Status: []grapnel.Status{grapnel.Failed}, Limit: 51},
+		"/v1/deliveries?status=failed&status=dropped,skipped": {Status: []grapnel.Status{grapnel.Failed,
+			grapnel.Dropped, grapnel.Skipped}, Limit: 51},
+		"/v1/deliveries?type=invoice.*&key=inv_1&tenant=acme&endpoint=ep_1": {Type: "invoice.*", Key: "inv_1", Tenant: "acme",
+			Endpoint: "ep_1", Limit: 51},
+		"/v1/deliveries?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z": {From: from, To: to, Limit: 51},
+		"/v1/deliveries?error_class=status_5xx&status_code=503&limit=7":    {Class: policy.ClassStatus5xx, StatusCode: 503, Limit: 8},
+		"/v1/endpoints/" + ep + "/deliveries?reason_code=expired":          {Endpoint: ep, ReasonCode: grapnel.ReasonExpired, Limit: 51},
+		"/webhooks/" + ep + "/deliveries?status=failed":                    {Endpoint: ep, Status: []grapnel.Status{grapnel.Failed}, Limit: 51},
 	} {
 		w.must(200, "GET", target, "")
 		if d := cmp.Diff(want, a.asked[len(a.asked)-1], cmpopts.EquateEmpty()); d != "" {
@@ -64,10 +67,12 @@ func TestFiltersReachTheStore(t *testing.T) {
 	}
 }
 
-// What cannot be found by an index is found bit by bit: a page may be short, and its cursor leads on all the same.
+// What cannot be found by an index is found bit by bit: a page may be short, and its cursor leads
+// on all the same.
 func TestSearchGoesOnBehindWhatItLookedAt(t *testing.T) {
 	w, a := watched(t)
-	a.answer, a.resume = []grapnel.Delivery{{Seq: 90, EventID: "evt_1", EndpointID: "ep_gone", Status: grapnel.Delivered, CreatedAt: w.clock}}, 40
+	a.answer, a.resume = []grapnel.Delivery{{Seq: 90, EventID: "evt_1", EndpointID: "ep_gone", Status: grapnel.Delivered,
+		CreatedAt: w.clock}}, 40
 	const target = "/v1/deliveries?text=caf%C3%A9&status=delivered&limit=5"
 	page := w.must(200, "GET", target, "")
 	if len(page["data"].([]any)) != 1 || page["next"] == nil || a.texts[0] != "café" || a.asked[0].Limit != 5 || a.asked[0].Before != 0 {
@@ -93,12 +98,13 @@ func TestListsTellTheLastAttemptAndTheMarks(t *testing.T) {
 	d := all[1]
 	d.Status, d.ReasonCode, d.FinishedAt = grapnel.Failed, grapnel.ReasonExhausted, w.clock
 	d.Last = grapnel.Last{StatusCode: 503, Class: policy.ClassStatus5xx, Duration: 41 * time.Millisecond}
-	d.Mark = grapnel.Mark{Note: "asked them", DiscardedAt: w.clock, DiscardReason: "too old", ReplayedAt: all[0].CreatedAt, ReplayedBy: "rpl_1",
+	d.Mark = grapnel.Mark{Note: "asked them", DiscardedAt: w.clock, DiscardReason: "too old", ReplayedAt: all[0].CreatedAt,
+		ReplayedBy: "rpl_1",
 		ReplayedAs: all[0].Seq, ReplayResult: grapnel.Delivered}
 	timeout := grapnel.Delivery{Seq: 77, CreatedAt: w.clock, Status: grapnel.Dropped, Last: grapnel.Last{Class: policy.ClassTimeout}}
 	a.answer = []grapnel.Delivery{d, timeout}
 	data := w.must(200, "GET", "/v1/deliveries", "")["data"].([]any)
-	at := w.clock.Format(stampLayout)
+	at := w.clock.Format(wire.TimeLayout)
 	for name, want := range map[string]any{
 		"last": map[string]any{"status_code": 503.0, "error_class": "status_5xx", "duration": "41ms"}, "note": "asked them", "discarded_at": at,
 		"discard_reason": "too old", "replayed_at": at, "replayed_by": "rpl_1", "replayed_as": storeIDs.Of(&all[0]), "replay_result": "delivered",

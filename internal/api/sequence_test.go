@@ -11,8 +11,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestAnswersTellNoSequence: a tenant does the same twice: alone, and with 400 events of another tenant
-// before and in between. What it is answered is as long in both, and has no number that differs.
+// TestAnswersTellNoSequence: a tenant does the same twice: alone, and with 400 events of another
+// tenant before and in between. What it is answered is as long in both, and has no number that
+// differs.
 func TestAnswersTellNoSequence(t *testing.T) {
 	plays := map[bool][]string{}
 	for _, crowded := range []bool{false, true} {
@@ -73,8 +74,8 @@ func TestAnswersTellNoSequence(t *testing.T) {
 	}
 }
 
-// TestForgedPositions: a position in clear, as cursors had it once, and ids with the row id in clear are
-// refused. Who may try them could find out row ids.
+// TestForgedPositions: a position in clear, as cursors had it once, and ids with the row id in
+// clear are refused. Who may try them could find out row ids.
 func TestForgedPositions(t *testing.T) {
 	w := newWorld(t)
 	w.endpoint(admin, "")

@@ -28,10 +28,10 @@ func serviceRoutes() []route {
 			name: "livez", tag: serviceTag, summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/readyz", open: anybody, handle: readyz,
 			name: "readyz", tag: serviceTag, summary: "Does it accept events?",
-			about: "503 while it does not: the disk is full, the database is away, or the server starts or stops.",
+			about: "503 if not: the disk is full, the database is unreachable, or the server starts or stops.",
 			gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/status", open: anybody, handle: status,
-			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON if Accept asks for it.",
+			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON with Accept: application/json.",
 			gives: map[int]any{200: statusPages{}}},
 		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
@@ -126,7 +126,7 @@ func status(a *api, c *call) (answer, error) {
 // metrics are about all tenants, so a key that is bound to one does not see them.
 func metrics(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Metrics are about all tenants; the API key is bound to one.")
+		return answer{}, grapnel.Errorf(codeForbidden, "Metrics cover all tenants; use an API key that is not bound to one.")
 	}
 	if a.Metrics == nil {
 		return answer{status: http.StatusOK, contentType: "text/plain; charset=utf-8"}, nil

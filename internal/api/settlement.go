@@ -11,26 +11,29 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func settlementRoutes() []route {
 	settle := func(verb queue.Verdict, takes any, summary, about string) route {
 		return route{method: "POST", path: "/v1/leases/{lease}/" + string(verb), scope: grapnel.ScopeConsume,
 			handle: func(a *api, c *call) (answer, error) { return settle(a, c, verb) },
-			name:   string(verb) + "-lease", tag: "Queues", summary: summary, about: about + " A lease that is over, settled or not known answers 409.",
+			name:   string(verb) + "-lease", tag: "Queues", summary: summary, about: about + " 409 for a lease that has expired, is settled or is unknown.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: takes, gives: map[int]any{204: nil}}
 	}
 	return []route{
-		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
-		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
-		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
+		settle(queue.Ack, newAck{}, "Acknowledge a message", "Once answered the message never comes again, unless it is replayed."),
+		settle(queue.Nack, newNack{}, "Return a message (nack)", "It comes again after delay, or by the queue's policy. The attempt counts: a message with no attempts left is a dead letter."),
+		settle(queue.Reject, newReject{}, "Reject a message: it becomes a dead letter", "For messages that no retry can process."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
-			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. A lease that is over, settled or not known answers 409.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: leaseView{}}},
+			name: "extend-lease", tag: "Queues", summary: "Extend a lease", about: "It ends that long from now. 409 for a lease that has expired, is settled or is unknown.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
-			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: perSettle, verbatim: true}, takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
+			about: "Up to 1000 together, in one commit. Leases that have expired, are settled or are unknown are listed in stale " +
+				"and change nothing.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perSettle, verbatim: true},
+			takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
 	}
 }
 
@@ -38,12 +41,12 @@ func settlementRoutes() []route {
 type newAck struct{}
 
 type newNack struct {
-	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"stored with the attempt"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"time until it can be leased again, 0s to 24h; by the policy if not given"`
 }
 
 type newReject struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"stored with the attempt"`
 }
 
 type newExtension struct {
@@ -60,7 +63,7 @@ type newSettlement struct {
 type settlement struct {
 	Lease  string  `json:"lease" required:"true" maxLength:"64"`
 	Reason string  `json:"reason,omitempty" maxLength:"500"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"time until it can be leased again, 0s to 24h; by the policy if not given"`
 }
 
 type rejection struct {
@@ -71,18 +74,8 @@ type rejection struct {
 // settledView says how settling several leases went.
 type settledView struct {
 	Settled int      `json:"settled"`
-	Stale   []string `json:"stale" nullable:"false" doc:"leases that were over, settled or not known"`
-	Failed  []string `json:"failed" nullable:"false" doc:"leases of which it is not known whether they are settled: settle them again"`
-}
-
-// leaseView is a lease as it is.
-type leaseView struct {
-	Lease          string `json:"lease"`
-	QueueID        string `json:"queue_id"`
-	Consumer       string `json:"consumer"`
-	DeliveryID     string `json:"delivery_id"`
-	Attempt        int    `json:"attempt"`
-	LeaseExpiresAt stamp  `json:"lease_expires_at"`
+	Stale   []string `json:"stale" nullable:"false" doc:"leases that had expired, were settled or are unknown"`
+	Failed  []string `json:"failed" nullable:"false" doc:"leases whose outcome is unknown: settle them again"`
 }
 
 // settle settles the lease that the path names.
@@ -134,7 +127,8 @@ func extend(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, c.ids.Delivery(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
+	return jsonAnswer(http.StatusOK, wire.Lease{Lease: l.Token, QueueID: l.Queue, Consumer: l.Consumer,
+		DeliveryID: c.ids.Delivery(l.CreatedAt, l.Delivery), Attempt: l.Number, LeaseExpiresAt: l.Until}), nil
 }
 
 // settleAll settles several leases together.
@@ -169,7 +163,8 @@ func settleAll(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// readSettlements reads what leases are settled. It is a list that decode does not know: of objects, and long.
+// readSettlements reads what leases are settled. It is a list that decode does not know: of
+// objects, and long.
 func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue.Settlement) {
 	if !body.IsObject() {
 		f.Add("", "must be an object")
@@ -196,7 +191,7 @@ func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue
 			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
 			switch verdict {
 			case queue.Ack:
-				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
+				s.Token = strict.DecodeText(e, forms, strict.FieldNamed(reflect.TypeFor[newSettlement](), v.Name))
 			case queue.Nack:
 				in := decodeInto[settlement](e)
 				s.Token, s.Reason = in.Lease, in.Reason

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestShapes keeps the answers that programs outside rely on, byte for byte. Time stands still and randomness is seeded, so ids are
-// always the same.
+// TestShapes keeps the answers that programs outside rely on, byte for byte. Time stands still and
+// randomness is seeded, so ids are always the same.
 func TestShapes(t *testing.T) {
 	w := newWorld(t)
 	var out bytes.Buffer
@@ -64,7 +64,8 @@ func TestShapes(t *testing.T) {
 	show("POST", id+"/pause", `{"reason":"they deploy"}`)
 	show("POST", id+"/resume", "")
 	w.engine.health[ep["id"].(string)] = grapnel.Health{State: grapnel.HealthOpen, Since: w.clock.Add(-8 * time.Minute), PerSecond: 20,
-		Reason: "the endpoint has failed since 2026-01-02T02:56:06Z (connection refused); only probes are sent", NextProbeAt: w.clock.Add(12 * time.Second)}
+		Reason:      "the endpoint has failed since 2026-01-02T02:56:06Z (connection refused); only probes are sent",
+		NextProbeAt: w.clock.Add(12 * time.Second)}
 	show("POST", id+"/probe", `{"reason":"they say it is back"}`)
 	show("GET", "/v1/deliveries?status=held&limit=1", "")
 	if seq, _, err = storeIDs.Read(again); err != nil {
@@ -87,7 +88,8 @@ func TestShapes(t *testing.T) {
 	show("GET", "/v1/deliveries/"+again, "")
 	show("POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`)
 	show("GET", id+"/stats?bucket=day", "")
-	w.engine.broken = &grapnel.Error{Code: grapnel.CodeQuota, Detail: "The tenant default has more than 1000000 deliveries waiting.", RetryAfter: 5 * time.Second}
+	w.engine.broken = &grapnel.Error{Code: grapnel.CodeQuota,
+		Detail: "The tenant default has more than 1000000 deliveries waiting.", RetryAfter: 5 * time.Second}
 	show("POST", "/v1/events", `{"type":"invoice.paid","data":1}`)
 	w.engine.broken = nil
 	show("GET", "/v1/policies/"+pol["id"].(string), "")

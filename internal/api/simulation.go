@@ -15,8 +15,8 @@ import (
 func simulationRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: simulate,
-			name: "simulate-policy", tag: "Policies", summary: "What a policy does during an outage",
-			about: "Computed by the functions that decide about deliveries; nothing is sent. A few simulations run at once, others get 503.",
+			name: "simulate-policy", tag: "Policies", summary: "Simulate a policy during an outage",
+			about: "Computed by the functions that decide about deliveries; nothing is sent. Only a few simulations run at once; others get 503.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
 			gives: map[int]any{200: policy.Report{}}},
 	}

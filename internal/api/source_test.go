@@ -17,7 +17,8 @@ import (
 // badSources are requests about sources and the inbox that have to be refused.
 func badSources() []bad {
 	create := func(name, body, pointer string) bad {
-		return bad{name: "source: " + name, method: "POST", target: "/v1/sources", body: body, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
+		return bad{name: "source: " + name, method: "POST", target: "/v1/sources", body: body, status: 422,
+			code: grapnel.CodeInvalid, pointer: pointer}
 	}
 	verify := func(name, members, pointer string) bad {
 		return create(name, `{"name":"new","verify":{`+members+`}}`, pointer)
@@ -26,10 +27,12 @@ func badSources() []bad {
 		return create(name, `{"name":"new","verify":{"scheme":"stripe","secret":"whsec_xx"}`+more+`}`, pointer)
 	}
 	patch := func(name, body, pointer string) bad {
-		return bad{name: "source: patch " + name, method: "PATCH", target: "/v1/sources/SRC", body: body, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
+		return bad{name: "source: patch " + name, method: "PATCH", target: "/v1/sources/SRC", body: body, status: 422,
+			code: grapnel.CodeInvalid, pointer: pointer}
 	}
 	rotate := func(name, body, pointer string) bad {
-		return bad{name: "source: rotate " + name, method: "POST", target: "/v1/sources/SRC/rotate-secret", body: body, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
+		return bad{name: "source: rotate " + name, method: "POST", target: "/v1/sources/SRC/rotate-secret", body: body,
+			status: 422, code: grapnel.CodeInvalid, pointer: pointer}
 	}
 	get := func(name, target, pointer string) bad {
 		return bad{name: "inbox: " + name, method: "GET", target: target, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
@@ -66,12 +69,14 @@ func badSources() []bad {
 		verify("a short secret", `"scheme":"stripe","secret":"seven77"`, "/verify/secret"),
 		verify("a short secret of two", `"scheme":"stripe","secrets":["eight888","seven77"]`, "/verify/secrets/1"),
 		verify("a short key in hex", `"scheme":"hmac","secret":"hex:0011223344","header":"X-S"`, "/verify/secret"),
-		verify("time that is not signed", `"scheme":"hmac","secret":"eight888","header":"X-S","timestamp_header":"X-T"`, "/verify/timestamp_header"),
+		verify("time that is not signed", `"scheme":"hmac","secret":"eight888","header":"X-S","timestamp_header":"X-T"`,
+			"/verify/timestamp_header"),
 		stripe("rate_limit", `,"rate_limit":{"per_second":0}`, "/rate_limit/per_second"),
 		stripe("rate_limit too small", `,"rate_limit":{"per_second":1e-12}`, "/rate_limit/per_second"),
 		stripe("max_body", `,"max_body":0`, "/max_body"),
 		stripe("status", `,"status":"disabled"`, "/status"),
-		{name: "source: name taken", method: "POST", target: "/v1/sources", body: `{"name":"shop","verify":{"scheme":"none"}}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
+		{name: "source: name taken", method: "POST", target: "/v1/sources", body: `{"name":"shop","verify":{"scheme":"none"}}`,
+			status: 409, code: grapnel.CodeConflict, pointer: "-"},
 		patch("unknown field", `{"ingest_url":"/in/x"}`, "/ingest_url"),
 		patch("no object", `[]`, ""),
 		patch("scheme without its secret", `{"verify":{"scheme":"github"}}`, "/verify/secret"),
@@ -83,9 +88,11 @@ func badSources() []bad {
 		get("outcome", "/v1/inbox?outcome=duplicate", "?outcome"),
 		get("cursor of something else", "/v1/inbox?cursor=CURSOR", "?cursor"),
 		get("from", "/v1/inbox?from=yesterday", "?from"),
-		{name: "endpoint: source that is not there", method: "POST", target: "/v1/endpoints", body: `{"url":"https://a.example","source":"src_none"}`, status: 422,
+		{name: "endpoint: source that is not there", method: "POST", target: "/v1/endpoints",
+			body: `{"url":"https://a.example","source":"src_none"}`, status: 422,
 			code: grapnel.CodeInvalid, pointer: "/source"},
-		{name: "endpoint: source of another tenant", method: "POST", target: "/v1/endpoints", body: `{"url":"https://a.example","tenant":"acme","source":"SRC"}`, status: 422,
+		{name: "endpoint: source of another tenant", method: "POST", target: "/v1/endpoints",
+			body: `{"url":"https://a.example","tenant":"acme","source":"SRC"}`, status: 422,
 			code: grapnel.CodeInvalid, pointer: "/source"},
 	}
 }
@@ -93,7 +100,8 @@ func badSources() []bad {
 // shop makes a source and returns its id.
 func (w *world) shop(more string) string {
 	w.t.Helper()
-	return w.must(201, "POST", "/v1/sources", `{"name":"stripe-live","verify":{"scheme":"stripe","secret":"whsec_the_first"}`+more+`}`)["id"].(string)
+	return w.must(201, "POST", "/v1/sources",
+		`{"name":"stripe-live","verify":{"scheme":"stripe","secret":"whsec_the_first"}`+more+`}`)["id"].(string)
 }
 
 func TestSecretsOfSourcesNeverComeBack(t *testing.T) {
@@ -101,7 +109,8 @@ func TestSecretsOfSourcesNeverComeBack(t *testing.T) {
 	id := w.shop("")
 	for _, ask := range []struct{ method, target, body string }{
 		{"GET", "/v1/sources/" + id, ""}, {"GET", "/v1/sources", ""}, {"PATCH", "/v1/sources/" + id, `{"description":"x"}`},
-		{"POST", "/v1/sources/" + id + "/rotate-secret", `{"secret":"whsec_the_second"}`}, {"GET", "/v1/sources/" + id, ""}, {"GET", "/v1/audit", ""},
+		{"POST", "/v1/sources/" + id + "/rotate-secret", `{"secret":"whsec_the_second"}`}, {"GET", "/v1/sources/" + id, ""},
+		{"GET", "/v1/audit", ""},
 	} {
 		r := w.ask(admin, ask.method, ask.target, ask.body)
 		if r.StatusCode != 200 || strings.Contains(string(r.body), "whsec_") {
@@ -119,7 +128,8 @@ func TestASourceHasDefaultsAndSaysHowLongItsProviderTries(t *testing.T) {
 	if got["ingest_url"] != "/in/"+got["id"].(string) || got["on_unverified"] != "reject" || got["status"] != "enabled" {
 		t.Errorf("made %v", got)
 	}
-	if d := cmp.Diff(map[string]any{"by": []any{"event_id", "delivery_id", "content"}, "window": "192h0m0s", "ignore": []any{}}, got["dedupe"]); d != "" {
+	if d := cmp.Diff(map[string]any{"by": []any{"event_id", "delivery_id", "content"}, "window": "192h0m0s", "ignore": []any{}},
+		got["dedupe"]); d != "" {
 		t.Error(d)
 	}
 	provider := got["provider"].(map[string]any)
@@ -161,11 +171,13 @@ func TestSecretsOverlap(t *testing.T) {
 func TestPatchingASourceKeepsItsSecrets(t *testing.T) {
 	w := newWorld(t)
 	id := w.shop(`,"rate_limit":{"per_second":5},"dedupe":{"by":["content"],"window":"240h"}`)
-	got := w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":{"tolerance":"1m"},"rate_limit":null,"status":"paused","dedupe":{"ignore":["$.sent_at"]}}`)
+	got := w.must(200, "PATCH", "/v1/sources/"+id,
+		`{"verify":{"tolerance":"1m"},"rate_limit":null,"status":"paused","dedupe":{"ignore":["$.sent_at"]}}`)
 	if got["rate_limit"] != nil || got["status"] != "paused" || got["verify"].(map[string]any)["tolerance"] != "1m0s" {
 		t.Errorf("it is %v", got)
 	}
-	if entry := w.must(200, "GET", "/v1/audit?limit=1", "")["data"].([]any)[0].(map[string]any); entry["verb"] != "pause" || entry["endpoint_id"] != id {
+	if entry := w.must(200, "GET", "/v1/audit?limit=1", "")["data"].([]any)[0].(map[string]any); entry["verb"] != "pause" ||
+		entry["endpoint_id"] != id {
 		t.Errorf("the audit says %v", entry)
 	}
 	if d := cmp.Diff(map[string]any{"by": []any{"content"}, "window": "240h0m0s", "ignore": []any{"$.sent_at"}}, got["dedupe"]); d != "" {
@@ -186,8 +198,12 @@ func TestPatchingASourceKeepsItsSecrets(t *testing.T) {
 	if d := cmp.Diff([]string{"hub-hub-hub"}, w.secretsOf(id)); d != "" {
 		t.Error(d)
 	}
-	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"dedupe":{"by":[]},"status":null}`); got["status"] != "enabled" || len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {
+	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"dedupe":{"by":[]},"status":null}`); got["status"] != "enabled" ||
+		len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {
 		t.Errorf("it is %v", got)
+	}
+	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"description":"d"}`); len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {
+		t.Errorf("a patch of something else changed dedupe: %v", got["dedupe"])
 	}
 }
 
@@ -247,10 +263,12 @@ func TestSourceTellsItsRefusals(t *testing.T) {
 	}
 }
 
-// What a provider sends reaches the room as it came, whatever it is: no key is asked for, no query is judged and nothing is read before.
+// What a provider sends reaches the room as it came, whatever it is: no key is asked for, no query
+// is judged and nothing is read before.
 func TestIngestGetsTheRequestAsItCame(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Ingest = &taker{} })
-	r := w.ask("", "POST", "/in/src_1?bodySHA256=x&y", "{{{", "Content-Encoding", "br", "Content-Type", "application/x-strange", "Idempotency-Key", "theirs")
+	r := w.ask("", "POST", "/in/src_1?bodySHA256=x&y", "{{{", "Content-Encoding", "br", "Content-Type", "application/x-strange",
+		"Idempotency-Key", "theirs")
 	if r.StatusCode != 202 || r.object(t)["id"] != "src_1 bodySHA256=x&y br {{{" || r.Header.Get("X-Request-Id") == "" {
 		t.Errorf("answered %d %s", r.StatusCode, r.body)
 	}
@@ -270,7 +288,8 @@ func TestRefusalsOfIngestAreProblems(t *testing.T) {
 		w := newWorld(t, func(o *Options) { o.Ingest = &taker{&refused} })
 		r := w.ask("", "POST", "/in/src_1", "{}")
 		got := r.object(t)
-		if r.StatusCode != refused.Status || got["code"] != string(refused.Code) || got["detail"] != refused.Detail || got["request_id"] != r.Header.Get("X-Request-Id") ||
+		if r.StatusCode != refused.Status || got["code"] != string(refused.Code) || got["detail"] != refused.Detail ||
+			got["request_id"] != r.Header.Get("X-Request-Id") ||
 			r.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%+v: answered %d %s", refused, r.StatusCode, r.body)
 		}

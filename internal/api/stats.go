@@ -7,80 +7,48 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func statsRoutes() []route {
 	span := []param{
 		{name: "from", form: "time", doc: "30 days before to if not given; 24 hours for hours"},
 		{name: "to", form: "time", doc: "now if not given"},
-		{name: "bucket", one: []string{"hour", "day"}, doc: "the parts of the answer; hours for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
+		{name: "bucket", one: []string{"hour", "day"}, doc: "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
 	}
 	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
 		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
 	return []route{
 		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, handle: stats,
-			name: "endpoint-stats", tag: "Statistics", summary: "What became of an endpoint's deliveries, by hour or day", about: about,
-			query: span, gives: map[int]any{200: statsView{}}},
+			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
+			query: span, gives: map[int]any{200: wire.Stats{}}},
 		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, handle: stats,
-			name: "stats", tag: "Statistics", summary: "What became of all deliveries, by hour or day", about: about,
-			query: append([]param{tenantParam}, span...), gives: map[int]any{200: statsView{}}},
+			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour or day", about: about,
+			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
 
-// statsView is what happened within a time.
-type statsView struct {
-	From   stamp        `json:"from" doc:"the beginning of the first part"`
-	To     stamp        `json:"to" doc:"the end of the last part"`
-	Bucket string       `json:"bucket" enum:"hour,day"`
-	Data   []bucketView `json:"data" nullable:"false" doc:"the oldest first"`
-	Totals Totals       `json:"totals" doc:"of all parts"`
-}
+var totalFields = pairOf[grapnel.Totals, wire.Totals]("Latency")
 
-// bucketView is what happened within a part of it.
-type bucketView struct {
-	At stamp `json:"at" doc:"its beginning"`
-	Totals
-}
-
-// Totals count deliveries when they end and attempts when they are recorded.
-type Totals struct {
-	Delivered           int64       `json:"delivered"`
-	Failed              int64       `json:"failed" doc:"became dead letters"`
-	Dropped             int64       `json:"dropped"`
-	Discarded           int64       `json:"discarded"`
-	Skipped             int64       `json:"skipped"`
-	Retried             int64       `json:"retried" doc:"of those that ended: more than one attempt was made"`
-	FirstAttemptSuccess int64       `json:"first_attempt_success" doc:"of those that were delivered: one attempt was made"`
-	Attempts            int64       `json:"attempts"`
-	Latency             latencyView `json:"latency" doc:"of the attempts that got an answer; exact to a fifth"`
-}
-
-// latencyView are percentiles; null when no attempt got an answer.
-type latencyView struct {
-	P50 *span `json:"p50" nullable:"true"`
-	P95 *span `json:"p95" nullable:"true"`
-	P99 *span `json:"p99" nullable:"true"`
-}
-
-func viewTotals(t *grapnel.Totals) Totals {
-	part := func(p float64) *span {
-		if d := t.Latency.Percentile(p); d > 0 {
-			s := span(d)
-			return &s
+func viewTotals(t *grapnel.Totals) (v wire.Totals) {
+	part := func(p float64) *policy.Duration {
+		d := policy.Duration(t.Latency.Percentile(p))
+		if d <= 0 {
+			return nil
 		}
-		return nil
+		return &d
 	}
-	return Totals{
-		Delivered: t.Delivered, Failed: t.Failed, Dropped: t.Dropped, Discarded: t.Discarded, Skipped: t.Skipped, Retried: t.Retried,
-		FirstAttemptSuccess: t.FirstAttemptSuccess, Attempts: t.Attempts, Latency: latencyView{part(.5), part(.95), part(.99)},
-	}
+	totalFields.show(t, &v)
+	v.Latency = wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
+	return v
 }
 
 const (
 	day           = 24 * time.Hour
 	longestFine   = 31 * day
 	longestCoarse = 3660 * day
-	hoursUpTo     = 7 * day // of what is given without saying how
+	hoursUpTo     = 7 * day // the longest range that gets hours by default
 	hoursSince    = day
 	daysSince     = 30 * day
 )
@@ -96,7 +64,8 @@ func stats(a *api, c *call) (answer, error) {
 			return answer{}, err
 		} else if err != nil {
 			// Totals outlive everything else.
-			if past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true}); err != nil || len(past) == 0 {
+			past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true})
+			if err != nil || len(past) == 0 {
 				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
 			}
 		}
@@ -107,7 +76,7 @@ func stats(a *api, c *call) (answer, error) {
 	}
 	var all grapnel.Totals
 	for i := range parts {
-		v.Data = append(v.Data, bucketView{stamp(parts[i].At), viewTotals(&parts[i].Totals)})
+		v.Data = append(v.Data, wire.Bucket{At: parts[i].At, Totals: viewTotals(&parts[i].Totals)})
 		all.Add(&parts[i].Totals)
 	}
 	v.Totals = viewTotals(&all)
@@ -115,7 +84,7 @@ func stats(a *api, c *call) (answer, error) {
 }
 
 // totals is which totals are asked for, and the answer before anything is in it.
-func (c *call) totals() (store.TotalsQuery, statsView, error) {
+func (c *call) totals() (store.TotalsQuery, wire.Stats, error) {
 	from, to := c.query.span()
 	bucket := c.query.text("bucket")
 	if to.IsZero() {
@@ -138,12 +107,12 @@ func (c *call) totals() (store.TotalsQuery, statsView, error) {
 	case to.Before(from):
 		c.query.faults.Add("?from", "must not be after to, or after now")
 	case to.Sub(from) > most:
-		c.query.faults.Add("?from", "must be at most %d days before to when the parts are a %s long", most/day, bucket)
+		c.query.faults.Add("?from", "must be at most %d days before to with buckets of a %s", most/day, bucket)
 	}
 	from = from.Truncate(width)
 	if cut := to.Truncate(width); !cut.Equal(to) {
 		to = cut.Add(width)
 	}
 	return store.TotalsQuery{Tenant: c.query.text("tenant"), From: from, To: to, Daily: bucket == "day"},
-		statsView{From: stamp(from), To: stamp(to), Bucket: bucket, Data: []bucketView{}}, c.query.faults.Err()
+		wire.Stats{From: from, To: to, Bucket: bucket}, c.query.faults.Err()
 }

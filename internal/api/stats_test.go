@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func (s *archive) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
@@ -30,7 +31,8 @@ func TestWhichTotalsAreAskedFor(t *testing.T) {
 		"to=2026-01-02T00:00:00Z&bucket=hour": {From: hour(1, 0), To: hour(2, 0)},
 		"from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z": {From: hour(1, 0), To: hour(1, 0)},
 		"from=2026-01-01T23:30:00%2B02:00":                  {From: hour(1, 21), To: hour(2, 4)},
-		"from=2016-01-01T00:00:00Z&tenant=acme":             {From: time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC), To: hour(3, 0), Daily: true, Tenant: "acme"},
+		"from=2016-01-01T00:00:00Z&tenant=acme": {From: time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC), To: hour(3, 0),
+			Daily: true, Tenant: "acme"},
 	} {
 		got := w.must(200, "GET", "/v1/stats?"+query, "")
 		asked := a.totals[len(a.totals)-1]
@@ -38,7 +40,7 @@ func TestWhichTotalsAreAskedFor(t *testing.T) {
 			t.Errorf("%s: %s", query, d)
 		}
 		bucket := map[bool]string{true: "day", false: "hour"}[asked.Daily]
-		if got["bucket"] != bucket || got["from"] != asked.From.Format(stampLayout) || got["to"] != asked.To.Format(stampLayout) {
+		if got["bucket"] != bucket || got["from"] != asked.From.Format(wire.TimeLayout) || got["to"] != asked.To.Format(wire.TimeLayout) {
 			t.Errorf("%s: answered %v for %+v", query, got, asked)
 		}
 	}
@@ -62,8 +64,9 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 		if status == 0 {
 			class = policy.ClassTimeout
 		}
-		_, err := w.engine.Record(t.Context(), []store.Change{{Delivery: d.Seq, Expect: number - 1, At: w.clock, Status: end, Due: w.clock, Trigger: grapnel.TriggerSchedule,
-			Attempt: &grapnel.Attempt{Number: number, StartedAt: w.clock, Duration: took, StatusCode: status, Class: class}}})
+		_, err := w.engine.Record(t.Context(),
+			[]store.Change{{Delivery: d.Seq, Expect: number - 1, At: w.clock, Status: end, Due: w.clock, Trigger: grapnel.TriggerSchedule,
+				Attempt: &grapnel.Attempt{Number: number, StartedAt: w.clock, Duration: took, StatusCode: status, Class: class}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,18 +83,21 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 
 	numbers := func(v any) string {
 		m := v.(map[string]any)
-		return fmt.Sprint(m["delivered"], m["failed"], m["dropped"], m["discarded"], m["skipped"], m["retried"], m["first_attempt_success"], m["attempts"])
+		return fmt.Sprint(m["delivered"], m["failed"], m["dropped"], m["discarded"], m["skipped"], m["retried"],
+			m["first_attempt_success"], m["attempts"])
 	}
 	mine := w.must(200, "GET", "/v1/endpoints/"+ep+"/stats", "")
 	data := mine["data"].([]any)
-	if len(data) != 2 || numbers(data[0]) != "1 0 0 0 0 0 1 1" || numbers(data[1]) != "1 1 0 0 1 1 0 3" || numbers(mine["totals"]) != "2 1 0 0 1 1 1 4" {
+	if len(data) != 2 || numbers(data[0]) != "1 0 0 0 0 0 1 1" || numbers(data[1]) != "1 1 0 0 1 1 0 3" ||
+		numbers(mine["totals"]) != "2 1 0 0 1 1 1 4" {
 		t.Errorf("answered %v", mine)
 	}
 	if at := data[1].(map[string]any)["at"]; at != "2026-01-02T04:00:00.000000Z" {
 		t.Errorf("the second hour is at %v", at)
 	}
 	// Three attempts got an answer, after 10, 20 and 20 ms; percentiles are exact to a bucket.
-	for name, want := range map[string]time.Duration{"p50": 20 * time.Millisecond, "p95": 20 * time.Millisecond, "p99": 20 * time.Millisecond} {
+	for name, want := range map[string]time.Duration{"p50": 20 * time.Millisecond, "p95": 20 * time.Millisecond,
+		"p99": 20 * time.Millisecond} {
 		got, err := time.ParseDuration(mine["totals"].(map[string]any)["latency"].(map[string]any)[name].(string))
 		if err != nil || got < want || got > want*6/5 {
 			t.Errorf("%s is %v %v, want %v or a fifth more", name, got, err, want)
@@ -101,7 +107,8 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 	if data := all["data"].([]any); len(data) != 1 || numbers(data[0]) != "3 1 0 0 1 1 2 5" || numbers(all["totals"]) != numbers(data[0]) {
 		t.Errorf("all: answered %v", all)
 	}
-	for target, want := range map[string]string{"/v1/stats": "1 0 0 0 0 0 1 1", "/v1/stats?tenant=default": "0 0 0 0 0 0 0 0", "/v1/webhook-endpoints/" + other + "/stats": "1 0 0 0 0 0 1 1"} {
+	for target, want := range map[string]string{"/v1/stats": "1 0 0 0 0 0 1 1", "/v1/stats?tenant=default": "0 0 0 0 0 0 0 0",
+		"/v1/webhook-endpoints/" + other + "/stats": "1 0 0 0 0 0 1 1"} {
 		if got := w.as(acmeAdmin, 200, "GET", target, ""); numbers(got["totals"]) != want {
 			t.Errorf("%s of one tenant: answered %v", target, got)
 		}
@@ -110,7 +117,8 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 	if got := w.must(200, "GET", "/v1/endpoints/"+ep+"/stats", ""); numbers(got["totals"]) != numbers(mine["totals"]) {
 		t.Errorf("after deleting: answered %v", got)
 	}
-	if got := w.must(200, "GET", "/v1/stats?to=2020-01-01T00:00:00Z", ""); len(got["data"].([]any)) != 0 || got["totals"].(map[string]any)["latency"].(map[string]any)["p50"] != nil {
+	if got := w.must(200, "GET", "/v1/stats?to=2020-01-01T00:00:00Z", ""); len(got["data"].([]any)) != 0 ||
+		got["totals"].(map[string]any)["latency"].(map[string]any)["p50"] != nil {
 		t.Errorf("of nothing: answered %v", got)
 	}
 }

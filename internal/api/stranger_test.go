@@ -23,8 +23,8 @@ func (w *world) from(addr, key, method, target string) reply {
 	return w.send(r)
 }
 
-// Requests whose keys are refused are counted, and logged by address: at once, and then together. However many addresses they come from,
-// few are remembered.
+// Requests whose keys are refused are counted, and logged by address: at once, and then together.
+// However many addresses they come from, few are remembered.
 func TestRefusedKeysAreCounted(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.Strangers = 10; o.Gate = NewGate(o.Bounds) })
 	for range 5 {
@@ -43,7 +43,8 @@ func TestRefusedKeysAreCounted(t *testing.T) {
 			lines = append(lines, strings.Join(strings.Fields(rest)[:2], " "))
 		}
 	}
-	if want := []string{"address=192.0.2.1 requests=1", "address=2001:db8:: requests=1", "address=192.0.2.1 requests=5"}; !slices.Equal(lines, want) {
+	if want := []string{"address=192.0.2.1 requests=1", "address=2001:db8:: requests=1",
+		"address=192.0.2.1 requests=5"}; !slices.Equal(lines, want) {
 		t.Errorf("logged were %q", lines)
 	}
 	for i := range 1000 {
@@ -77,15 +78,17 @@ func TestKeysAndPoliciesAreOnRecord(t *testing.T) {
 			t.Errorf("who may not see keys is shown %v", reason)
 		}
 	}
-	want := []string{"key_admin create " + key + " acme ci: publish, read", "key_acme change " + key + " acme ci: admin", "key_admin delete " + key + " acme ci: admin",
+	want := []string{"key_admin create " + key + " acme ci: publish, read", "key_acme change " + key + " acme ci: admin",
+		"key_admin delete " + key + " acme ci: admin",
 		"key_admin create " + pol + " default p", "key_admin change " + pol + " default p", "key_admin delete " + pol + " default p"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit has %q", got)
 	}
 }
 
-// After a burst of wrong keys from one address each answer waits, and beyond some that wait the next are refused without a look. Keys that
-// were valid there before, and all keys from elsewhere, are answered at once.
+// After a burst of wrong keys from one address each answer waits, and beyond some that wait the
+// next are refused without a look. Keys that were valid there before, and all keys from elsewhere,
+// are answered at once.
 func TestWrongKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(o *Options) {

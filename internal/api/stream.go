@@ -25,7 +25,7 @@ import (
 func streamRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: stream,
-			name: "stream", tag: "Queues", summary: "Lease messages of a queue as they come",
+			name: "stream", tag: "Queues", summary: "Stream messages of a queue, each with a lease",
 			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are leased before some are " +
 				"settled. With Last-Event-ID, the messages sent after it are leased again at once.",
 			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
@@ -47,7 +47,7 @@ func stream(a *api, c *call) (answer, error) {
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers the stream would stop it
 		w.WriteHeader(http.StatusOK)
 		if err := pour(a, c, w, room, &q, consumer); err != nil && c.Context().Err() == nil {
-			a.Log.Debug("a stream was ended", slog.String("request_id", c.id), slog.Any("error", err))
+			a.Log.Debug("stream ended", slog.String("request_id", c.id), slog.Any("error", err))
 		}
 	})}, nil
 }

@@ -7,61 +7,51 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func tenantRoutes() []route {
 	const tag = "Tenants"
 	return []route{
 		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
-			name: "list-tenants", tag: tag, summary: "List tenants, and in which cell each is",
-			about: "Those that an endpoint, queue, source, policy or key is of, and those that were moved. Needs a key that is bound to no tenant, as do the others here.",
-			query: pageOf(), gives: map[int]any{200: list[tenantView]{}}},
+			name: "list-tenants", tag: tag, summary: "List tenants with their cells",
+			about: "Tenants with an endpoint, queue, source, policy or key, and moved tenants. Needs a key that is bound to no tenant, as do all routes here.",
+			query: pageOf(), gives: map[int]any{200: list[wire.Tenant]{}}},
 		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
-			name: "get-tenant", tag: tag, summary: "In which cell a tenant is",
-			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: tenantView{}}},
+			name: "get-tenant", tag: tag, summary: "Get a tenant's cell",
+			about: "A tenant without data is in the cell where its data would be.", gives: map[int]any{200: wire.Tenant{}}},
 		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
-			name: "move-tenant", tag: tag, summary: "Take a tenant to another cell",
-			about: "Nothing new begins for the tenant and what has begun is finished; then all that is the tenant's is copied and compared, and the other cell goes on " +
-				"with it, in the same order. Meanwhile what would change something of the tenant answers 503 with Retry-After. 409 while it is on its way, or if it is there.",
-			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: tenantView{}}},
+			name: "move-tenant", tag: tag, summary: "Move a tenant to another cell",
+			about: "No attempt of the tenant starts, and those in flight finish; then all rows of the tenant are copied and compared, and the other cell continues, in the same order. Meanwhile requests that change anything of the tenant answer 503 with Retry-After. 409 while a move is under way, or if the tenant is in that cell already.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
-			name: "stay-tenant", tag: tag, summary: "Give a tenant's move up",
-			about: "The tenant goes on where it was. 409 when no move is under way, or when the other cell has it already.",
-			query: []param{reasonParam}, gives: map[int]any{200: tenantView{}}},
+			name: "stay-tenant", tag: tag, summary: "Cancel a move that is not finished",
+			about: "The tenant stays in its cell. 409 when no move is under way, or when the other cell has the tenant already.",
+			query: []param{reasonParam}, gives: map[int]any{200: wire.Tenant{}}},
 	}
 }
 
 // newMove says where a tenant is to go.
 type newMove struct {
 	To     string `json:"to" required:"true" minLength:"1" maxLength:"32" form:"line" doc:"the name of a cell of this server"`
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"why, for the audit"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"reason for the audit"`
 }
 
-// tenantView says where a tenant is.
-type tenantView struct {
-	Tenant  string  `json:"tenant"`
-	Cell    string  `json:"cell" doc:"that has it; while it moves, the one that it leaves until that has let go"`
-	State   string  `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: what has begun is finished; sealed: it is copied; arrived: all of it is in the other cell, which is about to go on; gone: it is in a cell that this server does not serve"`
-	To      *string `json:"to" doc:"the cell that it is on its way to"`
-	From    *string `json:"from" doc:"the cell that it came from last"`
-	Move    *string `json:"move" doc:"id of its last move; null: it has always been there"`
-	Since   *stamp  `json:"since" nullable:"true" doc:"of the state"`
-	Rows    int64   `json:"rows" doc:"copied so far, if this server copies"`
-	Trouble *string `json:"trouble" doc:"why the move does not go on; it is tried again all the time"`
+var tenantFields = pairOf[grapnel.Residence, wire.Tenant]()
+
+func viewTenant(r *grapnel.Residence) (v wire.Tenant) {
+	tenantFields.show(r, &v)
+	return v
 }
 
-func viewTenant(r *grapnel.Residence) tenantView {
-	return tenantView{Tenant: r.Tenant, Cell: r.Cell, State: string(r.State), To: orNull(r.To), From: orNull(r.From), Move: orNull(r.Move),
-		Since: stampOf(r.Since), Rows: r.Rows, Trouble: orNull(r.Trouble)}
-}
-
-// tenants is where to ask about them. They are everybody's business, so a key that is bound to one does not see them.
+// tenants is the list of tenants and cells. It is about all tenants, so a key that is bound to one
+// does not see it.
 func (a *api) tenants(c *call) (Tenants, error) {
 	switch {
 	case c.key.Tenant != "":
-		return nil, grapnel.Errorf(codeForbidden, "Cells are everybody's; the API key is bound to one tenant.")
+		return nil, grapnel.Errorf(codeForbidden, "Cells serve all tenants; the API key is bound to one tenant.")
 	case a.Tenants == nil:
-		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not know where tenants are.")
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not serve cells.")
 	}
 	return a.Tenants, nil
 }
@@ -94,7 +84,7 @@ func listTenants(a *api, c *call) (answer, error) {
 	}
 	found = slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after })
 	part := page(c, found, limit, func(r *grapnel.Residence) string { return r.Tenant })
-	out := list[tenantView]{Data: make([]tenantView, len(part.Data)), Next: part.Next}
+	out := list[wire.Tenant]{Data: make([]wire.Tenant, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
 		out.Data[i] = viewTenant(&part.Data[i])
 	}

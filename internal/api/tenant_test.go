@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// town is where tenants are, for one server with the cells home and west: globex is on its way, initech has gone to a cell that is not served.
+// town is where tenants are, for one server with the cells home and west: globex is on its way,
+// initech has gone to a cell that is not served.
 type town struct{ moved []string }
 
 func (*town) List(context.Context) ([]grapnel.Residence, error) {
@@ -51,7 +52,8 @@ func TestTenants(t *testing.T) {
 		status               int
 		want                 string
 	}{
-		{"GET", "/v1/tenants?limit=1", "", 200, `{"tenant":"acme","cell":"home","state":"here","to":null,"from":null,"move":null,"since":null,"rows":0,"trouble":null}`},
+		{"GET", "/v1/tenants?limit=1", "", 200,
+			`{"tenant":"acme","cell":"home","state":"here","to":null,"from":null,"move":null,"since":null,"rows":0,"trouble":null}`},
 		{"GET", "/v1/tenants", "", 200, `"next":null`},
 		{"GET", "/v1/tenants/globex", "", 200, `"state":"sealed","to":"west","from":null,"move":"mov_1","since":null,"rows":1200`},
 		{"GET", "/v1/tenants/initech", "", 200, `"cell":"far","state":"gone"`},
@@ -74,7 +76,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// A server that has no other cell has nobody to ask.
+// A server that has no other cell has no cells to ask.
 func TestTenantsOfNobody(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Tenants = nil })
 	if r := w.ask(admin, "GET", "/v1/tenants", ""); r.StatusCode != 503 {
@@ -92,8 +94,8 @@ func elsewhere(o *Options) {
 	}
 }
 
-// Whatever a request says of a tenant that is in another cell, it is told where, and nothing has happened. A request that is wrong as well is
-// told the same: there it may be right.
+// Whatever a request says of a tenant that is in another cell, it is told where, and nothing has
+// happened. A request that is wrong as well is told the same: there it may be right.
 func TestTenantInAnotherCell(t *testing.T) {
 	gone := false
 	w := newWorld(t, func(o *Options) {
@@ -136,7 +138,8 @@ func TestTenantInAnotherCell(t *testing.T) {
 	} {
 		for range 2 { // the second time with the same idempotency key
 			r := w.ask(c.key, c.method, c.target, c.body, "Idempotency-Key", "once")
-			if r.StatusCode != 421 || r.Header.Get("Grapnel-Cell") != "west" || r.object(t)["code"] != "moved" || r.Header.Get("Idempotency-Replayed") != "" {
+			if r.StatusCode != 421 || r.Header.Get("Grapnel-Cell") != "west" || r.object(t)["code"] != "moved" ||
+				r.Header.Get("Idempotency-Replayed") != "" {
 				t.Errorf("%s %s %s: answered %d %v %s", c.method, c.target, c.body, r.StatusCode, r.Header, r.body)
 			}
 		}

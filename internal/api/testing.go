@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func testRoutes() []route {
@@ -14,9 +15,9 @@ func testRoutes() []route {
 		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
 			handle: testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
-			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
+			about: "Creates a new event and one delivery of it, whatever the endpoint subscribes to. It never replays an event.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 
@@ -25,7 +26,8 @@ type newTest struct {
 	Type string          `json:"type,omitempty" form:"type" doc:"grapnel.test if not given"`
 	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
 
-	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all the same.
+	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all
+	// the same.
 	ID        string `json:"id,omitempty" maxLength:"64" doc:"not used: the test gets an id of its own"`
 	Timestamp string `json:"timestamp,omitempty" maxLength:"64" doc:"not used"`
 	Occurred  string `json:"occurredAt,omitempty" maxLength:"64" doc:"not used; as the preset parseo writes it"`
@@ -67,14 +69,16 @@ func testEndpoint(a *api, c *call) (answer, error) {
 	return reply(done), nil
 }
 
-// tested shows the delivery of a test event. Without a key it is the head of its own line, so the engine names it.
+// tested shows the delivery of a test event. Without a key it is the head of its own line, so the
+// engine names it.
 func tested(s situation, ev *grapnel.Event, done store.Accepted) answer {
 	d := grapnel.Delivery{
-		EventID: ev.ID, EndpointID: s.endpoint.ID, Tenant: ev.Tenant, Type: ev.Type, Status: grapnel.Pending, CreatedAt: done.Events[0].AcceptedAt,
+		EventID: ev.ID, EndpointID: s.endpoint.ID, Tenant: ev.Tenant, Type: ev.Type,
+		Status: grapnel.Pending, CreatedAt: done.Events[0].AcceptedAt,
 	}
 	for _, h := range done.Heads {
 		d.Seq, d.Waiting = h.Delivery, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
 	}
 	s.delivery = &d
-	return jsonAnswer(http.StatusOK, viewDelivery(s, nil).with(s))
+	return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(s, nil), s))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// TestTinyBounds runs the suite's tests of whole lists, streams and repetitions once more with bounds that each of them crosses
-// many times: callers get the same.
+// TestTinyBounds runs the suite's tests of whole lists, streams and repetitions once more with
+// bounds that each of them crosses many times: callers get the same.
 func TestTinyBounds(t *testing.T) {
 	defer func() { under = ample }()
 	for seed := range uint64(2) {

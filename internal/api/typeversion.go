@@ -10,76 +10,48 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// version makes a version of a schema, or says what is wrong with it. An example has to satisfy it.
-func (a *api) version(c *call, tenant string, schema []byte, in VersionParts, f *strict.Faults) (grapnel.TypeVersion, error) {
-	v := grapnel.TypeVersion{Schema: string(schema), Example: string(in.Example), Note: in.Note, CreatedAt: c.now}
-	if len(in.Example) > catalogue.MaxSchema {
-		f.Add("/example", "must be at most %d bytes", catalogue.MaxSchema)
-		return v, nil
+func typeVersionRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/event-types/{id}/versions", scope: grapnel.ScopeManage, handle: addTypeVersion,
+			name: "add-event-type-version", tag: eventTypeTag, summary: "Add a version of an event type's schema",
+			about: "Events that name no version follow the newest one. If the newest one has this schema already, nothing changes, and the " +
+				"answer is 200.",
+			query: []param{tenantParam},
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewTypeVersion{},
+			gives: map[int]any{201: wire.EventType{}, 200: wire.EventType{}}},
+		{method: "PATCH", path: "/v1/event-types/{id}/versions/{version}", scope: grapnel.ScopeManage, handle: patchTypeVersion,
+			name: "update-event-type-version", tag: eventTypeTag, summary: "Change a version's note, or mark it as deprecated",
+			about: "The schema of a version never changes. Events may follow a deprecated version.",
+			query: []param{tenantParam},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.TypeVersionSettings{},
+			gives: map[int]any{200: wire.EventType{}}},
+		{method: "GET", path: "/v1/event-types/{id}/compare", scope: grapnel.ScopeRead, handle: compareTypeVersions,
+			name: "compare-event-type-versions", tag: eventTypeTag, summary: "List the differences of two versions",
+			query: []param{
+				{name: "from", form: "version", doc: "the earlier version; the one before to if not given"},
+				{name: "to", form: "version", doc: "the later version; the newest if not given"},
+				tenantParam,
+			},
+			gives: map[int]any{200: wire.TypeComparison{}}},
 	}
-	err := a.Engine.WorkOnSchemas(c.Context(), tenant, func(m *catalogue.Meter) error {
-		s, faults, err := m.Compile(schema)
-		addFaults(f, "/schema", faults)
-		if s == nil || in.Example == nil {
-			return err
-		}
-		faults, err = s.Check(in.Example, m)
-		addFaults(f, "/example", faults)
-		return err
-	})
-	return v, err
-}
-
-func addFaults(f *strict.Faults, base string, faults []catalogue.Fault) {
-	for _, fault := range faults {
-		f.Add(base+fault.Pointer, "%s", fault.Detail)
-	}
-}
-
-// roomForType refuses what would take a tenant's catalogue beyond its bounds. Two nodes that write
-// at the same moment may both pass.
-func (a *api) roomForType(t *grapnel.EventType) error {
-	types, size := 1, schemaBytes(t)
-	for _, other := range a.Engine.EventTypes(store.Of(t.Tenant)) {
-		if other.ID != t.ID {
-			types++
-			size += schemaBytes(&other)
-		}
-	}
-	switch b := &a.Bounds; {
-	case types > b.EventTypes:
-		return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d event types, which is the limit. Delete some.", t.Tenant, types-1)
-	case len(t.Versions) > b.TypeVersions:
-		return grapnel.Errorf(grapnel.CodeConflict, "The event type has %d versions, which is the limit.", len(t.Versions)-1)
-	case size > b.CatalogueBytes:
-		return grapnel.Errorf(grapnel.CodeConflict, "The schemas and examples of tenant %s would be %d bytes; %d are allowed. Delete some event types.",
-			t.Tenant, size, b.CatalogueBytes)
-	}
-	return nil
-}
-
-func schemaBytes(t *grapnel.EventType) (size int) {
-	for i := range t.Versions {
-		size += len(t.Versions[i].Schema) + len(t.Versions[i].Example)
-	}
-	return size
 }
 
 // addTypeVersion appends a version.
 func addTypeVersion(a *api, c *call) (answer, error) {
 	return a.changeType(c, http.StatusCreated, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		in := decode[newTypeVersion](c.body, &f)
+		in := decode[wire.NewTypeVersion](c.body, &f)
 		if err := f.Err(); err != nil {
 			return false, err
 		}
-		v, err := a.version(c, t.Tenant, in.Schema, in.VersionParts, &f)
+		v, err := a.version(c, t.Tenant, in.Schema, versionParts{in.Example, in.Note}, &f)
 		if err == nil {
 			err = f.Err()
 		}
@@ -100,7 +72,7 @@ func sameJSON(a, b string) bool {
 	return json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// patchTypeVersion changes what is said of a version.
+// patchTypeVersion changes the note and the mark of a version.
 func patchTypeVersion(a *api, c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
@@ -110,13 +82,11 @@ func patchTypeVersion(a *api, c *call) (answer, error) {
 			return false, store.ErrNotFound("version")
 		}
 		var f strict.Faults
-		checkPatch[TypeVersionSettings](patch, &f)
-		now := TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}
-		merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+		whole := merged(wire.TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}, patch, &f)
 		if err := f.Err(); err != nil {
 			return false, err
 		}
-		is := decode[TypeVersionSettings](merged, &f)
+		is := decode[wire.TypeVersionSettings](whole, &f)
 		v.Note = is.Note
 		switch {
 		case !is.Deprecated:

@@ -31,8 +31,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeEngine is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
-// moves it.
+// fakeEngine is the engine as the API sees it, on the model store, without attempts: deliveries
+// stay pending until a test moves them.
 type fakeEngine struct {
 	shifts []grapnel.Shift // of deliveries that came from other cells
 	*memory.Faulty
@@ -51,7 +51,7 @@ type fakeEngine struct {
 	t      testing.TB
 }
 
-// injure loses answers: what was asked of the store is done.
+// injure loses answers of the store: the effects happen.
 func (s *fakeEngine) injure(method string) memory.Fault {
 	if s.lose == nil || !s.lose(method) {
 		return memory.Fault{}
@@ -72,7 +72,8 @@ func (s *fakeEngine) config() store.Config {
 	return *s.cached
 }
 
-// forget has the configuration read again. It waits for who reads it, or they would remember what it was.
+// forget has the configuration read again. It waits for who reads it, or they would remember what
+// it was.
 func (s *fakeEngine) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,8 @@ func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
 	return len(ep.EventTypes) == 0
 }
 
-func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
+func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event,
+	once *store.Once) (store.Accepted, error) {
 	if _, ok := s.Endpoint(scope, endpoint); !ok {
 		return store.Accepted{}, store.ErrNotFound("endpoint")
 	}
@@ -121,18 +123,21 @@ func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint strin
 	}}})
 }
 
-func (s *fakeEngine) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
+func (s *fakeEngine) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By,
+	once *store.Once) (store.Redelivered, error) {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
 		_, err := s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Pending,
-			Due: s.now(), Trigger: grapnel.TriggerManual, Reason: "a person asked for it to be tried now", Audit: s.entry(grapnel.VerbRetry, d, by)}})
+			Due: s.now(), Trigger: grapnel.TriggerManual, Reason: "a person asked for it to be tried now",
+			Audit: s.entry(grapnel.VerbRetry, d, by)}})
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
 	ep, _ := s.Endpoint(scope, d.EndpointID)
-	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once,
+	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual,
+		Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once,
 		Audit: s.entry(grapnel.VerbRetry, d, by)})
 }
 
@@ -144,12 +149,14 @@ func (s *fakeEngine) Probe(ctx context.Context, scope store.Scope, endpoint stri
 	if s.still != nil {
 		return s.still
 	}
-	return s.Note(ctx, grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint, Reason: by.Reason})
+	return s.Note(ctx, grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe,
+		Endpoint: endpoint, Reason: by.Reason})
 }
 
 // entry is what the audit says of an order.
 func (s *fakeEngine) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: s.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(), Reason: by.Reason}
+	return &grapnel.AuditEntry{At: s.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID,
+		Delivery: d.PlainID(), Reason: by.Reason}
 }
 
 func (s *fakeEngine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
@@ -160,13 +167,14 @@ func (s *fakeEngine) Discard(ctx context.Context, scope store.Scope, delivery in
 	return s.giveUp(ctx, scope, delivery, by, grapnel.Discarded, "discarded: "+by.Reason, grapnel.VerbDiscard)
 }
 
-func (s *fakeEngine) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, status grapnel.Status, reason string, verb grapnel.Verb) error {
+func (s *fakeEngine) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, status grapnel.Status,
+	reason string, verb grapnel.Verb) error {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
 	}
 	if d.Status.Final() {
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is finished: it is %s", d.Status)
 	}
 	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: status, Reason: reason,
 		Audit: s.entry(verb, d, by)}})
@@ -433,7 +441,8 @@ type world struct {
 	logged  *bytes.Buffer
 }
 
-// ample are the bounds that a server has, under are those of the worlds that are made now; see TestTinyBounds.
+// ample are the bounds that a server has, under are those of the worlds that are made now; see
+// TestTinyBounds.
 var (
 	ample = bounds.Fill(Bounds{})
 	under = ample
@@ -453,7 +462,8 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Tenants: &town{}, Bounds: under,
 	}
-	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
+	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
+		Random: w.options.Random})
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
@@ -486,7 +496,8 @@ type reply struct {
 	body []byte
 }
 
-// ask sends a request with a key. header is names and values in turn; a Content-Type is JSON if there is a body and none is given.
+// ask sends a request with a key. header is names and values in turn; a Content-Type is JSON if
+// there is a body and none is given.
 func (w *world) ask(key, method, target, body string, header ...string) reply {
 	w.t.Helper()
 	var content io.Reader
@@ -520,7 +531,8 @@ func (w *world) send(r *http.Request) reply {
 	return got
 }
 
-// must is ask with the admin key, for an answer that has to have this status; its body is returned as a map.
+// must is ask with the admin key, for an answer that has to have this status; its body is returned
+// as a map.
 func (w *world) must(status int, method, target, body string, header ...string) map[string]any {
 	w.t.Helper()
 	return w.as(admin, status, method, target, body, header...)
@@ -547,7 +559,8 @@ func (r reply) object(t testing.TB) map[string]any {
 	return m
 }
 
-// endpoint makes an endpoint and returns its id. settings are members of the body, each with a comma before it.
+// endpoint makes an endpoint and returns its id. settings are members of the body, each with a
+// comma before it.
 func (w *world) endpoint(key, settings string) string {
 	w.t.Helper()
 	return w.as(key, 201, "POST", "/v1/endpoints", `{"url":"https://receiver.example/hook"`+settings+`}`)["id"].(string)
@@ -611,8 +624,9 @@ func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time)
 		Number: number, Trigger: grapnel.TriggerSchedule, ScheduledFor: w.clock, StartedAt: w.clock, Duration: 12 * time.Millisecond,
 		Phases:         grapnel.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, FirstByte: 5 * time.Millisecond},
 		RequestHeaders: []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1"}, {Name: "X-Own", Value: "[redacted]"}},
-		StatusCode:     status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503", ResponseHeaders: map[string]string{"Server": "x"},
-		ResponseBody: []byte("down \xff"), Decision: policy.Retry, NextAttemptAt: next, PolicyRevision: 1,
+		StatusCode:     status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503",
+		ResponseHeaders: map[string]string{"Server": "x"},
+		ResponseBody:    []byte("down \xff"), Decision: policy.Retry, NextAttemptAt: next, PolicyRevision: 1,
 	}
 	_, err := w.engine.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: number - 1, Attempt: at, At: w.clock,
 		Status: grapnel.Pending, Due: next, Trigger: grapnel.TriggerSchedule, Reason: "attempt 1 failed: the endpoint answered 503"}})

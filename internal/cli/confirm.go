@@ -36,5 +36,5 @@ func (w *World) asked(question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return &Fault{Exit: ExitFailure, Code: "declined", Text: "nothing was done"}
+	return &Fault{Exit: ExitFailure, Code: "declined", Text: "cancelled; nothing was changed"}
 }

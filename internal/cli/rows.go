@@ -7,6 +7,7 @@ import "slices"
 var (
 	EndpointSettings = slices.Concat([]Setting{
 		{"url", "url", "text", "address that gets its events", "update"},
+		{"label", "labels", "headers", "mark of your own, such as team=billing; may be repeated", ""},
 		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
 		{"max-concurrency", "max_concurrency", "int", "requests at once", ""},
 		{"header", "headers", "headers", "sent with every request; may be repeated", ""},
@@ -76,7 +77,7 @@ var matching = []Setting{
 	{"types", "event_types", "list", "event types to deliver; * stands for any part of one; none: all", ""},
 	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100", ""},
 	{"source", "source", "text", "id of a source: deliver only events that came in through it", ""},
-	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues hooque", ""},
+	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues queue", ""},
 	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
 }
 
@@ -90,6 +91,10 @@ var (
 	OfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns the event, if several have one with this id", ""}}
 
 	TypeOfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns it, if several have one with this name", ""}}
+
+	EndpointFilters = slices.Concat([]Setting{
+		{"label", "label", "text", "only endpoints with this label: NAME=VALUE, or NAME for any value", ""},
+	}, OnlyTenant)
 
 	EventFilters = slices.Concat([]Setting{
 		{"type", "type", "text", "only this event type; * stands for any part of it", ""},

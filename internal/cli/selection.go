@@ -28,7 +28,7 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 	f.StringVar(&w.reason, "reason-code", "", "only this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
 	f.StringVar(&w.class, "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only this answer to the last attempt")
-	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, --cursor goes on")
+	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, continue with --cursor")
 	if !anyStatus {
 		f.BoolVar(&w.Replayed, "replayed", false, "also dead letters that a replay has delivered since")
 	} else {

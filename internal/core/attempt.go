@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// attempt starts the next attempt of a head that was just removed from waiting.
+// attempt starts the next attempt of a head that was just removed from waiting. The engine carries
+// the effect out (attempts.attempt) and answers with Finished.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started, h.shifts, h.returns = now, ep.gate.shifts, ep.gate.returns
@@ -152,8 +153,8 @@ func (c *Core) release(now time.Time, h *head) {
 }
 
 // record emits a change to be stored, together with the endpoint's standing if that has changed.
-// The head cannot be attempted until the change is durable. event names the delivery's event; it is
-// zero if the event was not read.
+// The head cannot be attempted until the change is durable. The engine's recorder commits it and
+// answers with Recorded. event names the delivery's event; it is zero if the event was not read.
 func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
 	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
 	ch.Standing = ep.standing()

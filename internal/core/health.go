@@ -33,7 +33,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.NextAttemptAt = st.HoldUntil
 	case g.ramp.Recovering():
 		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
-		h.Reason = "the endpoint has recovered; its pending deliveries go out step by step"
+		h.Reason = "the endpoint has recovered; its held deliveries are sent at a growing rate"
 	case g.isFailing():
 		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, g.failingSince(), g.failingSince()
 	}

@@ -106,8 +106,9 @@ func (r *route) sent(h http.Header) []grapnel.Header {
 	return kept
 }
 
-// receive reads an answer. A body that breaks off matters only if the status says success: the
-// receiver had not finished saying so.
+// receive reads an answer into the result of Send; the engine makes core.Finished of it. A body
+// that breaks off matters only if the status says success: the receiver had not finished saying
+// so.
 func (s *Sender) receive(c *conn, req *http.Request, result *Result) (ended bool, err error) {
 	// closing it would read the rest; the connection is closed instead
 	resp, err := c.answer(req)

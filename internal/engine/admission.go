@@ -215,7 +215,7 @@ func (a *admission) unable() error {
 	case !a.seen.room.enough(single.patience()):
 		return grapnel.Errorf(grapnel.CodeStorageFull, nearlyFull)
 	case a.pace.calls > 0 && now.Sub(a.pace.since) >= silence:
-		return grapnel.Errorf(grapnel.CodeUnavailable, "no commit has come back for more than %s", silence)
+		return grapnel.Errorf(grapnel.CodeUnavailable, "no commit has returned for more than %s", silence)
 	}
 	return nil
 }

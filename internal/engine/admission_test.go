@@ -16,9 +16,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestWhatCanWaitIsRefusedFirst: under whatever strain, whoever refuses single events refuses
-// batches, and whoever refuses batches refuses replays. Each is refused for something, and nothing
-// is refused without strain.
+// TestWhatCanWaitIsRefusedFirst: under any strain that refuses single events, batches are refused
+// too, and under any that refuses batches, replays. Each is refused for something, and nothing is
+// refused without strain.
 func TestWhatCanWaitIsRefusedFirst(t *testing.T) {
 	const gib = 1 << 30
 	seen := map[string]int{}
@@ -87,7 +87,8 @@ func TestPace(t *testing.T) {
 		least, top time.Duration
 	}{
 		"nothing happened": {func(*pace, *time.Time) {}, 0, 0},
-		"steady":           {func(p *pace, now *time.Time) { commits(p, now, 10_000, 4*time.Millisecond, 0) }, 3 * time.Millisecond, 4 * time.Millisecond},
+		"steady": {func(p *pace, now *time.Time) { commits(p, now, 10_000, 4*time.Millisecond, 0) },
+			3 * time.Millisecond, 4 * time.Millisecond},
 		"one stall of a second among quick ones": {func(p *pace, now *time.Time) {
 			commits(p, now, 1000, 4*time.Millisecond, 0)
 			commits(p, now, 1, time.Second, 0)
@@ -96,8 +97,10 @@ func TestPace(t *testing.T) {
 			commits(p, now, 1, time.Second, 0)
 			commits(p, now, 500, 4*time.Millisecond, 0)
 		}, 50 * time.Millisecond, 150 * time.Millisecond},
-		"slow for long":    {func(p *pace, now *time.Time) { commits(p, now, 60, 600*time.Millisecond, 0) }, 590 * time.Millisecond, 600 * time.Millisecond},
-		"slow, but seldom": {func(p *pace, now *time.Time) { commits(p, now, 60, 600*time.Millisecond, 20*time.Second) }, 0, 2 * time.Millisecond},
+		"slow for long": {func(p *pace, now *time.Time) { commits(p, now, 60, 600*time.Millisecond, 0) },
+			590 * time.Millisecond, 600 * time.Millisecond},
+		"slow, but seldom": {func(p *pace, now *time.Time) { commits(p, now, 60, 600*time.Millisecond, 20*time.Second) },
+			0, 2 * time.Millisecond},
 		"hangs": {func(p *pace, now *time.Time) {
 			commits(p, now, 100, 4*time.Millisecond, 0)
 			p.begin(*now)
@@ -237,8 +240,8 @@ func read(t *testing.T, e *Engine, name string) map[string]int {
 }
 
 // TestSlowCommitsShedInOrder: the slower commits become, the more is refused: first replays, then
-// batches, then everything. What was accepted arrives, and when commits are quick again everything
-// is taken.
+// batches, then everything. Accepted events arrive, and when commits are quick again everything
+// is accepted.
 func TestSlowCommitsShedInOrder(t *testing.T) {
 	sluggishBubble(t, func(o *Options) { o.Random = func() float64 { return 0.5 } }, func(t *testing.T, b *bench, s *sluggish) {
 		r := &receiver{}

@@ -148,8 +148,8 @@ func TestThrottledEndpointIsSpared(t *testing.T) {
 	})
 }
 
-// TestExhaustion: what is discarded blocks nobody; what blocks says why; the last attempt's
-// decision is to give up.
+// TestExhaustion: a discarded delivery blocks no key; a blocked one has a reason; the last
+// attempt's decision is to fail.
 func TestExhaustion(t *testing.T) {
 	for name, c := range map[string]struct {
 		onExhausted, then string

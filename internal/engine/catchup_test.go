@@ -18,7 +18,7 @@ import (
 type slowRead struct {
 	store.Store
 	mu    sync.Mutex
-	hold  chan struct{} // not nil: what was read waits here
+	hold  chan struct{} // not nil: a finished read waits here
 	reads int           // of everything
 }
 
@@ -105,8 +105,8 @@ func ofElsewhere(id string) grapnel.Endpoint {
 		Queue: &grapnel.Queue{Name: id, Lease: 30 * time.Second, MaxLeased: 100}, CreatedAt: time.Now(), UpdatedAt: time.Now()}
 }
 
-// TestCatchingUpTogether: what is catching up while another is must not take what that one has read
-// for what it was asked about itself. Two changes that other nodes make one right after the other
+// TestCatchingUpTogether: a catch-up that runs beside another one must not take the rows that the
+// other has read for its own answer. Two changes that other nodes make one right after the other
 // are answered once both are known here.
 func TestCatchingUpTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

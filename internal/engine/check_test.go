@@ -48,7 +48,8 @@ func TestCheckFollowsTheConfiguration(t *testing.T) {
 			t.Errorf("no type is registered: %s", got)
 		}
 		et := b.register("acme", "a", `{"type":"string"}`)
-		if got := faults(text, number, eventOf("bolt", "a", `1`), eventOf("acme", "b", `1`)); got != "map[1:[{/data must be a string, not an integer}]]" {
+		got := faults(text, number, eventOf("bolt", "a", `1`), eventOf("acme", "b", `1`))
+		if got != "map[1:[{/data must be a string, not an integer}]]" {
 			t.Errorf("version 1: %s", got)
 		}
 		et.Versions = append(et.Versions, grapnel.TypeVersion{Schema: `{"type":"integer"}`})
@@ -66,7 +67,8 @@ func TestCheckFollowsTheConfiguration(t *testing.T) {
 		if got := faults(text, number); got != "map[]" || b.engine.Snapshot().Checks() {
 			t.Errorf("off: %s", got)
 		}
-		if err := b.engine.DeleteEventType(t.Context(), store.Of("acme"), et.ID, store.With{}); err != nil || len(b.engine.EventTypes(store.Everyone())) != 0 {
+		err = b.engine.DeleteEventType(t.Context(), store.Of("acme"), et.ID, store.With{})
+		if err != nil || len(b.engine.EventTypes(store.Everyone())) != 0 {
 			t.Errorf("deleting it: %v", err)
 		}
 	})
@@ -131,7 +133,8 @@ func TestCostlySchemasTakeTheirTenantsAllowance(t *testing.T) {
 // BenchmarkCheck is what publishing pays for checks: nothing is registered, another tenant has a
 // checked type, the event's own type is checked.
 func BenchmarkCheck(b *testing.B) {
-	const data = `{"id":"in_1","amount":1200,"currency":"EUR","customer":{"id":"cus_1","email":"a@b.example"},"lines":[{"sku":"x","n":1},{"sku":"y","n":2}]}`
+	const data = `{"id":"in_1","amount":1200,"currency":"EUR","customer":{"id":"cus_1","email":"a@b.example"},
+		"lines":[{"sku":"x","n":1},{"sku":"y","n":2}]}`
 	const schema = `{"type":"object","required":["id","amount"],"properties":{"id":{"type":"string"},"amount":{"type":"integer","minimum":1},
 		"currency":{"enum":["EUR","USD"]},"customer":{"type":"object","properties":{"id":{"type":"string"},"email":{"type":"string"}}},
 		"lines":{"type":"array","items":{"type":"object","required":["sku"],"properties":{"sku":{"type":"string"},"n":{"type":"integer"}}}}}}`
@@ -154,7 +157,8 @@ func checker(b *testing.B, tenant, schema string) *Engine {
 	b.Helper()
 	s := memory.New()
 	if tenant != "" {
-		et := grapnel.EventType{ID: "typ_1", Tenant: tenant, Name: "a", Check: grapnel.CheckRefuse, Versions: []grapnel.TypeVersion{{Schema: schema}}}
+		et := grapnel.EventType{ID: "typ_1", Tenant: tenant, Name: "a", Check: grapnel.CheckRefuse,
+			Versions: []grapnel.TypeVersion{{Schema: schema}}}
 		if _, err := s.PutEventType(b.Context(), store.Everyone(), et, store.With{}); err != nil {
 			b.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (b *bench) unheard(id string, r *receiver) {
 }
 
 // TestAChangeWhoseAnswerIsLostTakesEffect: an endpoint that is committed gets its events, though
-// whoever made it was told of an error.
+// its creator got an error.
 func TestAChangeWhoseAnswerIsLostTakesEffect(t *testing.T) {
 	losingBubble(t, func(t *testing.T, b *bench, l *losing) {
 		lost, other := &receiver{}, &receiver{}

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// counted counts what is read of the configuration.
+// counted counts the rows read of the configuration.
 type counted struct {
 	*postgres.Store
 	everything atomic.Int64

@@ -90,7 +90,7 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 	}
 	what := "delivery failed; it is a dead letter"
 	if news.Blocked {
-		what = "delivery failed; its key is blocked until a person retries or skips it"
+		what = "delivery failed; its key is blocked until an operator retries or skips it"
 	}
 	attrs := n.about(ch.Endpoint, "delivery", named(ch, n.ids), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
 	event := ch.Subject.ID

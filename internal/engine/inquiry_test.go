@@ -197,10 +197,10 @@ func (e *erratic) release() bool {
 	return true
 }
 
-// TestChangesInAnyOrder: changes are made here and elsewhere while what was read of earlier ones is
-// on its way. They arrive late, twice and in any order; at each moment the configuration is what
-// the store had at its version, versions only rise, and who has caught up knows what was committed
-// before.
+// TestChangesInAnyOrder: changes are made here and elsewhere while reads of earlier ones are in
+// flight. They arrive late, twice and in any order; at each moment the configuration is what the
+// store had at its version, versions only rise, and a caller that has caught up sees all that was
+// committed before.
 func TestChangesInAnyOrder(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {

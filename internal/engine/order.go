@@ -85,7 +85,7 @@ func (o *orders) again(ctx context.Context, scope store.Scope, tenant string, r 
 
 // errDrops refuses a delivery for an endpoint that is disabled and whose policy drops deliveries
 // meanwhile.
-var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops deliveries meanwhile: enable it first")
+var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops its deliveries: enable it first")
 
 // Skip finishes a pending delivery on a person's request as skipped: the receiver has it already.
 // The key's next delivery follows.

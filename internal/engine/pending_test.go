@@ -19,7 +19,7 @@ import (
 // exact compares what the engine has counted with what the store counts, by tenant.
 func (b *bench) exact(when string) {
 	b.t.Helper()
-	synctest.Wait() // for what is just being recorded
+	synctest.Wait() // for outcomes that are being recorded
 	counted, err := countPending(context.Background(), b.store, b.engine.Snapshot())
 	if err != nil {
 		b.t.Fatal(err)
@@ -35,8 +35,9 @@ func (b *bench) exact(when string) {
 	}
 }
 
-// TestATenantMayHaveSoMuchWaiting and no more, however many publish at once, before and after a
-// restart; others are not concerned, and what is over makes room.
+// TestATenantMayHaveSoMuchWaiting: a tenant has at most its limit of pending deliveries, however
+// many publish at once, before and after a restart; other tenants do not notice, and finished
+// deliveries make room.
 func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxPending = 100 })
@@ -146,8 +147,8 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatWasAppliedIsOver: a change that was not is counted by whoever made the delivery
-// final.
+// TestOnlyWhatWasAppliedIsOver: a change that did not apply is counted by the change that finished
+// the delivery.
 func TestOnlyWhatWasAppliedIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
@@ -181,8 +182,8 @@ func TestWhatTheDisabledDropIsNotWaiting(t *testing.T) {
 	})
 }
 
-// TestTheCountFollows everything that happens: deliveries, dead letters, what is told of them,
-// redeliveries, duplicates, ends. Where answers are lost it is right again a quiet while later.
+// TestTheCountFollows: the count includes deliveries, dead letters, operational events,
+// redeliveries, duplicates and endings. After lost answers it is right again once all is quiet.
 func TestTheCountFollows(t *testing.T) {
 	for name, loses := range map[string]bool{"all is well": false, "answers are lost": true} {
 		t.Run(name, func(t *testing.T) {

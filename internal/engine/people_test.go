@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestPauseDisableDelete: when the call returns no further attempt starts; what waits is held, or
-// ends as dropped.
+// TestPauseDisableDelete: when the call returns no further attempt starts; pending deliveries are
+// held, or end as dropped.
 func TestPauseDisableDelete(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{}
@@ -126,8 +126,8 @@ func TestRetryAndSkip(t *testing.T) {
 	})
 }
 
-// TestDiscardMovesABlockedKeyOn: what is exhausted and blocks its key is put away, and the next of
-// the key gets its turn.
+// TestDiscardMovesABlockedKeyOn: an exhausted delivery that blocks its key is discarded, and the
+// next of the key gets its turn.
 func TestDiscardMovesABlockedKeyOn(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"then":"block","breaker":false}`)

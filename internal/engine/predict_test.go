@@ -159,7 +159,7 @@ func unlucky(s *policy.Scenario, r *http.Request) bool {
 	return math.Ldexp(float64(mix(^mix(s.Seed, event-1), attempt)>>11), -53) < s.Outage.ErrorRate
 }
 
-// compare allows for what is random: probes come up to a twentieth later, and not at the same times
+// compare allows for randomness: probes come up to a twentieth later, and not at the same times
 // in both.
 func compare(t *testing.T, s *policy.Scenario, p *policy.Report, l lived) {
 	t.Helper()

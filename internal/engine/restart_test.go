@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestRestart: what waits in the store goes on after a restart, at its time.
+// TestRestart: pending deliveries continue after a restart, at their times.
 func TestRestart(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
@@ -68,8 +68,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestLostRecord: while outcomes cannot be recorded, or nobody hears that they were, nothing is
-// sent twice.
+// TestLostRecord: while outcomes cannot be recorded, or the answer is lost, nothing is sent twice.
 func TestLostRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -95,7 +94,7 @@ func TestLostRecord(t *testing.T) {
 			t.Errorf("%d requests although the first outcome is not durable", n)
 		}
 		mu.Lock()
-		applied = true // now they are, but nobody hears of it
+		applied = true // now they are recorded, but the answer is lost
 		mu.Unlock()
 		time.Sleep(time.Minute)
 		mu.Lock()

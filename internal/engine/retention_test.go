@@ -30,19 +30,21 @@ func (b *bench) value(c prometheus.Collector) float64 {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 }
 
-// TestRetentionActsInTime: what is over is there for as long as it is kept, and gone 20 seconds or
-// a tenth of that time later, whichever is longer, also after a restart. What waits stays.
+// TestRetentionActsInTime: finished deliveries exist for their retention, and are purged 20 seconds
+// or a tenth of that time later, whichever is longer, also after a restart. Pending ones stay.
 func TestRetentionActsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep Retention
 		want time.Duration
 	}{
-		"seconds":             {Retention{For: 5 * time.Second}, 5 * time.Second},
-		"twenty minutes":      {Retention{For: 20 * time.Minute}, 20 * time.Minute},
-		"two days":            {Retention{For: 48 * time.Hour}, 48 * time.Hour},
-		"shorter, by a rule":  {Retention{48 * time.Hour, []store.KeepRule{{Type: "test.*", For: 10 * time.Second}}}, 10 * time.Second},
-		"longer, by a rule":   {Retention{time.Minute, []store.KeepRule{{Tenant: "other", For: time.Second}, {Type: "test.*", For: time.Hour}}}, time.Hour},
-		"the first that fits": {Retention{time.Minute, []store.KeepRule{{Tenant: "default", For: 2 * time.Hour}, {For: time.Second}}}, 2 * time.Hour},
+		"seconds":            {Retention{For: 5 * time.Second}, 5 * time.Second},
+		"twenty minutes":     {Retention{For: 20 * time.Minute}, 20 * time.Minute},
+		"two days":           {Retention{For: 48 * time.Hour}, 48 * time.Hour},
+		"shorter, by a rule": {Retention{48 * time.Hour, []store.KeepRule{{Type: "test.*", For: 10 * time.Second}}}, 10 * time.Second},
+		"longer, by a rule": {Retention{time.Minute, []store.KeepRule{{Tenant: "other", For: time.Second},
+			{Type: "test.*", For: time.Hour}}}, time.Hour},
+		"the first that fits": {Retention{time.Minute, []store.KeepRule{{Tenant: "default", For: 2 * time.Hour},
+			{For: time.Second}}}, 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -83,8 +85,8 @@ func TestRetentionActsInTime(t *testing.T) {
 	}
 }
 
-// TestReplaysAndAuditAreCleared: a replay is kept as long as the longest of what is over, who did
-// what for a year.
+// TestReplaysAndAuditAreCleared: replays are retained as long as the finished deliveries that last
+// longest, audit entries for a year.
 func TestReplaysAndAuditAreCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
@@ -114,7 +116,7 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 			return len(list), len(noted)
 		}
 		_, entries := left()
-		time.Sleep(2 * day) // what is not over stays
+		time.Sleep(2 * day) // pending deliveries stay
 		r.Status, r.FinishedAt, r.Revision = grapnel.ReplayCompleted, time.Now(), put.Revision
 		if _, err := b.store.PutReplay(t.Context(), store.Everyone(), r, store.With{}); err != nil {
 			t.Fatal(err)
@@ -133,8 +135,7 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 	})
 }
 
-// TestNothingIsPurgedUnlessAsked: an engine that was not told how long to keep what is over keeps
-// it.
+// TestNothingIsPurgedUnlessAsked: an engine without a retention keeps finished deliveries.
 func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
@@ -145,7 +146,7 @@ func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 }
 
 // TestPurgingTakesItsTime: while there is time, others have two hundred times as long as purging;
-// in the end four times, so that what was promised is kept.
+// in the end four times, so that the promised delay is kept.
 func TestPurgingTakesItsTime(t *testing.T) {
 	const took = 20 * time.Millisecond
 	for _, c := range []struct{ kept, lasted, least, most time.Duration }{
@@ -195,7 +196,7 @@ func TestPurgingLeavesOthersRoom(t *testing.T) {
 		defer b.close()
 		b.endpoint("ep", &receiver{}, nil)
 		b.publish("", 1500)
-		// Somebody publishes and publishes.
+		// Publishes go on all the time.
 		for range 2 {
 			if err := b.engine.admission.enter(asked); err != nil {
 				t.Fatal(err)

@@ -86,9 +86,10 @@ func TestOneChangeThatIsRefused(t *testing.T) {
 			return !strings.HasPrefix(ch.Reason, withoutTexts) && ch.ReasonCode != grapnel.ReasonDamaged
 		},
 			grapnel.Delivered, "", withoutTexts},
-		"its attempt":  {func(ch *store.Change) bool { return ch.Attempt != nil }, grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
-		"what it says": {func(ch *store.Change) bool { return ch.Attempt != nil || ch.Tell != nil }, grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
-		"all of it":    {func(*store.Change) bool { return true }, grapnel.Pending, "", ""},
+		"its attempt": {func(ch *store.Change) bool { return ch.Attempt != nil }, grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
+		"what it says": {func(ch *store.Change) bool { return ch.Attempt != nil || ch.Tell != nil },
+			grapnel.Failed, grapnel.ReasonDamaged, endedDamaged},
+		"all of it": {func(*store.Change) bool { return true }, grapnel.Pending, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

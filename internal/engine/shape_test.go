@@ -55,8 +55,8 @@ func (b *bench) reshape(id, transform string) {
 }
 
 // TestShapeIsFrozenAtAcceptance: every attempt of a delivery and every replay of it has the body of
-// its acceptance, however often the transform is changed, and across a restart; what is accepted
-// later has the new one.
+// its acceptance, however often the transform is changed, and across a restart; events accepted
+// later have the new one.
 func TestShapeIsFrozenAtAcceptance(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &bodies{away: true}
@@ -99,7 +99,7 @@ func TestWithoutBodyIsADeadLetter(t *testing.T) {
 		})
 		b.endpoint("ep_c", whole, func(ep *grapnel.Endpoint) { ep.EventTypes = []string{"test.*"} })
 		b.endpoint("ep_d", told, func(ep *grapnel.Endpoint) { ep.EventTypes = []string{grapnel.EventDeliveryFailed} })
-		// Operational events that cannot be shaped either tell nobody: they would go on for ever.
+		// Operational events that cannot be shaped either cause no further ones: there would be no end.
 		b.endpoint("ep_e", &bodies{}, func(ep *grapnel.Endpoint) {
 			ep.EventTypes, ep.Transform = []string{grapnel.EventDeliveryFailed}, `error("never")`
 		})
@@ -109,7 +109,8 @@ func TestWithoutBodyIsADeadLetter(t *testing.T) {
 		ds := b.deliveries("ep_b")
 		for i, part := range map[int]string{1: "cannot add", 2: "too much work"} {
 			d := ds[i]
-			if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonPermanent || !strings.Contains(d.Reason, "transform") || !strings.Contains(d.Reason, part) ||
+			if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonPermanent || !strings.Contains(d.Reason, "transform") ||
+				!strings.Contains(d.Reason, part) ||
 				d.AttemptsMade != 0 ||
 				len(d.Attempts) != 0 {
 				t.Errorf("%s is %s, %s: %s, after %d attempts", d.EventID, d.Status, d.ReasonCode, d.Reason, d.AttemptsMade)

@@ -36,9 +36,9 @@ func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
 	}
 }
 
-// TestABrokenEndpointIsRememberedAndDrained: its breaker opens; a restart does not forget that;
-// once it is back what waited is there within one probe and a ramp, not after what the schedules
-// say.
+// TestABrokenEndpointIsRememberedAndDrained: its circuit opens and stays open across a restart;
+// once the endpoint is back, its held deliveries arrive within one probe and a ramp, not at the
+// times of their schedules.
 func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{then: status(500)}

@@ -67,7 +67,7 @@ func (b *bench) knows(endpoint string, want map[string]int) {
 	}
 }
 
-// watcher makes an endpoint that wants only what is told about others.
+// watcher makes an endpoint that wants only operational events about others.
 func (b *bench) watcher(id string, change func(*grapnel.Endpoint)) *receiver {
 	b.t.Helper()
 	r := &receiver{}
@@ -136,7 +136,7 @@ func TestADeadLetterIsTold(t *testing.T) {
 	})
 }
 
-// TestABlockedKeyIsTold: it is no dead letter yet, but somebody has to come.
+// TestABlockedKeyIsTold: it is no dead letter yet, but needs a person.
 func TestABlockedKeyIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"then":"block","breaker":false}`)
@@ -184,8 +184,8 @@ func TestNobodyThereMeansNoEvent(t *testing.T) {
 	})
 }
 
-// TestTwoThatFailDoNotTalkForEver: each is told of the other's dead letters and fails on them, of
-// which nobody is told.
+// TestTwoThatFailDoNotTalkForEver: each gets operational events about the other's dead letters and
+// fails on them, which causes no further events.
 func TestTwoThatFailDoNotTalkForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy func(*grapnel.Endpoint)
@@ -302,8 +302,8 @@ func (s *bookish) Delivery(ctx context.Context, scope store.Scope, seq int64) (*
 	return s.Store.Delivery(ctx, scope, seq)
 }
 
-// TestDeadLettersAreToldWithoutReading: the engine knows the event when an attempt ends, whoever
-// wants the news.
+// TestDeadLettersAreToldWithoutReading: the engine knows the event when an attempt ends, whichever
+// endpoint wants the operational event.
 func TestDeadLettersAreToldWithoutReading(t *testing.T) {
 	for name, c := range map[string]struct {
 		wants string
@@ -338,7 +338,7 @@ func TestDeadLettersAreToldWithoutReading(t *testing.T) {
 	}
 }
 
-// outlives is a policy under which what waits behind an open circuit ends after an hour.
+// outlives is a policy under which deliveries held behind an open circuit end after an hour.
 func outlives(t *testing.T) func(*grapnel.Endpoint) {
 	p := parsed(
 		t,
@@ -429,7 +429,7 @@ func TestEventsThatCannotBeReadDoNotStopOutcomes(t *testing.T) {
 }
 
 // TestTellingFollowsTheConfiguration: an endpoint that was committed behind the engine's back, just
-// before a dead letter is, is told of it, and what comes after stays after.
+// before a dead letter is, gets the operational event, and later events come after it.
 func TestTellingFollowsTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5

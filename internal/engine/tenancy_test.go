@@ -128,8 +128,9 @@ func movableBubble(t *testing.T, test func(b *bench)) {
 	})
 }
 
-// TestATenantThatClosesFinishesWhatItHasBegun: nothing new begins, what is in flight ends and is
-// recorded, and then it is quiet. When it opens again everything goes on in order, once.
+// TestATenantThatClosesFinishesWhatItHasBegun: no attempt starts, those in flight end and are
+// recorded, and then the tenant is quiet. When it opens again its deliveries continue in order,
+// once.
 func TestATenantThatClosesFinishesWhatItHasBegun(t *testing.T) {
 	movableBubble(t, func(b *bench) {
 		r, wait := b.slowAtFirst()
@@ -173,9 +174,9 @@ func TestATenantThatClosesFinishesWhatItHasBegun(t *testing.T) {
 	})
 }
 
-// TestOpeningWhileSomethingIsInFlight: who cancels a move while an attempt is in flight, for however
-// long, is answered at once, and so is who changes something else. The endpoint goes on when the
-// attempt is over, with the newest configuration.
+// TestOpeningWhileSomethingIsInFlight: who cancels a move while an attempt is in flight, for
+// however long, is answered at once, and so is who changes something else. The endpoint goes on
+// when the attempt is over, with the newest configuration.
 func TestOpeningWhileSomethingIsInFlight(t *testing.T) {
 	movableBubble(t, func(b *bench) {
 		r := &receiver{}
@@ -208,8 +209,8 @@ func TestOpeningWhileSomethingIsInFlight(t *testing.T) {
 }
 
 // TestASealedTenantIsLeft: an outcome that the store refuses because the tenant is sealed is
-// nobody's, and what was in flight is attempted again once the tenant is open. Of a tenant that has
-// gone callers are told where to.
+// dropped, and its delivery is attempted again once the tenant is open. Callers that ask for a
+// moved tenant get the cell where it is.
 func TestASealedTenantIsLeft(t *testing.T) {
 	movableBubble(t, func(b *bench) {
 		r, wait := b.slowAtFirst()

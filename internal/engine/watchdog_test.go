@@ -193,9 +193,9 @@ func shared(t *testing.T, test func(*testing.T, *bench, *hanging, *estate, *byte
 	}
 }
 
-// TestALoopThatStandsStillGivesShardsUp: while outcomes cannot be recorded nothing is renewed,
-// nothing starts, and it is said once. Once the loop moves the shard is taken again, and what was
-// accepted meanwhile arrives.
+// TestALoopThatStandsStillGivesShardsUp: while outcomes cannot be recorded no lease is renewed, no
+// attempt starts, and one line is logged. Once the loop moves the shard is taken again, and events
+// accepted meanwhile arrive.
 func TestALoopThatStandsStillGivesShardsUp(t *testing.T) {
 	shared(t, func(t *testing.T, b *bench, s *hanging, o *estate, log *bytes.Buffer) {
 		r := &receiver{}
@@ -231,7 +231,7 @@ func TestAReadThatHangsIsGivenUp(t *testing.T) {
 			goesOn := s.hangs(call, false)
 			elsewhere(t, s.Store, ofElsewhere("que_"+call)) // so there is something to read
 			ctx, cancel := context.WithTimeout(t.Context(), leaseHere)
-			err := b.engine.Lock(ctx) // whoever has it must let it go
+			err := b.engine.Lock(ctx) // its holder must release it
 			if err == nil {
 				b.engine.Unlock()
 			}

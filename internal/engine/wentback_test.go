@@ -145,8 +145,8 @@ func TestStoreThatWentBack(t *testing.T) {
 	})
 }
 
-// TestOutcomeOfARowThatIsGone: what came of a request is not recorded as what became of the
-// delivery that has the row id by then.
+// TestOutcomeOfARowThatIsGone: the outcome of a request is not recorded for the delivery that has
+// the row id by then.
 func TestOutcomeOfARowThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newColours(t)

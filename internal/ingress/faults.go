@@ -180,7 +180,7 @@ func CheckSource(s *grapnel.Source) []Fault {
 		f.add("on_unverified", "is neither %s nor %s", grapnel.RejectUnverified, grapnel.Quarantine)
 	}
 	if s.OnUnverified == grapnel.Quarantine && s.Verify.Scheme == "discord" {
-		f.add("on_unverified", "is reject for Discord, which sends wrong signatures now and then and gives up addresses that do not answer 401")
+		f.add("on_unverified", "is reject for Discord, which sometimes sends wrong signatures and drops addresses that do not answer 401")
 	}
 	if s.PublicURL != "" {
 		if u, err := url.Parse(

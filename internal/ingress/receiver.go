@@ -50,7 +50,8 @@ func New(o Options) *Receiver {
 	return recv
 }
 
-// Take answers one request for a source. The router has checked that the method is POST.
+// Take answers one request for a source. Its caller is ingest of package api, whose route takes
+// POST only.
 func (recv *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
 	s := recv.source(id)
 	if s == nil {
@@ -189,7 +190,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 		return
 	}
 	if most := recv.o.Bounds.AsideBody; len(in.body) > most {
-		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are kept", len(in.body), most))
+		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are stored", len(in.body), most))
 		in.body = in.body[:most]
 	}
 	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)
@@ -204,7 +205,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
 	if wait, ok := allowed.take(in.now, &aside); !ok {
 		recv.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
-			Detail: "Too many requests of the source are stored already as  " + string(aside.Why) + ".", RetryAfter: wait})
+			Detail: "Too many requests of the source are stored already as " + string(aside.Why) + ".", RetryAfter: wait})
 		return false
 	}
 	if err := recv.o.Store.SetAside(in.r.Context(), aside); err != nil {

@@ -741,7 +741,7 @@ func TestQuarantineIsLimitedInBytes(t *testing.T) {
 			for _, h := range a.Headers {
 				bytes += len(h.Name) + len(h.Value)
 			}
-			if len(a.Body) != 1<<10 || a.Size != 1<<10 || !says(a.Checks, "of the body's 102400 bytes the first 1024 are kept") {
+			if len(a.Body) != 1<<10 || a.Size != 1<<10 || !says(a.Checks, "of the body's 102400 bytes the first 1024 are stored") {
 				t.Errorf("kept %d bytes with the checks %v", len(a.Body), a.Checks)
 			}
 		}

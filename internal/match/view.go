@@ -62,7 +62,7 @@ func (v *view) decode() (any, error) {
 	return v.data, v.err
 }
 
-var errNotJSON = errors.New("the event's data are not JSON")
+var errNotJSON = errors.New("the event's data is not JSON")
 
 // decode converts JSON to CEL's values. Whole numbers stay whole: as floats, two ids beyond 2^53
 // that differ in their last digit would be equal.

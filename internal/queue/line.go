@@ -50,7 +50,8 @@ type taken struct {
 	err    error
 }
 
-// nudge has a running dispatcher ask the store again. It never blocks.
+// nudge has a running dispatcher ask the store again; a hint of new heads comes by Broker.Ready. It
+// never blocks.
 func (l *line) nudge() {
 	l.hinted.Store(true)
 	l.call()

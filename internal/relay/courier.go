@@ -142,7 +142,7 @@ func explain(err error) string {
 	if errors.As(err, &said) {
 		switch said.Code {
 		case "3F000", "42P01": // no such schema, no such table
-			return "there is no outbox in the database: grapnel outbox install makes it"
+			return "the database has no outbox: create it with grapnel outbox install"
 		case "42501":
 			return said.Message + ": grapnel outbox install --relay ROLE lets a role read the outbox"
 		}

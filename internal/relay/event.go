@@ -18,7 +18,7 @@ import (
 func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) {
 	switch {
 	case r.size > c.runner.o.MaxEvent:
-		return nil, fmt.Sprintf("its data are %d bytes; at most %d are taken", r.size, c.runner.o.MaxEvent)
+		return nil, fmt.Sprintf("its data has %d bytes; at most %d are allowed", r.size, c.runner.o.MaxEvent)
 	case !grapnel.ValidType(r.kind):
 		return nil, "its type is not made of segments of [A-Za-z0-9_-] joined by dots"
 	case !grapnel.ValidID(r.event):
@@ -28,9 +28,9 @@ func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) 
 	case r.garbled || !small(r.metadata):
 		return nil, fmt.Sprintf("its metadata are not at most %d strings of at most %d bytes", grapnel.MaxMetadata, grapnel.MaxMetadataLength)
 	case !json.Valid(r.data) || !utf8.Valid(r.data):
-		return nil, "its data are not JSON in UTF-8"
+		return nil, "its data is not JSON in UTF-8"
 	case deeper(r.data, grapnel.MaxDepth):
-		return nil, fmt.Sprintf("its data are nested more than %d levels deep", grapnel.MaxDepth)
+		return nil, fmt.Sprintf("its data is nested more than %d levels deep", grapnel.MaxDepth)
 	}
 	return &grapnel.Event{
 		ID: r.event, Tenant: c.source.Tenant, Type: r.kind, Key: r.key, Data: r.data, ContentType: grapnel.JSONType, Metadata: r.metadata,

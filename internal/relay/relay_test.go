@@ -334,8 +334,8 @@ func TestSetAside(t *testing.T) {
 		}
 		why[string(a.Why)+": "+a.Checks[0].Text]++
 	}
-	for _, want := range []string{"refused: its data are 1010 bytes; at most 500 are taken",
-		"refused: its data are nested more than 64 levels deep",
+	for _, want := range []string{"refused: its data has 1010 bytes; at most 500 are allowed",
+		"refused: its data is nested more than 64 levels deep",
 		"conflict: an event with this id exists and has another type, key or data", "refused: not today",
 		"refused: its type is not made of segments of [A-Za-z0-9_-] joined by dots", "refused: its id is not 1 to 64 characters of [A-Za-z0-9_-]",
 		"refused: its metadata are not at most 32 strings of at most 1024 bytes"} {
@@ -343,7 +343,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("%d were set aside because %s", why[want], want)
 		}
 	}
-	if n := why["refused: its data are not JSON in UTF-8"]; n != 2 {
+	if n := why["refused: its data is not JSON in UTF-8"]; n != 2 {
 		t.Errorf("%d were set aside because they are no JSON", n)
 	}
 }
@@ -437,31 +437,55 @@ func TestSleep(t *testing.T) {
 		}
 		return is
 	}
-	relaying(t, Options{Engine: s, Store: s.Store})
-	var waits []time.Duration
+	// The relay falls asleep when the test's clock says so, and an event that did not wake it would
+	// wait for an hour.
+	var clock atomic.Int64
+	relaying(t, Options{Engine: s, Store: s.Store, Bounds: Bounds{Asleep: time.Hour, Ask: time.Hour},
+		Now: func() time.Time { return time.Unix(clock.Load(), 0) }})
 	for n := range 5 {
 		until(t, "it sleeps", sleeps)
-		began := time.Now()
 		do(t, p, event("k", fmt.Sprint(n)))
-		until(t, "it arrives", func() bool { return len(s.events()) == n+1 })
-		waits = append(waits, time.Since(began))
-		until(t, "it is removed", func() bool { return left(t, p) == 0 })
+		until(t, "it is woken", func() bool { return len(s.events()) == n+1 })
+		until(t, "the event is removed", func() bool { return left(t, p) == 0 })
 		if sleeps() {
 			t.Error("it asks to be woken although it is awake")
 		}
+		clock.Add(int64(bounds.Fill(Bounds{}).Lately/time.Second) + 1)
 	}
-	// Without a wake-up each courier would wait a random part of Asleep. Four of five below a quarter
-	// of it would happen once in sixty runs.
-	woken := 0
-	for _, d := range waits {
-		if d < bounds.Fill(Bounds{}).Asleep/4 {
-			woken++
-		}
+}
+
+// watched counts the times at which a relay went to sleep, which is when it asks to be woken.
+type watched struct {
+	box
+	*counted
+	carries *atomic.Bool // it has moved events
+}
+
+// counted is what several relays have done.
+type counted struct {
+	sleeps, late, idle atomic.Int64 // late: sleeps of a relay that carries; idle: its looks that found nothing
+}
+
+func (w watched) look(ctx context.Context, most int64) (page, error) {
+	p, err := w.box.look(ctx, most)
+	if err == nil && !p.elsewhere && len(p.rows) == 0 && w.carries.Load() {
+		w.idle.Add(1)
 	}
-	t.Log("commit to arrival, asleep:", waits)
-	if woken < 4 {
-		t.Errorf("waited %v", waits)
+	return p, err
+}
+
+func (w watched) take(ctx context.Context, p page) error {
+	err := w.box.take(ctx, p)
+	w.carries.Store(true)
+	return err
+}
+
+func (w watched) sleep(ctx context.Context, d time.Duration) error {
+	w.sleeps.Add(1)
+	if w.carries.Load() {
+		w.late.Add(1)
 	}
+	return w.box.sleep(ctx, d)
 }
 
 // TestTakeOver: when one of two relays stops the other continues. Neither leaves the request to
@@ -470,28 +494,48 @@ func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	url := database(t, server)
 	p, s := pool(t, url), newSink(t, url)
-	_, stopOne := relaying(t, Options{Engine: s, Store: s.Store})
-	two, _ := relaying(t, Options{Engine: s, Store: s.Store})
-	published, asked := 0, 0
+	var did counted
+	relay := func() (*Runner, func()) {
+		var carries atomic.Bool
+		// By a clock that stands still the last event is always recent.
+		return relaying(t, Options{Engine: s, Store: s.Store, Now: func() time.Time { return time.Unix(1e9, 0) },
+			open: func(ctx context.Context, dsn string) (box, error) {
+				b, err := open(ctx, dsn, bounds.Fill(Bounds{}))
+				return watched{b, &did, &carries}, err
+			}})
+	}
+	_, stopOne := relay()
+	two, _ := relay()
+	published := 0
 	publish := func(n int) {
 		t.Helper()
 		for range n {
 			published++
 			do(t, p, event("k", fmt.Sprint(published)))
-			var is bool
-			if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
-				t.Fatal(err)
-			}
-			if is {
-				asked++
-			}
 		}
 		until(t, "all is relayed", func() bool { return left(t, p) == 0 })
 	}
-	publish(200)
-	t.Logf("after %d of %d commits producers were asked to wake somebody", asked, published)
-	if asked > 50 {
-		t.Errorf("after %d of %d commits producers were asked to wake somebody", asked, published)
+	asked := int64(0)
+	for range 20 {
+		publish(10)
+		was := did.idle.Load()
+		until(t, "the relay that moved them finds no more", func() bool { return did.idle.Load() > was+1 })
+		var is bool
+		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
+			t.Fatal(err)
+		}
+		if is {
+			asked++
+		}
+	}
+	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
+	// Moving events withdraws every request to be woken, so each round of requests follows another
+	// sleep.
+	if n := did.sleeps.Load(); asked > n {
+		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
+	}
+	if n := did.late.Load(); n > 0 {
+		t.Errorf("a relay slept %d times although its last event was recent", n)
 	}
 	stopOne()
 	publish(10)

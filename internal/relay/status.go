@@ -68,7 +68,7 @@ func (c *courier) well(elsewhere bool) {
 	before := c.now.State
 	c.mu.Unlock()
 	if c.set(state, "") && before == Away {
-		c.runner.o.Log.Info("an outbox can be read again", "source", c.source.ID)
+		c.runner.o.Log.Info("outbox can be read again", "source", c.source.ID)
 	}
 }
 

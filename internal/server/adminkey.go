@@ -49,7 +49,7 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	case err == nil:
 		key := strings.TrimSpace(string(text))
 		if len(key) < MinAdminKeyLen {
-			return KeyNotice{}, fmt.Errorf("%s has no key in it: delete the file, and the next start makes a new one", path)
+			return KeyNotice{}, fmt.Errorf("%s contains no key: delete the file, and the next start creates a new one", path)
 		}
 		return KeyNotice{Path: path}, c.setAdminKey(ctx, key)
 	case !errors.Is(err, fs.ErrNotExist):

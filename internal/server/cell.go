@@ -73,7 +73,7 @@ func plan(o Options) ([]*cell, error) {
 		if len(all) > 0 {
 			switch same := slices.IndexFunc(all, func(c *cell) bool { return c.name == is.Name || err == nil && c.place == place }); {
 			case !cellName.MatchString(is.Name):
-				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %q is no name: 1 to 32 of a-z, 0-9 and -", is.Name)
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %q is not a name; use 1 to 32 of a-z, 0-9 and -", is.Name)
 			case is.Name == grapnel.DefaultCell:
 				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %s is the cell of --store", grapnel.DefaultCell)
 			case err != nil:
@@ -83,7 +83,7 @@ func plan(o Options) ([]*cell, error) {
 					is.Name,
 				)
 			case same >= 0 && all[same].name == is.Name:
-				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: there are two of the name %s", is.Name)
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: the name %s is given twice", is.Name)
 			case same >= 0:
 				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %s and %s are the same database", all[same].name, is.Name)
 			}

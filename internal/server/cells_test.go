@@ -133,11 +133,11 @@ func TestCellsThatCannotBe(t *testing.T) {
 		cells []CellOptions
 		want  string
 	}{
-		"a name that is none": {[]CellOptions{{"West", "sqlite:w.db"}}, `"West" is no name`},
-		"no name":             {[]CellOptions{{"", "sqlite:w.db"}}, "is no name"},
-		"a long name":         {[]CellOptions{{strings.Repeat("x", 33), "sqlite:w.db"}}, "is no name"},
+		"a name that is none": {[]CellOptions{{"West", "sqlite:w.db"}}, `"West" is not a name`},
+		"no name":             {[]CellOptions{{"", "sqlite:w.db"}}, "is not a name"},
+		"a long name":         {[]CellOptions{{strings.Repeat("x", 33), "sqlite:w.db"}}, "is not a name"},
 		"home":                {[]CellOptions{{"home", "sqlite:w.db"}}, "home is the cell of --store"},
-		"two of a name":       {[]CellOptions{{"west", "sqlite:w.db"}, {"west", "sqlite:x.db"}}, "two of the name west"},
+		"two of a name":       {[]CellOptions{{"west", "sqlite:w.db"}, {"west", "sqlite:x.db"}}, "the name west is given twice"},
 		"two of a file":       {[]CellOptions{{"west", "sqlite:w.db"}, {"east", "sqlite:./w.db"}}, "west and east are the same"},
 		"home's file":         {[]CellOptions{{"west", "sqlite:data/grapnel.db"}}, "home and west are the same"},
 		"no store":            {[]CellOptions{{"west", ""}}, "--cell west"},

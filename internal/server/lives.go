@@ -191,7 +191,7 @@ func (c *cell) guarded(face http.Handler) http.Handler {
 		if c.closed.Load() && r.URL.Path != "/livez" {
 			api.Refuse(w, r, ingress.Refusal{
 				Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable, RetryAfter: closedFor,
-				Detail: "The database was replaced by another one; this server is reading it anew.",
+				Detail: "The database was replaced by another one; this server is reading it again.",
 			})
 			return
 		}

@@ -70,9 +70,9 @@ func callerNumbers(gate *api.Gate) []prometheus.Collector {
 			func(s api.Stats) float64 { return float64(s.Unauthenticated) }},
 		{"grapnel_api_forbidden_total", "Requests whose API key lacks the scope.", false,
 			func(s api.Stats) float64 { return float64(s.Forbidden) }},
-		{"grapnel_api_slowed_total", "Requests refused without a look at their keys, because too many wrong ones came from their address.", false,
+		{"grapnel_api_slowed_total", "Requests refused without checking their keys, because too many wrong ones came from their address.", false,
 			func(s api.Stats) float64 { return float64(s.Slowed) }},
-		{"grapnel_api_body_bytes", "Memory that bodies of requests under way take.", true,
+		{"grapnel_api_body_bytes", "Memory used by bodies of requests in progress.", true,
 			func(s api.Stats) float64 { return float64(s.BodyBytes) }},
 	})
 }
@@ -80,19 +80,19 @@ func callerNumbers(gate *api.Gate) []prometheus.Collector {
 // sendingNumbers are the metrics of egress. Reused connections divided by attempts is the hit rate.
 func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 	return numbers(sender.Stats, []number[egress.Stats]{
-		{"grapnel_egress_requests_reused_total", "Attempts that went over a connection kept alive.", false,
+		{"grapnel_egress_requests_reused_total", "Attempts over a reused connection.", false,
 			func(s egress.Stats) float64 { return float64(s.Reused) }},
-		{"grapnel_egress_requests_fresh_total", "Attempts that went over a new connection.", false,
+		{"grapnel_egress_requests_fresh_total", "Attempts over a new connection.", false,
 			func(s egress.Stats) float64 { return float64(s.Fresh) }},
-		{"grapnel_egress_requests_written_total", "Requests of which something was written to the network.", false,
+		{"grapnel_egress_requests_written_total", "Requests whose first byte was written to the network.", false,
 			func(s egress.Stats) float64 { return float64(s.Written) }},
 		{"grapnel_egress_blocked_total", "Attempts refused because their address is not allowed.", false,
 			func(s egress.Stats) float64 { return float64(s.Blocked) }},
 		{"grapnel_egress_unsendable_total", "Attempts for which the endpoint's transform gave no body.", false,
 			func(s egress.Stats) float64 { return float64(s.Unsendable) }},
-		{"grapnel_egress_deferred_total", "Attempts put off because their tenant's transforms have used up their share.", false,
+		{"grapnel_egress_deferred_total", "Attempts postponed because their tenant's transforms have used up their share.", false,
 			func(s egress.Stats) float64 { return float64(s.Deferred) }},
-		{"grapnel_egress_in_flight", "Attempts on their way.", true,
+		{"grapnel_egress_in_flight", "Attempts in flight.", true,
 			func(s egress.Stats) float64 { return float64(s.InFlight) }},
 		{"grapnel_egress_connections", "Open connections to receivers.", true,
 			func(s egress.Stats) float64 { return float64(s.Open) }},

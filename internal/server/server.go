@@ -213,7 +213,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		// answering with stale data.
 		return errors.Join(broken, s.http.Close())
 	case broken = <-served:
-		broken = fmt.Errorf("the server cannot go on accepting requests: %w", broken)
+		broken = fmt.Errorf("accepting requests failed: %w", broken)
 	}
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }

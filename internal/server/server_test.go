@@ -172,7 +172,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"an empty key file", func(_ *Options, dir string) {
 			_ = os.MkdirAll(filepath.Join(dir, "data"), 0o700)
 			_ = os.WriteFile(filepath.Join(dir, "data", "admin.key"), nil, 0o600)
-		}, "has no key in it", false, true},
+		}, "contains no key", false, true},
 		{"a database that is none", func(_ *Options, dir string) {
 			_ = os.MkdirAll(filepath.Join(dir, "data"), 0o700)
 			_ = os.WriteFile(filepath.Join(dir, "data", "grapnel.db"), []byte(strings.Repeat("this is no database ", 500)), 0o600)

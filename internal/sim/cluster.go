@@ -312,7 +312,7 @@ func (c *cluster) isolate(s *slot) {
 		return
 	}
 	s.deaf = true
-	c.trace("%s hears nobody", s.name)
+	c.trace("%s is isolated", s.name)
 	c.agenda.in(c.between(time.Second, 3*c.lease), func() { s.deaf = false })
 }
 

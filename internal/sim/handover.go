@@ -177,7 +177,7 @@ func (m *member) begin(round int, got []store.Owned, asked time.Duration, early 
 					m.step(in)
 					if m.endpoint(ep.ID).Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero() && in.Standing.SentencedAt.IsZero() &&
 						!m.loads[ep.ID] && !m.draining {
-						c.excess("%s has taken over %s and does not read what waits", m.id, ep.ID)
+						c.excess("%s has taken over %s and does not read its heads", m.id, ep.ID)
 					}
 				}
 				then()

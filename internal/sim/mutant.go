@@ -34,13 +34,13 @@ func Mutants() []Mutant {
 
 // The mutants of a history of several nodes: each leaves out a rule by which they share a store.
 const (
-	IgnoresEpochs       Mutant = "writes what was decided in an epoch that is over"
+	IgnoresEpochs       Mutant = "writes decisions of an earlier epoch"
 	GivesBackAtOnce     Mutant = "gives shards back while something of them is under way"
-	HasNoDeadline       Mutant = "goes on until it is told that its lease is over"
+	HasNoDeadline       Mutant = "continues until it learns that its lease has expired"
 	CountsFromTheAnswer Mutant = "counts a lease from the answer and not from the question"
 	ForgetsStandings    Mutant = "takes an endpoint over without its standing"
 	ForgetsNewest       Mutant = "takes an endpoint over without what was the newest then"
-	ReadsTooEarly       Mutant = "reads what waits before it owns it"
+	ReadsTooEarly       Mutant = "reads heads before it owns them"
 	AnswersUnconfirmed  Mutant = "answers a change before every node knows it"
 	RenewsUninformed    Mutant = "renews leases without having read the configuration"
 	ForgetsSuspension   Mutant = "counts leases by a clock that stands still while the machine is suspended"

@@ -129,12 +129,12 @@ func (n *node) occupy(a core.Attempt) {
 	asked := a.Head.Trigger == grapnel.TriggerManual || a.Head.Trigger == grapnel.TriggerProbe
 	if a.Number > 1 {
 		if n.again++; n.again > max(1, n.core.Slots()/2) && !asked {
-			w.excess("%d of %d slots are taken by what is not the first attempt", n.again, n.core.Slots())
+			w.excess("%d of %d slots are taken by retries", n.again, n.core.Slots())
 		}
 		tenant := a.Config.Tenant
 		beside := slices.ContainsFunc(w.endpoints, func(r *receiver) bool { return r.config.Tenant != tenant && r.config.DeletedAt.IsZero() })
 		if n.againOf[tenant]++; n.againOf[tenant] > n.mostAgain() && beside && !asked {
-			w.excess("%d of %d slots are taken by what is not the first attempt of one tenant", n.againOf[tenant], n.core.Slots())
+			w.excess("%d of %d slots are taken by retries of one tenant", n.againOf[tenant], n.core.Slots())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type deliveriesModel struct {
 	Answer  string
 	Next    string // what follows from the answer
 	Views   []savedView
+	Chart   *chart // what deliveries ended in; nil: the search is narrower than the totals that are kept
 	Rows    []deliveryRow
 	Empty   string // why there are no rows
 	Hint    string // what to do about that
@@ -46,6 +48,7 @@ type deliveryRow struct {
 	Result   string // of the last attempt
 	Took     string
 	Next     moment
+	Due      bool // the time of the next attempt has come
 	Age      moment
 	Why      string
 }
@@ -92,7 +95,24 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		m.Bulk = v.link("/deliveries/retry")
 	}
 	m.answer(v, found.Next != "")
-	return m, nil
+	return m, m.chart(v, f)
+}
+
+// chart is the time selector above the list. There are totals of all deliveries and of one endpoint.
+func (m *deliveriesModel) chart(v *visit, f client.DeliveryFilter) error {
+	endpoint := f.Endpoint
+	f.Endpoint, f.Limit = "", 0
+	if !reflect.ValueOf(f).IsZero() || len(m.Rows) == 0 {
+		return nil
+	}
+	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: endpoint})
+	if err != nil {
+		return err
+	}
+	if c := v.outcomes(hourly(stats, v.now), endpoint); c.Empty == "" {
+		m.Chart = &c
+	}
+	return nil
 }
 
 // answer is the sentence above the list.
@@ -107,7 +127,7 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 			m.Empty, m.Hint = "Nothing on this page matches.", "A search for text looks at one part of the deliveries at a time; older ones may match."
 		case m.Search.Text == "":
 			m.Empty, m.Hint, m.Clear = "No event was published yet.", "Publish one with this command:", ""
-			m.Publish = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+			m.Publish = publishCommand
 		}
 		return
 	}
@@ -155,6 +175,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 		Endpoint: names[d.EndpointID], At: v.link("/endpoints/" + d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: d.Reason,
 	}
+	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if r.Endpoint == "" {
 		r.Endpoint = d.EndpointID
 	}
@@ -227,7 +248,7 @@ func deliveriesCommand(v *visit) string {
 	flag("endpoint", f.Endpoint)
 	flag("status", strings.Join(statuses, ","))
 	flag("type", f.Type)
-	flag("key", f.Key)
+	flag("event-key", f.Key)
 	flag("tenant", f.Tenant)
 	flag("error-class", string(f.ErrorClass))
 	flag("reason-code", string(f.ReasonCode))

@@ -45,6 +45,7 @@ type auditRow struct {
 }
 
 const (
+	beats      = 47 // hours of a heartbeat before the present one
 	mostLanes  = 5
 	mostRecent = 8
 	mostAudit  = 5
@@ -58,7 +59,7 @@ func endpoint(v *visit) (endpointModel, error) {
 	}
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID))}
-	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-59 * time.Hour).Truncate(time.Hour), Bucket: "hour"})
+	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
 	if err != nil {
 		return m, err
 	}
@@ -76,7 +77,11 @@ func endpoint(v *visit) (endpointModel, error) {
 	}
 	hours := hourly(stats, v.now)
 	day := hours[max(0, len(hours)-24):]
-	m.Verdict = v.endpointVerdict(e, day)
+	newest := ""
+	if len(recent.Data) > 0 {
+		newest = recent.Data[0].ID
+	}
+	m.Verdict = v.endpointVerdict(e, day, lastResult(lanes.Data, recent.Data), newest)
 	m.Heart = heart(hours)
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)
@@ -104,7 +109,7 @@ func endpoint(v *visit) (endpointModel, error) {
 }
 
 // endpointVerdict is the answer of an endpoint's page.
-func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
+func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest string) verdict {
 	total := sum(day)
 	var out verdict
 	if e.Health.State == grapnel.HealthHealthy {
@@ -121,27 +126,45 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
 				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Delivered+total.Failed), failed)
 		}
 	} else {
-		word := map[grapnel.HealthState]string{grapnel.HealthFailing: "It fails"}[e.Health.State]
-		if word == "" {
-			word = "It " + happened(e.Health.State, false)
-		}
-		out.Pieces = []piece{{word, toneOf(e.Health.State)}, {since(v.now, e) + ".", ""}}
+		out.Pieces = []piece{{"It " + happened(v.now, e, false), toneOf(e.Health.State)}, {".", ""}}
 		if e.Health.Held > 0 {
 			out.Pieces = append(out.Pieces, piece{" " + heldWords(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 		}
 		out.Next = consequence(v.now, e)
-		if e.Health.Reason != "" && e.Health.State != grapnel.HealthDisabled {
-			out.Next = sentence(e.Health.Reason) + " " + out.Next
+		if last != "" && e.Health.State != grapnel.HealthPaused && e.Health.State != grapnel.HealthDisabled {
+			out.Next = "Last result: " + sentence(last) + " " + out.Next
 		}
 	}
 	out.Acts = v.remedies(e)
-	if len(out.Acts) > 0 && e.Health.State != grapnel.HealthHealthy {
-		out.Acts[0].Main = true
+	switch e.Health.State {
+	case grapnel.HealthOpen, grapnel.HealthThrottled, grapnel.HealthPaused, grapnel.HealthDisabled:
+		if len(out.Acts) > 0 {
+			out.Acts[0].Main = true
+		}
+	case grapnel.HealthFailing:
+		if newest != "" {
+			out.Acts = append([]act{{Label: "Look at the newest delivery", Href: v.link("/deliveries/" + newest), Main: true}}, out.Acts...)
+		}
 	}
 	if v.session.mayDo("/endpoints/{id}/test") {
 		out.Acts = append(out.Acts, act{Label: "Send a test event", Post: v.link("/endpoints/" + e.ID + "/test")})
 	}
 	return out
+}
+
+// lastResult is the result of an attempt that keeps a key waiting, else of the newest delivery.
+func lastResult(lanes []client.Lane, recent []client.Delivery) string {
+	for i := range lanes {
+		if l := lanes[i].Head.Last; l != nil {
+			return result(l.StatusCode, string(l.ErrorClass))
+		}
+	}
+	for i := range recent {
+		if l := recent[i].Last; l != nil {
+			return result(l.StatusCode, string(l.ErrorClass))
+		}
+	}
+	return ""
 }
 
 func sum(hours []hour) (t client.Totals) {
@@ -184,7 +207,7 @@ func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
 	for i := range day {
 		if p := day[i].Latency.P95; p != nil {
-			latest.Value, latest.Unit = took(time.Duration(*p)), "in the last hour with attempts"
+			latest.Value, latest.Unit = took(time.Duration(*p)), "last hour"
 		}
 	}
 	all[2] = latest

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -30,12 +31,11 @@ type endpointRow struct {
 	Waiting  string
 	Why      string
 	Heart    template.HTML
-	Tenant   string
 }
 
 func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
 	r := endpointRow{
-		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: endpointName(e), Tenant: e.Tenant,
+		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: endpointName(e),
 		Pill: healthPill(e.Health.State), Why: consequence(v.now, e),
 	}
 	if e.Description != "" {
@@ -50,20 +50,39 @@ func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
 	return r
 }
 
+// mostHearts is how many endpoints of a list have a heartbeat, which is a call of the API for each.
+const mostHearts = 12
+
+// troubledRows are rows of endpoints that need attention; the first of them have a heartbeat.
+func (v *visit) troubledRows(bad []client.Endpoint, most int) (rows []endpointRow, err error) {
+	for i := range bad[:min(len(bad), most)] {
+		r := v.endpointRow(&bad[i])
+		if i < mostHearts {
+			stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: r.ID, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
+			if err != nil {
+				return nil, err
+			}
+			r.Heart = heart(hourly(stats, v.now))
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
 func endpoints(v *visit) (endpointsModel, error) {
 	var m endpointsModel
 	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 4, Cursor: cursor})
+	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 3, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
 	if len(found.Data) == 0 && cursor == "" {
-		m.Empty, m.Publish = true, "grapnel endpoints create --url https://example.com/hooks"
+		m.Empty, m.Publish = true, createCommand
 		return m, nil
 	}
 	bad := troubled(found.Data)
-	for i := range bad {
-		m.Bad = append(m.Bad, v.endpointRow(&bad[i]))
+	if m.Bad, err = v.troubledRows(bad, len(bad)); err != nil {
+		return m, err
 	}
 	for i := range found.Data {
 		if found.Data[i].Health.State == grapnel.HealthHealthy {
@@ -85,7 +104,7 @@ func endpoints(v *visit) (endpointsModel, error) {
 }
 
 func endpointsTwin(v *visit) (string, url.Values) {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 4)}}
+	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 3)}}
 	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
 		q.Set("cursor", cursor)
 	}

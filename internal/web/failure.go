@@ -80,7 +80,7 @@ func (v *visit) failure(err error) *failure {
 		return nil
 	case errors.As(err, &told):
 		f := &failure{
-			Status: told.Status, Title: told.Title, Detail: told.Detail, Fields: told.Fields,
+			Status: told.Status, Title: told.Title, Detail: sentence(told.Detail), Fields: told.Fields,
 			Help: helps[told.Code], Request: told.RequestID,
 		}
 		if f.Title == "" {

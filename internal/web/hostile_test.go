@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -83,7 +84,11 @@ func TestHostileText(t *testing.T) {
 	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login?next="+url.QueryEscape(polyglot),
 		"/deliveries/"+url.PathEscape(polyglot), "/deliveries/dlv_1?attempt="+url.QueryEscape(polyglot))
 	for _, target := range pages {
-		body := s.ask("GET", target, nil).Body.String()
+		w := s.ask("GET", target, nil)
+		body := w.Body.String()
+		if slices.Contains(targets(), target) && (w.Code != http.StatusOK || !strings.Contains(body, "oNloAd")) {
+			t.Errorf("%s: answered %d without the text", target, w.Code)
+		}
 		seen += strings.Count(body, "oNloAd")
 		for _, fault := range faults(body) {
 			t.Errorf("%s: %s", target, fault)
@@ -124,6 +129,9 @@ func faults(body string) (all []string) {
 	for _, tag := range tags.FindAllStringSubmatch(body, -1) {
 		if !slices.Contains(knownTags, strings.ToLower(tag[2])) {
 			all = append(all, "the element "+tag[2])
+		}
+		if tag[1] == "" && strings.EqualFold(tag[2], "script") && !strings.Contains(tag[3], ` src="/`) {
+			all = append(all, "a script inside the page")
 		}
 		for _, a := range attribute.FindAllStringSubmatch(tag[3], -1) {
 			name, value := strings.ToLower(a[1]), a[2]

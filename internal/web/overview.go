@@ -14,6 +14,7 @@ import (
 // overviewModel answers: is anything wrong, and will it get worse?
 type overviewModel struct {
 	Empty   bool // no endpoint yet
+	Create  string
 	Publish string
 	Verdict verdict
 	Figures []figure
@@ -42,7 +43,7 @@ type chart struct {
 // drawn is a finished picture: its package escapes all text from outside.
 func drawn(s picture.SVG) template.HTML { return template.HTML(s) } //nolint:gosec // see the comment
 
-// most rows of endpoints that need eyes on the overview
+// mostEyes is how many endpoints that need attention the overview shows.
 const mostEyes = 8
 
 func overview(v *visit) (overviewModel, error) {
@@ -52,7 +53,7 @@ func overview(v *visit) (overviewModel, error) {
 		return m, err
 	}
 	if len(eps.Data) == 0 {
-		m.Empty, m.Publish = true, v.place.URL("/v1/endpoints")
+		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
 		return m, nil
 	}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{})
@@ -75,11 +76,8 @@ func overview(v *visit) (overviewModel, error) {
 	m.Figures = figures(hours, stats.Totals, eps.Data)
 	m.Chart = v.outcomes(hours, "")
 	m.Ahead = v.ahead(waiting)
-	for i := range bad {
-		if i == mostEyes {
-			break
-		}
-		m.Eyes = append(m.Eyes, v.endpointRow(&bad[i]))
+	if m.Eyes, err = v.troubledRows(bad, mostEyes); err != nil {
+		return m, err
 	}
 	healthy := len(eps.Data) - len(m.Eyes)
 	switch {
@@ -116,9 +114,12 @@ func hourly(s *client.Stats, now time.Time) []hour {
 
 // figures are the four numbers of the overview.
 func figures(hours []hour, day client.Totals, eps []client.Endpoint) []figure {
-	line := func(of func(*hour) float64) (values []float64) {
+	// An hour without deliveries has a count, zero, and no share or percentile.
+	line := func(of func(*hour) (float64, bool)) (values []float64) {
 		for i := range hours {
-			values = append(values, of(&hours[i]))
+			if value, ok := of(&hours[i]); ok {
+				values = append(values, value)
+			}
 		}
 		return values
 	}
@@ -133,28 +134,23 @@ func figures(hours []hour, day client.Totals, eps []client.Endpoint) []figure {
 	if day.Delivered+day.Failed == 0 {
 		first.Unit = ""
 	}
-	first.Spark = drawn(picture.Spark(line(func(h *hour) float64 {
-		if h.Delivered+h.Failed == 0 {
-			return 100
-		}
-		return float64(h.FirstAttemptSuccess) / float64(h.Delivered+h.Failed) * 100
+	first.Spark = drawn(picture.Spark(line(func(h *hour) (float64, bool) {
+		return float64(h.FirstAttemptSuccess) / float64(max(h.Delivered+h.Failed, 1)) * 100, h.Delivered+h.Failed > 0
 	}), toneOK, "Share delivered at the first attempt, per hour."))
 	answer := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK}
 	if day.Latency.P95 != nil {
 		answer.Value = took(time.Duration(*day.Latency.P95))
 	}
-	answer.Spark = drawn(picture.Spark(line(func(h *hour) float64 {
+	answer.Spark = drawn(picture.Spark(line(func(h *hour) (float64, bool) {
 		if h.Latency.P95 == nil {
-			return 0
+			return 0, false
 		}
-		return time.Duration(*h.Latency.P95).Seconds()
+		return time.Duration(*h.Latency.P95).Seconds(), true
 	}), toneOK, "95th percentile of the time to an answer, per hour."))
-	waiting := figure{Name: "Waiting now", Value: count(held) + more, Tone: toneHold}
-	waiting.Spark = drawn(picture.Spark(line(func(h *hour) float64 { return float64(h.Attempts) }), toneNone, "Attempts per hour."))
-	waiting.Unit = "attempts per hour below"
+	waiting := figure{Name: "Waiting now", Value: count(held) + more, Unit: "held or due", Tone: toneHold}
 	return []figure{
 		{Name: "Delivered", Value: count(day.Delivered), Unit: "in 24 h", Tone: toneOK,
-			Spark: drawn(picture.Spark(line(func(h *hour) float64 { return float64(h.Delivered) }), toneOK, "Delivered per hour."))},
+			Spark: drawn(picture.Spark(line(func(h *hour) (float64, bool) { return float64(h.Delivered), true }), toneOK, "Delivered per hour."))},
 		first, answer, waiting,
 	}
 }

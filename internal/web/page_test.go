@@ -41,7 +41,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/endpoints/[^/]+/lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
 		{`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/\w+)?$`, "endpoint"},
 	} {
-		if regexp.MustCompile(is.pattern).MatchString(r.URL.Path) {
+		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
 			name = is.name
 			break
 		}

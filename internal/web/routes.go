@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -61,7 +62,6 @@ type action struct {
 	path  string
 	scope grapnel.Scope // which keys are offered it
 	do    func(*visit) (notice string, err error)
-	then  func(*visit) string // the page to go to; nil: the one where the form is
 }
 
 // actions lists all actions.
@@ -143,12 +143,30 @@ func (w *web) action(a *action) http.HandlerFunc {
 			return
 		}
 		v.notify(notice)
-		to := r.PostForm.Get("back")
-		if a.then != nil {
-			to = a.then(v)
-		}
-		v.redirect(to)
+		v.redirect(r.PostForm.Get("back"))
 	}
+}
+
+// Commands that pages without data teach.
+const (
+	createCommand  = "grapnel endpoints create https://example.com/hooks"
+	publishCommand = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+)
+
+// Commands lists what pages offer to copy for the command line, with a search that uses every
+// condition, so that a test of the commands holds them against the program.
+func Commands() []string {
+	all := []string{createCommand, publishCommand}
+	var every search
+	for _, name := range searchNames {
+		every.Text += token{name, examples[name]}.String() + " "
+	}
+	for _, p := range pages() {
+		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"}}.Encode()}}
+		rq.SetPathValue("id", "dlv_1")
+		all = append(all, p.command(&visit{Request: rq, page: &p, now: time.Unix(0, 0)}))
+	}
+	return all
 }
 
 // Paths lists the pages and actions as patterns of http.ServeMux, so that tests of the whole server

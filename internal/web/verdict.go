@@ -85,15 +85,21 @@ func overall(now time.Time, all []client.Endpoint, more bool, day client.Totals)
 			same = append(same, endpointName(&bad[i]))
 		}
 	}
+	alike, several := len(same), len(same) > 1
 	if len(same) > 3 {
 		same = append(same[:2:2], many(len(same)-2, "other", "others"))
 	}
-	v.Pieces = append(v.Pieces, piece{list(same) + " " + happened(worst.Health.State, len(same) > 1), toneOf(worst.Health.State)},
-		piece{since(now, worst) + ".", ""})
+	v.Pieces = append(v.Pieces, piece{list(same) + " " + happened(now, worst, several), toneOf(worst.Health.State)}, piece{".", ""})
 	if held > 0 {
 		v.Pieces = append(v.Pieces, piece{" " + heldWords(held, heldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 	}
 	v.Next = consequence(now, worst)
+	if several {
+		v.Next = endpointName(worst) + ": " + v.Next
+	}
+	if others := len(bad) - alike; others > 0 {
+		v.Next += " " + many(others, "other endpoint needs", "other endpoints need") + " attention too."
+	}
 	return v
 }
 
@@ -121,52 +127,46 @@ func well(all []client.Endpoint, more bool, day client.Totals) verdict {
 	return v
 }
 
+// heldWords says how many deliveries wait. A number that was not counted to its end is rounded down.
 func heldWords(held int, more bool) string {
-	text := many(held, "delivery is held", "deliveries are held")
 	if more {
-		return "More than " + text
+		return "More than " + many(held/1000*1000, "delivery waits", "deliveries wait")
 	}
-	return text
+	return many(held, "delivery waits", "deliveries wait")
 }
 
-// happened is what an endpoint in a state did.
-func happened(state grapnel.HealthState, several bool) string {
-	are := map[bool]string{false: "is", true: "are"}[several]
-	switch state {
-	case grapnel.HealthOpen:
-		return "stopped answering"
-	case grapnel.HealthDisabled:
-		return are + " disabled"
-	case grapnel.HealthFailing:
-		return map[bool]string{false: "fails", true: "fail"}[several]
-	case grapnel.HealthThrottled:
-		return "asked for a pause"
-	case grapnel.HealthRecovering:
-		return are + " recovering"
-	case grapnel.HealthPaused:
-		return are + " paused"
+// happened is the trouble of an endpoint in words, and for how long: "has failed for 8 min".
+func happened(now time.Time, e *client.Endpoint, several bool) string {
+	is, has := "is", "has"
+	if several {
+		is, has = "are", "have"
 	}
-	return are + " in a state that this server does not know yet"
+	began := e.Health.Since
+	if state := e.Health.State; e.Health.FailingSince != nil && (state == grapnel.HealthOpen || state == grapnel.HealthFailing) {
+		began = e.Health.FailingSince
+	}
+	long := ""
+	if began != nil && now.Sub(*began) >= time.Second {
+		long = " for " + roughly(now.Sub(*began))
+	}
+	switch e.Health.State {
+	case grapnel.HealthOpen:
+		return has + " failed" + long
+	case grapnel.HealthFailing:
+		return has + " not succeeded" + long
+	case grapnel.HealthThrottled:
+		return has + " asked for a pause"
+	case grapnel.HealthRecovering:
+		return is + " recovering"
+	case grapnel.HealthDisabled:
+		return is + " disabled"
+	case grapnel.HealthPaused:
+		return has + " been paused" + long
+	}
+	return is + " in a state that this server does not know yet"
 }
 
 func toneOf(state grapnel.HealthState) string { return healthPill(state).Tone }
-
-// since is when the trouble of an endpoint began.
-func since(now time.Time, e *client.Endpoint) string {
-	began := e.Health.Since
-	if e.Health.State == grapnel.HealthFailing {
-		began = e.Health.FailingSince
-	}
-	if began == nil || now.Sub(*began) < time.Second {
-		return ""
-	}
-	ago := spoken(now.Sub(*began))
-	switch e.Health.State {
-	case grapnel.HealthOpen, grapnel.HealthThrottled:
-		return " " + ago + " ago"
-	}
-	return " for " + ago
-}
 
 // consequence says what follows for an endpoint's deliveries, and what Grapnel does about it.
 func consequence(now time.Time, e *client.Endpoint) string {

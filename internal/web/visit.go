@@ -64,8 +64,13 @@ func (v *visit) toLogin() {
 	v.rw.WriteHeader(http.StatusSeeOther)
 }
 
-// notify has the next page say a sentence.
+const mostNotice = 1000 // bytes
+
+// notify has the next page say a sentence. A cookie has space for about 4 KB.
 func (v *visit) notify(sentence string) {
+	if len(sentence) > mostNotice {
+		sentence = strings.ToValidUTF8(sentence[:mostNotice], "") + "…"
+	}
 	if text, err := v.web.seals.seal(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
 		v.web.setCookie(v.rw, v.Request, noticeCookie, text, time.Minute)
 	}

@@ -49,7 +49,7 @@ func (m moment) Relative() string {
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d < 0:
-		return spoken(-d) + " ago"
+		return roughly(-d) + " ago"
 	default:
 		return "in " + spoken(d)
 	}
@@ -73,6 +73,19 @@ func spoken(d time.Duration) string {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
+}
+
+// roughly is a duration in its largest unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return spoken(d)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return spoken(d)
 }
 
 func units(d, large time.Duration, name string, small time.Duration, rest string) string {

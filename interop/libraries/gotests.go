@@ -104,7 +104,7 @@ func (l *lab) agreeing(ctx context.Context) ([]row, error) {
 			what += ", another form of it"
 		}
 		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what,
-			"says the same as Grapnel of 100 requests, whole, changed, cut short and stale"))
+			"agrees with Grapnel on 100 requests: unchanged, changed, truncated and stale"))
 	}
 	return rows, nil
 }
@@ -117,7 +117,7 @@ func (l *lab) samples(ctx context.Context) ([]section, error) {
 		return nil, err
 	}
 	out := section{title: "Receivers that senders publish",
-		about: fmt.Sprintf("What senders of webhooks tell their users to run, unchanged, against Grapnel's presets (`%s` in `e2e`).", name)}
+		about: fmt.Sprintf("Receivers from the documentation of webhook senders, unchanged, with Grapnel's presets (`%s` in `e2e`).", name)}
 	for _, f := range found {
 		what := strings.ReplaceAll(f.name, "_", " ")
 		if what == "" {

@@ -72,8 +72,8 @@ func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 		return nil, err
 	}
 	out := section{title: "Signatures that providers make",
-		about: "A request that the library signed has to become an event (202) with its type and key. Changed by one digit it has to be refused (401), and\n" +
-			"sent again it has to be known (200). Libraries that only verify have to agree with the first two."}
+		about: "A request that the library signed must become an event (202) with its type and key. With one digit changed it must be refused (401), and\n" +
+			"sent again it must be a duplicate (200). Libraries that only verify must agree with the first two."}
 	for i, p := range all {
 		r := row{library: p.language + " `" + p.library + "`", what: p.what}
 		if p.library == "" {
@@ -123,7 +123,7 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 		if err != nil || status != http.StatusOK || strings.TrimSpace(text) != p.answer {
 			return "", fmt.Sprintf("answered %d %s", status, text), err
 		}
-		return "answered as it wants to be; 401 if changed", "", nil
+		return "answered as the provider expects; 401 if changed", "", nil
 	}
 	var first, second struct {
 		ID        string `json:"id"`

@@ -131,7 +131,7 @@ func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 	signatures := section{title: "Signatures that Grapnel makes",
 		about: fmt.Sprintf("%d requests: 3 formats × 7 kinds of secrets (24, 32 and 64 bytes, an Ed25519 key and its seed, rotated, HMAC rotated to Ed25519) × %d bodies,\n"+
 			"for endpoints without and with `\"signature_headers\":\"svix\"`. A check is one request and one secret; each request was also refused with another body and with\n"+
-			"another id. A body that is not UTF-8 is no fault of a signature: a library that decodes bodies cannot take it.", len(captures),
+			"another id. A body that is not UTF-8 is no fault of a signature: a library that decodes bodies cannot accept it.", len(captures),
 			len(bodies))}
 	events := section{title: "CloudEvents",
 		about: "The requests of format `cloudevents` (binary mode), read by the official SDKs: attributes, an ordering key that needs escapes, and data."}
@@ -147,7 +147,7 @@ func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 				events.rows = append(events.rows, r)
 				continue
 			case library == "PyNaCl", library == "node:crypto":
-				r.what = "`v1a`, by the specification: no library knows it"
+				r.what = "`v1a`, by the specification: no library supports it"
 			}
 			signatures.rows = append(signatures.rows, r)
 		}
@@ -261,7 +261,7 @@ func (t tally) row() row {
 		r.result += fmt.Sprintf("; the other %d are not UTF-8", t.Bytes)
 	}
 	if t.Unparsed > 0 {
-		r.result += fmt.Sprintf("; %d of them it verifies, and then throws because the body is not JSON", t.Unparsed)
+		r.result += fmt.Sprintf("; it verifies %d of them and then throws, because the body is not JSON", t.Unparsed)
 	}
 	if t.Accepted > 0 {
 		r.result += fmt.Sprintf("; accepted %d that were changed", t.Accepted)

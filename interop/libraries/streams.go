@@ -56,8 +56,8 @@ func (l *lab) streams(ctx context.Context, s *server) ([]section, error) {
 		}
 	}
 	out := section{title: "Streams", about: fmt.Sprintf(
-		"Server-sent events of a queue: the connection is cut after six of %d events, and the client goes on with `Last-Event-ID`. Each event has to come,\n"+
-			"and what was sent after that id has to come again at once, though its leases run for ten minutes.", streamed)}
+		"Server-sent events of a queue: the connection is cut after six of %d events, and the client reconnects with `Last-Event-ID`. Each event must arrive,\n"+
+			"and events sent after that id must come again at once, although their leases last ten minutes.", streamed)}
 	for _, name := range names {
 		got := all[name]
 		slices.Sort(got.Settled)

@@ -23,10 +23,10 @@ type section struct {
 	rows         []row
 }
 
-const opening = `# Libraries that others wrote
+const opening = `# Interoperability with foreign libraries
 
-The libraries that Grapnel is compared with, their versions, and the results. This page is written by ` + "`make interop`" + `, which runs the
-real binary on loopback and fails if a row does; what it does is in ` + "`interop/libraries`" + `. [Testing](testing.md#libraries-that-others-wrote) says how.
+The libraries that Grapnel was tested with, their versions, and the results. ` + "`make interop`" + ` writes this page: it runs the real binary on
+loopback and fails if a row fails. Its code is in ` + "`interop/libraries`" + `; [Testing](testing.md#foreign-libraries) describes it.
 `
 
 func render(sections []section) string {

@@ -31,7 +31,7 @@ EXPLAINED = {
     "bytes of UTF-8": (r".*", r"^must have at most 256 bytes|^must be 1 to 256 bytes|at most 1024 bytes", "maxLength counts characters"),
     "things that exist": (
         r".*/(source|policy|to|deliveries/\d+)|/confirm|\?tenant",
-        r"not found$|^unknown cell|^there is no |^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
+        r"not found$|^unknown cell|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
         "the request names something of the server's",
     ),
     "deliveries or a selection": (r"/deliveries", r"^must not be given together with from", "some fields exclude others"),

@@ -14,7 +14,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // documentVersion is the version of the API, not of the server.
@@ -38,16 +37,12 @@ const Server = `"url": "/"`
 
 // Document describes the operations as OpenAPI 3.1.
 //
-// huma makes schemas of Go types and writes the document. It does not route, decode or validate
-// here: it reports a missing field at the object and not at the field, takes a field that is given
-// twice, and encodes an answer after the handler, when ours may have to be stored in the
-// transaction that it reports. Package strict reads the same tags
-// instead.
+// huma writes the document. It does not route, decode or validate here, nor make schemas: it
+// reports a missing field at the object and not at the field, takes a field that is given twice,
+// and encodes an answer after the handler, when ours may have to be stored in the transaction that
+// it reports. Package strict reads the same tags instead.
 func Document(what *Description) *huma.OpenAPI {
-	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms,
-		taken: map[string]bool{}, refined: map[string]bool{}}
-	// Durations are written by their own method, which reflection does not see.
-	d.registry.RegisterTypeAlias(reflect.TypeFor[policy.Duration](), reflect.TypeOf(what.Durations))
+	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms, taken: map[string]bool{}}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
@@ -86,8 +81,8 @@ func Document(what *Description) *huma.OpenAPI {
 		}
 		r.Description += k.Code + ": " + strings.ToLower(k.Title[:1]) + k.Title[1:]
 	}
-	// What is added to an answer later must not make it invalid for those who check answers against
-	// this document.
+	// A field that is added to an answer later must not make it invalid for callers that check answers
+	// against this document.
 	for name, s := range d.registry.Map() {
 		if !d.taken[schemaPrefix+name] && s.AdditionalProperties == false {
 			s.AdditionalProperties = nil
@@ -120,8 +115,7 @@ func problemResponse(status string) string { return "Problem" + status }
 // describer makes the document.
 type describer struct {
 	registry huma.Registry
-	taken    map[string]bool // references to schemas of what comes in
-	refined  map[string]bool // those of them that have their forms
+	taken    map[string]bool // references to schemas of bodies of requests
 	forms    strict.Forms
 }
 
@@ -201,7 +195,7 @@ func (d *describer) response(status int, v any) *huma.Response {
 	switch v := v.(type) {
 	case nil:
 	case Contents:
-		r.Content = v.Contents(func(v any) *huma.Schema { return d.registry.Schema(reflect.TypeOf(v), true, "") })
+		r.Content = v.Contents(func(v any) *huma.Schema { return d.schema(reflect.TypeOf(v), answered) })
 	default:
 		r = d.content(grapnel.JSONType, v)
 	}
@@ -210,21 +204,21 @@ func (d *describer) response(status int, v any) *huma.Response {
 }
 
 func (d *describer) content(media string, v any) *huma.Response {
-	return &huma.Response{Content: map[string]*huma.MediaType{media: {Schema: d.registry.Schema(reflect.TypeOf(v), true, "")}}}
+	return &huma.Response{Content: map[string]*huma.MediaType{media: {Schema: d.schema(reflect.TypeOf(v), answered)}}}
 }
 
 // delivery describes what a receiver gets.
 func delivery() *huma.Operation {
 	op := &huma.Operation{
-		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery, as its receiver gets it",
+		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery as the receiver gets it",
 		Description: "A POST with the event as JSON (format standard), as its data alone (raw), or as a CloudEvent in binary mode. " +
 			"Only an answer of 2xx is success; redirects are not followed. The same event can come more than once, with the same webhook-id.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{grapnel.JSONType: {Schema: Object(map[string]*huma.Schema{
 			"id": {Type: huma.TypeString}, "type": {Type: huma.TypeString}, "timestamp": {Type: huma.TypeString, Format: "date-time"},
 			"data":        {Description: "byte for byte as published"},
-			"data_base64": {Type: huma.TypeString, ContentEncoding: "base64", Description: "instead of data, when that is not JSON"},
+			"data_base64": {Type: huma.TypeString, ContentEncoding: "base64", Description: "instead of data, if that is not JSON"},
 		}, "id", "type", "timestamp")}}},
-		Responses: map[string]*huma.Response{"2XX": {Description: "the delivery is over"},
+		Responses: map[string]*huma.Response{"2XX": {Description: "the delivery is finished"},
 			"default": {Description: "the policy decides what follows"}},
 	}
 	for _, h := range []struct{ name, doc string }{
@@ -235,7 +229,7 @@ func delivery() *huma.Operation {
 		{"grapnel-attempt", "1 for the first"},
 		{"grapnel-delivery", "the delivery's id"},
 		{"grapnel-hops", "through how many servers like this one it has come"},
-		{"grapnel-sequence", "its position in the line of its key"},
+		{"grapnel-sequence", "position in its lane"},
 		{"grapnel-trigger", "schedule, manual, replay, probe or test"},
 	} {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.doc,

@@ -14,7 +14,6 @@ type Description struct {
 	Problems   []Problem
 	Problem    any // a value of the type of all problems
 	Forms      strict.Forms
-	Durations  any // a value of the type that writes a policy.Duration, with its schema
 }
 
 // Operation describes one route.
@@ -61,11 +60,6 @@ type Problem struct {
 // Contents is an answer that is not simply the JSON of a type. schema makes the schema of a value.
 type Contents interface {
 	Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType
-}
-
-// patched is a part of a body that looks different in a merge patch.
-type patched interface {
-	PatchSchema(huma.Registry) *huma.Schema
 }
 
 // Content types that the document says more about.

@@ -51,7 +51,7 @@ func PolicyIn(r huma.Registry) *huma.Schema {
 // rules.
 func NamedPolicy(r huma.Registry, head reflect.Type) *huma.Schema {
 	return named(r, "NamedPolicy", func() *huma.Schema {
-		s := huma.SchemaFromType(r, head)
+		s := (&describer{registry: r}).object(head, answered)
 		for name, property := range policyProperties() {
 			if name != "name" {
 				s.Properties[name] = property
@@ -82,12 +82,12 @@ func PolicyPatchSchema(r huma.Registry, name strict.Form) *huma.Schema {
 	})
 }
 
-// PolicyMerged is the schema of a policy in a merge patch of what has one.
+// PolicyMerged is the schema of a policy in a merge patch of an object that has one.
 func PolicyMerged(r huma.Registry) *huma.Schema {
 	return named(r, "InlinePolicyPatch", func() *huma.Schema { return lenient(Object(mergeable())) })
 }
 
-// mergeable are the properties of a policy of which parts may be given: the rest is what is there.
+// mergeable are the properties of a policy of which parts may be given: the other parts stay.
 func mergeable() map[string]*huma.Schema {
 	properties := policyProperties()
 	schedule := Object(map[string]*huma.Schema{})
@@ -131,7 +131,7 @@ func ScenarioSchema(r huma.Registry) *huma.Schema {
 				},
 			},
 			"duration": described(durationFrom(time.Millisecond, year), "how long events arrive; until the outage ends if not given"),
-			"keys":     described(integerFrom(0, 100_000), "the events take turns with this many keys; 0: no order"),
+			"keys":     described(integerFrom(0, 100_000), "number of ordering keys of the events; 0: no order"),
 			"seed":     integerFrom(0, policy.MaxSeed),
 		}, "outage"))
 	})
@@ -142,7 +142,7 @@ func Object(properties map[string]*huma.Schema, required ...string) *huma.Schema
 	return &huma.Schema{Type: huma.TypeObject, Properties: properties, Required: required, AdditionalProperties: false}
 }
 
-// lenient makes null as good as nothing for what is not required, as readers of requests have it.
+// lenient allows null for properties that are not required, as readers of requests do.
 func lenient(s *huma.Schema) *huma.Schema {
 	for name, p := range s.Properties {
 		lenient(p)
@@ -196,7 +196,7 @@ func policyProperties() map[string]*huma.Schema {
 		"retry_after": described(enum(policy.RetryAfterExtend, policy.RetryAfterIgnore),
 			"extend: a receiver's Retry-After may lengthen a wait, never shorten it"),
 		"on_exhausted": enum(policy.DeadLetter, policy.Discard),
-		"then":         described(enum(policy.Advance, policy.Block), "what becomes of the key when a delivery is exhausted"),
+		"then":         described(enum(policy.Advance, policy.Block), "after an exhausted delivery the key advances or blocks"),
 		"disable": Object(map[string]*huma.Schema{
 			"consecutive": described(integerFrom(0, 1_000_000), "0: never"),
 			"of": enum(policy.ClassStatus4xx, policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassConnect, policy.ClassDNS, policy.ClassTLS,
@@ -222,16 +222,16 @@ func scheduleSchema() *huma.Schema {
 	one, most := 1, policy.MaxRows
 	return &huma.Schema{AnyOf: []*huma.Schema{
 		Object(map[string]*huma.Schema{
-			"mode": described(enum(policy.SincePrevious, policy.SinceFirst), "what a delay counts from"),
+			"mode": described(enum(policy.SincePrevious, policy.SinceFirst), "start of the count of a delay"),
 			"delays": {Type: huma.TypeArray, Items: durationFrom(0, policy.MaxDelay), MinItems: &one, MaxItems: &most,
 				Description: "one per attempt; the first is the wait before attempt 1"},
-			"tail": described(enum(policy.TailStop, policy.TailRepeat), "what follows the table"),
+			"tail": described(enum(policy.TailStop, policy.TailRepeat), "stop after the table, or repeat its last wait"),
 		}, "delays"),
 		Object(map[string]*huma.Schema{
 			"mode":   enum(policy.Exponential),
 			"base":   described(durationFrom(time.Millisecond, policy.MaxDelay), "the wait before attempt 2"),
 			"factor": {Type: huma.TypeNumber, Minimum: number(1), Maximum: number(policy.MaxFactor)},
-			"max":    described(durationFrom(time.Millisecond, policy.MaxDelay), "no wait is longer"),
+			"max":    described(durationFrom(time.Millisecond, policy.MaxDelay), "longest wait"),
 		}, "base"),
 	}}
 }

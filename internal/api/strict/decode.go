@@ -1,10 +1,13 @@
 package strict
 
 import (
+	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -13,14 +16,16 @@ import (
 )
 
 // Decode reads a JSON object into a struct, strictly. The struct's tags are those from which the
-// OpenAPI document is made, so what is documented is what is checked:
+// OpenAPI document is made, so the document and the check are the same:
 //
 //	json:"name"  required:"true"  enum:"a,b"  minLength maxLength minItems maxItems uniqueItems minimum maximum
+//	exclusiveMinimum  maxProperties
 //	form:"tenant"  names:"header-name"     forms of a text, of a list's or a map's texts, and of a map's names
+//	default:"key"                          the value of a member that is absent
 //
-// Fields are strings, numbers, bools, lists of strings, maps of strings, pointers to structs of
-// those, and json.RawMessage for what another package parses. A member that is null is as good as
-// absent.
+// Fields are strings, numbers, bools, times, durations, lists of strings, maps of strings, structs
+// of those and pointers to them, and json.RawMessage or any for what another package parses. A
+// member that is null is as good as absent.
 func Decode[T any](raw []byte, known Forms, f *Faults) T {
 	var out T
 	DecodeObject(Value{Result: gjson.ParseBytes(raw), Faults: f}, known, reflect.ValueOf(&out).Elem())
@@ -40,41 +45,102 @@ func DecodeObject(v Value, known Forms, into reflect.Value) {
 		v.Faults.Add(strings.TrimSuffix(base, "/"), "must be an object")
 		return
 	}
-	fields := JsonFields(into.Type())
+	fields := Fields(into.Type())
 	given := map[string]bool{}
 	Members(v.Result, base, v.Faults, func(m Value) bool {
-		f, there := fields[m.Name]
-		if there && !m.Absent() {
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == m.Name })
+		if i >= 0 && !m.Absent() {
 			given[m.Name] = true
-			decodeField(m, known, f, into.FieldByIndex(f.Index))
+			decodeField(m, known, fields[i].StructField, into.FieldByIndex(fields[i].Index))
 		}
-		return there
+		return i >= 0
 	})
-	for _, f := range reflect.VisibleFields(into.Type()) {
-		if name := jsonName(f); f.Tag.Get("required") == "true" && !given[name] {
-			v.Faults.Add(base+name, "is required")
+	for _, f := range fields {
+		if f.Required && !given[f.Name] {
+			v.Faults.Add(base+f.Name, "is required")
 		}
 	}
+	Defaults(into.Addr().Interface())
 }
 
-// JsonFields are a struct's fields by their names in JSON, those of embedded structs included.
-func JsonFields(t reflect.Type) map[string]reflect.StructField {
-	fields := map[string]reflect.StructField{}
+// Field is a field of a struct that is a member of its JSON.
+type Field struct {
+	reflect.StructField
+	Name     string // in JSON
+	Required bool
+	Fixed    bool // no update changes it
+	Optional bool // answers may leave it out
+}
+
+// Fields are a struct's fields that have names in JSON, those of embedded structs included.
+func Fields(t reflect.Type) (fields []Field) {
 	for _, f := range reflect.VisibleFields(t) {
-		if name := jsonName(f); name != "" {
-			fields[name] = f
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
 		}
+		pointed := len(f.Index) > 1 && t.FieldByIndex(f.Index[:len(f.Index)-1]).Type.Kind() == reflect.Pointer
+		fields = append(fields, Field{StructField: f, Name: name, Required: f.Tag.Get("required") == "true",
+			Fixed: f.Tag.Get("fixed") == "true", Optional: options != "" || pointed})
 	}
 	return fields
 }
 
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
+// FieldNamed is the field of a struct that has this name in JSON; the struct has one.
+func FieldNamed(t reflect.Type, name string) reflect.StructField {
+	for _, f := range Fields(t) {
+		if f.Name == name {
+			return f.StructField
+		}
+	}
+	panic("strict: " + t.Name() + " has no " + name)
+}
+
+// Defaults sets the fields of a struct that are zero and have a default.
+func Defaults(into any) {
+	v := reflect.ValueOf(into).Elem()
+	for _, f := range Fields(v.Type()) {
+		text, has := f.Tag.Lookup("default")
+		if at := v.FieldByIndex(f.Index); has && at.IsZero() {
+			setText(at, text)
+		}
+	}
+}
+
+// setText sets a field to the value that a tag has.
+func setText(into reflect.Value, text string) {
+	switch {
+	case into.Kind() == reflect.String:
+		into.SetString(text)
+		return
+	case into.Type() == reflect.TypeFor[policy.Duration]():
+		if d, err := policy.ParseDuration(text); err == nil {
+			into.SetInt(int64(d))
+			return
+		}
+	case into.Kind() == reflect.Int:
+		if n, err := strconv.Atoi(text); err == nil {
+			into.SetInt(int64(n))
+			return
+		}
+	}
+	panic("strict: the default " + text + " is no " + into.Type().String())
 }
 
 func decodeField(v Value, known Forms, f reflect.StructField, into reflect.Value) {
+	switch into.Type() {
+	case reflect.TypeFor[policy.Duration]():
+		d, _ := policy.ParseDuration(DecodeText(v, known, f)) // zero if it does not have its form
+		into.SetInt(int64(d))
+		return
+	case reflect.TypeFor[time.Time]():
+		at, _ := ParseTime(DecodeText(v, known, f))
+		into.Set(reflect.ValueOf(at))
+		return
+	}
 	switch into.Kind() {
+	case reflect.Interface:
+		into.Set(reflect.ValueOf(json.RawMessage(v.Raw))) // another package reads it
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
 		decodeField(v, known, f, into.Elem())
@@ -82,7 +148,7 @@ func decodeField(v Value, known Forms, f reflect.StructField, into reflect.Value
 		DecodeObject(v, known, into)
 	case reflect.String:
 		into.SetString(DecodeText(v, known, f))
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		n, whole := policy.Whole(v.Raw)
 		if v.Type != gjson.Number || !whole {
 			v.Wrong("must be a whole number")
@@ -108,9 +174,9 @@ func decodeField(v Value, known Forms, f reflect.StructField, into reflect.Value
 			into.SetBytes([]byte(v.Raw)) // another package reads it
 			return
 		}
-		into.Set(reflect.ValueOf(decodeList(v, known, f)).Convert(into.Type()))
+		decodeList(v, known, f, into)
 	case reflect.Map:
-		into.Set(reflect.ValueOf(v.Texts(limitOf(f, "maxProperties", MostMembers), LongestString)))
+		into.Set(reflect.ValueOf(decodeMap(v, known, f)))
 	default:
 		panic("strict: no way to decode " + f.Name + " as " + into.Type().String())
 	}
@@ -124,7 +190,7 @@ func DecodeText(v Value, known Forms, f reflect.StructField) string {
 	}
 	length := utf8.RuneCountInString(text)
 	least, most := limitOf(f, "minLength", 0), limitOf(f, "maxLength", LongestString)
-	looks := known[f.Tag.Get("form")]
+	looks := known.Of(f.Tag.Get("form"))
 	switch {
 	case length < least:
 		v.Wrong("must have at least %d characters", least)
@@ -141,30 +207,45 @@ func DecodeText(v Value, known Forms, f reflect.StructField) string {
 	return text
 }
 
-func decodeList(v Value, known Forms, f reflect.StructField) []string {
+func decodeList(v Value, known Forms, f reflect.StructField, into reflect.Value) {
 	if !v.IsArray() {
 		v.Wrong("must be a list of strings")
-		return nil
+		return
 	}
-	out := []string{}
-	most := limitOf(f, "maxItems", MostMembers)
+	into.Set(reflect.MakeSlice(into.Type(), 0, 0))
+	most, seen := limitOf(f, "maxItems", MostMembers), []string{}
 	v.ForEach(func(_, result gjson.Result) bool {
-		if len(out) == most {
+		if len(seen) == most {
 			v.Wrong("must have at most %d entries", most)
 			return false
 		}
-		e := Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(len(out)), Faults: v.Faults}
+		e := Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(len(seen)), Faults: v.Faults}
 		text := DecodeText(e, known, f)
-		if f.Tag.Get("uniqueItems") == "true" && slices.Contains(out, text) {
-			e.Wrong("is there twice")
+		if f.Tag.Get("uniqueItems") == "true" && slices.Contains(seen, text) {
+			e.Wrong("is given twice")
 		}
-		out = append(out, text)
+		seen = append(seen, text)
+		into.Set(reflect.Append(into, reflect.ValueOf(text).Convert(into.Type().Elem())))
 		return !v.Faults.Full()
 	})
-	if least := limitOf(f, "minItems", 0); len(out) < least {
+	if least := limitOf(f, "minItems", 0); len(seen) < least {
 		v.Wrong("must have at least %d entries", least)
 	}
-	return out
+}
+
+// decodeMap reads an object of texts. maxLength bounds the bytes of each.
+func decodeMap(v Value, known Forms, f reflect.StructField) map[string]string {
+	texts := v.Texts(limitOf(f, "maxProperties", MostMembers), limitOf(f, "maxLength", LongestString))
+	names, values := known.Of(f.Tag.Get("names")), known.Of(f.Tag.Get("form"))
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m := Value{Base: v.Pointer() + "/", Name: name, Faults: v.Faults}
+		if !names.Fits(name) {
+			m.Wrong("has a name that %s", names.Must)
+		} else if !values.Fits(texts[name]) {
+			m.Wrong("%s", values.Must)
+		}
+	}
+	return texts
 }
 
 func checkRange(v Value, f reflect.StructField, n float64) {

@@ -12,9 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Form is what a text has to look like. A field of a body names its form with the tag `form`, a
+// Form is the form of a text. A field of a body names its form with the tag `form`, a
 // parameter of the query has one. The reader checks the forms and the API's document describes
-// them, so the document cannot say anything else than what is checked.
+// them, so the document says exactly what strict checks.
 type Form struct {
 	Must    string            // what the caller is told about a text of another form
 	Pattern *regexp.Regexp    // of the whole text
@@ -31,6 +31,14 @@ type Form struct {
 
 // Forms has the forms that tags name. The form of a field without a form is that of the empty name.
 type Forms map[string]Form
+
+// Of is the form that a tag names. A tag that begins with ^ is the pattern of a form by itself.
+func (f Forms) Of(tag string) Form {
+	if strings.HasPrefix(tag, "^") {
+		return Form{Must: "must match " + tag, Pattern: regexp.MustCompile(tag)}
+	}
+	return f[tag]
+}
 
 var lasts = regexp.MustCompile(`^(0|` + upTo(4, "d") + upTo(6, "h") + upTo(7, "m") + upTo(9, "s") +
 	upTo(12, "ms") + upTo(15, "[uµ]s") + upTo(18, "ns") + `)$`)

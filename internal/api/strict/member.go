@@ -63,7 +63,7 @@ func Members(object gjson.Result, base string, f *Faults, visit func(v Value) bo
 		if visit(v) {
 			seen = append(seen, v.Name)
 		} else {
-			v.Wrong("is not known here")
+			v.Wrong("is unknown")
 		}
 		return !f.Full()
 	})

@@ -146,7 +146,7 @@ func TestRules(t *testing.T) {
 			h.Publishes[1].Endpoints = []string{}
 		}, []Rule{Phantom}},
 
-		{"nobody hears of a permanent failure", func(h *History) {
+		{"no operational event reports a permanent failure", func(h *History) {
 			h.Receipts[1].Status = 503
 			h.Finals[1].Status, h.Finals[1].ReasonCode = grapnel.Failed, grapnel.ReasonPermanent
 		}, []Rule{EarlyDead}},

@@ -36,7 +36,7 @@ func (c *checker) received(d *delivery) {
 	e := d.event
 	switch {
 	case e == nil:
-		c.report(Phantom, d, first, "nobody published this event")
+		c.report(Phantom, d, first, "no publisher published this event")
 		return
 	case !e.possible:
 		c.report(Phantom, d, first, "publishing this event was refused")
@@ -89,11 +89,11 @@ func (c *checker) ended(d *delivery) {
 		c.dead(d, at)
 	case grapnel.Dropped:
 		if !c.stopped(d.endpoint.ID) {
-			c.report(Lost, d, at, "dropped, but nobody deleted or disabled the endpoint")
+			c.report(Lost, d, at, "dropped, but no operator deleted or disabled the endpoint")
 		}
 	case grapnel.Skipped:
 		if !c.did(d.id, Skip) {
-			c.report(Lost, d, at, "skipped by nobody")
+			c.report(Lost, d, at, "skipped without an operator")
 		}
 	case grapnel.Pending, grapnel.Held:
 		if !c.mayWait(d) {
@@ -144,7 +144,7 @@ func (c *checker) dead(d *delivery, at time.Duration) {
 		}
 	case grapnel.ReasonEndpointGone:
 		if !c.stopped(ep.ID) {
-			c.report(EarlyDead, d, at, "the endpoint is said to be gone, but nobody removed it")
+			c.report(EarlyDead, d, at, "the reason is a deleted endpoint, but no operator deleted it")
 		}
 	default:
 		c.report(EarlyDead, d, at, "failed for the reason %q", reason)

@@ -142,11 +142,13 @@ func TestEarlierProgramsReadEverythingAfterAnEventType(t *testing.T) {
 		}
 	}()
 	since := version(t, s)
-	if _, err := s.PutEventType(t.Context(), store.Everyone(), grapnel.EventType{ID: "typ_1", Tenant: "acme", Name: "a"}, store.With{}); err != nil {
+	et := grapnel.EventType{ID: "typ_1", Tenant: "acme", Name: "a"}
+	if _, err := s.PutEventType(t.Context(), store.Everyone(), et, store.With{}); err != nil {
 		t.Fatal(err)
 	}
 	var listed int
-	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM configuration_change WHERE version > $1", since).Scan(&listed); err != nil || listed != 0 {
+	err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM configuration_change WHERE version > $1", since).Scan(&listed)
+	if err != nil || listed != 0 {
 		t.Errorf("%d changes are listed for earlier programs, %v", listed, err)
 	}
 	if d, complete, err := s.Changes(t.Context(), since); err != nil || !complete || len(d.Types.Written) != 1 {

@@ -12,12 +12,12 @@ type Bounds struct {
 	// as long as that brings more.
 	Enough int           `bound:"16"`
 	Yield  time.Duration `bound:"1ms"`
-	// LogWrite is how many bytes go to the write-ahead log in one call. SQLite allows no more than
-	// the default.
+	// LogWrite is the number of bytes written to the write-ahead log in one call. SQLite allows no
+	// more than the default.
 	LogWrite int `bound:"131071" tiny:"20000"`
-	// Readers is how many reads run at the same time.
+	// Readers is the number of concurrent reads.
 	Readers int `bound:"4"`
-	// Retry is the pause before a full disk is looked at again.
+	// Retry is the pause before a full disk is checked again.
 	Retry time.Duration `bound:"1s" tiny:"5ms"`
 	// Probe is the free space at which a disk without a ballast counts as usable again.
 	Probe int64 `bound:"1MiB" tiny:"4KiB"`
@@ -73,20 +73,22 @@ type Bounds struct {
 	// Wanted is the number of values that are looked up in a block one by one. For more the block
 	// is read as a whole.
 	Wanted int `bound:"100"`
-	// Targets is how many endpoints a list looks at one by one. With more it looks at all
-	// deliveries.
+	// Targets is the number of endpoints up to which a list reads endpoint by endpoint. With more it
+	// reads all deliveries.
 	Targets int `bound:"4096"`
 	// Gathered is how many pending deliveries of an endpoint are gathered and sorted.
 	Gathered int `bound:"5000"`
-	// FirstLook is how many deliveries a list looks at in one way before it tries another one.
+	// FirstLook is the number of deliveries that a list examines in one way before it tries another.
 	FirstLook int `bound:"500"`
-	// Looked is how many deliveries Candidates looks at in one call: some tens of milliseconds.
+	// Looked is the number of deliveries that Candidates examines in one call: some tens of
+	// milliseconds.
 	Looked int `bound:"2000"`
-	// Keys is how many keys Candidates looks up one by one. With more it looks at each delivery.
+	// Keys is the number of keys up to which Candidates looks keys up one by one. With more it
+	// examines each delivery.
 	Keys int `bound:"20"`
 
-	// A search looks at no more than Searched deliveries and SearchedBytes of data. It stops after
-	// SearchFor, as on a busy machine, but not before it has looked at LeastSearched deliveries.
+	// A search examines at most Searched deliveries and SearchedBytes of data. It stops after
+	// SearchFor, as on a busy machine, but not before it has examined LeastSearched deliveries.
 	Searched      int           `bound:"10000"`
 	SearchedBytes int64         `bound:"16MiB" tiny:"1KiB"`
 	LeastSearched int           `bound:"100"`

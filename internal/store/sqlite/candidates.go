@@ -28,7 +28,7 @@ type candidates struct {
 	within window // range of the deliveries created by acceptance
 }
 
-// Candidates looks at those that have the statuses wanted, the oldest first.
+// Candidates examines the deliveries with the wanted statuses, the oldest first.
 func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {

@@ -24,11 +24,11 @@ type account struct {
 
 type accountOf struct{ target, tenant int64 }
 
-// accounts are those that the writer remembers.
+// accounts are the accounts that the writer caches.
 type accounts struct {
 	known   map[accountOf]*account
 	touched []accountOf
-	last    *account // the one that was asked for last, while it is touched: mostly it is asked for again
+	last    *account // the last one used, while it is touched: the next use is mostly of the same one
 	lastOf  accountOf
 }
 
@@ -70,7 +70,7 @@ func (t *tx) account(of accountOf) (*account, error) {
 	return a, nil
 }
 
-// writeAccounts writes those that were touched.
+// writeAccounts writes the touched accounts.
 func (t *tx) writeAccounts() error {
 	for _, of := range t.accounts.touched {
 		a := t.accounts.known[of]

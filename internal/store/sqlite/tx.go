@@ -30,7 +30,7 @@ type tx struct {
 	committed  int64  // version, as of the last commit
 }
 
-// ledger is how the row of that table changes.
+// ledger is the change of the row of that table.
 type ledger struct {
 	purged          int64 // deliveries purged
 	event, delivery int64 // the highest numbers given; 0: as it was

@@ -39,8 +39,8 @@ const (
 	abandoned
 )
 
-// writer owns the connection that writes. All operations go through its goroutine, which gathers
-// those that have arrived, does them in one transaction and commits once.
+// writer owns the connection that writes. All operations go through its goroutine, which collects
+// the queued ones, applies them in one transaction and commits once.
 type writer struct {
 	store   *Store
 	tx      *tx
@@ -114,7 +114,8 @@ func (l *line) length() int {
 	return len(l.first)
 }
 
-// write queues an operation for the writer and waits until it is durable or has failed.
+// write queues an operation and waits until it is durable or has failed. The writer's goroutine
+// (writer.run) takes it from the line and calls its apply.
 func (s *Store) write(ctx context.Context, o operation) error {
 	if err := ctx.Err(); err != nil {
 		return err

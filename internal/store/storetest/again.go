@@ -65,7 +65,7 @@ var againCases = []testCase{
 		d.same(d.redeliver(loose, 21).Head.Position, int64(0), "position without key")
 		d.same(d.redeliver(n[0], 22).Head, (*store.Head)(nil), "the lane has its own head")
 	}},
-	{"is of what it repeats, which may be a redelivery, dropped, or waiting", func(d *driver) {
+	{"repeats a delivery, which may be a redelivery, dropped, or pending", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
 		second := d.redeliver(n[0], 20).Delivery
@@ -77,7 +77,7 @@ var againCases = []testCase{
 		d.publish(incoming(event("dropped", "k", 40), gone))
 		d.same(d.redeliver(d.of("dropped")[0].Seq, 50).Head.Position, int64(1), "position of what was dropped")
 	}},
-	{"finds only what is there and in scope", func(d *driver) {
+	{"finds only existing deliveries in scope", func(d *driver) {
 		n := d.lane("k", 1)
 		for what, try := range map[string]struct {
 			scope store.Scope
@@ -93,7 +93,7 @@ var againCases = []testCase{
 		}
 		d.same(len(d.of("k_1")), 1, "deliveries")
 	}},
-	{"adds nothing to an endpoint that is going or gone", func(d *driver) {
+	{"adds no delivery to an endpoint that is marked as deleted or absent", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
 		ep := endpoint(epA, acme)

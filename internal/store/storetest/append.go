@@ -84,7 +84,7 @@ var appendCases = []testCase{
 		d.same(numbersOf(done.Heads), []int64{d.of("a")[0].Seq, d.of("c")[0].Seq}, "heads")
 		d.same(d.of("b")[0].Position, int64(2), "position")
 	}},
-	{"makes what has no lane a head without position", func(d *driver) {
+	{"makes a delivery without a lane a head without position", func(d *driver) {
 		loose := to(epA)
 		loose.Ordered = false
 		d.publish(incoming(event("a", "k", 1), loose), incoming(event("b", "k", 1), loose), incoming(event("c", "", 1), to(epA)),
@@ -99,7 +99,7 @@ var appendCases = []testCase{
 		d.same(d.of("d")[0].Position, int64(1), "position in the lane beside them")
 		d.same(len(d.heads(epA)), 4, "heads")
 	}},
-	{"gives a head its first delay and what waits none", func(d *driver) {
+	{"gives a head its first delay, and a delivery behind it none", func(d *driver) {
 		slow := to(epA)
 		slow.Delay = 90 * time.Second
 		done := d.publish(incoming(event("a", "k", 1), slow), incoming(event("b", "k", 2), slow))
@@ -265,7 +265,7 @@ var appendCases = []testCase{
 		d.same(d.of("given")[0].Position, int64(2), "position")
 		d.same(len(d.of("evt_made")), 1, "deliveries")
 	}},
-	{"keeps an event that nobody wants", func(d *driver) {
+	{"stores an event without deliveries", func(d *driver) {
 		done := d.publish(incoming(event("a", "k", 1)))
 		d.same(done, store.Accepted{Events: []store.Placed{{Seq: done.Events[0].Seq, ID: "a", AcceptedAt: at(1)}}}, "accepted")
 		d.same(len(d.of("a")), 0, "deliveries")

@@ -54,7 +54,7 @@ func answeredIn(c store.Change, code int, took time.Duration) store.Change {
 const hourLong = 3600
 
 var archiveCases = []testCase{
-	{"counts what ends when it ends, and attempts when they are recorded", func(d *driver) {
+	{"counts deliveries when they finish, and attempts when they are recorded", func(d *driver) {
 		n := d.lane("k", 4)
 		d.change(answeredIn(retried(n[0], 0, 10, 20), 503, time.Second))
 		d.change(answeredIn(delivered(n[0], 1, hourLong), 200, 2*time.Second)) // in the next hour
@@ -95,7 +95,7 @@ var archiveCases = []testCase{
 		d.same(ask(store.TotalsQuery{Daily: true}), []grapnel.Bucket{{At: midnight, Totals: day}}, "of all")
 		d.balanced()
 	}},
-	{"leaves out of totals what is not to be counted", func(d *driver) {
+	{"leaves uncounted deliveries out of totals", func(d *driver) {
 		n := d.lane("k", 6)
 		uncounted := func(c store.Change, code int) store.Change {
 			c.Uncounted = true
@@ -140,7 +140,7 @@ var archiveCases = []testCase{
 		d.same(d.allTotals(), before, "totals after a restart")
 		d.balanced()
 	}},
-	{"counts what happened out of order where it belongs", func(d *driver) {
+	{"counts late records in the hour in which they belong", func(d *driver) {
 		n := d.lane("k", 4)
 		for i, when := range []float64{2 * hourLong, 5, 3 * hourLong, 2*hourLong + 1} {
 			d.change(delivered(n[i], 0, when))
@@ -151,7 +151,7 @@ var archiveCases = []testCase{
 		}
 		d.same(ended, []int64{1, 2, 1}, "delivered")
 	}},
-	{"keeps totals of old hours by the day", func(d *driver) {
+	{"stores totals of old hours by the day", func(d *driver) {
 		n := d.lane("k", 4)
 		const day = 24 * hourLong
 		d.change(delivered(n[0], 0, 10))
@@ -179,7 +179,7 @@ var archiveCases = []testCase{
 		}
 		d.same(ended, []int64{3, 1}, "delivered by day")
 	}},
-	{"removes what is older than it is kept, the oldest first", func(d *driver) {
+	{"purges rows whose retention has passed, the oldest first", func(d *driver) {
 		n := d.lane("k", 4)
 		d.change(retried(n[0], 0, 4, 5))
 		for i, when := range []float64{5, 6, 7} {
@@ -200,7 +200,7 @@ var archiveCases = []testCase{
 		d.same(d.change(delivered(n[3], 0, 40)).Next, (*store.Head)(nil), "next")
 		d.same(d.record(delivered(n[0], 0, 40))[0], store.Changed{}, "a change of what is gone")
 	}},
-	{"keeps an event as long as anything of it is kept", func(d *driver) {
+	{"keeps an event as long as it has a delivery", func(d *driver) {
 		d.publish(incoming(event("e", "", 0), to(epA), to(epB)), incoming(event("none", "", 1)))
 		x := d.of("e")
 		d.change(delivered(x[0].Seq, 0, 5))
@@ -222,14 +222,14 @@ var archiveCases = []testCase{
 		d.gone(again, "e")
 		d.same(d.publish(incoming(event("e", "", 4000), to(epA))).Events[0].Duplicate, false, "an id that is gone is new")
 	}},
-	{"keeps dead letters from their death", func(d *driver) {
+	{"counts the retention of dead letters from their failure", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(retried(n[0], 0, 5, 900))
 		d.change(by(n[0], grapnel.Failed, 1000))
 		d.purge(1010, 10, 100, 0)
 		d.purge(1011, 10, 100, 1)
 	}},
-	{"keeps by tenant and type, the first rule that matches", func(d *driver) {
+	{"retains by tenant and type, by the first rule that matches", func(d *driver) {
 		paid, line, other := event("paid", "", 0), event("line", "", 0), event("other", "", 0)
 		line.Type, other.Tenant = "invoice.line.added", bolt
 		d.publish(incoming(paid, to(epA)), incoming(line, to(epA)), incoming(other, to(epX)))
@@ -244,7 +244,7 @@ var archiveCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{Tenant: bolt})), 0, "bolt's")
 		d.purge(22, 1e6, 100, 1, store.KeepRule{Type: "*.added"})
 	}},
-	{"changes no count but that of what is there", func(d *driver) {
+	{"changes only the counts of stored deliveries", func(d *driver) {
 		n := d.lane("k", 9)
 		for i, status := range finals() {
 			d.change(by(n[i], status, float64(10+i)))
@@ -297,7 +297,7 @@ var archiveCases = []testCase{
 		d.purge(100, 10, 1000, 700)
 		d.same(len(d.eventList(store.EventQuery{})), 0, "events")
 	}},
-	{"notes things on what is over", func(d *driver) {
+	{"annotates finished deliveries", func(d *driver) {
 		n := d.lane("k", 3)
 		d.change(by(n[0], grapnel.Failed, 5))
 		d.change(delivered(n[1], 0, 6))
@@ -330,7 +330,7 @@ var archiveCases = []testCase{
 		d.purge(1000, 10, 10, 2)
 		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[0], Note: &none}), grapnel.CodeNotFound, "purged")
 	}},
-	{"tells nobody of another's totals", func(d *driver) {
+	{"shows no tenant the totals of another", func(d *driver) {
 		other := event("x", "", 0)
 		other.Tenant = bolt
 		d.publish(incoming(other, to(epX)), incoming(event("a", "", 0), to(epA)))

@@ -48,7 +48,7 @@ func (d *driver) note(e *grapnel.AuditEntry, reason string) {
 }
 
 var auditCases = []testCase{
-	{"keeps an entry whole, and gives it a number", func(d *driver) {
+	{"stores an entry whole, and gives it a row id", func(d *driver) {
 		d.same(d.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "none yet")
 		given := *entry(acme, epA, grapnel.VerbProbe, 5)
 		given.Seq = 17
@@ -60,7 +60,7 @@ var auditCases = []testCase{
 		bare.Seq, given.Seq = list[0].Seq, list[1].Seq
 		d.same(list, []grapnel.AuditEntry{bare, given}, "entries, the newest first")
 	}},
-	{"keeps an entry once", func(d *driver) {
+	{"stores an entry once", func(d *driver) {
 		e := *entry(acme, epA, grapnel.VerbProbe, 5)
 		for range 2 {
 			d.must(d.Note(d.ctx, e), "Note")
@@ -82,7 +82,7 @@ var auditCases = []testCase{
 			d.same(len(d.audit(store.AuditQuery{})), i+2, "entries")
 		}
 	}},
-	{"keeps an entry with the change that it is about", func(d *driver) {
+	{"stores an entry with the change that it is about", func(d *driver) {
 		n := d.lane("k", 2)
 		for i, c := range []store.Change{retried(n[0], 0, 4, 9), by(n[0], grapnel.Skipped, 10), by(n[1], grapnel.Pending, 11)} {
 			c.Due, c.Audit = at(20), entry(acme, epA, grapnel.VerbSkip, float64(i))
@@ -97,7 +97,7 @@ var auditCases = []testCase{
 		d.record(late, absent)
 		d.same(len(d.audit(store.AuditQuery{})), 3, "entries about what did not happen")
 	}},
-	{"keeps an entry with a change of a key or a policy", func(d *driver) {
+	{"stores an entry with a change of a key or a policy", func(d *driver) {
 		with := func(verb grapnel.Verb, id string) store.With { return store.With{Audit: entry(acme, id, verb, 5)} }
 		k, p := apiKey("key_a", acme), named("pol_a", acme, "fast")
 		for _, write := range []func(store.With) error{
@@ -118,7 +118,7 @@ var auditCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "PutKey, not in scope")
 		d.same(len(d.audit(store.AuditQuery{})), n, "entries about what did not happen")
 	}},
-	{"keeps an entry with a redelivery", func(d *driver) {
+	{"stores an entry with a redelivery", func(d *driver) {
 		n := d.lane("k", 1)
 		again := func(scope store.Scope, at_ float64, once *store.Once) error {
 			e := entry(acme, epA, grapnel.VerbRetry, at_)

@@ -43,7 +43,7 @@ var clearCases = []testCase{
 		d.tidy(20, 0, 1, 1)
 		d.same(len(d.audit(store.AuditQuery{})), 2, "entries")
 	}},
-	{"clears replays that have been over for long, with what they list", func(d *driver) {
+	{"clears replays that finished long ago, with their items", func(d *driver) {
 		n := d.dead("k", 5)
 		one, two, three := d.order(replayOf("rpl_1", 30)), d.order(replayOf("rpl_2", 31)), d.order(replayOf("rpl_3", 32))
 		made := d.step(one, n[0], n[1])
@@ -73,7 +73,7 @@ var clearCases = []testCase{
 		d.tidy(0, 1000, 10, 2)
 		d.same(len(d.replays(store.ReplayQuery{})), 2, "those that are not over stay")
 	}},
-	{"clears no more than it is told to", func(d *driver) {
+	{"clears no more than the limit", func(d *driver) {
 		n := d.dead("k", 5)
 		r := d.order(replayOf("rpl_1", 30))
 		d.note(entry(acme, epA, grapnel.VerbProbe, 0), "a")

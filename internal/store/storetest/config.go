@@ -93,7 +93,7 @@ var configCases = []testCase{
 		d.same(d.delivery(n[0]).EndpointID, epA, "its deliveries stay")
 		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeNotFound, "removed")
 	}},
-	{"keeps policies under names that are a tenant's own", func(d *driver) {
+	{"stores policies under names of each tenant", func(d *driver) {
 		put := func(p grapnel.NamedPolicy) store.Put {
 			d.Helper()
 			done, err := d.PutPolicy(d.ctx, store.Of(p.Tenant), p, store.With{})

@@ -66,7 +66,7 @@ var copyCases = []testCase{
 			standings[0].Strikes, entries[0].Reason = 99, "spoilt"
 		}
 	}},
-	{"of what is told", func(d *driver) {
+	{"of told events", func(d *driver) {
 		n := d.lane("k", 1)
 		e := event("news", "", 4)
 		c := retried(n[0], 0, 4, 9)

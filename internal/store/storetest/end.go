@@ -21,7 +21,7 @@ func (d *driver) end(endpoint string, e store.Ending, limit, want int) {
 }
 
 var endCases = []testCase{
-	{"ends heads, blocked ones and what waits", func(d *driver) {
+	{"ends heads, blocked heads and deliveries behind them", func(d *driver) {
 		k, l := d.lane("k", 3), d.lane("l", 1)
 		d.publish(incoming(event("loose", "", 5), to(epA), to(epB)))
 		loose := d.of("loose")
@@ -51,7 +51,7 @@ var endCases = []testCase{
 		done := d.publish(incoming(event("after", "k", 40), to(epA)))
 		d.same(done.Heads[0].Position, int64(4), "positions go on")
 	}},
-	{"leaves what is younger than it was told", func(d *driver) {
+	{"leaves deliveries above the given row id", func(d *driver) {
 		k := d.lane("k", 4)
 		d.publish(incoming(event("loose", "", 9), to(epA)))
 		bounded := ending(20)

@@ -19,7 +19,7 @@ func answered(number int64, when float64, status grapnel.Status, code int, class
 }
 
 var filterCases = []testCase{
-	{"lists by what the last attempt came to", func(d *driver) {
+	{"lists by the outcome of the last attempt", func(d *driver) {
 		n := map[string]int64{}
 		for _, id := range []string{"slow", "down", "full", "fine", "none", "later", "again", "own"} {
 			d.publish(incoming(event(id, "", 1), to(epA)))

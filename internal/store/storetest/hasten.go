@@ -27,7 +27,7 @@ func (d *driver) hasten(endpoint string, h store.Hastening, limit, want int) {
 func back(when float64) store.Hastening { return store.Hastening{Before: at(when), At: at(when)} }
 
 var hastenCases = []testCase{
-	{"makes due what waits because of the endpoint", func(d *driver) {
+	{"makes deliveries due that the endpoint has delayed", func(d *driver) {
 		a, b, c := d.lane("a", 2), d.lane("b", 1), d.lane("c", 1)
 		first := wide(a[0], 0, 10, 100)
 		first.Anchor, first.Trigger = at(9), grapnel.TriggerManual
@@ -46,7 +46,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(15), 10, 0)
 		d.leads(epA, a[0], c[0], b[0])
 	}},
-	{"leaves what is due already or was put off later", func(d *driver) {
+	{"leaves deliveries that are due already or were delayed later", func(d *driver) {
 		n := []int64{d.lane("a", 1)[0], d.lane("b", 1)[0], d.lane("c", 1)[0], d.lane("d", 1)[0]}
 		d.change(wide(n[0], 0, 10, 20))                                    // due at exactly that time
 		d.change(wide(n[1], 0, 20, 100))                                   // recorded at exactly that time
@@ -60,7 +60,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, store.Hastening{Before: at(20 + 1e-6), At: at(30)}, 10, 1)
 		d.same(d.delivery(n[1]).Waiting.Due, at(30), "due")
 	}},
-	{"takes the earliest first, as many as it is told", func(d *driver) {
+	{"takes the earliest first, up to the limit", func(d *driver) {
 		var n []int64
 		for i, due := range []float64{300, 100, 200, 100, 50} {
 			n = append(n, d.lane(string(rune('a'+i)), 1)[0])
@@ -77,7 +77,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(60), 2, 0)
 		d.leads(epA, n[4], n[0], n[1], n[2], n[3])
 	}},
-	{"goes by the last attempt", func(d *driver) {
+	{"depends on the last attempt alone", func(d *driver) {
 		n := []int64{d.lane("a", 1)[0], d.lane("b", 1)[0], d.lane("c", 1)[0]}
 		for _, number := range n {
 			d.change(wide(number, 0, 10, 11))
@@ -99,7 +99,7 @@ var hastenCases = []testCase{
 		d.change(c)
 		d.hasten(epA, back(20), 10, 0)
 	}},
-	{"leaves what is blocked, over, waits behind or is another endpoint's", func(d *driver) {
+	{"leaves blocked and finished deliveries, those behind a head, and other endpoints'", func(d *driver) {
 		k, over, b := d.lane("k", 2), d.lane("over", 1), d.lane("b", 1)
 		behind := wide(k[1], 0, 10, 100)
 		d.change(behind)
@@ -125,7 +125,7 @@ var hastenCases = []testCase{
 		d.hasten(epA, back(30), 10, 1)
 		d.leads(epA, k[1], b[0])
 	}},
-	{"goes on until none is left", func(d *driver) {
+	{"continues until none is left", func(d *driver) {
 		const n = 700
 		var batch []store.Incoming
 		for i := range n {

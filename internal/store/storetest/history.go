@@ -99,7 +99,7 @@ var historyCases = []testCase{
 		d.must(err, "Event")
 		d.same(full, *same, "data and all")
 	}},
-	{"goes through events page by page", func(d *driver) {
+	{"lists events page by page", func(d *driver) {
 		d.stock()
 		var seen []string
 		q := store.EventQuery{Type: "*", Limit: 2}
@@ -157,7 +157,7 @@ var historyCases = []testCase{
 		}
 		d.same(len(d.delivery(n[0]).Attempts), 1, "attempts of one")
 	}},
-	{"tells held from pending", func(d *driver) {
+	{"distinguishes held from pending", func(d *driver) {
 		n := d.lane("k", 3) // 0 is the head, 1 and 2 are behind it
 		l := d.lane("l", 1) // blocked
 		m := d.lane("m", 1) // delivered
@@ -207,7 +207,7 @@ var historyCases = []testCase{
 			d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{status}, HeldEndpoints: closed})), []string{want}, string(status))
 		}
 	}},
-	{"goes through deliveries page by page", func(d *driver) {
+	{"lists deliveries page by page", func(d *driver) {
 		d.stock()
 		var seen []string
 		q := store.DeliveryQuery{Limit: 3}
@@ -244,7 +244,7 @@ var historyCases = []testCase{
 		want[epB] = map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Dropped: 4}
 		d.same(counts(everyone), want, "after the end")
 	}},
-	{"counts what waits up to a limit", func(d *driver) {
+	{"counts pending deliveries up to a limit", func(d *driver) {
 		n := d.lane("k", 4)
 		d.change(delivered(n[0], 0, 9))
 		for limit, want := range map[int]int{0: 0, 1: 1, 3: 3, 100: 3} {

@@ -44,7 +44,7 @@ var identityCases = []testCase{
 			}
 		}
 	}},
-	{"keeps what a finished delivery has become from one that has only the row id in common", func(d *driver) {
+	{"keeps a finished delivery's state from one that has only the row id in common", func(d *driver) {
 		n := d.lane("k", 3)
 		d.change(delivered(n[0], 0, 10))
 		for name, other := range strangers(d, n[0]) {

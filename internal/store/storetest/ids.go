@@ -31,7 +31,7 @@ var idCases = []testCase{
 			}
 		}
 	}},
-	{"have a key that nobody can guess", func(d *driver) {
+	{"have an unguessable key", func(d *driver) {
 		if key := d.IDs().Key(); len(key.Secret) < 16 || bytes.Count(key.Secret, key.Secret[:1]) == len(key.Secret) {
 			d.Errorf("a secret of %d bytes", len(key.Secret))
 		}

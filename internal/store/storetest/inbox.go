@@ -60,7 +60,7 @@ func (d *driver) asidesOf(scope store.Scope, q store.AsideQuery) (ids []string) 
 }
 
 var inboxCases = []testCase{
-	{"keeps how an event came in, and shows its source", func(d *driver) {
+	{"stores an event's intake, and shows its source", func(d *driver) {
 		in := incomingFrom("src_1", "a", "k", 5, to(epA))
 		seq := d.publish(in, incoming(event("b", "k", 5), to(epA))).Events[0].Seq
 		want := *event("a", "k", 5)
@@ -86,7 +86,7 @@ var inboxCases = []testCase{
 		d.must(err, "Event")
 		d.same([]any{bare.Source, bare.Intake}, []any{"", (*grapnel.Intake)(nil)}, "of one that did not come in")
 	}},
-	{"keeps a source without how it came in, how without a source, and what is empty", func(d *driver) {
+	{"stores a source without intake, an intake without source, and empty ones", func(d *driver) {
 		only, how, empty := incoming(event("only", "", 1)), incoming(event("how", "", 1)), incoming(event("empty", "", 1))
 		only.Event.Source = "src_1"
 		how.Event.Intake = intake("src_1", 1)
@@ -190,7 +190,7 @@ var inboxCases = []testCase{
 		}
 		d.same(len(d.asides(store.AsideQuery{})), 0, "set aside")
 	}},
-	{"lists what was set aside, the newest first", func(d *driver) {
+	{"lists requests set aside, the newest first", func(d *driver) {
 		d.setAside(
 			aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5), aside("asd_2", acme, "src_1", grapnel.AsideConflict, 4),
 			aside("asd_4", bolt, "src_3", grapnel.AsideUnverified, 3), aside("asd_3", acme, "src_2", grapnel.AsideUnverified, 2),
@@ -217,7 +217,7 @@ var inboxCases = []testCase{
 		d.must(err, "AsideList")
 		d.same(len(none), 0, "no limit is none")
 	}},
-	{"shows what was set aside to nobody else", func(d *driver) {
+	{"shows requests set aside to their tenant only", func(d *driver) {
 		d.setAside(aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5))
 		for what, scope := range map[string]store.Scope{"zero scope": {}, "nobody": store.Of(""), "another": store.Of(bolt)} {
 			_, err := d.Aside(d.ctx, scope, "asd_1")
@@ -230,7 +230,7 @@ var inboxCases = []testCase{
 		_, err := d.Aside(d.ctx, everyone, "asd_2")
 		d.code(err, grapnel.CodeNotFound, "absent")
 	}},
-	{"removes what was set aside long ago, the oldest first", func(d *driver) {
+	{"removes requests set aside long ago, the oldest first", func(d *driver) {
 		for i, when := range []float64{30, 10, 20, 50} {
 			d.setAside(aside(fmt.Sprint("asd_", i), acme, "src_1", grapnel.AsideUnverified, when))
 		}

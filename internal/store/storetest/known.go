@@ -109,7 +109,7 @@ var knownCases = []testCase{
 		}
 		d.same(again, store.Accepted{Events: done.Events}, "repeated, as after a lost answer")
 	}},
-	{"comes before the id, and what is not accepted makes nothing known", func(d *driver) {
+	{"comes before the id, and a refused event stores no Known", func(d *driver) {
 		d.receive("a", 1, nil)
 		first := d.receive("b", 1, known("x", 1, 100))
 		d.same(d.receive("a", 2, known("x", 1, 100)), repeated(first, false), "another event's id")
@@ -145,7 +145,7 @@ var knownCases = []testCase{
 		d.same(d.receive("c", 999, known("x", 1, 2000)), repeated(first, false), "after a restart")
 		d.same(d.receive("a", 1000, known("x", 1, 2000)).Duplicate, false, "when it is known no longer")
 	}},
-	{"is forgotten when it is over, the oldest first", func(d *driver) {
+	{"is deleted when it has expired, the oldest first", func(d *driver) {
 		for i, until := range []float64{30, 10, 20, 50} {
 			d.receive(fmt.Sprint("e", i), 1, known(fmt.Sprint("x", i), 1, until))
 		}

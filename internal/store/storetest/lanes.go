@@ -105,7 +105,7 @@ var laneCases = []testCase{
 			d.same(len(lanes), c.want, fmt.Sprintf("%v at %s", c.scope, c.endpoint))
 		}
 	}},
-	{"count who waits only so far", func(d *driver) {
+	{"count the deliveries behind a head up to a limit", func(d *driver) {
 		n := d.lane("k", 1)
 		d.change(retried(n[0], 0, 5, 6))
 		target := []store.Target{to(epA)}

@@ -33,7 +33,7 @@ var leaseEndCases = []testCase{
 		d.change(settled(retried(n[1], store.AnyAttempts, 31, 31), "lse_3"))
 		d.same(d.delivery(n[1]).AttemptsMade, 2, "attempts")
 	}},
-	{"is settled by its token alone, and only before it is over", func(d *driver) {
+	{"is settled by its token alone, and only before it expires", func(d *driver) {
 		n := d.queue(2)
 		d.claim(epA, 5, want("lse_1", "c"), want("lse_2", "c"))
 		d.refused(settled(delivered(n[0], 0, 6), "lse_2"), "another delivery's token")
@@ -50,7 +50,7 @@ var leaseEndCases = []testCase{
 		d.refused(settled(delivered(n[0], 1, 16), ""), "nobody has it")
 		d.same(d.delivery(n[0]).Waiting.Due, at(20), "due")
 	}},
-	{"comes up once it is over", func(d *driver) {
+	{"is reported once it has expired", func(d *driver) {
 		n := d.queue(3)
 		short := want("lse_2", "c")
 		short.For = time.Second
@@ -71,7 +71,7 @@ var leaseEndCases = []testCase{
 		d.same(d.delivery(n[0]).Status, grapnel.Failed, "status")
 		d.claimed(d.claim(epA, 16), nil, n[2:])
 	}},
-	{"does not step over any number of leases that are over", func(d *driver) {
+	{"does not pass over any number of expired leases", func(d *driver) {
 		const more = 7
 		var events []store.Incoming
 		for i := range store.MostOver + more {
@@ -119,7 +119,7 @@ var leaseEndCases = []testCase{
 		d.change(plan)
 		d.claimed(d.claim(epA, 10, want("lse_3", "c")), n[1:], nil)
 	}},
-	{"goes with its delivery when everything is ended", func(d *driver) {
+	{"ends with its delivery when all deliveries are ended", func(d *driver) {
 		k := d.lane("k", 2)
 		d.claim(epA, 5, want("lse_1", "c"))
 		d.end(epA, ending(6), 1, 1)

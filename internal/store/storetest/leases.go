@@ -94,7 +94,7 @@ func (d *driver) queue(n int) (numbers []int64) {
 }
 
 var leaseCases = []testCase{
-	{"leases what is due, the earliest first, one for each want", func(d *driver) {
+	{"leases due deliveries, the earliest first, one for each want", func(d *driver) {
 		n := d.queue(4)
 		d.publish(incoming(event("elsewhere", "", 0), to(epB)))
 		manual := by(n[0], grapnel.Pending, 3)
@@ -128,7 +128,7 @@ var leaseCases = []testCase{
 		d.same(d.claim("que_unknown", 4, want("lse_8", "c")), store.Claimed{}, "of nothing")
 		d.sound()
 	}},
-	{"passes over who holds its most", func(d *driver) {
+	{"skips a consumer at its limit of leases", func(d *driver) {
 		n := d.queue(6)
 		most := func(token, consumer string, m int) store.Want {
 			w := want(token, consumer)
@@ -154,7 +154,7 @@ var leaseCases = []testCase{
 		d.end(epA, ending(52), 10, 5)
 		d.claimed(d.claim(epB, 53, most("lse_14", "d", 1)), nil, nil)
 	}},
-	{"hands out heads alone, so the order of a key is kept", func(d *driver) {
+	{"leases heads alone, so the order of a key is kept", func(d *driver) {
 		k, b := d.lane("k", 3), d.lane("b", 2)
 		blocked := retried(b[0], 0, 3, 0)
 		blocked.Blocked = true
@@ -168,7 +168,7 @@ var leaseCases = []testCase{
 		d.claimed(d.claim(epA, 19, want("lse_5", "")), nil, nil) // later deliveries of the key are behind it
 		d.claimed(d.claim(epA, 20, want("lse_6", "")), k[1:2], nil)
 	}},
-	{"is kept to the microsecond", func(d *driver) {
+	{"is stored to the microsecond", func(d *driver) {
 		n := d.queue(1)
 		moment := at(1).Add(1700 * time.Nanosecond)
 		done, err := d.Claim(d.ctx, store.Claim{Queue: epA, Now: moment, Wants: []store.Want{{Token: "lse_1", For: time.Second + 400}}})
@@ -186,7 +186,7 @@ var leaseCases = []testCase{
 		d.must(err, "Claim")
 		d.claimed(done, nil, n)
 	}},
-	{"counts what is in a queue", func(d *driver) {
+	{"counts a queue's deliveries", func(d *driver) {
 		d.same(d.counts(epA, 0), grapnel.QueueCounts{}, "nothing")
 		d.same(d.counts("que_unknown", 0), grapnel.QueueCounts{}, "nothing")
 		n, k, b := d.queue(5), d.lane("k", 3), d.lane("b", 2)

@@ -121,7 +121,7 @@ var onceCases = []testCase{
 		d.must(err, "PutEndpoint")
 		d.same(seen, put, "PutEndpoint")
 	}},
-	{"keeps nothing of a call that failed", func(d *driver) {
+	{"stores no answer of a failed call", func(d *driver) {
 		n := d.lane("k", 1)
 		fail := once("key", 1, 0)
 		fail.Answer = func(any) store.Answer { d.Error("an answer was made for a call that failed"); return store.Answer{} }
@@ -174,7 +174,7 @@ var onceCases = []testCase{
 		d.must(d.Remember(d.ctx, once("third", 2, 0)), "Remember")
 		d.same(d.config().Version, version, "answers are no configuration")
 	}},
-	{"forgets what has expired, that first which expired first", func(d *driver) {
+	{"deletes expired answers in the order of their expiry", func(d *driver) {
 		for i := range 5 {
 			d.must(d.Remember(d.ctx, once(fmt.Sprint("key", i), 1, float64(4-i))), "Remember")
 		}

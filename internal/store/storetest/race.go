@@ -183,7 +183,7 @@ var raceCases = []testCase{
 		}
 		d.sound()
 	}},
-	{"publishers that give up keep nobody waiting and leave no event by halves", publishersGiveUp},
+	{"publishers that give up delay no other and leave no event by halves", publishersGiveUp},
 	{"of many changes to one delivery one applies", func(d *driver) {
 		n := d.lane("k", 2)
 		var applied atomic.Int64

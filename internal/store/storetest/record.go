@@ -61,13 +61,13 @@ var recordCases = []testCase{
 		d.same(is.Next.Anchor, at(1), "anchor")
 		d.same(d.delivery(n[0]).FinishedAt, at(-100), "the end is kept as given")
 	}},
-	{"keeps the trigger that the next was given", func(d *driver) {
+	{"keeps the trigger set for the next attempt", func(d *driver) {
 		second := to(epA)
 		second.Trigger = grapnel.TriggerTest
 		d.publish(incoming(event("a", "k", 1), to(epA)), incoming(event("b", "k", 1), second))
 		d.same(d.change(delivered(d.of("a")[0].Seq, 0, 2)).Next.Trigger, grapnel.TriggerTest, "trigger")
 	}},
-	{"goes on after a lane was empty", func(d *driver) {
+	{"continues positions after a lane was empty", func(d *driver) {
 		n := d.lane("k", 2)
 		d.change(delivered(n[0], 0, 5))
 		d.same(d.change(delivered(n[1], 0, 6)).Next, (*store.Head)(nil), "next of an empty lane")
@@ -138,7 +138,7 @@ var recordCases = []testCase{
 		d.same(len(d.delivery(n[0]).Attempts), 2, "attempts")
 		d.same(d.delivery(n[1]).Waiting.Due, at(12), "the next is promoted once")
 	}},
-	{"never changes what is final", func(d *driver) {
+	{"never changes a finished delivery", func(d *driver) {
 		for i, status := range finals() {
 			key := fmt.Sprint("k", i)
 			n := d.lane(key, 3)
@@ -192,7 +192,7 @@ var recordCases = []testCase{
 		d.same(d.delivery(n[2]).Position, int64(3), "positions stay")
 		d.same(d.change(delivered(n[2], 0, 13)).Next, (*store.Head)(nil), "none is left")
 	}},
-	{"keeps what waits waiting", func(d *driver) {
+	{"leaves a delivery behind its head there", func(d *driver) {
 		n := d.lane("k", 2)
 		c := by(n[1], grapnel.Pending, 10)
 		c.Due, c.Anchor, c.Blocked, c.Trigger, c.Reason = at(10), at(9), true, grapnel.TriggerManual, "tried now, please"
@@ -287,7 +287,7 @@ var recordCases = []testCase{
 		d.same(d.change(c).Next.Due, even(20), "due of the next")
 		d.same(d.delivery(n[0]).FinishedAt, even(20), "finished")
 	}},
-	{"keeps an attempt that has nothing but a number", func(d *driver) {
+	{"stores an attempt that has only a number", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 5)
 		c.Attempt = &grapnel.Attempt{Number: 1}

@@ -43,7 +43,7 @@ func (d *driver) dead(key string, n int) []int64 {
 }
 
 var replayCases = []testCase{
-	{"keeps a replay, and of a change only what may change", func(d *driver) {
+	{"stores a replay, and of a change only the fields that may change", func(d *driver) {
 		n := d.dead("k", 2)
 		r := replayOf("rpl_1", 30, grapnel.Failed)
 		r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row, r.UpTo = 1, 2, 3, 4, 5, 6, 7
@@ -65,7 +65,7 @@ var replayCases = []testCase{
 		d.same(d.order(other), want, "changed")
 		d.same(d.config().Version, version, "version")
 	}},
-	{"refuses another revision, one that is over, and other tenants", func(d *driver) {
+	{"refuses another revision, a finished replay, and other tenants", func(d *driver) {
 		r := d.order(replayOf("rpl_1", 1))
 		try := func(scope store.Scope, r grapnel.Replay, want grapnel.Code, what string) {
 			d.Helper()
@@ -95,7 +95,7 @@ var replayCases = []testCase{
 		r.Status = grapnel.ReplayRunning
 		try(everyone, r, grapnel.CodeConflict, "over")
 	}},
-	{"answers an order that is repeated, and tells with it", func(d *driver) {
+	{"answers a repeated order, and commits events with it", func(d *driver) {
 		told := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("news", "", 1), to(epB))}}
 		with := store.With{Once: once("key", 1, 0), Tell: &told}
 		put, err := d.PutReplay(d.ctx, everyone, replayOf("rpl_1", 1), with)
@@ -185,7 +185,7 @@ var replayCases = []testCase{
 		d.same(seqsOf(d.items("rpl_1")), n, "each once, in order")
 		d.sound()
 	}},
-	{"goes on after each restart where it was", func(d *driver) {
+	{"continues after each restart at its cursor", func(d *driver) {
 		n := d.dead("k", 9)
 		d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		for i := range n {
@@ -219,7 +219,7 @@ var replayCases = []testCase{
 			d.same(d.delivery(number).Mark.ReplayResult, want, "result")
 		}
 	}},
-	{"tells of what was purged, and goes past it", func(d *driver) {
+	{"reports purged originals, and passes over them", func(d *driver) {
 		n := d.dead("k", 4)
 		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		made := d.step(r, n[0], n[1])

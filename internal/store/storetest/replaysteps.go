@@ -82,7 +82,7 @@ var replayStepCases = []testCase{
 		d.must(err, "Advance over nothing")
 		d.same(d.replayed("rpl_1").Cursor, far.To, "cursor")
 	}},
-	{"makes no step that cannot be", func(d *driver) {
+	{"makes no invalid step", func(d *driver) {
 		n := d.dead("k", 2)
 		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		refused := func(s store.ReplayStep, want grapnel.Code, what string) {
@@ -116,7 +116,7 @@ var replayStepCases = []testCase{
 		r.Status = grapnel.ReplayStopped
 		refused(stepOver(d.order(r), n[0]), grapnel.CodeConflict, "over")
 	}},
-	{"goes past what is no finished delivery of its endpoint", func(d *driver) {
+	{"passes over originals that are no finished deliveries of its endpoint", func(d *driver) {
 		n := d.dead("k", 1)
 		waits := d.lane("w", 1)[0]
 		d.publish(incoming(event("b", "k", 30), to(epB)))
@@ -129,7 +129,7 @@ var replayStepCases = []testCase{
 		d.same([]any{r.Cursor, r.Started}, []any{other + 1000, 1}, "where it is")
 		d.same(len(d.items("rpl_1")), 1, "items")
 	}},
-	{"counts what becomes of what it made, and notes it on the originals", func(d *driver) {
+	{"counts the results of its deliveries, and records them on the originals", func(d *driver) {
 		n := d.dead("k", 5)
 		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		made := d.step(r, n...)
@@ -166,7 +166,7 @@ var replayStepCases = []testCase{
 		d.must(err, "ReplayItems")
 		d.same(page, want[2:4], "a page of items")
 	}},
-	{"notes on an original what was made of it last", func(d *driver) {
+	{"records on an original its last redelivery", func(d *driver) {
 		n := d.dead("k", 1)
 		d.order(replayOf("rpl_1", 60, grapnel.Failed))
 		first := d.step(d.replayed("rpl_1"), n[0])[0]

@@ -49,7 +49,7 @@ func (d *driver) blind(scope store.Scope, what string) {
 }
 
 var scopeCases = []testCase{
-	{"of nobody and of a stranger shows nothing", func(d *driver) {
+	{"of no tenant and of a stranger shows nothing", func(d *driver) {
 		d.stock()
 		for _, id := range []string{"e1", "e5"} {
 			x := d.of(id)[0]
@@ -61,7 +61,7 @@ var scopeCases = []testCase{
 		d.blind(store.Of(""), "scope of nobody")
 		d.blind(store.Of("stranger"), "stranger")
 	}},
-	{"of a tenant shows what is its own", func(d *driver) {
+	{"of a tenant shows its own rows", func(d *driver) {
 		d.stock()
 		for tenant, want := range map[string]int{acme: 5, bolt: 1} {
 			other := map[string]string{acme: bolt, bolt: acme}[tenant]

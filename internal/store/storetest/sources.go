@@ -100,7 +100,7 @@ var sourceCases = []testCase{
 		d.putSource(source("src_2", acme, "one"))
 		d.same(d.putSource(source("src_1", acme, "again")).Revision, int64(1), "revision of one that is new again")
 	}},
-	{"are written by nobody else, and move to no other tenant", func(d *driver) {
+	{"are written by their tenant only, and move to no other tenant", func(d *driver) {
 		d.putSource(source("src_1", acme, "one"))
 		before := d.config()
 		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt)} {

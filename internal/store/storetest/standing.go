@@ -24,7 +24,7 @@ func (d *driver) standings() []store.Standing {
 }
 
 var standingCases = []testCase{
-	{"is kept with its change, the one with the highest number", func(d *driver) {
+	{"is stored with its change, the one with the highest number", func(d *driver) {
 		n := d.lane("k", 1)
 		d.same(d.standings(), []store.Standing{}, "none yet")
 		for attempt, number := range []int64{2, 1, 2, 7} {
@@ -41,7 +41,7 @@ var standingCases = []testCase{
 		d.change(last)
 		d.same(d.standings(), []store.Standing{{Endpoint: epA, Number: 8}}, "an empty one replaces")
 	}},
-	{"is kept whether the change applies or not", func(d *driver) {
+	{"is stored whether the change applies or not", func(d *driver) {
 		n := d.lane("k", 1)
 		late := delivered(n[0], 7, 10)
 		late.Standing = standing(epA, 1)

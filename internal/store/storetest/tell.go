@@ -83,7 +83,7 @@ var tellCases = []testCase{
 			Duplicate: true}}}, "told")
 		d.same(len(d.of("news")), 1, "deliveries")
 	}},
-	{"tells an id that means something else from news", func(d *driver) {
+	{"distinguishes an id with other content from a new event", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 10)
 		c.Tell = d.news("k_1", 10)
@@ -199,7 +199,7 @@ var tellCases = []testCase{
 		d.absent("news", "Event")
 		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
 	}},
-	{"tells nothing of an endpoint that was refused", func(d *driver) {
+	{"commits no event of an endpoint that was refused", func(d *driver) {
 		before := d.everything()
 		for code, try := range map[grapnel.Code]struct {
 			scope store.Scope
@@ -214,7 +214,7 @@ var tellCases = []testCase{
 		d.same(d.everything(), before, "everything")
 		d.absent("news", "Event")
 	}},
-	{"counts and lists what was told like everything else", func(d *driver) {
+	{"counts and lists told events like all others", func(d *driver) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 10)
 		gone := to(epA)

@@ -14,7 +14,8 @@
     if (s < 172800) return Math.floor(s / 3600) + " h";
     return Math.floor(s / 86400) + " days";
   };
-  const relative = at => { const d = (at - Date.now()) / 1000; return Math.abs(d) < 1 ? "now" : d < 0 ? spoken(-d) + " ago" : "in " + spoken(d); };
+  const roughly = s => s < 60 ? spoken(s) : s < 3600 ? Math.floor(s / 60) + " min" : s < 172800 ? Math.floor(s / 3600) + " h" : spoken(s);
+  const relative = at => { const d = (at - Date.now()) / 1000; return Math.abs(d) < 1 ? "now" : d < 0 ? roughly(-d) + " ago" : "in " + spoken(d); };
   const zone = () => root.dataset.times === "utc" ? "UTC" : undefined;
   const format = (at, o) => new Intl.DateTimeFormat("en-GB", { hour12: false, timeZone: zone(), ...o }).format(at);
   const clock = at => {
@@ -31,7 +32,8 @@
   });
 
   // Morphing changes only what differs, so that focus, selection and open details survive.
-  const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  const id = e => e.nodeType === 1 ? e.getAttribute("id") : null; // a form's own id is hidden by a field of that name
+  const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && id(a) === id(b);
   const morph = (from, to) => {
     if (from.nodeType !== 1) { if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue; return; }
     if (from.nodeName === "TIME" && from.dateTime === to.dateTime) return;
@@ -39,7 +41,7 @@
     for (const a of to.attributes) if (from.getAttribute(a.name) !== a.value && !(a.name === "hidden" && "js" in from.dataset)) from.setAttribute(a.name, a.value);
     let f = from.firstChild;
     for (const t of [...to.childNodes]) {
-      if (f && !same(f, t) && t.id) { const found = all("#" + CSS.escape(t.id), from).find(e => e.parentNode === from); if (found) { from.insertBefore(found, f); f = found; } }
+      if (f && !same(f, t) && id(t)) { const found = all("#" + CSS.escape(id(t)), from).find(e => e.parentNode === from); if (found) { from.insertBefore(found, f); f = found; } }
       if (f && same(f, t)) {
         const before = t.nodeName === "TR" ? $(".pill", f)?.textContent : null;
         morph(f, t);
@@ -159,7 +161,7 @@
     else if (a) acts[a.dataset.act](a);
     else if (!e.target.closest(".more")) $(".more[open]")?.removeAttribute("open");
   });
-  document.addEventListener("submit", e => { const q = e.submitter?.dataset.sure; if (q && !confirm(q)) e.preventDefault(); });
+  document.addEventListener("submit", e => { const q = e.submitter?.dataset.sure; if (q && !confirm(q)) return e.preventDefault(); const b = e.submitter; setTimeout(() => { if (b) b.disabled = true; }); });
   const nokeys = $("#nokeys");
   if (nokeys) { nokeys.checked = off(); nokeys.addEventListener("change", () => localStorage.setItem("grapnel-keys", nokeys.checked ? "off" : "on")); }
 

@@ -52,7 +52,7 @@ func (d *drawing) end() SVG {
 // n writes a coordinate with one digit, which is finer than a pixel.
 func n(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") }
 
-// Spark is a small line of values, the oldest first.
+// Spark is a small line of values, the oldest first. One that never changes is drawn faintly.
 func Spark(values []float64, tone, says string) SVG {
 	const width, height, margin = 220, 34, 4
 	d := begin("spark", width, height, says, true)
@@ -60,6 +60,9 @@ func Spark(values []float64, tone, says string) SVG {
 		low, high := values[0], values[0]
 		for _, v := range values {
 			low, high = min(low, v), max(high, v)
+		}
+		if high == low {
+			tone = "none"
 		}
 		d.put(`<polyline class="line %s" points="`, tone)
 		for i, v := range values {

@@ -1,0 +1,169 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// attemptRow is an attempt that was made.
+type attemptRow struct {
+	Number  int
+	Tone    string
+	Result  string
+	Words   string // what happened, in words
+	At      moment
+	Took    string
+	Phases  []phase
+	Trigger string
+	Href    string // where it is shown
+	Here    bool
+}
+
+// phase is a part of an attempt's time, with its share of the whole in percent.
+type phase struct {
+	Name, Took string
+}
+
+// plannedRow is an attempt that is still to come.
+type plannedRow struct {
+	Number int
+	At     moment
+	Latest moment
+}
+
+// message is a request or a response as it went over the wire.
+type message struct {
+	First   string // the first line
+	Headers []header
+	Body    []span
+	Raw     string // the bytes that were signed, if Body is a readable form of them
+	Note    string // why the body is missing or incomplete
+}
+
+type header struct{ Name, Value string }
+
+func (m *deliveryModel) attempts(v *visit, d *client.Delivery) {
+	chosen := v.URL.Query().Get("attempt")
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		tone := toneWait
+		switch {
+		case a.Decision == policy.Deliver:
+			tone = toneOK
+		case a.Decision == policy.Fail || a.Decision == policy.DisableEndpoint || a.NextAttemptAt == nil:
+			tone = toneBad
+		}
+		row := attemptRow{Number: a.Number, Tone: tone, Result: result(a.StatusCode, string(a.ErrorClass)), Words: a.Error, At: v.at(a.StartedAt),
+			Took: took(time.Duration(a.Duration)), Phases: phases(a), Trigger: triggers[a.Trigger],
+			Href: v.link(fmt.Sprintf("/deliveries/%s?attempt=%d", d.ID, a.Number))}
+		row.Here = chosen == fmt.Sprint(a.Number)
+		m.Attempts = append(m.Attempts, row)
+	}
+	shown := slices.IndexFunc(m.Attempts, func(a attemptRow) bool { return a.Here })
+	if shown < 0 {
+		shown = len(m.Attempts) - 1
+	}
+	if shown >= 0 {
+		m.Attempts[shown].Here = true
+		m.Shown = &m.Attempts[shown]
+	}
+	for _, p := range d.Planned {
+		m.Planned = append(m.Planned, plannedRow{p.Number, v.at(p.At), v.at(p.Latest)})
+	}
+}
+
+// triggers says why an attempt was made, if not because it was due.
+var triggers = map[grapnel.Trigger]string{"manual": "by hand", "replay": "replay", "probe": "probe", "test": "test"}
+
+func phases(a *client.Attempt) (all []phase) {
+	for _, p := range []struct {
+		name string
+		d    policy.Duration
+	}{
+		{"DNS", a.Phases.DNS}, {"connect", a.Phases.Connect}, {"TLS", a.Phases.TLS}, {"first byte", a.Phases.FirstByte}, {"body", a.Phases.Body},
+	} {
+		if p.d > 0 {
+			all = append(all, phase{p.name, took(time.Duration(p.d))})
+		}
+	}
+	return all
+}
+
+// timeline draws the attempts. The planned ones are the API's, which asks the same policy that the
+// engine asks.
+func (m *deliveryModel) timeline(v *visit, d *client.Delivery, ep *client.Endpoint) {
+	var past []picture.Past
+	for i, a := range m.Attempts {
+		past = append(past, picture.Past{At: a.At.At, Tone: a.Tone, Label: a.Result, Manual: d.Attempts[i].Trigger == grapnel.TriggerManual,
+			Says: fmt.Sprintf("Attempt %d, %s: %s after %s", a.Number, d.Attempts[i].StartedAt.UTC().Format(time.RFC3339), a.Result, a.Took)})
+	}
+	var future []picture.Future
+	for _, p := range m.Planned {
+		future = append(future, picture.Future{At: p.At.At, Latest: p.Latest.At, Label: plannedClock(v.now, p.At.At),
+			Says: fmt.Sprintf("Attempt %d, %s, at the latest %s", p.Number, p.At.Absolute(), p.Latest.Absolute())})
+	}
+	var end picture.End
+	m.Says = fmt.Sprintf("%s, %s.", many(len(past), "attempt made", "attempts made"), many(len(future), "planned", "planned"))
+	if n := len(m.Planned); n > 0 && n < 50 {
+		last := m.Planned[n-1]
+		end = picture.End{At: last.Latest.At.Add(time.Second), Label: "gives up"}
+		m.Says = strings.TrimSuffix(m.Says, ".") + fmt.Sprintf("; if all fail, the last one is on %s.", last.At.Absolute())
+	}
+	if len(past)+len(future) > 0 {
+		m.Timeline = drawn(picture.Timeline(v.now, past, future, end, m.Says))
+	}
+}
+
+func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
+	if m.Shown == nil {
+		return
+	}
+	a := &d.Attempts[m.Shown.Number-d.Attempts[0].Number]
+	address := "the endpoint"
+	if ep != nil && ep.URL != "" {
+		address = ep.URL
+	}
+	m.Request = message{First: "POST " + address, Headers: headers(a.RequestHeaders)}
+	if a.RequestHeaders == nil {
+		m.Request.Note = "The headers of this attempt were not recorded."
+	}
+	switch {
+	case event == nil:
+		m.Request.Note = "Retention has deleted the event's data."
+	case event.DataBase64 != nil:
+		m.Request.Note = many(len(event.DataBase64), "byte", "bytes") + " of " + event.ContentType + " are not shown."
+	default:
+		m.Request.Body, m.Request.Raw = v.readable(event.Data), string(event.Data)
+		m.Request.Note = "Event data as published. The body sent is the endpoint's format of it."
+	}
+	m.Response = message{Headers: headers(a.ResponseHeaders)}
+	if a.StatusCode != 0 {
+		m.Response.First = strings.TrimSpace(fmt.Sprintf("%d %s", a.StatusCode, http.StatusText(a.StatusCode)))
+	}
+	switch {
+	case a.StatusCode == 0:
+		m.Response.Note = sentence(a.Error)
+	case a.ResponseBase64 != nil:
+		m.Response.Note = many(len(a.ResponseBase64), "byte", "bytes") + " that are no text are not shown."
+	case a.ResponseBody == "":
+		m.Response.Note = "The response had no body."
+	default:
+		m.Response.Body = v.readable([]byte(a.ResponseBody))
+	}
+}
+
+func headers(of map[string]string) (all []header) {
+	for name, value := range of {
+		all = append(all, header{strings.ToLower(name), value})
+	}
+	slices.SortFunc(all, func(a, b header) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,181 @@
+package web
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func TestTimesInWords(t *testing.T) {
+	for d, want := range map[time.Duration][2]string{
+		0:                              {"now", "now"},
+		900 * time.Millisecond:         {"now", "now"},
+		4 * time.Second:                {"in 4 s", "4 s ago"},
+		4*time.Minute + 12*time.Second: {"in 4 min 12 s", "4 min ago"},
+		59 * time.Minute:               {"in 59 min", "59 min ago"},
+		2*time.Hour + 5*time.Minute:    {"in 2 h 5 min", "2 h ago"},
+		26 * time.Hour:                 {"in 26 h", "26 h ago"},
+		72 * time.Hour:                 {"in 3 days", "3 days ago"},
+	} {
+		if got := (moment{then.Add(d), then}).Relative(); got != want[0] {
+			t.Errorf("%v ahead: %q, want %q", d, got, want[0])
+		}
+		if got := (moment{then.Add(-d), then}).Relative(); got != want[1] {
+			t.Errorf("%v ago: %q, want %q", d, got, want[1])
+		}
+	}
+	for at, want := range map[time.Time]string{then: "09:23:34", then.Add(20 * time.Hour): "Tue 05:23", then.Add(-240 * time.Hour): "13 Nov 09:23"} {
+		if got := (moment{at, then}).Clock(); got != want {
+			t.Errorf("%v: %q, want %q", at, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{300 * time.Microsecond: "300 µs", 44 * time.Millisecond: "44 ms", 2500 * time.Millisecond: "2.5 s", 30 * time.Second: "30 s"} {
+		if got := took(d); got != want {
+			t.Errorf("%v took %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestNumbersInWords(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567", -1000: "-1\u202f000"} {
+		if got := count(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	for _, c := range []struct {
+		part, whole int64
+		want        string
+	}{{1, 2, "50"}, {999_999, 1_000_000, "99.9"}, {5, 5, "100"}, {0, 0, "–"}, {1, 3, "33.3"}} {
+		if got := percent(c.part, c.whole); got != c.want {
+			t.Errorf("%d of %d is %q, want %q", c.part, c.whole, got, c.want)
+		}
+	}
+}
+
+// say is a verdict as one text.
+func (v verdict) say() string {
+	var b strings.Builder
+	for _, p := range v.Pieces {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+func TestOverallVerdict(t *testing.T) {
+	ago := func(d time.Duration) *time.Time { at := then.Add(-d); return &at }
+	named := func(name, url string, health client.Health) client.Endpoint {
+		e := client.Endpoint{Health: health}
+		e.Description, e.URL = name, url
+		return e
+	}
+	well := named("ledger", "", client.Health{State: grapnel.HealthHealthy})
+	open := func(name string, held int) client.Endpoint {
+		probe, drain := then.Add(30*time.Second), policy.Duration(21*time.Second)
+		return named(name, "", client.Health{State: grapnel.HealthOpen, FailingSince: ago(8 * time.Minute), Held: held, NextProbeAt: &probe,
+			DrainEstimate: &drain})
+	}
+	paused := named("", "https://a.example/hooks/", client.Health{State: grapnel.HealthPaused, Since: ago(time.Hour)})
+	for _, c := range []struct {
+		name         string
+		all          []client.Endpoint
+		more         bool
+		day          client.Totals
+		answer, next string
+	}{
+		{"one well", []client.Endpoint{well}, false, client.Totals{}, "The endpoint takes its deliveries.", "No delivery ended"},
+		{"all well", []client.Endpoint{well, well}, false, client.Totals{Delivered: 10, FirstAttemptSuccess: 9}, "All 2 endpoints take their deliveries.", "90 % of them"},
+		{"well, with failures", []client.Endpoint{well}, false, client.Totals{Delivered: 10, Failed: 3}, "The endpoint takes its deliveries.", "10 delivered and 3 failed"},
+		{"more than were looked at", []client.Endpoint{well, well}, true, client.Totals{}, "The first 2 endpoints take their deliveries.", ""},
+		{"one open", []client.Endpoint{well, open("acme-prod", 412)}, false, client.Totals{},
+			"acme-prod has failed for 8 min. 412 deliveries wait in order; nothing is lost.", "as a probe in 30 s and holds the others. Once it works, the held deliveries take about 21 s."},
+		{"two open, the worse first", []client.Endpoint{open("a", 1), open("b", 9)}, false, client.Totals{}, "b and a have failed for 8 min. 10 deliveries wait", "b: Grapnel sends"},
+		{"four open", []client.Endpoint{open("a", 4), open("b", 3), open("c", 2), open("d", 1)}, false, client.Totals{}, "a, b and 2 others have failed", ""},
+		{"open and paused", []client.Endpoint{paused, open("a", 1)}, false, client.Totals{}, "a has failed for 8 min. 1 delivery waits in order", "1 other endpoint needs attention too."},
+		{"paused", []client.Endpoint{paused}, false, client.Totals{}, "a.example/hooks has been paused for 1 h.", "until an operator resumes it"},
+	} {
+		v := overall(then, c.all, c.more, c.day)
+		if !strings.HasPrefix(v.say(), c.answer) || !strings.Contains(v.Next, c.next) {
+			t.Errorf("%s:\n%s\n%s\nwant\n%s\n%s", c.name, v.say(), v.Next, c.answer, c.next)
+		}
+	}
+}
+
+func TestAttemptsInWords(t *testing.T) {
+	at := func(status int, class policy.Class) client.Attempt {
+		return client.Attempt{StatusCode: status, ErrorClass: class}
+	}
+	for want, d := range map[string]client.Delivery{
+		"Nothing was sent yet.": {Status: grapnel.Pending},
+		"No attempt was made.":  {Status: grapnel.Dropped},
+		"The endpoint answered 503 three times and timed out once.": {Attempts: []client.Attempt{at(503, "status_5xx"), at(503, "status_5xx"), at(0, "timeout"), at(503, "status_5xx")}},
+		"The endpoint refused the connection twice.":                {Attempts: []client.Attempt{at(0, "connect"), at(0, "connect")}},
+		"4 attempts ended in 4 different ways.":                     {Attempts: []client.Attempt{at(0, "dns"), at(0, "tls"), at(500, "status_5xx"), at(0, "reset")}},
+		"The endpoint answered 500 8 times.":                        {Attempts: slices8(at(500, "status_5xx"))},
+	} {
+		if got := attemptsSaid(&d); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func slices8(a client.Attempt) (all []client.Attempt) {
+	for range 8 {
+		all = append(all, a)
+	}
+	return all
+}
+
+// TestBodiesKeepTheirText: the parts of a coloured body are the indented body, and numbers keep their
+// digits and keys their order.
+func TestBodiesKeepTheirText(t *testing.T) {
+	v := &visit{web: &web{Options: Options{Bounds: Bounds{Body: 100}}}}
+	join := func(parts []span) string {
+		var b strings.Builder
+		for _, p := range parts {
+			b.WriteString(p.Text)
+		}
+		return b.String()
+	}
+	for body, want := range map[string]string{
+		`{"b":1.00,"a":12345678901234567890}`: "{\n  \"b\": 1.00,\n  \"a\": 12345678901234567890\n}",
+		`"\\\"x"`:                             `"\\\"x"`,
+		`not json "at all`:                    `not json "at all`,
+		``:                                    ``,
+	} {
+		if got := join(v.readable([]byte(body))); got != want {
+			t.Errorf("%s became %s", body, got)
+		}
+	}
+	if parts := v.readable([]byte(`{"k":"s"}`)); len(parts) != 5 || parts[1] != (span{"k", `"k"`}) || parts[3] != (span{"s", `"s"`}) {
+		t.Errorf("the parts are %q", parts)
+	}
+	long := join(v.readable([]byte(strings.Repeat("ü", 5000))))
+	if !strings.HasSuffix(long, "\n… 9\u202f900 bytes more") || strings.ContainsRune(long, '\ufffd') {
+		t.Errorf("a long body became %q", long)
+	}
+}
+
+func TestAddressesFromOutside(t *testing.T) {
+	for from, want := range map[string]string{
+		"/deliveries?q=a": "/deliveries?q=a", "": "/", "//evil.example": "/", "https://evil.example/": "/", `/\evil.example`: "/", "javascript:alert(1)": "/",
+		"/a\r\nSet-Cookie: x": "/", "deliveries": "/", "/%2f/x": "/", "/x#y": "/x",
+	} {
+		if got := local(from); got != want {
+			t.Errorf("%q leads to %q, want %q", from, got, want)
+		}
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"ep_1": "ep_1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(rm -rf /)": "'$(rm -rf /)'", "invoice.*": "'invoice.*'", "--reason": "'--reason'", "a\nb": "'a\nb'", "`x`": "'`x`'",
+	} {
+		if got := shellQuote(text); got != want {
+			t.Errorf("%q became %s, want %s", text, got, want)
+		}
+	}
+}

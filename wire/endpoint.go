@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// NewEndpoint has the settings of an endpoint. Only URL is required; the server has defaults for
+// the others.
+type NewEndpoint struct {
+	Tenant         string             `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
+	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as POST requests"`
+	Description    string             `json:"description" maxLength:"1000"`
+	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
+	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
+	Filter         string             `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
+	Source         string             `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
+	Policy         any                `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: standard"`
+	Ordering       grapnel.Ordering   `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
+	RateLimit      *grapnel.RateLimit `json:"rate_limit" nullable:"true" doc:"none: no limit"`
+	MaxConcurrency int                `json:"max_concurrency" default:"32" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
+	Headers        map[string]string  `json:"headers" maxProperties:"32" names:"header-name" form:"header-value" doc:"sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"`
+	Format         grapnel.Format     `json:"format" default:"standard" enum:"standard,raw,cloudevents" doc:"form of the request; standard if not given"`
+	Transform      string             `json:"transform" nullable:"true" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
+	Signing        grapnel.Signing    `json:"signature_headers" default:"standard" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
+	Secret         string             `json:"secret,omitempty" fixed:"true" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made. Shown in the answer that makes it, and never again"`
+
+	Status grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
+}
+
+// MarshalJSON writes the fields that are set.
+func (e NewEndpoint) MarshalJSON() ([]byte, error) { return Request(e) }
+
+// Endpoint is where events go: its settings, and what the server knows about it. Its policy is in
+// Policy, not in NewEndpoint.Policy.
+type Endpoint struct {
+	Raw
+	ID string `json:"id"`
+	NewEndpoint
+	Policy         json.RawMessage `json:"policy" before:"ordering" form:"policy" doc:"the name of a preset or of a policy of the tenant, or a policy"`
+	PresetShape    *PresetShape    `json:"preset_shape" before:"signature_headers" nullable:"true" doc:"headers and transform that the preset named by policy adds, unless the endpoint sets its own; null: none"`
+	Secrets        []Secret        `json:"secrets" before:"status" doc:"secrets that sign now, newest first"`
+	DisabledReason string          `json:"disabled_reason" nullable:"true"`
+	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
+	Health         Health          `json:"health"`
+	CreatedAt      time.Time       `json:"created_at"`
+	UpdatedAt      time.Time       `json:"updated_at"`
+	Revision       int64           `json:"revision" doc:"grows with every change"`
+}
+
+// MarshalJSON writes the endpoint as the API does.
+func (e Endpoint) MarshalJSON() ([]byte, error) { return Encode(e) }
+
+// PresetShape has a preset's headers and transform, which apply unless the endpoint sets its own.
+type PresetShape struct {
+	Headers   map[string]string `json:"headers"`
+	Transform string            `json:"transform" nullable:"true"`
+}
+
+// Secret says that a secret signs, not which one it is.
+type Secret struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at" nullable:"true"`
+	PublicKey string     `json:"public_key" nullable:"true" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
+}
+
+// Health is how an endpoint is doing.
+type Health struct {
+	State         grapnel.HealthState `json:"state" enum:"healthy,failing,open,recovering,throttled,paused,disabled,unknown" doc:"failing: no attempt has succeeded since failing_since; open: the circuit is open and only probes are sent; unknown: the server starts or stops"`
+	Reason        string              `json:"reason" nullable:"true" doc:"one sentence that explains the state; null: none"`
+	Since         *time.Time          `json:"since" nullable:"true" doc:"since when it has this state; null: unknown"`
+	InFlight      int                 `json:"in_flight" doc:"requests in progress"`
+	Waiting       int                 `json:"waiting" doc:"lane heads in memory that are due now or soon"`
+	Held          int                 `json:"held" doc:"held deliveries, including those behind their keys; 0 while the endpoint is healthy. Lists count up to 10000, a single endpoint up to 1000000"`
+	HeldMore      bool                `json:"held_more" doc:"the count stopped at its limit"`
+	NextAttemptAt *time.Time          `json:"next_attempt_at" nullable:"true"`
+	NextProbeAt   *time.Time          `json:"next_probe_at" nullable:"true" doc:"while open: the next probe is not before this"`
+	DrainEstimate *policy.Duration    `json:"drain_estimate" nullable:"true" doc:"how long the held deliveries take once the endpoint works; with held_more, at least this; null: unknown"`
+	Strikes       int                 `json:"strikes" doc:"consecutive failed deliveries that count towards disabling"`
+	FailingSince  *time.Time          `json:"failing_since" nullable:"true" doc:"no attempt has succeeded since then; null: the last one succeeded, or the policy has no such rule"`
+}

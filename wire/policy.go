@@ -1,0 +1,15 @@
+package wire
+
+import "time"
+
+// Policy is a preset or a tenant's named policy, but for its rules: those are members of the same
+// object, in the form of package policy, and are read from Raw.
+type Policy struct {
+	Raw
+	ID        string    `json:"id" nullable:"true" doc:"null: a preset"`
+	Name      string    `json:"name"`
+	Tenant    string    `json:"tenant" nullable:"true"`
+	Preset    bool      `json:"preset"`
+	CreatedAt time.Time `json:"created_at" nullable:"true"`
+	UpdatedAt time.Time `json:"updated_at" nullable:"true"`
+}

@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Tenant is the location of a tenant among a server's cells.
+type Tenant struct {
+	Raw
+	Tenant  string               `json:"tenant"`
+	Cell    string               `json:"cell" doc:"its cell; during a move the old cell until that has released it"`
+	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: attempts in flight finish; sealed: its rows are copied; arrived: all rows are in the other cell, which is about to open the tenant; gone: it is in a cell that this server does not serve"`
+	To      string               `json:"to" nullable:"true" doc:"cell that it moves to"`
+	From    string               `json:"from" nullable:"true" doc:"cell that it last came from"`
+	Move    string               `json:"move" nullable:"true" doc:"id of its last move; null: it never moved"`
+	Since   *time.Time           `json:"since" nullable:"true" doc:"since when it has this state"`
+	Rows    int64                `json:"rows" doc:"rows copied so far, if this server copies"`
+	Trouble string               `json:"trouble" nullable:"true" doc:"why the move is stuck; it is retried until it succeeds"`
+}
+
+// MarshalJSON writes the tenant as the API does.
+func (t Tenant) MarshalJSON() ([]byte, error) { return Encode(t) }
+
+// Settled says whether no move is under way.
+func (t *Tenant) Settled() bool {
+	return t.State == grapnel.TenancyHere || t.State == grapnel.TenancyGone
+}
+
+// Cluster lists the nodes that share a server's store, and the shards that each owns.
+type Cluster struct {
+	Raw
+	Node          string   `json:"node" doc:"id of the node that answers"`
+	Shared        bool     `json:"shared" doc:"false: no other node uses the store"`
+	Shards        int      `json:"shards" doc:"number of shards; 0: the store is not shared"`
+	Unowned       int      `json:"unowned" doc:"shards without an owner: no attempts are made for their endpoints until a node takes them"`
+	UnownedShards []int    `json:"unowned_shards" doc:"which"`
+	Nodes         []Member `json:"nodes" doc:"nodes seen within the last hour"`
+}
+
+// MarshalJSON writes the cluster as the API does.
+func (c Cluster) MarshalJSON() ([]byte, error) { return Encode(c) }
+
+// Member is one of the nodes.
+type Member struct {
+	ID       string  `json:"id" doc:"node id, new at each start; deliveries carry it as grapnel-node"`
+	Address  string  `json:"address" doc:"address at which other nodes reach it"`
+	State    string  `json:"state" enum:"up,draining,silent" doc:"draining: it is about to stop, and releases its shards; silent: it has not reported, and other nodes take its shards once its leases have expired"`
+	Seen     float64 `json:"seen_seconds_ago"`
+	Draining bool    `json:"draining"`
+	Shards   int     `json:"shards" doc:"number of shards that the node owns"`
+	Intended int     `json:"shards_intended" doc:"number of shards after rebalancing"`
+	Lagging  int     `json:"shards_lagging" doc:"owned shards whose renewal is overdue; the node loses them within a third of a lease unless it renews them"`
+}
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	Pointer string `json:"pointer" doc:"a JSON pointer into the body, ?name for a query parameter, or the name of a header"`
+	Detail  string `json:"detail"`
+}
