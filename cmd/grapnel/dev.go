@@ -71,6 +71,12 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 	if err != nil {
 		return err
 	}
+	shown := &coach{receivers: receivers, program: s.Program}
+	codes := server.NewLoginCodes()
+	o.Dev.Codes = codes
+	if with.story {
+		o.Dev.Coach = shown
+	}
 	left := "" // the file with the URL
 	var story sync.WaitGroup
 	defer func() {
@@ -100,9 +106,17 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 		if err := receivers.Install(ctx, c); err != nil {
 			return err
 		}
+		path, err := codes.Link(strings.TrimSpace(string(key)))
+		if err != nil {
+			return err
+		}
 		s.example(srv)
+		s.Note("The dashboard: %s", srv.URL()+path)
+		s.Note("(the link signs in one browser on this machine, once, within 15 minutes)\n")
 		if with.story {
-			story.Go(func() { s.play(ctx, receivers, c) })
+			told := s.story(receivers, c)
+			shown.begin(told, keyPath(srv))
+			story.Go(func() { s.play(ctx, told) })
 		}
 		return nil
 	}
@@ -115,9 +129,9 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 	return taken(ctx, o.Listen, err)
 }
 
-// play plays the demo's story and prints its steps.
-func (s *session) play(ctx context.Context, receivers *demo.Receivers, c *client.Client) {
-	story := demo.NewStory(receivers, c, demo.StoryOptions{Tell: func(step demo.Step) {
+// story makes the demo's story, which prints its steps.
+func (s *session) story(receivers *demo.Receivers, c *client.Client) *demo.Story {
+	return demo.NewStory(receivers, c, demo.StoryOptions{Tell: func(step demo.Step) {
 		if step.Done {
 			s.Note("✓ %s: %s", step.Title, step.Detail)
 			return
@@ -126,17 +140,26 @@ func (s *session) play(ctx context.Context, receivers *demo.Receivers, c *client
 		s.Note("    curl -X POST %s", receivers.FixURL())
 		s.Note("    %s dlq replay --endpoint %s --yes", s.Program, receivers.Endpoint(demo.Ledger))
 	}})
+}
+
+// play plays the story to its end.
+func (s *session) play(ctx context.Context, story *demo.Story) {
 	if err := story.Run(ctx); err != nil && ctx.Err() == nil {
 		s.Note("The demo's story ended early: %v", err)
 	}
 }
 
+// keyPath is the whole path of the file with the key.
+func keyPath(srv *server.Server) string {
+	if path, err := filepath.Abs(srv.AdminKey().Path); err == nil {
+		return path
+	}
+	return srv.AdminKey().Path
+}
+
 // example prints commands to paste.
 func (s *session) example(srv *server.Server) {
-	keyFile := srv.AdminKey().Path
-	if path, err := filepath.Abs(keyFile); err == nil {
-		keyFile = path
-	}
+	keyFile := keyPath(srv)
 	server := ""
 	if srv.URL() != client.DefaultServer {
 		server = "\n  export GRAPNEL_SERVER=" + srv.URL()

@@ -33,15 +33,15 @@ func TestLostAnswers(t *testing.T) {
 				return w.ask(admin, rt.method, target, bodies()[rt.name], once...)
 			}
 			lost := ""
-			w.engine.lose = func(method string) bool {
+			w.engine.loses(func(method string) bool {
 				if lost != "" || !slices.Contains(writing, method) {
 					return false
 				}
 				lost = method
 				return true
-			}
+			})
 			first := send()
-			w.engine.lose = nil
+			w.engine.loses(nil)
 			w.engine.forget()
 			switch {
 			case lost == "" && (strings.HasPrefix(rt.name, "resume-") || rt.name == "settle-leases"):

@@ -10,7 +10,7 @@ import (
 // Pausing, resuming and probing change no setting of an endpoint. Each is the same when it is
 // repeated.
 
-func leverRoutes() []route {
+func pauseRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
 		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,

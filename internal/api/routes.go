@@ -62,7 +62,7 @@ func New(o Options) http.Handler {
 // routes lists everything. The order is that of the manual.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), leverRoutes(), laneRoutes(),
+		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeEngine struct {
 	shifts []grapnel.Shift // of deliveries that came from other cells
 	*memory.Faulty
+	losing sync.Mutex
 	lose   func(method string) bool // loses the answer to a call of the store; nil: none is lost
 	now    func() time.Time
 	health map[string]grapnel.Health // of endpoints that are not just healthy
@@ -53,10 +54,20 @@ type fakeEngine struct {
 
 // injure loses answers of the store: the effects happen.
 func (s *fakeEngine) injure(method string) memory.Fault {
+	s.losing.Lock()
+	defer s.losing.Unlock()
 	if s.lose == nil || !s.lose(method) {
 		return memory.Fault{}
 	}
 	return memory.Fault{Err: fmt.Errorf("the database at /secret: %w: connection reset", store.ErrUnknown), Applied: true}
+}
+
+// loses sets which answers are lost from now on. Queues call the store in the background, so the
+// former function may be running; loses waits for it.
+func (s *fakeEngine) loses(answer func(method string) bool) {
+	s.losing.Lock()
+	defer s.losing.Unlock()
+	s.lose = answer
 }
 
 func (s *fakeEngine) config() store.Config {

@@ -280,5 +280,6 @@ func (s *Server) dashboard(face http.Handler) http.Handler {
 		Secret:   s.cells[0].engine.IDs().Subkey,
 		Stopping: s.stopping.Load,
 		Log:      s.log,
+		Dev:      s.options.Dev,
 	})
 }

@@ -79,6 +79,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
+	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
 	MaxBody      int64          // bytes of the body of a request to a source
 	MaxInFlight  int            // attempts at once, in each cell

@@ -76,12 +76,13 @@ func TestHostileText(t *testing.T) {
 		}
 		return h
 	}
+	s.web.Dev.Coach = &story{scene: Scene{Asked: true, Refuser: polyglot, KeyFile: polyglot, Program: polyglot, Steps: []Step{{polyglot, polyglot, false}}}}
 	seen := 0
 	pages := targets()
 	for _, name := range searchNames {
 		pages = append(pages, "/deliveries?"+url.Values{"q": {name + ":" + polyglot}}.Encode())
 	}
-	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login?next="+url.QueryEscape(polyglot),
+	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login/once?code="+url.QueryEscape(polyglot), "/login?next="+url.QueryEscape(polyglot),
 		"/deliveries/"+url.PathEscape(polyglot), "/deliveries/dlv_1?attempt="+url.QueryEscape(polyglot))
 	for _, target := range pages {
 		w := s.ask("GET", target, nil)
@@ -115,7 +116,7 @@ var (
 	knownTags = strings.Fields("html head meta title link script body a div nav details summary span p b br form fieldset legend label input button main dialog " +
 		"h1 h2 dl dt dd kbd table thead tbody tr th td time section pre code ol ul li footer small svg path g rect circle line polyline text i !doctype")
 	knownAttributes = strings.Fields("lang data-theme data-times data-base charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
-		"aria-live aria-current data-go data-act data-js data-nojs data-keep data-live data-copy data-key data-sure data-row data-relative data-clock title method " +
+		"aria-live aria-current data-go data-act data-js data-nojs data-keep data-live data-copy data-key data-once data-sure data-row data-relative data-clock title method " +
 		"action value checked placeholder autocomplete spellcheck maxlength autofocus required for hidden scope datetime width height viewbox preserveaspectratio " +
 		"points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor")
 )

@@ -56,6 +56,15 @@ func (t *inProcess) listen() {
 	t.heard = sha256.New()
 }
 
+// add sums up what a page says besides the answers.
+func (t *inProcess) add(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.heard != nil {
+		_, _ = io.WriteString(t.heard, text)
+	}
+}
+
 // sum is of all answers since listen.
 func (t *inProcess) sum() (s [32]byte) {
 	t.mu.Lock()

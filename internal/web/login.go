@@ -32,14 +32,9 @@ func (w *web) login(rw http.ResponseWriter, r *http.Request) {
 // askForKey draws the form. Its token is made from a cookie of its own, because there is no session
 // yet.
 func (v *visit) askForKey(status int, m signing) {
-	id := v.web.cookie(v.Request, formCookie)
-	if len(id) != 22 { // as newID makes them
-		var err error
-		if id, err = v.web.seals.newID(); err != nil {
-			v.fail(err)
-			return
-		}
-		v.web.setCookie(v.rw, v.Request, formCookie, id, 0)
+	id, ok := v.formID()
+	if !ok {
+		return
 	}
 	var b bytes.Buffer
 	if err := v.web.drawLogin(&b, v, m, v.web.seals.token(id)); err != nil {
@@ -47,6 +42,37 @@ func (v *visit) askForKey(status int, m signing) {
 		return
 	}
 	v.write(status, &b)
+}
+
+// askWithCode draws the form of a login link.
+func (v *visit) askWithCode(code string) {
+	id, ok := v.formID()
+	if !ok {
+		return
+	}
+	s := v.bare("Sign in")
+	s.Model, s.Token = onceModel{code}, v.web.seals.token(id)
+	var b bytes.Buffer
+	if err := v.web.views["once.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+		v.fail(err)
+		return
+	}
+	v.write(http.StatusOK, &b)
+}
+
+// formID is what the token of a form without a session is made from; false: the request is
+// answered.
+func (v *visit) formID() (id string, ok bool) {
+	id = v.web.cookie(v.Request, formCookie)
+	if len(id) != 22 { // as newID makes them
+		var err error
+		if id, err = v.web.seals.newID(); err != nil {
+			v.fail(err)
+			return "", false
+		}
+		v.web.setCookie(v.rw, v.Request, formCookie, id, 0)
+	}
+	return id, true
 }
 
 // signIn has the API look at the key. Its limits for wrong keys hold here, and the search by hash
@@ -70,8 +96,13 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 		v.askForKey(http.StatusUnprocessableEntity, m)
 		return
 	}
-	caller, _ := w.caller(text, r.RemoteAddr)
-	key, err := caller.WhoAmI(r.Context())
+	v.enter(text, m)
+}
+
+// enter begins a session with a key that the API accepts; else the form says why not.
+func (v *visit) enter(text string, m signing) {
+	caller, _ := v.web.caller(text, v.RemoteAddr)
+	key, err := caller.WhoAmI(v.Context())
 	var told *client.Error
 	switch {
 	case errors.As(err, &told):
@@ -85,7 +116,7 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 		v.fail(err)
 		return
 	}
-	s := session{Key: text, KeyID: key.ID, Name: key.Name, Tenant: key.Tenant, Scopes: key.Scopes, Ends: v.now.Add(w.Bounds.Session)}
+	s := session{Key: text, KeyID: key.ID, Name: key.Name, Tenant: key.Tenant, Scopes: key.Scopes, Ends: v.now.Add(v.web.Bounds.Session)}
 	if err := v.begin(&s); err != nil {
 		v.fail(err)
 		return

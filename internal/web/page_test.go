@@ -39,6 +39,10 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, is := range []struct{ pattern, name string }{
 		{`^/v1/whoami$`, "whoami"}, {`^/v1/stats$`, "stats"}, {`^/v1/endpoints$`, "endpoints"}, {`^/v1/endpoints/[^/]+/stats$`, "endpoint_stats"},
 		{`^/v1/endpoints/[^/]+/lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
+		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
+		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
+		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/[^/]+$`, "policy"},
+		{`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/tenants$`, "tenants"},
 		{`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/\w+)?$`, "endpoint"},
 	} {
 		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
@@ -88,7 +92,7 @@ type site struct {
 func newSite(t *testing.T, change func(*Options)) *site {
 	s := &site{t: t, api: &recorded{t: t}}
 	s.now.Store(&then)
-	o := Options{API: s.api, Clock: func() time.Time { return *s.now.Load() },
+	o := Options{API: s.api, Dev: Dev{Coach: &story{}, Codes: NewCodes()}, Clock: func() time.Time { return *s.now.Load() },
 		Secret: func(use string) [32]byte { return sha256.Sum256([]byte(use)) }}
 	if change != nil {
 		change(&o)
@@ -145,8 +149,9 @@ func (s *site) signIn() {
 // targets are addresses of all pages, with ids that the recorded answers have.
 func targets() []string {
 	var all []string
-	for _, p := range pages() {
-		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1"}[p.path]
+	for _, p := range append(pages(), coachPages()...) {
+		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/sources/{id}": "src_1", "/inbox/{id}": "req_1",
+			"/queues/{id}": "q_1", "/policies/{id}": "standard"}[p.path]
 		all = append(all, strings.ReplaceAll(strings.ReplaceAll(p.path, "{$}", ""), "{id}", id))
 	}
 	return all
@@ -154,18 +159,18 @@ func targets() []string {
 
 // TestPageRowsAreComplete: a row has all that a page needs, and every template belongs to a row.
 func TestPageRowsAreComplete(t *testing.T) {
-	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "failure.html": true}
+	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "once.html": true, "failure.html": true}
 	places := map[string]bool{}
-	for _, e := range navigation() {
+	for _, e := range append(navigation(), coachEntry()) {
 		places[e.Name] = true
 		if e.Path == "" || len(e.Key) != 1 || e.Sign == "" {
 			t.Errorf("the entry %s lacks a path, a key or a sign", e.Name)
 		}
-		if !slices.ContainsFunc(pages(), func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path && p.nav == e.Name }) {
+		if !slices.ContainsFunc(append(pages(), coachPages()...), func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path && p.nav == e.Name }) {
 			t.Errorf("the entry %s leads to %s, which is no page that is lit by it", e.Name, e.Path)
 		}
 	}
-	for _, p := range pages() {
+	for _, p := range append(pages(), coachPages()...) {
 		if p.title == "" || p.build == nil || p.template == "" || p.twin == nil || p.command == nil || !places[p.nav] || !slices.Contains(grapnel.Scopes(), p.scope) {
 			t.Errorf("%s: the row is not complete: %+v", p.path, p)
 		}
@@ -183,7 +188,7 @@ func TestPageRowsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range actions() {
+	for _, a := range append(actions(), coachActions()...) {
 		if a.do == nil || !slices.Contains(grapnel.Scopes(), a.scope) {
 			t.Errorf("%s: the row is not complete", a.path)
 		}
@@ -236,7 +241,7 @@ func TestWithoutSession(t *testing.T) {
 			t.Errorf("%s: the stream answered %d", target, w.Code)
 		}
 	}
-	for _, a := range actions() {
+	for _, a := range append(actions(), coachActions()...) {
 		if w := s.ask("POST", strings.ReplaceAll(a.path, "{id}", "x"), url.Values{}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login" {
 			t.Errorf("%s: answered %d", a.path, w.Code)
 		}
@@ -325,7 +330,7 @@ func TestForeignForms(t *testing.T) {
 	other.signIn()
 	foreign := other.token("/")
 	paths := []string{"/logout", "/look"}
-	for _, a := range actions() {
+	for _, a := range append(actions(), coachActions()...) {
 		paths = append(paths, strings.ReplaceAll(a.path, "{id}", "x"))
 	}
 	before := s.api.calls.Load()
@@ -376,7 +381,7 @@ func TestRolesFromScopes(t *testing.T) {
 	s.signIn()
 	for _, target := range targets() {
 		body := s.ask("GET", target, nil).Body.String()
-		for _, a := range actions() {
+		for _, a := range append(actions(), coachActions()...) {
 			_, verb, _ := strings.Cut(strings.TrimPrefix(a.path, "/deliveries/retry"), "{id}")
 			if verb != "" && strings.Contains(body, verb+`"`) {
 				t.Errorf("%s offers %s", target, a.path)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -29,7 +30,7 @@ func parse(all []page) map[string]*template.Template {
 	parts := template.New("layout.html").Funcs(functions)
 	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	views := map[string]*template.Template{}
-	for _, name := range append([]string{"login.html", "failure.html"}, names(all)...) {
+	for _, name := range append([]string{"login.html", "once.html", "failure.html"}, names(all)...) {
 		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
 	}
 	return views
@@ -92,7 +93,7 @@ func (v *visit) sheet(model any, notice string) sheet {
 		s.Title = t.Title()
 	}
 	s.Notice, s.Model, s.Live, s.Search = notice, model, true, v.URL.Query().Get("q")
-	s.Nav = navigation()
+	s.Nav = slices.Clone(v.web.nav)
 	for i := range s.Nav {
 		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
 		s.Nav[i].Path = v.link(s.Nav[i].Path)
@@ -154,7 +155,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav = navigation()
+		s.Nav = slices.Clone(v.web.nav)
 		for i := range s.Nav {
 			s.Nav[i].Path = v.link(s.Nav[i].Path)
 		}

@@ -35,6 +35,28 @@ func pages() []page {
 			twin: endpointsTwin, command: says("grapnel endpoints list")},
 		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
 			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
+		{path: "/sources", title: "Sources", nav: "Sources", scope: grapnel.ScopeRead, build: build(sources), template: "sources.html",
+			twin: cursored("/v1/sources"), command: says("grapnel sources list")},
+		{path: "/sources/{id}", title: "Source", nav: "Sources", scope: grapnel.ScopeRead, build: build(source), template: "source.html",
+			twin: one("/v1/sources/"), command: naming("grapnel sources get")},
+		{path: "/inbox", title: "Requests", nav: "Sources", scope: grapnel.ScopeRead, build: build(inbox), template: "inbox.html",
+			twin: inboxTwin, command: inboxCommand},
+		{path: "/inbox/{id}", title: "Request", nav: "Sources", scope: grapnel.ScopeRead, build: build(inboxRequest), template: "request.html",
+			twin: one("/v1/inbox/"), command: naming("grapnel inbox get")},
+		{path: "/queues", title: "Queues", nav: "Queues", scope: grapnel.ScopeRead, build: build(queues), template: "queues.html",
+			twin: cursored("/v1/queues"), command: says("grapnel queues list")},
+		{path: "/queues/{id}", title: "Queue", nav: "Queues", scope: grapnel.ScopeRead, build: build(queue), template: "queue.html",
+			twin: one("/v1/queues/"), command: naming("grapnel queues get")},
+		{path: "/policies", title: "Policies", nav: "Policies", scope: grapnel.ScopeRead, build: build(policies), template: "policies.html",
+			twin: cursored("/v1/policies"), command: says("grapnel policies list")},
+		{path: "/policies/{id}", title: "Policy", nav: "Policies", scope: grapnel.ScopeRead, build: build(policyPage), template: "policy.html",
+			twin: one("/v1/policies/"), command: naming("grapnel policies get")},
+		{path: "/keys", title: "API keys", nav: "API keys", scope: grapnel.ScopeAdmin, build: build(keys), template: "keys.html",
+			twin: cursored("/v1/keys"), command: says("grapnel keys list")},
+		{path: "/audit", title: "Audit", nav: "Audit", scope: grapnel.ScopeRead, build: build(audit), template: "audit.html",
+			twin: auditTwin, command: auditCommand},
+		{path: "/nodes", title: "Nodes", nav: "Nodes", scope: grapnel.ScopeAdmin, build: build(nodes), template: "nodes.html",
+			twin: func(*visit) (string, url.Values) { return "/v1/cluster", nil }, command: says("grapnel cluster status")},
 	}
 }
 
@@ -45,6 +67,7 @@ type entry struct {
 	Key  string // after g on the keyboard
 	Sign string // its picture in the bar of a phone
 	Here bool
+	Deep bool // the bar of a phone has no space for it: it is behind More there
 }
 
 // navigation lists the entries, each with the page that it leads to.
@@ -53,6 +76,12 @@ func navigation() []entry {
 		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
 		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true},
+		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
+		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true},
+		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
+		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
 	}
 }
 
@@ -76,6 +105,11 @@ func actions() []action {
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeManage, do: probeEndpoint},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeManage, do: testEndpoint},
+		{path: "/sources/{id}/pause", scope: grapnel.ScopeManage, do: pauseSource},
+		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
+		{path: "/queues/{id}/pause", scope: grapnel.ScopeManage, do: pauseQueue},
+		{path: "/queues/{id}/resume", scope: grapnel.ScopeManage, do: resumeQueue},
+		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 	}
 }
 
@@ -149,14 +183,17 @@ func (w *web) action(a *action) http.HandlerFunc {
 
 // Commands that pages without data teach.
 const (
-	createCommand  = "grapnel endpoints create https://example.com/hooks"
-	publishCommand = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+	createCommand       = "grapnel endpoints create https://example.com/hooks"
+	publishCommand      = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+	createSourceCommand = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
+	createQueueCommand  = "grapnel queues create orders"
+	createKeyCommand    = "grapnel keys create --name ci --scope publish"
 )
 
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createKeyCommand}
 	var every search
 	for _, name := range searchNames {
 		every.Text += token{name, examples[name]}.String() + " "

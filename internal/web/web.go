@@ -45,6 +45,7 @@ type Options struct {
 	Clock    func() time.Time           // nil: time.Now
 	Random   io.Reader                  // nil: crypto/rand
 	Log      *slog.Logger               // nil: nothing is logged
+	Dev      Dev                        // what `grapnel dev` adds
 }
 
 // Bounds limit what browsers can make grow.
@@ -71,12 +72,14 @@ type Bounds struct {
 // web is what all pages share. Nothing in it changes after New but the live readers.
 type web struct {
 	Options
-	seals  *seals
-	pages  []page
-	views  map[string]*template.Template // by the name of the page's template
-	assets *assets
-	live   *readers
-	cross  *http.CrossOriginProtection
+	seals   *seals
+	pages   []page
+	actions []action
+	nav     []entry
+	views   map[string]*template.Template // by the name of the page's template
+	assets  *assets
+	live    *readers
+	cross   *http.CrossOriginProtection
 }
 
 // New makes the handler of the dashboard, which hands all other requests to the API.
@@ -99,7 +102,10 @@ func newWeb(o Options) *web {
 	if o.Origin == nil {
 		o.Origin = func(r *http.Request) string { return "http://" + r.Host }
 	}
-	w := &web{Options: o, seals: newSeals(o.Secret, o.Random), pages: pages(), assets: newAssets(), cross: http.NewCrossOriginProtection()}
+	w := &web{Options: o, seals: newSeals(o.Secret, o.Random), pages: pages(), actions: actions(), nav: navigation(), assets: newAssets(), cross: http.NewCrossOriginProtection()}
+	if o.Dev.Coach != nil {
+		w.pages, w.actions, w.nav = append(w.pages, coachPages()...), append(w.actions, coachActions()...), append([]entry{coachEntry()}, w.nav...)
+	}
 	w.live = newReaders(w.seals.token("shared pages"))
 	w.views = parse(w.pages)
 	return w
@@ -112,11 +118,15 @@ func (w *web) mux() *http.ServeMux {
 		p := &w.pages[i]
 		mux.HandleFunc("GET "+p.path, w.headed(w.page(p)))
 	}
-	for _, a := range actions() {
+	for _, a := range w.actions {
 		mux.HandleFunc("POST "+a.path, w.headed(w.action(&a)))
 	}
 	mux.HandleFunc("GET /login", w.headed(w.login))
 	mux.HandleFunc("POST /login", w.headed(w.signIn))
+	if w.Dev.Codes != nil {
+		mux.HandleFunc("GET /login/once", w.headed(w.once))
+		mux.HandleFunc("POST /login/once", w.headed(w.signInOnce))
+	}
 	mux.HandleFunc("POST /logout", w.headed(w.signOut))
 	mux.HandleFunc("POST /look", w.headed(w.look))
 	mux.HandleFunc("GET /assets/{name}", w.asset)

@@ -169,4 +169,5 @@
   tell();
   setInterval(tell, 1000);
   start();
+  $("form[data-once]")?.requestSubmit();
 })();

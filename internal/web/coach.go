@@ -1,0 +1,139 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Coach is the story that `grapnel dev` plays. Only that command has one.
+type Coach interface {
+	// Scene is the story as it is.
+	Scene() Scene
+	// Fix repairs the receiver that refuses events.
+	Fix()
+}
+
+// Scene is the story as it is. A step is ticked by the server's answers, not by clicks.
+type Scene struct {
+	Steps   []Step
+	Asked   bool   // the viewer has to act: repair the receiver, then replay
+	Fixed   bool   // the receiver is repaired
+	Refuser string // id of the endpoint that leads to this receiver
+	KeyFile string // path of the file with the key, for the lines to paste
+	Program string // the command as it was called
+}
+
+// Step is one step of the story.
+type Step struct {
+	Title  string
+	Detail string // the observation; may be empty
+	Done   bool
+}
+
+// The coach's page and its action.
+const (
+	coachPath = "/first-minute"
+	fixPath   = coachPath + "/fix"
+)
+
+func coachPages() []page {
+	return []page{{path: coachPath, title: "First minute", nav: "First minute", scope: grapnel.ScopeRead, build: build(firstMinute),
+		template: "coach.html", twin: func(*visit) (string, url.Values) { return "/v1/deliveries", url.Values{"status": {"failed"}} },
+		command: says("grapnel deliveries list --status failed")}}
+}
+
+func coachActions() []action {
+	return []action{{path: fixPath, scope: grapnel.ScopeManage, do: fixReceiver}}
+}
+
+func coachEntry() entry { return entry{Name: "First minute", Path: coachPath, Key: "m", Sign: "coach"} }
+
+// coachModel is the story with its steps.
+type coachModel struct {
+	Answer string
+	Next   string
+	Acts   []act
+	Steps  []coachStep
+	Own    []ownLine // lines to paste, once the story has ended
+}
+
+type coachStep struct {
+	Step
+	Pill pill
+}
+
+// ownLine is a command with what it does.
+type ownLine struct{ Says, Command string }
+
+func firstMinute(v *visit) (coachModel, error) {
+	if v.session.Tenant != "" { // the story's events belong to the default tenant
+		return coachModel{}, refused(http.StatusNotFound, "There is no such page.", "The story is shown to keys that are bound to no tenant.")
+	}
+	scene := v.web.Dev.Coach.Scene()
+	v.answers.add(fmt.Sprintf("%+v", scene)) // a change of the story has the live page drawn again
+	var m coachModel
+	done, current := 0, true
+	for _, s := range scene.Steps {
+		step := coachStep{s, pill{toneNone, "later"}}
+		switch {
+		case s.Done:
+			done++
+			step.Pill = pill{toneOK, "done"}
+		case current:
+			current = false
+			step.Pill = pill{toneWait, "now"}
+		}
+		m.Steps = append(m.Steps, step)
+	}
+	m.Answer = fmt.Sprintf("Three receivers, one minute: %d of %d steps done.", done, len(scene.Steps))
+	m.Next = "One receiver is healthy, one is flaky, and a ledger has a bug. A step is ticked when the server's own data show it."
+	letters := act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(scene.Refuser)), Main: scene.Fixed}
+	switch {
+	case len(scene.Steps) > 0 && done == len(scene.Steps):
+		m.Answer = "You have seen it: nothing was lost, and no duplicate did harm."
+		m.Next = "Now your own receiver. Paste these lines into another terminal:"
+		m.Own = v.ownLines(&scene)
+	case scene.Asked && !scene.Fixed:
+		m.Answer = "The ledger refused three payments. They are stored as dead letters."
+		m.Next = "Repeating them is useless until the ledger is repaired. Repair it, then replay them."
+		if v.session.May(grapnel.ScopeManage) {
+			m.Acts = append(m.Acts, act{Label: "Fix the receiver", Post: v.link(fixPath), Main: true})
+		}
+		m.Acts = append(m.Acts, letters)
+	case scene.Asked:
+		m.Answer = "The ledger is repaired. Replay its three dead letters."
+		m.Next = "They keep their content, order and ids."
+		m.Acts = append(m.Acts, letters)
+	}
+	return m, nil
+}
+
+// ownLines are commands for a receiver of one's own, with the address of this server and the path
+// of the file with the key. The key itself is on no page.
+func (v *visit) ownLines(scene *Scene) []ownLine {
+	env := "GRAPNEL_SERVER=" + shellQuote(v.place.URL("")) + " GRAPNEL_KEY_FILE=" + shellQuote(scene.KeyFile) + " " + shellQuote(scene.Program) + " "
+	return []ownLine{
+		{"Receive: an endpoint leads to your program.", env + "endpoints create http://127.0.0.1:3000/hooks"},
+		{"Send: an event goes to every endpoint.", env + `send invoice.paid -d '{"amount":100}' --key inv_1`},
+		{"Listen: a local program gets the events, without an endpoint.", env + "listen http://127.0.0.1:3000/hooks"},
+	}
+}
+
+// deadLetters is where an endpoint's dead letters are.
+func (v *visit) deadLetters(endpoint string) string {
+	return "/deliveries" + withQuery("q", "status:failed endpoint:"+endpoint)
+}
+
+func fixReceiver(v *visit) (string, error) {
+	if v.session.Tenant != "" || !v.session.May(grapnel.ScopeManage) {
+		return "", refused(http.StatusNotFound, "There is no such page.", "")
+	}
+	if _, err := v.client.WhoAmI(v.Context()); err != nil { // a revoked key may do nothing
+		return "", err
+	}
+	v.web.Dev.Coach.Fix()
+	return "The ledger is repaired. It accepts payments in yen now.", nil
+}

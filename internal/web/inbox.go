@@ -1,0 +1,240 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// inboxModel is a list of requests to sources.
+type inboxModel struct {
+	Answer string
+	Next   string
+	Views  []savedView
+	Rows   []requestRow
+	Empty  string
+	Older  string
+	Newest string
+}
+
+// requestRow is one request in a list.
+type requestRow struct {
+	Href, What string
+	Key        string
+	Pill       pill
+	Why        string
+	Size       string
+	At         moment
+}
+
+// outcomes are the outcomes of requests, in the order of the views.
+var requestPills = map[client.IntakeOutcome]pill{
+	wire.IntakeAccepted: {toneOK, "accepted"}, wire.IntakeUnverified: {toneBad, "quarantined"},
+	wire.IntakeConflict: {toneWait, "conflict"}, wire.IntakeRefused: {toneBad, "refused"},
+}
+
+// inboxViews are the lists by outcome.
+var inboxViews = []struct {
+	name    string
+	outcome client.IntakeOutcome
+}{{"All", ""}, {"Accepted", wire.IntakeAccepted}, {"Quarantined", wire.IntakeUnverified}, {"Conflicts", wire.IntakeConflict}, {"Refused", wire.IntakeRefused}}
+
+func requestPill(outcome client.IntakeOutcome) pill {
+	if p, ok := requestPills[outcome]; ok {
+		return p
+	}
+	return pill{toneNone, string(outcome)}
+}
+
+func inboxFilter(v *visit) client.InboxFilter {
+	q := v.URL.Query()
+	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
+}
+
+func inbox(v *visit) (inboxModel, error) {
+	var m inboxModel
+	f := inboxFilter(v)
+	address := func(outcome client.IntakeOutcome, cursor string) string {
+		q := url.Values{}
+		if f.Source != "" {
+			q.Set("source", f.Source)
+		}
+		if outcome != "" {
+			q.Set("outcome", string(outcome))
+		}
+		if cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		if len(q) == 0 {
+			return v.link("/inbox")
+		}
+		return v.link("/inbox?" + q.Encode())
+	}
+	for _, w := range inboxViews {
+		m.Views = append(m.Views, savedView{w.name, address(w.outcome, ""), w.outcome == f.Outcome})
+	}
+	found, err := v.client.Inbox(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	aside := 0
+	for i := range found.Data {
+		if found.Data[i].Outcome != wire.IntakeAccepted {
+			aside++
+		}
+		m.Rows = append(m.Rows, v.requestRow(&found.Data[i]))
+	}
+	if found.Next != "" {
+		m.Older = address(f.Outcome, found.Next)
+	}
+	if f.Cursor != "" {
+		m.Newest = address(f.Outcome, "")
+	}
+	number := many(len(m.Rows), "request", "requests")
+	if m.Older != "" || m.Newest != "" {
+		number += " on this page"
+	}
+	switch {
+	case len(m.Rows) == 0:
+		m.Answer, m.Empty = "No requests.", "No stored request matches. Refused requests of a source that rejects are counted on its page, not stored."
+	case aside == 0:
+		m.Answer = number + ", all accepted."
+	default:
+		m.Answer = fmt.Sprintf("%s; %s not delivered.", number, many(aside, "was", "were"))
+		m.Next = "A quarantined request could not be verified, a conflict has the id of an earlier request and another body, and a refused one could not become an event."
+	}
+	return m, nil
+}
+
+func (v *visit) requestRow(r *client.Request) requestRow {
+	row := requestRow{Href: v.link("/inbox/" + r.ID), What: r.Type, Key: r.Key, Pill: requestPill(r.Outcome), Why: r.Reason,
+		Size: many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
+	if row.What == "" {
+		row.What = r.ID
+	}
+	if r.Outcome == wire.IntakeAccepted {
+		row.Why = ""
+	}
+	return row
+}
+
+func inboxTwin(v *visit) (string, url.Values) {
+	path, q := cursored("/v1/inbox")(v)
+	f := inboxFilter(v)
+	if f.Source != "" {
+		q.Set("source", f.Source)
+	}
+	if f.Outcome != "" {
+		q.Set("outcome", string(f.Outcome))
+	}
+	return path, q
+}
+
+func inboxCommand(v *visit) string {
+	f := inboxFilter(v)
+	command := "grapnel inbox list"
+	if f.Source != "" {
+		command += " --source " + shellQuote(f.Source)
+	}
+	if f.Outcome != "" {
+		command += " --outcome " + shellQuote(string(f.Outcome))
+	}
+	return command
+}
+
+// requestModel is one request to a source: its verification step by step, and what it was.
+type requestModel struct {
+	ID      string
+	Pill    pill
+	Verdict verdict
+	Checks  []check
+	Message message
+	Facts   []fact
+}
+
+// check is one step of the verification.
+type check struct {
+	Pill pill
+	Text string
+}
+
+// Title is of the browser's tab.
+func (m requestModel) Title() string { return "Request " + m.ID }
+
+func inboxRequest(v *visit) (requestModel, error) {
+	r, err := v.client.InboxRequest(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return requestModel{}, err
+	}
+	src, err := optional(v.client.Source(v.Context(), r.SourceID))
+	if err != nil {
+		return requestModel{}, err
+	}
+	m := requestModel{ID: r.ID, Pill: requestPill(r.Outcome)}
+	tone := m.Pill.Tone
+	if tone == toneOK {
+		tone = ""
+	}
+	m.Verdict.Pieces = []piece{{sentence(r.Reason), tone}}
+	if r.Reason == "" {
+		m.Verdict.Pieces = []piece{{"The request was " + m.Pill.Word + ".", tone}}
+	}
+	switch r.Outcome {
+	case wire.IntakeAccepted:
+		m.Verdict.Next = "It became an event, which is delivered to every endpoint that matches."
+	case wire.IntakeUnverified:
+		m.Verdict.Next = "It is in quarantine: it is stored and never delivered. If the provider is genuine, compare the secret of the source with the provider's."
+	case wire.IntakeConflict:
+		m.Verdict.Next = "An earlier request has the same id and another body. The earlier one counts; this one is not delivered."
+	case wire.IntakeRefused:
+		m.Verdict.Next = "It could not become an event and is not delivered."
+	}
+	if r.EventID != "" {
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event's deliveries", Href: v.link("/deliveries" + withQuery("q", r.EventID))})
+	}
+	for _, c := range r.Checks {
+		p := pill{toneOK, "passed"}
+		if !c.Passed {
+			p = pill{toneBad, "failed"}
+		}
+		m.Checks = append(m.Checks, check{p, c.Text})
+	}
+	m.Message = message{First: r.Method + " " + r.Path, Body: v.readable(r.Content())}
+	for _, h := range r.Headers {
+		m.Message.Headers = append(m.Message.Headers, header{h.Name, h.Value})
+	}
+	m.facts(v, r, src)
+	return m, nil
+}
+
+func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
+	add := func(name, value, href string) {
+		if value != "" {
+			m.Facts = append(m.Facts, fact{Name: name, Value: value, Href: href})
+		}
+	}
+	m.Facts = append(m.Facts, fact{Name: "Received", At: v.at(r.ReceivedAt)})
+	name := r.SourceID
+	if src != nil {
+		name = src.Name
+	}
+	add("Source", name, v.link("/sources/"+url.PathEscape(r.SourceID)))
+	if src != nil && src.Provider.RetriesFor != nil && slices.Contains([]client.IntakeOutcome{wire.IntakeUnverified, wire.IntakeRefused}, r.Outcome) {
+		add("The provider", src.Provider.Retries, "")
+	}
+	add("From", r.Remote, "")
+	add("Event", r.EventID, "")
+	add("Type", r.Type, "")
+	add("Key", r.Key, "")
+	if r.KnownBy != nil {
+		add("Recognised by", string(r.KnownBy.By)+" "+r.KnownBy.Value, "")
+	} else {
+		add("Recognised by", "nothing; a duplicate would be a new event", "")
+	}
+	add("Content type", r.ContentType, "")
+	add("Size", many(r.Size, "byte", "bytes"), "")
+	add("Tenant", r.Tenant, "")
+}

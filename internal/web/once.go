@@ -1,0 +1,134 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Dev is what `grapnel dev` adds to the dashboard; `grapnel serve` has neither.
+type Dev struct {
+	Coach Coach  // nil: no page about the story
+	Codes *Codes // nil: no links that sign in
+}
+
+// codeLife is how long a link signs in.
+const codeLife = 15 * time.Minute
+
+// codesMost bounds the codes that were issued and not used.
+const codesMost = 16
+
+// Codes exchanges one-time codes for keys. A code signs in one browser once, within codeLife, and
+// only on this machine. Only hashes of codes are stored.
+type Codes struct {
+	clock  func() time.Time
+	random io.Reader
+
+	mu    sync.Mutex
+	known map[[32]byte]grant
+}
+
+type grant struct {
+	key  string
+	ends time.Time
+}
+
+// NewCodes makes an empty set of codes.
+func NewCodes() *Codes {
+	return &Codes{clock: time.Now, random: rand.Reader, known: map[[32]byte]grant{}}
+}
+
+// Link issues a code for a key and returns the path that signs in with it.
+func (c *Codes) Link(key string) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(c.random, b[:]); err != nil {
+		return "", err
+	}
+	code := base64.RawURLEncoding.EncodeToString(b[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= codesMost {
+		clear(c.known)
+	}
+	c.known[sha256.Sum256([]byte(code))] = grant{key, c.clock().Add(codeLife)}
+	return "/login/once?code=" + code, nil
+}
+
+// take uses a code up.
+func (c *Codes) take(code string) (key string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := sha256.Sum256([]byte(code))
+	g, ok := c.known[sum]
+	delete(c.known, sum)
+	return g.key, ok && c.clock().Before(g.ends)
+}
+
+// here says whether a request comes from this machine, to an address of this machine. The second
+// refuses tunnels and names of other sites that resolve to loopback.
+func here(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !from.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	to, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && to.IsLoopback()
+}
+
+// onceModel is the page that a login link opens. Its form sends the code; opening the link alone
+// does not use it up, so programs that fetch links in advance do no harm.
+type onceModel struct {
+	Code string
+}
+
+func (w *web) once(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	if !here(r) {
+		v.fail(refused(http.StatusForbidden, "Login links work on the server's own machine only.", "Sign in with an API key."))
+		return
+	}
+	if v.session != nil {
+		v.redirect(w.start())
+		return
+	}
+	v.askWithCode(r.URL.Query().Get("code"))
+}
+
+// signInOnce exchanges the code for a session.
+func (w *web) signInOnce(rw http.ResponseWriter, r *http.Request) {
+	v := w.visit(rw, r, nil)
+	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
+	if err := r.ParseForm(); err != nil {
+		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
+		return
+	}
+	if !here(r) || w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
+		v.fail(refused(http.StatusForbidden, "The form was not from this page.", "Open the link again; the browser has to accept cookies."))
+		return
+	}
+	key, ok := w.Dev.Codes.take(r.PostForm.Get("code"))
+	if !ok {
+		v.fail(refused(http.StatusForbidden, "The link was used already, or is too old.",
+			"Start grapnel dev again for a new one, or sign in at /login with the key of its key file."))
+		return
+	}
+	v.enter(key, signing{Next: w.start()})
+}
+
+// start is the page after signing in by a link.
+func (w *web) start() string {
+	if w.Dev.Coach != nil {
+		return coachPath
+	}
+	return "/"
+}

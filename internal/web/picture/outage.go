@@ -1,0 +1,42 @@
+package picture
+
+// Part of a simulated time: how much arrived, was attempted and waited in it.
+type Slice struct {
+	Down     bool // the endpoint was out of order
+	Attempts float64
+	Backlog  float64
+	Says     string
+}
+
+// Outage draws an outage: the time when the endpoint was down is shaded, columns are attempts, and
+// the line is the backlog. Columns and line each have the whole height for their own highest value.
+func Outage(slices []Slice, says string) SVG {
+	const width, height, margin = 960, 160, 6
+	d := begin("outage", width, height, says, true)
+	var attempts, backlog float64
+	for _, s := range slices {
+		attempts, backlog = max(attempts, s.Attempts), max(backlog, s.Backlog)
+	}
+	step := float64(width) / float64(max(len(slices), 1))
+	for i, s := range slices {
+		x := float64(i) * step
+		class := "hit"
+		if s.Down {
+			class = "down"
+		}
+		d.put(`<g>%s<rect class="%s" x="%s" y="0" width="%s" height="%d"/>`, hint(s.Says), class, n(x), n(step+.1), height)
+		if s.Attempts > 0 && attempts > 0 {
+			h := max(s.Attempts/attempts*(height-2*margin), 2)
+			d.put(`<rect class="hold" x="%s" y="%s" width="%s" height="%s"/>`, n(x+step*.15), n(height-h), n(step*.7), n(h))
+		}
+		d.put(`</g>`)
+	}
+	if backlog > 0 {
+		d.put(`<polyline class="line wait" points="`)
+		for i, s := range slices {
+			d.put(`%s,%s `, n((float64(i)+.5)*step), n(height-margin-s.Backlog/backlog*(height-2*margin)))
+		}
+		d.put(`"/>`)
+	}
+	return d.end()
+}

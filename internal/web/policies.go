@@ -1,0 +1,312 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// policiesModel is the list of policies.
+type policiesModel struct {
+	Answer string
+	Next   string
+	Own    []policyRow
+	Preset []policyRow
+	Older  string
+}
+
+// policyRow is one policy in a list.
+type policyRow struct {
+	Href, Name, Tenant string
+	Attempts           string
+	Reach              string
+	Then               string
+}
+
+func policies(v *visit) (policiesModel, error) {
+	var m policiesModel
+	found, err := v.client.Policies(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		p := &found.Data[i]
+		r := policyRow{Href: v.link(policyPath(p)), Name: p.Name, Tenant: p.Tenant}
+		if rules, err := policyRules(p); err == nil {
+			reach := rules.Reach()
+			r.Attempts, r.Reach, r.Then = attemptsWord(reach.Attempts), spoken(reach.Nominal), thenWords(&rules)
+		}
+		if p.Preset {
+			m.Preset = append(m.Preset, r)
+		} else {
+			m.Own = append(m.Own, r)
+		}
+	}
+	m.Answer = "A policy says when a failed delivery is attempted again."
+	m.Next = fmt.Sprintf("%s beside %s.", many(len(m.Own), "policy is your own", "policies are your own"), many(len(m.Preset), "preset", "presets"))
+	if len(m.Own) == 0 {
+		m.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
+	}
+	if found.Next != "" {
+		m.Older = v.link("/policies" + withQuery("cursor", found.Next))
+	}
+	return m, nil
+}
+
+// policyPath leads to a policy: a preset by its name, another by its id.
+func policyPath(p *client.Policy) string {
+	if p.ID == "" {
+		return "/policies/" + url.PathEscape(p.Name)
+	}
+	return "/policies/" + url.PathEscape(p.ID)
+}
+
+// policyLink leads to the policy that an endpoint names, if it is a preset.
+func (v *visit) policyLink(raw json.RawMessage) string {
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		return ""
+	}
+	if _, known := policy.Preset(name); !known {
+		return ""
+	}
+	return v.link("/policies/" + url.PathEscape(name))
+}
+
+// policyRules reads the rules of a policy from the API's answer, which has its owner besides.
+func policyRules(p *client.Policy) (policy.Policy, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(p.JSON(), &fields); err != nil {
+		return policy.Policy{}, err
+	}
+	for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at", "revision"} {
+		delete(fields, name)
+	}
+	doc, err := json.Marshal(fields)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	return policy.Parse(doc)
+}
+
+func attemptsWord(n int) string {
+	if n == 0 {
+		return "no limit"
+	}
+	return strconv.Itoa(n)
+}
+
+func thenWords(p *policy.Policy) string {
+	if p.OnExhausted == policy.Discard {
+		return "discarded"
+	}
+	return "dead letter"
+}
+
+// policyModel is one policy: its reach, an outage under it, its attempts, its contradictions.
+type policyModel struct {
+	ID, Name string
+	Verdict  verdict
+	Choices  []savedView
+	Kinds    []savedView
+	Picture  *chart
+	Compared []comparedRow
+	Attempts []scheduledRow
+	More     string
+	Findings []policy.Finding
+	Facts    []fact
+}
+
+// Title is of the browser's tab.
+func (m policyModel) Title() string { return m.Name }
+
+// comparedRow is a figure of the simulation, as the policy does it and as its schedule alone would.
+type comparedRow struct{ Name, Here, Schedule string }
+
+// scheduledRow is one attempt if all before it fail at once.
+type scheduledRow struct {
+	Number             int
+	Wait, Since, Until string
+}
+
+// outages are the outages that the page offers, and how many events come per minute in them: the
+// longer, the fewer, so that each has about as many.
+var (
+	outages     = []string{"15m", "1h", "6h", "24h", "72h"}
+	outageRates = []int{60, 20, 4, 1, 1}
+	outageKinds = []struct{ name, kind string }{{"Down", "down"}, {"30 % errors", "flaky"}, {"12 s slow", "slow"}}
+)
+
+const mostAttempts = 40
+
+func policyPage(v *visit) (policyModel, error) {
+	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return policyModel{}, err
+	}
+	m := policyModel{ID: p.ID, Name: p.Name}
+	rules, err := policyRules(p)
+	if err != nil {
+		m.Verdict.Pieces = []piece{{"This server does not know all rules of the policy.", toneBad}}
+		m.Verdict.Next = sentence(err.Error())
+		return m, nil
+	}
+	reach := rules.Reach()
+	m.Verdict = policyVerdict(&rules, reach)
+	m.schedule(reach)
+	m.Findings = policy.Lint(rules.Claims())
+	m.rules(v, p, &rules)
+	return m, m.simulate(v, &rules)
+}
+
+func policyVerdict(p *policy.Policy, reach policy.Reach) (out verdict) {
+	times := many(reach.Attempts, "attempt", "attempts") + " within " + spoken(reach.Nominal) + "."
+	if reach.Attempts == 0 {
+		times = "Attempts without end."
+		if p.MaxAge > 0 {
+			times = "Attempts for " + spoken(p.MaxAge.Std()) + "."
+		}
+	}
+	out.Pieces = []piece{{times, ""}}
+	switch {
+	case reach.Attempts != 0:
+		out.Next = fmt.Sprintf("A delivery that fails each time is a dead letter after at most %s.", spoken(reach.Longest))
+		if p.OnExhausted == policy.Discard {
+			out.Next = fmt.Sprintf("A delivery that fails each time is discarded after at most %s.", spoken(reach.Longest))
+		}
+	case p.MaxAge > 0:
+		out.Next = "A delivery that is older is a dead letter."
+	}
+	return out
+}
+
+func (m *policyModel) schedule(reach policy.Reach) {
+	before := time.Duration(0)
+	for i, at := range reach.Table[:min(len(reach.Table), mostAttempts)] {
+		row := scheduledRow{Number: i + 1, Wait: "at once", Since: "–"}
+		if at-before > 0 {
+			row.Wait = spoken(at - before)
+		}
+		if at > 0 {
+			row.Since = spoken(at)
+		}
+		m.Attempts = append(m.Attempts, row)
+		before = at
+	}
+	if n := len(reach.Table) - len(m.Attempts); n > 0 {
+		m.More = many(n, "further attempt is not shown", "further attempts are not shown")
+	}
+}
+
+func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
+	add := func(name, value string) {
+		if value != "" {
+			m.Facts = append(m.Facts, fact{Name: name, Value: value})
+		}
+	}
+	kind := "your own"
+	if p.Preset {
+		kind = "a preset"
+	}
+	add("It is", kind)
+	add("Timeout", spoken(rules.Timeout.Std()))
+	add("Jitter", rules.Jitter.String())
+	add("Success", strings.Join(rules.Success, ", "))
+	add("Retry-After", string(rules.RetryAfter))
+	if rules.MaxAge > 0 {
+		add("Oldest delivery", spoken(rules.MaxAge.Std()))
+	}
+	add("After the last attempt", string(rules.OnExhausted)+", then "+string(rules.Then))
+	add("Tenant", p.Tenant)
+	if !p.UpdatedAt.IsZero() {
+		m.Facts = append(m.Facts, fact{Name: "Changed", At: v.at(p.UpdatedAt)})
+	}
+}
+
+// simulate asks the API what the policy does in an outage, and draws it.
+func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
+	q := v.URL.Query()
+	chosen := max(slices.Index(outages, q.Get("outage")), 0)
+	if q.Get("outage") == "" {
+		chosen = slices.Index(outages, "6h")
+	}
+	kind := 0
+	for i, k := range outageKinds {
+		if k.kind == q.Get("kind") {
+			kind = i
+		}
+	}
+	address := func(outage, kind string) string {
+		return v.link(v.URL.EscapedPath() + "?" + url.Values{"outage": {outage}, "kind": {kind}}.Encode())
+	}
+	for i, o := range outages {
+		d, _ := policy.ParseDuration(o)
+		m.Choices = append(m.Choices, savedView{spoken(d), address(o, outageKinds[kind].kind), i == chosen})
+	}
+	for i, k := range outageKinds {
+		m.Kinds = append(m.Kinds, savedView{k.name, address(outages[chosen], k.kind), i == kind})
+	}
+	outage := map[string]any{"kind": outageKinds[kind].kind, "duration": outages[chosen]}
+	switch outageKinds[kind].kind {
+	case "flaky":
+		outage["error_rate"] = 0.3
+	case "slow":
+		outage["latency"] = "12s"
+	}
+	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
+		"rate": fmt.Sprintf("%d/min", outageRates[chosen]), "seed": 1})
+	var busy *client.Error
+	if asRefusal(err, &busy) && busy.Status < 500 || err != nil && busy == nil {
+		return err
+	}
+	if err != nil {
+		m.Picture = &chart{Title: "An outage", Empty: "Other simulations are running. Reload the page in a moment."}
+		return nil
+	}
+	var r policy.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return err
+	}
+	m.draw(&r, m.Choices[chosen].Name)
+	return nil
+}
+
+func (m *policyModel) draw(r *policy.Report, outage string) {
+	c := chart{Title: "An outage of " + outage, Hint: "simulated; attempts as columns, backlog as a line"}
+	c.Says = fmt.Sprintf("Of %s, %s delivered, %s dead letters. The backlog grows to %s.", many(r.Events, "event", "events"),
+		count(r.Delivered), count(r.DeadLetters), count(r.PeakBacklog))
+	var parts []picture.Slice
+	for _, p := range r.Series {
+		state := "up"
+		if !p.Healthy {
+			state = "down"
+		}
+		parts = append(parts, picture.Slice{Down: !p.Healthy, Attempts: float64(p.Attempts), Backlog: float64(p.Backlog),
+			Says: fmt.Sprintf("until %s, %s: %s, backlog %s", spoken(p.At.Std()), state, many(p.Attempts, "attempt", "attempts"), count(p.Backlog))})
+	}
+	c.Picture = drawn(picture.Outage(parts, c.Says))
+	if len(r.Series) > 0 {
+		end := r.Series[len(r.Series)-1].At.Std()
+		c.Axis = []string{"0", spoken(end / 3), spoken(2 * end / 3), spoken(end)}
+	}
+	m.Picture = &c
+	lost := func(n int) string { return fmt.Sprintf("%s (%s %%)", count(n), percent(int64(n), int64(r.Events))) }
+	m.Compared = []comparedRow{
+		{"Dead letters", lost(r.DeadLetters), lost(r.BySchedule.DeadLetters)},
+		{"Extra wait, median", spoken(r.ExtraWait.P50.Std()), spoken(r.BySchedule.ExtraWait.P50.Std())},
+		{"Extra wait, p95", spoken(r.ExtraWait.P95.Std()), spoken(r.BySchedule.ExtraWait.P95.Std())},
+		{"Attempts per event", fmt.Sprintf("%g", r.AttemptsPerEvent), fmt.Sprintf("%g", r.BySchedule.AttemptsPerEvent)},
+		{"All caught up after", spoken(r.DrainedAfter.Std()), spoken(r.BySchedule.DrainedAfter.Std())},
+	}
+	if r.Survives > 0 {
+		m.Verdict.Next += fmt.Sprintf(" No event is lost in an outage of up to %s.", spoken(r.Survives.Std()))
+	}
+}

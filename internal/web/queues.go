@@ -1,0 +1,245 @@
+package web
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// queuesModel is the list of queues.
+type queuesModel struct {
+	Answer string
+	Next   string
+	Empty  bool
+	Create string
+	Rows   []queueRow
+	Older  string
+}
+
+// queueRow is one queue in a list.
+type queueRow struct {
+	Href, Name                            string
+	Pill                                  pill
+	Ready, Leased, Delayed, Waiting, Dead string
+	Oldest                                moment
+	Why                                   string
+}
+
+func queues(v *visit) (queuesModel, error) {
+	m := queuesModel{Create: createQueueCommand}
+	cursor := v.URL.Query().Get("cursor")
+	found, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
+	if err != nil {
+		return m, err
+	}
+	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+		return m, nil
+	}
+	var ready, dead int64
+	var oldest *client.Queue
+	for i := range found.Data {
+		q := &found.Data[i]
+		if c := q.QueueCounts; c != nil {
+			ready, dead = ready+c.Ready, dead+c.Dead
+			if c.OldestAt != nil && (oldest == nil || c.OldestAt.Before(*oldest.OldestAt)) {
+				oldest = q
+			}
+		}
+		m.Rows = append(m.Rows, v.queueRow(q))
+	}
+	m.Answer = "No message waits for a consumer."
+	if ready > 0 {
+		m.Answer = fmt.Sprintf("%s for a consumer.", many(ready, "message waits", "messages wait"))
+	}
+	if oldest != nil {
+		m.Next = fmt.Sprintf("The oldest is in %s and was accepted %s.", oldest.Name, v.at(*oldest.OldestAt).Relative())
+	}
+	if dead > 0 {
+		m.Next += fmt.Sprintf(" %s; no consumer gets %s until somebody replays.", many(dead, "is a dead letter", "are dead letters"),
+			map[bool]string{true: "it", false: "them"}[dead == 1])
+	}
+	if found.Next != "" {
+		m.Older = v.link("/queues" + withQuery("cursor", found.Next))
+		m.Next += " These are not all queues."
+	}
+	return m, nil
+}
+
+func queuePill(q *client.Queue) pill {
+	switch {
+	case q.Status == grapnel.EndpointPaused:
+		return pill{toneHold, "paused"}
+	case q.Status == grapnel.EndpointDisabled:
+		return pill{toneBad, "disabled"}
+	case q.QueueCounts != nil && q.Blocked > 0:
+		return pill{toneBad, "blocked"}
+	case q.QueueCounts != nil && q.Dead > 0:
+		return pill{toneBad, "dead letters"}
+	case q.QueueCounts != nil && q.Ready > 0:
+		return pill{toneWait, "waiting"}
+	}
+	return pill{toneOK, "empty"}
+}
+
+func (v *visit) queueRow(q *client.Queue) queueRow {
+	r := queueRow{Href: v.link("/queues/" + q.ID), Name: q.Name, Pill: queuePill(q), Why: q.Description}
+	if c := q.QueueCounts; c != nil {
+		r.Ready, r.Leased, r.Delayed, r.Waiting, r.Dead = count(c.Ready), count(c.Leased), count(c.Delayed), count(c.Waiting+c.Blocked), count(c.Dead)
+		r.Oldest = v.atOr(c.OldestAt)
+		if r.Pill.Word == "empty" && c.Leased+c.Delayed+c.Waiting > 0 {
+			r.Pill = pill{toneOK, "in work"}
+		}
+	}
+	return r
+}
+
+// queueModel is one queue: its counts, its consumers, its next messages.
+type queueModel struct {
+	ID, Name  string
+	Pill      pill
+	Verdict   verdict
+	Figures   []figure
+	Consumers []consumerRow
+	Next      []peekedRow
+	Settings  []fact
+	Consume   string
+	All       string
+}
+
+// Title is of the browser's tab.
+func (m queueModel) Title() string { return m.Name }
+
+type consumerRow struct {
+	Name   string
+	Leased string
+	Seen   moment
+}
+
+// peekedRow is a message that would be leased next.
+type peekedRow struct {
+	Href, Type, Key string
+	Attempt         int
+	Age             moment
+	Body            []span
+}
+
+const mostPeeked = 5
+
+func queue(v *visit) (queueModel, error) {
+	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return queueModel{}, err
+	}
+	next, err := v.client.Peek(v.Context(), q.ID, mostPeeked)
+	if err != nil {
+		return queueModel{}, err
+	}
+	m := queueModel{ID: q.ID, Name: q.Name, Pill: v.queueRow(q).Pill, Consume: "grapnel queues consume " + shellQuote(q.Name) + " -- ./handler.sh",
+		All: v.link("/deliveries" + withQuery("q", "endpoint:"+q.ID))}
+	c := client.QueueCounts{}
+	if q.QueueCounts != nil {
+		c = *q.QueueCounts
+	}
+	m.Verdict = v.queueVerdict(q, &c)
+	m.Figures = []figure{
+		{Name: "Ready", Value: count(c.Ready), Unit: "can be leased now"}, {Name: "Leased", Value: count(c.Leased), Unit: "with consumers"},
+		{Name: "Later", Value: count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: count(c.Dead + c.Blocked), Unit: "need an operator"},
+	}
+	for _, k := range q.Consumers {
+		name := k.Name
+		if name == "" {
+			name = "without a name"
+		}
+		m.Consumers = append(m.Consumers, consumerRow{name, count(k.Leased), v.at(k.SeenAt)})
+	}
+	for i := range next.Data {
+		p := &next.Data[i]
+		m.Next = append(m.Next, peekedRow{v.link("/deliveries/" + p.DeliveryID), p.Type, p.Key, p.Attempt, v.at(p.FirstSeenAt), v.readable(p.Body)})
+	}
+	m.settings(v, q)
+	return m, nil
+}
+
+func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdict) {
+	say := func(text, tone, next string) { out.Pieces, out.Next = []piece{{text, tone}}, next }
+	oldest := ""
+	if c.OldestAt != nil {
+		oldest = "The oldest was accepted " + v.at(*c.OldestAt).Relative() + "."
+	}
+	var active, holding int
+	for _, k := range q.Consumers {
+		if v.now.Sub(k.SeenAt) < 5*time.Minute {
+			active++
+		}
+		if k.Leased > 0 {
+			holding++
+		}
+	}
+	switch {
+	case q.Status == grapnel.EndpointPaused:
+		say("It is paused. Nothing is leased.", toneHold, "Present leases can be settled. "+oldest)
+	case q.Status == grapnel.EndpointDisabled:
+		say("It is disabled.", toneBad, sentence(q.DisabledReason))
+	case c.Blocked > 0:
+		say(many(c.Blocked, "key is blocked", "keys are blocked")+" by a message that failed.", toneBad, "Later messages of the key wait in order. "+oldest)
+	case c.Ready > 0 && active == 0:
+		say(many(c.Ready, "message waits", "messages wait")+", and no consumer has asked in the last 5 min.", toneBad, oldest+" Nothing is lost.")
+	case c.Ready > 0:
+		say(many(c.Ready, "message waits", "messages wait")+" for "+many(active, "consumer", "consumers")+".", toneWait, oldest)
+	case c.Leased > 0:
+		say(many(holding, "consumer works", "consumers work")+" on "+many(c.Leased, "message", "messages")+".", "", oldest)
+	case c.Delayed+c.Waiting > 0:
+		say("No message can be leased now.", "", "The others are delayed, or wait behind an earlier one of their key. "+oldest)
+	default:
+		say("It is empty.", "", "Messages arrive with the next event that matches.")
+	}
+	if c.Dead > 0 {
+		out.Next += fmt.Sprintf(" %s.", many(c.Dead, "message is a dead letter", "messages are dead letters"))
+	}
+	path := "/queues/" + q.ID
+	if v.session.mayDo("/queues/{id}/pause") {
+		if q.Status == grapnel.EndpointPaused {
+			out.Acts = append(out.Acts, act{Label: "Resume", Post: v.link(path + "/resume"), Key: "p", Main: true})
+		} else {
+			out.Acts = append(out.Acts, act{Label: "Pause", Post: v.link(path + "/pause"), Key: "p"})
+		}
+	}
+	if c.Dead > 0 {
+		out.Acts = append(out.Acts, act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused})
+	}
+	return out
+}
+
+func (m *queueModel) settings(v *visit, q *client.Queue) {
+	add := func(name, value string) {
+		if value != "" {
+			m.Settings = append(m.Settings, fact{Name: name, Value: value})
+		}
+	}
+	types := "all"
+	if len(q.EventTypes) > 0 {
+		types = list(q.EventTypes)
+	}
+	add("Event types", types)
+	add("Filter", q.Filter)
+	add("Source", q.Source)
+	m.Settings = append(m.Settings, fact{Name: "Policy", Value: policyName(q.Policy), Href: v.policyLink(q.Policy)})
+	add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[q.Ordering])
+	add("Lease", spoken(time.Duration(q.Lease)))
+	add("Leases of one consumer", "at most "+count(q.MaxLeased))
+	add("Description", q.Description)
+	add("Tenant", q.Tenant)
+	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(q.CreatedAt)})
+}
+
+func pauseQueue(v *visit) (string, error) {
+	_, err := v.client.PauseQueue(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "The queue is paused. Present leases can be settled.", err
+}
+
+func resumeQueue(v *visit) (string, error) {
+	_, err := v.client.ResumeQueue(v.Context(), v.PathValue("id"), "from the dashboard")
+	return "The queue leases messages again.", err
+}

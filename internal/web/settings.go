@@ -1,0 +1,244 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// asRefusal finds the API's refusal in an error.
+func asRefusal(err error, to **client.Error) bool { return errors.As(err, to) }
+
+// keysModel is the list of API keys.
+type keysModel struct {
+	Answer string
+	Next   string
+	Create string
+	Rows   []keyRow
+	Older  string
+}
+
+// keyRow is one API key; its secret is stored nowhere.
+type keyRow struct {
+	ID, Name, Tenant, Scopes string
+	Created                  moment
+	Here                     bool // the key of this session
+	Revoke                   string
+}
+
+func keys(v *visit) (keysModel, error) {
+	m := keysModel{Create: createKeyCommand}
+	found, err := v.client.Keys(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	if err != nil {
+		return m, err
+	}
+	admins := 0
+	for i := range found.Data {
+		k := &found.Data[i]
+		row := keyRow{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Created: v.at(k.CreatedAt), Here: k.ID == v.session.KeyID}
+		var names []string
+		for _, s := range k.Scopes {
+			names = append(names, string(s))
+			if s == grapnel.ScopeAdmin {
+				admins++
+			}
+		}
+		row.Scopes = list(names)
+		if v.session.mayDo("/keys/{id}/revoke") && !row.Here {
+			row.Revoke = v.link("/keys/" + k.ID + "/revoke")
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	m.Answer = fmt.Sprintf("%s, %s may do everything.", many(len(m.Rows), "API key", "API keys"), fmt.Sprintf("%s of them", count(admins)))
+	if len(m.Rows) == 1 {
+		m.Answer = "There is one API key, and it may do everything."
+	}
+	m.Next = "A revoked key ends at once, with all sessions that signed in with it. The command line creates a key, and shows it once:"
+	if found.Next != "" {
+		m.Older = v.link("/keys" + withQuery("cursor", found.Next))
+	}
+	return m, nil
+}
+
+func revokeKey(v *visit) (string, error) {
+	id := v.PathValue("id")
+	if id == v.session.KeyID {
+		return "", refused(http.StatusConflict, "This session uses the key.", "Sign in with another key to revoke it.")
+	}
+	return "The key is revoked.", v.client.DeleteKey(v.Context(), id)
+}
+
+// auditModel lists who did what.
+type auditModel struct {
+	Answer string
+	Next   string
+	Rows   []auditEntry
+	Older  string
+	Newest string
+}
+
+// auditEntry is one action.
+type auditEntry struct {
+	At                       moment
+	Verb, Actor, Thing, Href string
+	Reason, Tenant           string
+}
+
+func auditFilter(v *visit) client.AuditFilter {
+	q := v.URL.Query()
+	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Limit: v.web.Bounds.Page, Cursor: q.Get("cursor")}
+}
+
+func audit(v *visit) (auditModel, error) {
+	var m auditModel
+	f := auditFilter(v)
+	found, err := v.client.Audit(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		a := &found.Data[i]
+		r := auditEntry{At: v.at(a.At), Verb: string(a.Verb), Actor: a.Actor, Thing: a.EndpointID, Reason: a.Reason, Tenant: a.Tenant}
+		if a.DeliveryID != "" {
+			r.Thing = a.DeliveryID
+		}
+		if to := jump(r.Thing); to != "" {
+			r.Href = v.link(to)
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	address := func(cursor string) string {
+		q := url.Values{}
+		for name, value := range map[string]string{"endpoint": f.Endpoint, "delivery": f.Delivery, "cursor": cursor} {
+			if value != "" {
+				q.Set(name, value)
+			}
+		}
+		if len(q) == 0 {
+			return v.link("/audit")
+		}
+		return v.link("/audit?" + q.Encode())
+	}
+	m.Answer = "Nobody has changed anything yet."
+	if len(m.Rows) > 0 {
+		last := &m.Rows[0]
+		m.Answer = fmt.Sprintf("The last action: %s by %s, %s.", last.Verb, last.Actor, last.At.Relative())
+	}
+	m.Next = "Actions of operators and of the server itself, the newest first. Deliveries and their attempts are not among them."
+	if found.Next != "" {
+		m.Older = address(found.Next)
+	}
+	if f.Cursor != "" {
+		m.Newest = address("")
+		if len(m.Rows) == 0 {
+			m.Answer = "There are no older actions."
+		}
+	}
+	return m, nil
+}
+
+func auditTwin(v *visit) (string, url.Values) {
+	path, q := cursored("/v1/audit")(v)
+	f := auditFilter(v)
+	for name, value := range map[string]string{"endpoint": f.Endpoint, "delivery": f.Delivery} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return path, q
+}
+
+func auditCommand(v *visit) string {
+	f := auditFilter(v)
+	command := "grapnel audit"
+	if f.Endpoint != "" {
+		command += " --endpoint " + shellQuote(f.Endpoint)
+	}
+	if f.Delivery != "" {
+		command += " --delivery " + shellQuote(f.Delivery)
+	}
+	return command
+}
+
+// nodesModel lists the nodes on this store, and where tenants are.
+type nodesModel struct {
+	Answer  string
+	Tone    string
+	Next    string
+	Nodes   []nodeRow
+	Tenants []tenantRow
+	Older   string
+}
+
+type nodeRow struct {
+	ID, Address string
+	Here        bool
+	Pill        pill
+	Seen        string
+	Shards      string
+}
+
+type tenantRow struct {
+	Name, Cell string
+	Pill       pill
+	Why        string
+}
+
+func nodes(v *visit) (nodesModel, error) {
+	var m nodesModel
+	c, err := v.client.Cluster(v.Context())
+	if err != nil {
+		return m, err
+	}
+	silent := 0
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		row := nodeRow{ID: n.ID, Address: n.Address, Here: n.ID == c.Node, Pill: pill{toneNone, n.State}, Seen: fmt.Sprintf("%.0f s ago", n.Seen),
+			Shards: fmt.Sprintf("%d of %d", n.Shards, n.Intended)}
+		switch n.State {
+		case "up":
+			row.Pill = pill{toneOK, "up"}
+		case "draining":
+			row.Pill = pill{toneHold, "draining"}
+		case "silent":
+			row.Pill = pill{toneBad, "silent"}
+			silent++
+		}
+		m.Nodes = append(m.Nodes, row)
+	}
+	switch {
+	case !c.Shared:
+		m.Answer, m.Next = "This node has its store for itself.", "There is one node; nothing is divided."
+	case c.Unowned > 0:
+		m.Answer, m.Tone = many(c.Unowned, "shard has", "shards have")+" no node.", toneBad
+		m.Next = "Nothing is attempted for their endpoints until a node takes them."
+	case silent > 0:
+		m.Answer, m.Tone = many(silent, "node is", "nodes are")+" silent.", toneWait
+		m.Next = "The other nodes take over the shards once the leases have expired."
+	default:
+		m.Answer = fmt.Sprintf("%s all %s.", many(len(m.Nodes), "node shares", "nodes share"), many(c.Shards, "shard", "shards"))
+	}
+	found, err := v.client.Tenants(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		t := &found.Data[i]
+		row := tenantRow{Name: t.Tenant, Cell: t.Cell, Pill: pill{toneOK, "here"}, Why: t.Trouble}
+		if string(t.State) != "here" {
+			row.Pill = pill{toneWait, string(t.State)}
+			if t.To != "" {
+				row.Cell += " to " + t.To
+			}
+		}
+		m.Tenants = append(m.Tenants, row)
+	}
+	if found.Next != "" {
+		m.Older = v.link("/nodes" + withQuery("cursor", found.Next))
+	}
+	return m, nil
+}

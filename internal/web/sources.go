@@ -1,0 +1,239 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// sourcesModel is the list of sources.
+type sourcesModel struct {
+	Answer string
+	Next   string
+	Empty  bool
+	Create string
+	Rows   []sourceRow
+	Inbox  string // where the requests to all sources are
+	Older  string
+}
+
+// sourceRow is one source in a list.
+type sourceRow struct {
+	Href, Name string
+	Pill       pill
+	Provider   string
+	Address    string // where the provider sends, or where the outbox is
+	Why        string
+	Refused    string // in the last hour
+	Last       moment // of the last refusal
+}
+
+func sources(v *visit) (sourcesModel, error) {
+	m := sourcesModel{Inbox: v.link("/inbox"), Create: createSourceCommand}
+	cursor := v.URL.Query().Get("cursor")
+	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
+	if err != nil {
+		return m, err
+	}
+	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+		return m, nil
+	}
+	refused, unwell := 0, 0
+	for i := range found.Data {
+		r := v.sourceRow(&found.Data[i])
+		if n := found.Data[i].Refusals; n != nil {
+			refused += n.LastHour
+		}
+		if r.Pill.Tone == toneBad {
+			unwell++
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	switch {
+	case refused > 0:
+		m.Answer = fmt.Sprintf("%s refused in the last hour.", many(refused, "request was", "requests were"))
+		m.Next = "A refused request is not stored. Its reason is on the page of its source."
+	case unwell > 0:
+		m.Answer = fmt.Sprintf("%s attention.", many(unwell, "source needs", "sources need"))
+	default:
+		m.Answer = fmt.Sprintf("%s all requests.", many(len(m.Rows), "source accepts", "sources accept"))
+		m.Next = "No request was refused in the last hour."
+	}
+	if found.Next != "" {
+		m.Older = v.link("/sources" + withQuery("cursor", found.Next))
+		m.Next += " These are not all sources; the list has further pages."
+	}
+	return m, nil
+}
+
+func (v *visit) sourceRow(s *client.Source) sourceRow {
+	r := sourceRow{Href: v.link("/sources/" + s.ID), Name: s.Name, Pill: sourcePill(s), Provider: s.Provider.Title, Address: s.IngestURL}
+	if s.Outbox != nil {
+		r.Provider, r.Address, r.Why = "outbox", s.Outbox.Place, s.Outbox.Detail
+	}
+	if s.Refusals != nil {
+		r.Why, r.Last = s.Refusals.LastReason, v.at(s.Refusals.LastAt)
+		if s.Refusals.LastHour > 0 {
+			r.Refused = count(s.Refusals.LastHour)
+		}
+	}
+	return r
+}
+
+// outboxPills are the states of a relay.
+var outboxPills = map[string]pill{
+	"paused": {toneHold, "paused"}, "connecting": {toneWait, "connecting"}, "relaying": {toneOK, "relaying"},
+	"standby": {toneNone, "standby"}, "held": {toneWait, "held"}, "away": {toneBad, "away"},
+}
+
+func sourcePill(s *client.Source) pill {
+	switch {
+	case s.Status == grapnel.EndpointPaused:
+		return pill{toneHold, "paused"}
+	case s.Outbox != nil:
+		if p, ok := outboxPills[s.Outbox.State]; ok {
+			return p
+		}
+		return pill{toneNone, s.Outbox.State}
+	case s.Refusals != nil && s.Refusals.LastHour > 0:
+		return pill{toneBad, "refusing"}
+	}
+	return pill{toneOK, "accepting"}
+}
+
+// sourceModel is one source: what it refuses and why, its address, its last requests.
+type sourceModel struct {
+	ID, Name string
+	Pill     pill
+	Verdict  verdict
+	Address  string
+	Provider []fact
+	Settings []fact
+	Requests []requestRow
+	All      string
+}
+
+// Title is of the browser's tab.
+func (m sourceModel) Title() string { return m.Name }
+
+const mostRequests = 8
+
+func source(v *visit) (sourceModel, error) {
+	s, err := v.client.Source(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return sourceModel{}, err
+	}
+	m := sourceModel{ID: s.ID, Name: s.Name, Pill: sourcePill(s), Address: s.IngestURL, All: v.link("/inbox" + withQuery("source", s.ID))}
+	inbox, err := v.client.Inbox(v.Context(), client.InboxFilter{Source: s.ID, Tenant: s.Tenant, Limit: mostRequests})
+	if err != nil {
+		return m, err
+	}
+	for i := range inbox.Data {
+		m.Requests = append(m.Requests, v.requestRow(&inbox.Data[i]))
+	}
+	m.Verdict = v.sourceVerdict(s, m.Requests)
+	m.describe(v, s)
+	return m, nil
+}
+
+func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verdict) {
+	say := func(text, tone, next string) { out.Pieces, out.Next = []piece{{text, tone}}, next }
+	switch {
+	case s.Status == grapnel.EndpointPaused && s.Outbox != nil:
+		say("It is paused. Events wait in the producer's database.", toneHold, "")
+	case s.Status == grapnel.EndpointPaused:
+		say("It is paused. Requests get 503, so that the provider repeats them.", toneHold, sentence(s.Provider.Retries))
+	case s.Outbox != nil:
+		p := sourcePill(s)
+		say("Its outbox is "+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(s.Outbox.Detail))
+		if s.Outbox.Lag > 0 {
+			out.Next += " The oldest event waits for " + spoken(time.Duration(s.Outbox.Lag)) + "."
+		}
+	case s.Refusals != nil && s.Refusals.LastHour > 0:
+		say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
+			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(), sentence(s.Refusals.LastReason)))
+		if s.Provider.RetriesFor != nil {
+			out.Next += " The provider repeats a refused request for " + spoken(time.Duration(*s.Provider.RetriesFor)) + "."
+		} else {
+			out.Next += " " + sentence(s.Provider.Retries)
+		}
+	case len(requests) == 0:
+		say("It has received no request yet.", "", "Give its address to the provider.")
+	default:
+		say("It accepts its requests.", "", "The last one came "+requests[0].At.Relative()+". None was refused in the last hour.")
+	}
+	path := "/sources/" + s.ID
+	if v.session.mayDo("/sources/{id}/pause") {
+		if s.Status == grapnel.EndpointPaused {
+			out.Acts = append(out.Acts, act{Label: "Resume", Post: v.link(path + "/resume"), Key: "p", Main: true})
+		} else {
+			out.Acts = append(out.Acts, act{Label: "Pause", Post: v.link(path + "/pause"), Key: "p"})
+		}
+	}
+	return out
+}
+
+func (m *sourceModel) describe(v *visit, s *client.Source) {
+	add := func(to *[]fact, name, value string) {
+		if value != "" {
+			*to = append(*to, fact{Name: name, Value: value})
+		}
+	}
+	if o := s.Outbox; o != nil {
+		add(&m.Provider, "Outbox", o.Place)
+		add(&m.Provider, "Events since the start", count(o.Events))
+		add(&m.Provider, "Set aside", count(o.SetAside))
+		m.Provider = append(m.Provider, fact{Name: "Last event", At: v.atOr(o.LastEventAt)}, fact{Name: "Looked at", At: v.atOr(o.SeenAt)})
+	} else {
+		add(&m.Provider, "Provider", s.Provider.Title)
+		add(&m.Provider, "Signature", s.Provider.Signature)
+		add(&m.Provider, "Retries", s.Provider.Retries)
+		for _, secret := range s.Verify.Secrets {
+			f := fact{Name: "Secret", Value: "created", At: v.at(secret.CreatedAt)}
+			if secret.ExpiresAt != nil {
+				f.Value, f.At = "expires", v.at(*secret.ExpiresAt)
+			}
+			m.Provider = append(m.Provider, f)
+		}
+		add(&m.Settings, "Unverified requests", map[grapnel.Unverified]string{
+			"reject": "are refused", "quarantine": "are quarantined: stored and not delivered"}[s.OnUnverified])
+		var by []string
+		for _, b := range s.Dedupe.By {
+			by = append(by, string(b))
+		}
+		add(&m.Settings, "Duplicates", list(by))
+		add(&m.Settings, "Remembered for", spoken(time.Duration(s.Dedupe.Window)))
+		add(&m.Settings, "Event type", s.Type)
+		add(&m.Settings, "Ordering key", s.Key)
+		if s.RateLimit != nil {
+			add(&m.Settings, "Rate", fmt.Sprintf("at most %g per second", s.RateLimit.PerSecond))
+		}
+	}
+	add(&m.Settings, "Description", s.Description)
+	add(&m.Settings, "Tenant", s.Tenant)
+	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(s.CreatedAt)}, fact{Name: "Changed", At: v.at(s.UpdatedAt)})
+}
+
+func pauseSource(v *visit) (string, error) {
+	_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": grapnel.EndpointPaused})
+	return "The source is paused.", err
+}
+
+func resumeSource(v *visit) (string, error) {
+	_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": grapnel.EndpointEnabled})
+	return "The source accepts requests again.", err
+}
+
+// cursored is the twin of a list.
+func cursored(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) {
+		q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
+		if cursor := v.URL.Query().Get("cursor"); cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		return path, q
+	}
+}
