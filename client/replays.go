@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -39,7 +42,18 @@ func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (
 
 // StartReplay starts a replay. It is durable when this returns.
 func (c *Client) StartReplay(ctx context.Context, endpoint string, r NewReplay) (*Replay, error) {
-	return post[Replay](ctx, c, endpointPath(endpoint)+"/replay", r)
+	return c.StartReplayOnce(ctx, endpoint, "", r)
+}
+
+// StartReplayOnce starts a replay with an idempotency key of the caller's. The same key with the
+// same replay again starts nothing and returns what the first call returned.
+func (c *Client) StartReplayOnce(ctx context.Context, endpoint, once string, r NewReplay) (*Replay, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be written as JSON: %w", err)
+	}
+	out := new(Replay)
+	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, once: once, out: out}))
 }
 
 // Replay returns a replay and how far it is.

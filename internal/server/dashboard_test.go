@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -88,6 +89,13 @@ type owned struct {
 	ids   []string // of everything
 	ep    string
 	dlv   string
+	src   string // a source, which has quarantined a request
+	req   string // this request
+	que   string
+	pol   string
+	keyID string
+	evt   string
+	rpl   string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -125,8 +133,20 @@ func own(t *testing.T, s running, tenant string) owned {
 		t.Fatal(len(page.Data), err)
 	}
 	for _, d := range page.Data {
-		o.ids, o.dlv = append(o.ids, d.ID, d.EventID), d.ID
+		o.ids, o.dlv, o.evt = append(o.ids, d.ID, d.EventID), d.ID, d.EventID
 	}
+	if _, err := c.Skip(ctx, o.dlv, "for a replay"); err != nil {
+		t.Fatal(err)
+	}
+	rpl, err := c.StartReplay(ctx, ep.ID, client.NewReplay{Status: []grapnel.Status{grapnel.Skipped}, Rate: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CancelReplay(ctx, rpl.ID, ""); err != nil { // after which nothing changes by itself
+		t.Fatal(err)
+	}
+	o.rpl, o.ids = rpl.ID, append(o.ids, rpl.ID)
+	o.more(t, s, c, tenant)
 	o.state = func() string {
 		page, err := c.Deliveries(ctx, client.DeliveryFilter{})
 		if err != nil {
@@ -136,17 +156,77 @@ func own(t *testing.T, s running, tenant string) owned {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(page.JSON()) + string(now.JSON())
+		src, err := c.Source(ctx, o.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		que, err := c.Queue(ctx, o.que)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := c.WhoAmI(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		que.QueueCounts = nil // ages grow
+		return string(page.JSON()) + string(now.JSON()) + string(src.JSON()) + fmt.Sprint(que.Status, que.Revision) + string(who.JSON())
 	}
 	return o
 }
+
+// more gives the tenant a source, a request to it, a queue with a message, and a policy.
+func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
+	t.Helper()
+	ctx := t.Context()
+	src, err := c.CreateSource(ctx, client.NewSource{Name: "source-of-" + tenant, OnUnverified: "quarantine",
+		Verify: client.NewVerify{Scheme: "github", Secret: "secret of the test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rq, err := http.NewRequestWithContext(ctx, "POST", s.URL()+"/in/"+src.ID, strings.NewReader("request-of-"+tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(rq)
+	if err != nil || resp.StatusCode != 202 {
+		t.Fatal(resp, err)
+	}
+	_ = resp.Body.Close()
+	inbox, err := c.Inbox(ctx, client.InboxFilter{Source: src.ID})
+	if err != nil || len(inbox.Data) != 1 {
+		t.Fatal(inbox, err)
+	}
+	que, err := c.CreateQueue(ctx, client.NewQueue{Name: "queue-of-" + tenant, EventTypes: []string{"only.queues"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := c.CreatePolicy(ctx, []byte(`{"name":"policy-of-`+tenant+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := c.WhoAmI(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.src, o.req, o.que, o.pol, o.keyID = src.ID, inbox.Data[0].ID, que.ID, pol.ID, who.ID
+	o.ids = append(o.ids, o.src, o.req, o.que, o.pol)
+	o.texts = append(o.texts, "source-of-"+tenant, "request-of-"+tenant, "queue-of-"+tenant, "policy-of-"+tenant)
+}
+
+// forAdmins are pages that a key of a tenant may not see at all.
+var forAdmins = []string{"/keys", "/nodes"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
-	if strings.HasPrefix(path, "/deliveries") {
-		id = o.dlv
+	for prefix, of := range map[string]string{
+		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+		"/events": o.evt, "/replays": o.rpl,
+	} {
+		if strings.HasPrefix(path, prefix) {
+			id = of
+		}
 	}
 	return strings.ReplaceAll(path, "{id}", id)
 }
@@ -180,19 +260,31 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				if foreign != mine && status != 404 {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv) // which the request named
+				// but for what the request named
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
+					globex.src, globex.req, globex.que, globex.pol)
+			}
+			if slices.Contains(forAdmins, mine) {
+				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
+					t.Errorf("%s: answered %d", mine, status)
+				}
+				continue
 			}
 			if status, _, body := b.ask("GET", mine, nil); status != 200 || !strings.Contains(body, "acme") {
 				t.Errorf("%s: answered %d %s", mine, status, body)
 			}
 			continue
 		}
-		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}}
+		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}, "once": {"x"}, "order": {`{"endpoint":"` + globex.ep + `","replay":{}}`}}
 		status, _, body := b.ask("POST", foreign, form)
-		if status != 404 {
+		want := 404
+		if strings.HasPrefix(foreign, "/keys/") { // for keys with the scope admin only
+			want = 403
+		}
+		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now
@@ -327,7 +419,7 @@ func TestDashboardBelowAPath(t *testing.T) {
 			if _, header, _ := b.ask("GET", "/deliveries", nil); header.Get("Location") != prefix+"/login?next=%2Fdeliveries" {
 				t.Errorf("the sign-in is at %s", header.Get("Location"))
 			}
-			b.signIn(acme.key)
+			b.signIn(testKey) // which may see all pages
 			address := regexp.MustCompile(`(?:href|src|action)="([^"#][^"]*)"`)
 			for _, row := range web.Paths() {
 				method, pattern, _ := strings.Cut(row, " ")
@@ -387,5 +479,58 @@ func TestWrongKeysAtTheSignIn(t *testing.T) {
 	}
 	if got := s.gate.Stats().Unauthenticated; got != 3 {
 		t.Errorf("%d wrong keys counted, want 3", got)
+	}
+}
+
+// TestReplayFromTheDashboard: a preview counts the dead letters of several endpoints, one button
+// starts a replay for each, and a second click starts nothing. The pages of the replays show the
+// same after a restart of the server.
+func TestReplayFromTheDashboard(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	acme, globex := own(t, s, "acme"), own(t, s, "globex")
+	b := newBrowser(t, s.URL())
+	b.signIn(testKey)
+	hidden := func(body, name string) (all []string) {
+		for _, found := range regexp.MustCompile(`name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			all = append(all, html.UnescapeString(found[1]))
+		}
+		return all
+	}
+	status, _, body := b.ask("GET", "/replays/new?q=status:skipped&again=1", nil)
+	if status != 200 || !strings.Contains(body, "2 deliveries will be delivered again to 2 endpoints.") {
+		t.Fatalf("the preview: answered %d %s", status, body)
+	}
+	form := url.Values{"token": hidden(body, "token")[:1], "back": {"/"}, "once": hidden(body, "once"), "order": hidden(body, "order"), "rate": {"5"}}
+	var to []string
+	for range 2 {
+		status, header, body := b.ask("POST", "/replays/start", form)
+		if status != 303 {
+			t.Fatalf("answered %d %s", status, body)
+		}
+		to = append(to, header.Get("Location"))
+	}
+	if to[0] != to[1] || strings.Count(to[0], "id=rpl_") != 2 {
+		t.Errorf("the clicks lead to %v", to)
+	}
+	admin, err := client.New(client.Options{Server: s.URL(), Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := admin.Replays(t.Context(), client.ReplayFilter{})
+	if err != nil || len(found.Data) != 4 { // one of each tenant was there before
+		t.Errorf("%d replays, %v", len(found.Data), err)
+	}
+	o.Listen = strings.TrimPrefix(s.URL(), "http://")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.http.CloseIdleConnections()
+	start(t, o)
+	status, _, body = b.ask("GET", to[0], nil)
+	shown := func(text string) bool { return strings.Contains(body, text) }
+	if status != 200 || !shown("endpoint-of-acme") || !shown("endpoint-of-globex") || shown(acme.rpl) || shown(globex.rpl) {
+		t.Errorf("after a restart: answered %d %s", status, body)
 	}
 }

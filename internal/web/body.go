@@ -65,3 +65,12 @@ func coloured(text string) (all []span) {
 	}
 	return all
 }
+
+// jsonText is a text as JSON.
+func jsonText(text string) string {
+	out, err := json.Marshal(text)
+	if err != nil { // a string always can
+		return `""`
+	}
+	return string(out)
+}

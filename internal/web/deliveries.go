@@ -27,6 +27,7 @@ type deliveriesModel struct {
 	Publish string // a command to copy, when nothing was ever published
 	Older   string // where the next page is; empty: this is the last
 	Newest  string // where the first page is; empty: this is it
+	Replay  string // the preview of a replay of all that match; empty: none of them is finished
 	Bulk    string // where selected deliveries are retried; empty: the session may not
 }
 
@@ -90,6 +91,10 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	}
 	if f.Cursor != "" {
 		m.Newest = v.link("/deliveries" + withQuery("q", m.Search.Text))
+	}
+	finished := slices.ContainsFunc(m.Search.Filter.Status, grapnel.Status.Final)
+	if finished && v.session.mayDo("/replays/start") {
+		m.Replay = v.link("/replays/new" + withQuery("q", m.Search.Text))
 	}
 	if v.session.mayDo("/deliveries/retry") {
 		m.Bulk = v.link("/deliveries/retry")

@@ -121,7 +121,7 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 	if d.FinishedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Finished", At: v.at(*d.FinishedAt)})
 	}
-	add("Event", d.EventID, "")
+	add("Event", d.EventID, v.eventLink(d.Tenant, d.EventID))
 	add("Key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
 	if d.Sequence > 0 {
 		add("Position of its key", count(d.Sequence), "")

@@ -23,10 +23,13 @@ func hostile(answer any) any {
 		out := map[string]any{}
 		for name, value := range a {
 			switch name {
-			case "state", "decision", "trigger", "bucket", "ordering":
+			case "state", "decision", "trigger", "bucket", "ordering", "schedule", "jitter", "classify", "retry_after", "on_exhausted", "then", "disable", "breaker":
 				out[name] = value
 			case "request_headers", "response_headers", "headers", "metadata":
 				out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
+				if list, ok := value.([]any); ok { // of a request to a source: names and values
+					out[name] = hostile(list)
+				}
 			case "data":
 				if list, ok := value.([]any); ok {
 					out[name] = hostile(list)
@@ -80,7 +83,13 @@ func TestHostileText(t *testing.T) {
 	seen := 0
 	pages := targets()
 	for _, name := range searchNames {
-		pages = append(pages, "/deliveries?"+url.Values{"q": {name + ":" + polyglot}}.Encode())
+		for _, path := range []string{"/deliveries?", "/dead-letters?", "/events?", "/replays/new?"} {
+			pages = append(pages, path+url.Values{"q": {name + ":" + polyglot}}.Encode())
+		}
+	}
+	hostileIDs := url.Values{"id": {polyglot, "x"}, "endpoint": {polyglot}, "source": {polyglot}, "tenant": {polyglot}}.Encode()
+	for _, path := range []string{"/replays?", "/replays/new?", "/events?", "/events/evt_1?", "/replays/rpl_1?"} {
+		pages = append(pages, path+hostileIDs)
 	}
 	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login/once?code="+url.QueryEscape(polyglot), "/login?next="+url.QueryEscape(polyglot),
 		"/deliveries/"+url.PathEscape(polyglot), "/deliveries/dlv_1?attempt="+url.QueryEscape(polyglot))
@@ -118,7 +127,7 @@ var (
 	knownAttributes = strings.Fields("lang data-theme data-times data-base charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
 		"aria-live aria-current data-go data-act data-js data-nojs data-keep data-live data-copy data-key data-once data-sure data-row data-relative data-clock title method " +
 		"action value checked placeholder autocomplete spellcheck maxlength autofocus required for hidden scope datetime width height viewbox preserveaspectratio " +
-		"points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor")
+		"formaction inputmode points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor")
 )
 
 // faults finds what no template has: other elements, other attributes, addresses that are no paths.
@@ -139,10 +148,10 @@ func faults(body string) (all []string) {
 			if !slices.Contains(knownAttributes, name) {
 				all = append(all, fmt.Sprintf("the attribute %s of %s", name, tag[2]))
 			}
-			if (name == "href" || name == "src" || name == "action") && !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "#") {
+			if (name == "href" || name == "src" || name == "action" || name == "formaction") && !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "#") {
 				all = append(all, fmt.Sprintf("the address %q", value))
 			}
-			if (name == "href" || name == "action") && strings.HasPrefix(value, "//") {
+			if (name == "href" || name == "action" || name == "formaction") && strings.HasPrefix(value, "//") {
 				all = append(all, fmt.Sprintf("the address %q of another site", value))
 			}
 		}

@@ -51,12 +51,13 @@ func requestPill(outcome client.IntakeOutcome) pill {
 
 func inboxFilter(v *visit) client.InboxFilter {
 	q := v.URL.Query()
-	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
+	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor")}
 }
 
 func inbox(v *visit) (inboxModel, error) {
 	var m inboxModel
 	f := inboxFilter(v)
+	f.Limit = v.web.Bounds.Page
 	address := func(outcome client.IntakeOutcome, cursor string) string {
 		q := url.Values{}
 		if f.Source != "" {
@@ -193,7 +194,7 @@ func inboxRequest(v *visit) (requestModel, error) {
 		m.Verdict.Next = "It could not become an event and is not delivered."
 	}
 	if r.EventID != "" {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event's deliveries", Href: v.link("/deliveries" + withQuery("q", r.EventID))})
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event", Href: v.link("/events/" + url.PathEscape(r.EventID))})
 	}
 	for _, c := range r.Checks {
 		p := pill{toneOK, "passed"}

@@ -39,6 +39,8 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, is := range []struct{ pattern, name string }{
 		{`^/v1/whoami$`, "whoami"}, {`^/v1/stats$`, "stats"}, {`^/v1/endpoints$`, "endpoints"}, {`^/v1/endpoints/[^/]+/stats$`, "endpoint_stats"},
 		{`^/v1/endpoints/[^/]+/lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
+		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},
+		{`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
 		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
 		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/[^/]+$`, "policy"},
@@ -150,8 +152,8 @@ func (s *site) signIn() {
 func targets() []string {
 	var all []string
 	for _, p := range append(pages(), coachPages()...) {
-		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/sources/{id}": "src_1", "/inbox/{id}": "req_1",
-			"/queues/{id}": "q_1", "/policies/{id}": "standard"}[p.path]
+		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/replays/{id}": "rpl_1", "/events/{id}": "evt_1",
+			"/sources/{id}": "src_1", "/inbox/{id}": "req_1", "/queues/{id}": "q_1", "/policies/{id}": "standard"}[p.path]
 		all = append(all, strings.ReplaceAll(strings.ReplaceAll(p.path, "{$}", ""), "{id}", id))
 	}
 	return all
@@ -382,8 +384,11 @@ func TestRolesFromScopes(t *testing.T) {
 	for _, target := range targets() {
 		body := s.ask("GET", target, nil).Body.String()
 		for _, a := range append(actions(), coachActions()...) {
-			_, verb, _ := strings.Cut(strings.TrimPrefix(a.path, "/deliveries/retry"), "{id}")
-			if verb != "" && strings.Contains(body, verb+`"`) {
+			_, verb, found := strings.Cut(a.path, "{id}")
+			if !found {
+				verb = a.path
+			}
+			if strings.Contains(body, verb+`"`) || strings.Contains(body, verb+`?`) {
 				t.Errorf("%s offers %s", target, a.path)
 			}
 		}

@@ -224,7 +224,7 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	if rules.MaxAge > 0 {
 		add("Oldest delivery", spoken(rules.MaxAge.Std()))
 	}
-	add("After the last attempt", string(rules.OnExhausted)+", then "+string(rules.Then))
+	add("After the last attempt", thenWords(rules)+"; the key "+map[bool]string{true: "waits for an operator", false: "goes on"}[rules.Then == policy.Block])
 	add("Tenant", p.Tenant)
 	if !p.UpdatedAt.IsZero() {
 		m.Facts = append(m.Facts, fact{Name: "Changed", At: v.at(p.UpdatedAt)})

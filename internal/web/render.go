@@ -75,6 +75,7 @@ type sheet struct {
 	Nav     []entry
 	Notice  string
 	Search  string
+	Finds   string // the list that the search box looks in
 	Share   share
 	Live    bool
 	Version string
@@ -92,14 +93,27 @@ func (v *visit) sheet(model any, notice string) sheet {
 	if t, ok := model.(titled); ok {
 		s.Title = t.Title()
 	}
-	s.Notice, s.Model, s.Live, s.Search = notice, model, true, v.URL.Query().Get("q")
-	s.Nav = slices.Clone(v.web.nav)
-	for i := range s.Nav {
-		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
-		s.Nav[i].Path = v.link(s.Nav[i].Path)
+	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
+	s.Finds = v.link("/deliveries")
+	if v.page.finds {
+		s.Finds = v.link(v.page.path)
 	}
+	s.Nav = v.entries(v.page.nav)
 	s.Share = v.share()
 	return s
+}
+
+// entries are those of the navigation that lead to pages which the session may see.
+func (v *visit) entries(here string) []entry {
+	var all []entry
+	for _, e := range v.web.nav {
+		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
+		if i >= 0 && v.session.May(v.web.pages[i].scope) {
+			e.Here, e.Path = e.Name == here, v.link(e.Path)
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // bare is the sheet of a page without navigation.
@@ -155,10 +169,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav = slices.Clone(v.web.nav)
-		for i := range s.Nav {
-			s.Nav[i].Path = v.link(s.Nav[i].Path)
-		}
+		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
 	}
 	return w.views["failure.html"].ExecuteTemplate(b, "layout.html", s)
 }

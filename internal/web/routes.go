@@ -20,6 +20,8 @@ type page struct {
 	template string                            // a file of templates/
 	twin     func(*visit) (string, url.Values) // the request to the public API that answers with the same in JSON
 	command  func(*visit) string               // the same on the command line
+	finds    bool                              // the search box looks here, not in the list of deliveries
+	still    bool                              // a form to fill in, which does not change by itself
 }
 
 // pages lists all pages. The order is that of the navigation.
@@ -35,6 +37,18 @@ func pages() []page {
 			twin: endpointsTwin, command: says("grapnel endpoints list")},
 		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
 			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
+		{path: "/dead-letters", title: "Dead letters", nav: "Dead letters", scope: grapnel.ScopeRead, build: build(deadLetters),
+			template: "dead-letters.html", twin: deadLettersTwin, command: deadLettersCommand, finds: true},
+		{path: "/replays", title: "Replays", nav: "Replays", scope: grapnel.ScopeRead, build: build(replays), template: "replays.html",
+			twin: replaysTwin, command: replaysCommand},
+		{path: "/replays/new", title: "Replay", nav: "Replays", scope: grapnel.ScopeReplay, build: build(wizard), template: "wizard.html",
+			twin: wizardTwin, command: wizardCommand, still: true},
+		{path: "/replays/{id}", title: "Replay", nav: "Replays", scope: grapnel.ScopeRead, build: build(replayPage), template: "replay.html",
+			twin: one("/v1/replays/"), command: naming("grapnel replay get")},
+		{path: "/events", title: "Events", nav: "Events", scope: grapnel.ScopeRead, build: build(events), template: "events.html",
+			twin: eventsTwin, command: eventsCommand, finds: true},
+		{path: "/events/{id}", title: "Event", nav: "Events", scope: grapnel.ScopeRead, build: build(eventPage), template: "event.html",
+			twin: eventTwin, command: naming("grapnel events get")},
 		{path: "/sources", title: "Sources", nav: "Sources", scope: grapnel.ScopeRead, build: build(sources), template: "sources.html",
 			twin: cursored("/v1/sources"), command: says("grapnel sources list")},
 		{path: "/sources/{id}", title: "Source", nav: "Sources", scope: grapnel.ScopeRead, build: build(source), template: "source.html",
@@ -50,7 +64,7 @@ func pages() []page {
 		{path: "/policies", title: "Policies", nav: "Policies", scope: grapnel.ScopeRead, build: build(policies), template: "policies.html",
 			twin: cursored("/v1/policies"), command: says("grapnel policies list")},
 		{path: "/policies/{id}", title: "Policy", nav: "Policies", scope: grapnel.ScopeRead, build: build(policyPage), template: "policy.html",
-			twin: one("/v1/policies/"), command: naming("grapnel policies get")},
+			twin: one("/v1/policies/"), command: naming("grapnel policies get"), still: true},
 		{path: "/keys", title: "API keys", nav: "API keys", scope: grapnel.ScopeAdmin, build: build(keys), template: "keys.html",
 			twin: cursored("/v1/keys"), command: says("grapnel keys list")},
 		{path: "/audit", title: "Audit", nav: "Audit", scope: grapnel.ScopeRead, build: build(audit), template: "audit.html",
@@ -66,8 +80,8 @@ type entry struct {
 	Path string
 	Key  string // after g on the keyboard
 	Sign string // its picture in the bar of a phone
+	Deep bool   // the bar of a phone has no space for it: it is behind More there
 	Here bool
-	Deep bool // the bar of a phone has no space for it: it is behind More there
 }
 
 // navigation lists the entries, each with the page that it leads to.
@@ -76,6 +90,9 @@ func navigation() []entry {
 		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
 		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
+		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
+		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
 		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true},
 		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
 		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
@@ -105,6 +122,14 @@ func actions() []action {
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeManage, do: probeEndpoint},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeManage, do: testEndpoint},
+		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
+		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
+		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
+		{path: "/replays/start", scope: grapnel.ScopeReplay, do: startReplays},
+		{path: "/replays/{id}/pause", scope: grapnel.ScopeReplay, do: pauseReplay},
+		{path: "/replays/{id}/resume", scope: grapnel.ScopeReplay, do: resumeReplay},
+		{path: "/replays/{id}/cancel", scope: grapnel.ScopeReplay, do: cancelReplay},
+		{path: "/events/{id}/publish", scope: grapnel.ScopePublish, do: publishAgain},
 		{path: "/sources/{id}/pause", scope: grapnel.ScopeManage, do: pauseSource},
 		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeManage, do: pauseQueue},
@@ -148,6 +173,8 @@ func (w *web) page(p *page) http.HandlerFunc {
 			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
 		case v.session == nil:
 			v.toLogin()
+		case wants(r, "text/event-stream") && p.still:
+			rw.WriteHeader(http.StatusNoContent)
 		case wants(r, "text/event-stream"):
 			w.stream(v)
 		case r.URL.Query().Get("format") == "json":
@@ -199,7 +226,8 @@ func Commands() []string {
 		every.Text += token{name, examples[name]}.String() + " "
 	}
 	for _, p := range pages() {
-		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"}}.Encode()}}
+		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"},
+			"source": {"src_1"}, "outcome": {"unverified"}, "endpoint": {"ep_1"}, "delivery": {"dlv_1"}}.Encode()}}
 		rq.SetPathValue("id", "dlv_1")
 		all = append(all, p.command(&visit{Request: rq, page: &p, now: time.Unix(0, 0)}))
 	}

@@ -90,12 +90,13 @@ type auditEntry struct {
 
 func auditFilter(v *visit) client.AuditFilter {
 	q := v.URL.Query()
-	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Limit: v.web.Bounds.Page, Cursor: q.Get("cursor")}
+	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
 }
 
 func audit(v *visit) (auditModel, error) {
 	var m auditModel
 	f := auditFilter(v)
+	f.Limit = v.web.Bounds.Page
 	found, err := v.client.Audit(v.Context(), f)
 	if err != nil {
 		return m, err
@@ -198,7 +199,10 @@ func nodes(v *visit) (nodesModel, error) {
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		row := nodeRow{ID: n.ID, Address: n.Address, Here: n.ID == c.Node, Pill: pill{toneNone, n.State}, Seen: fmt.Sprintf("%.0f s ago", n.Seen),
-			Shards: fmt.Sprintf("%d of %d", n.Shards, n.Intended)}
+			Shards: "–"}
+		if c.Shards > 0 {
+			row.Shards = fmt.Sprintf("%d of %d", n.Shards, n.Intended)
+		}
 		switch n.State {
 		case "up":
 			row.Pill = pill{toneOK, "up"}

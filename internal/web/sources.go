@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -70,7 +71,10 @@ func sources(v *visit) (sourcesModel, error) {
 }
 
 func (v *visit) sourceRow(s *client.Source) sourceRow {
-	r := sourceRow{Href: v.link("/sources/" + s.ID), Name: s.Name, Pill: sourcePill(s), Provider: s.Provider.Title, Address: s.IngestURL}
+	r := sourceRow{Href: v.link("/sources/" + s.ID), Name: s.Name, Pill: sourcePill(s), Provider: s.Provider.Title, Address: v.ingest(s)}
+	if s.Verify.Scheme == "none" {
+		r.Provider = "not verified"
+	}
 	if s.Outbox != nil {
 		r.Provider, r.Address, r.Why = "outbox", s.Outbox.Place, s.Outbox.Detail
 	}
@@ -81,6 +85,14 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 		}
 	}
 	return r
+}
+
+// ingest is the whole address where the provider sends its requests; empty with an outbox.
+func (v *visit) ingest(s *client.Source) string {
+	if strings.HasPrefix(s.IngestURL, "/") {
+		return v.place.URL(s.IngestURL)
+	}
+	return s.IngestURL
 }
 
 // outboxPills are the states of a relay.
@@ -126,7 +138,7 @@ func source(v *visit) (sourceModel, error) {
 	if err != nil {
 		return sourceModel{}, err
 	}
-	m := sourceModel{ID: s.ID, Name: s.Name, Pill: sourcePill(s), Address: s.IngestURL, All: v.link("/inbox" + withQuery("source", s.ID))}
+	m := sourceModel{ID: s.ID, Name: s.Name, Pill: sourcePill(s), Address: v.ingest(s), All: v.link("/inbox" + withQuery("source", s.ID))}
 	inbox, err := v.client.Inbox(v.Context(), client.InboxFilter{Source: s.ID, Tenant: s.Tenant, Limit: mostRequests})
 	if err != nil {
 		return m, err

@@ -54,6 +54,9 @@ func (v *visit) redirect(to string) {
 	v.rw.WriteHeader(http.StatusSeeOther)
 }
 
+// goTo has an action lead to another page than the one where its form is.
+func (v *visit) goTo(path string) { v.PostForm.Set("back", path) }
+
 // toLogin asks for a key and then leads back here.
 func (v *visit) toLogin() {
 	to := "/login"
@@ -93,7 +96,7 @@ func (v *visit) notice() string {
 // model asks the API for the page's view model.
 func (v *visit) model() (any, error) {
 	if !v.session.May(v.page.scope) {
-		return nil, refused(http.StatusForbidden, "This key may not see the page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
+		return nil, refused(http.StatusForbidden, "This key may not see this page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
 	}
 	return v.page.build(v)
 }

@@ -66,6 +66,9 @@ type Bounds struct {
 	Page      int `bound:"50" tiny:"5"`    // rows of a list
 	Endpoints int `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
 	Ahead     int `bound:"200" tiny:"200"` // pending deliveries that the retry forecast looks at
+	Letters   int `bound:"500" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are looked at
+	Named     int `bound:"1000" tiny:"10"` // deliveries that a replay names
+	Plans     int `bound:"20" tiny:"5"`    // endpoints of one preview
 	Body      int `bound:"16384"`          // bytes of a body that a page shows
 }
 

@@ -1,6 +1,6 @@
 package picture
 
-// Part of a simulated time: how much arrived, was attempted and waited in it.
+// Slice is a part of a simulated time.
 type Slice struct {
 	Down     bool // the endpoint was out of order
 	Attempts float64

@@ -47,7 +47,12 @@ func drawings() map[string]SVG {
 		"heart":          Heart([]Beat{{"ok", "fine"}, {"none", "no attempts"}, {"bad", "2 failed"}}, "Three hours."),
 		"bars": Bars([]Bar{{Parts: []Part{{"ok", 1e6}, {"bad", 1}}, Says: "one of a million", Href: "/deliveries?q=a&b"}, {},
 			{Parts: []Part{{"ok", 20}}, Says: "20"}}, "Three hours."),
-		"bars-empty": Bars(nil, "No hours."),
+		"outage":         Outage([]Slice{{Down: true, Attempts: 4, Backlog: 2, Says: "down"}, {Attempts: 40, Backlog: 1e6, Says: `<b>"&`}, {}}, "Three parts."),
+		"outage-empty":   Outage(nil, "No time."),
+		"bars-empty":     Bars(nil, "No hours."),
+		"progress":       Progress(281, 2, 4, 412, "281 of 412 delivered."),
+		"progress-empty": Progress(0, 0, 0, 0, "Nothing."),
+		"progress-large": Progress(999_998, 2, 0, 1_000_000, "All but two of a million delivered."),
 		"hostile": Timeline(now, []Past{{At: now.Add(-time.Second), Tone: "bad", Label: `<b>&"'`, Says: `</title><script>alert()</script>`}}, nil,
 			End{}, `"><script>`),
 	}

@@ -1,0 +1,383 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// deadLettersModel lists deliveries that failed and need a decision, under a search.
+type deadLettersModel struct {
+	Crumbs       []crumb
+	Search       search
+	Verdict      verdict
+	Views        []savedView
+	Groups       []deadGroup
+	Counted      string // what the counts are of
+	Rows         []deadRow
+	Hint         string // why there are no rows
+	Clear        string // where the list is without the search; empty: there is none
+	Older        string
+	Newest       string
+	Replay       string // where selected ones are replayed; empty: the session may not
+	Discard, Set string // where they are discarded, and noted on
+}
+
+// crumb is a step of the way to a page; without address it is the page itself, or has no page.
+type crumb struct{ Name, Href string }
+
+func (v *visit) trail(rest ...crumb) []crumb {
+	return append([]crumb{{"Settings", ""}, {"Webhooks", v.link("/endpoints")}}, rest...)
+}
+
+func (v *visit) history() crumb { return crumb{"Delivery History", v.link("/deliveries")} }
+
+// deadGroup counts dead letters of one endpoint with one reason.
+type deadGroup struct {
+	Endpoint, At string
+	Reason       string
+	Count        string
+	Results      string // what the last attempts ended in
+	Oldest       moment
+	Left         string // time until retention deletes the first one
+	Soon         bool
+	Href, Replay string
+
+	n     int
+	days  *int
+	by    map[string]int
+	order []string
+}
+
+// deadRow is one dead letter.
+type deadRow struct {
+	deliveryRow
+	Reason string
+	Note   string
+	Left   string
+	Soon   bool
+}
+
+const (
+	soonDays   = 3 // retention deletes it so soon that it is marked
+	mostGroups = 20
+)
+
+// reasonWords says why a delivery failed.
+var reasonWords = map[grapnel.ReasonCode]string{
+	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error", grapnel.ReasonRejected: "rejected by the consumer",
+	grapnel.ReasonExpired: "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
+}
+
+func reasonSaid(code grapnel.ReasonCode) string {
+	return cmp.Or(reasonWords[code], string(code), "unknown reason")
+}
+
+var deadViews = []struct{ name, q string }{
+	{"All", ""}, {"Attempts used up", "reason:exhausted"}, {"Permanent errors", "reason:permanent"}, {"Expired", "reason:expired"},
+	{"Rejected", "reason:rejected"}, {"Timed out", "error:timeout"}, {"Server errors", "code:5xx"},
+}
+
+// deadSearch is the search of a page about dead letters, and the filter that it makes.
+func (v *visit) deadSearch() (search, client.DeliveryFilter, error) {
+	text := v.URL.Query().Get("q")
+	if len(text) > v.web.Bounds.Search {
+		return search{}, client.DeliveryFilter{}, refused(http.StatusRequestURITooLong, "The search is too long.",
+			"Use at most "+count(v.web.Bounds.Search)+" characters.")
+	}
+	s := parseSearch(text, v.now)
+	if s.Jump != "" {
+		return s, s.Filter, jumped(s.Jump)
+	}
+	return s, s.Filter, nil
+}
+
+func deadLetters(v *visit) (deadLettersModel, error) {
+	s, f, err := v.deadSearch()
+	if err != nil {
+		return deadLettersModel{}, err
+	}
+	m := deadLettersModel{Search: s, Crumbs: v.trail(v.history(), crumb{"Dead letters", ""})}
+	if f.Status != nil {
+		m.Search.Faults = append(m.Search.Faults, "Every dead letter has the status failed; status: changes nothing here.")
+	}
+	for _, view := range deadViews {
+		m.Views = append(m.Views, savedView{view.name, v.link("/dead-letters" + withQuery("q", view.q)), view.q == s.Text})
+	}
+	cursor := v.URL.Query().Get("cursor")
+	f.Limit = v.web.Bounds.Letters
+	counted, err := v.client.DeadLetters(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	f.Limit, f.Cursor = v.web.Bounds.Page, cursor
+	found, err := v.client.DeadLetters(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	names, err := v.endpointNames(slices.Concat(counted.Data, found.Data))
+	if err != nil {
+		return m, err
+	}
+	m.groups(v, counted.Data, names)
+	if counted.Next != "" {
+		m.Counted = "of the newest " + count(len(counted.Data))
+	}
+	for i := range found.Data {
+		d := &found.Data[i]
+		row := deadRow{deliveryRow: v.deliveryRow(d, names), Reason: reasonSaid(d.ReasonCode), Note: d.Note}
+		row.Left, row.Soon = left(d.DaysLeft)
+		m.Rows = append(m.Rows, row)
+	}
+	if found.Next != "" {
+		m.Older = v.link("/dead-letters?" + url.Values{"q": {s.Text}, "cursor": {found.Next}}.Encode())
+	}
+	if cursor != "" {
+		m.Newest = v.link("/dead-letters" + withQuery("q", s.Text))
+	}
+	if v.session.mayDo("/dead-letters/replay") {
+		m.Replay, m.Discard, m.Set = v.link("/dead-letters/replay"), v.link("/dead-letters/discard"), v.link("/dead-letters/note")
+	}
+	m.answer(v, counted)
+	return m, nil
+}
+
+// left is how long retention keeps a delivery.
+func left(days *int) (text string, soon bool) {
+	switch {
+	case days == nil:
+		return "never", false
+	case *days <= 0:
+		return "today", true
+	}
+	return many(*days, "day", "days"), *days <= soonDays
+}
+
+func (m *deadLettersModel) groups(v *visit, all []client.Delivery, names map[string]string) {
+	type place struct {
+		endpoint string
+		reason   grapnel.ReasonCode
+	}
+	by := map[place]*deadGroup{}
+	var order []*deadGroup
+	for i := range all {
+		d := &all[i]
+		g := by[place{d.EndpointID, d.ReasonCode}]
+		if g == nil {
+			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
+			g = &deadGroup{Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.link("/endpoints/" + d.EndpointID),
+				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q)), by: map[string]int{}}
+			if m.mayStart(v) {
+				g.Replay = v.link("/replays/new" + withQuery("q", q))
+			}
+			by[place{d.EndpointID, d.ReasonCode}] = g
+			order = append(order, g)
+		}
+		g.n++
+		g.Oldest = v.at(d.CreatedAt)
+		if d.DaysLeft != nil && (g.days == nil || *d.DaysLeft < *g.days) {
+			g.days = d.DaysLeft
+		}
+		said := "no attempt"
+		if d.Last != nil {
+			said = result(d.Last.StatusCode, string(d.Last.ErrorClass))
+		}
+		if g.by[said]++; g.by[said] == 1 {
+			g.order = append(g.order, said)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *deadGroup) int { return b.n - a.n })
+	for _, g := range order[:min(len(order), mostGroups)] {
+		slices.SortStableFunc(g.order, func(a, b string) int { return g.by[b] - g.by[a] })
+		var parts []string
+		for _, said := range g.order[:min(len(g.order), 3)] {
+			parts = append(parts, said)
+		}
+		if more := len(g.order) - len(parts); more > 0 {
+			parts = append(parts, many(more, "other", "others"))
+		}
+		g.Results, g.Count = list(parts), count(g.n)
+		g.Left, g.Soon = left(g.days)
+		m.Groups = append(m.Groups, *g)
+	}
+}
+
+func (m *deadLettersModel) mayStart(v *visit) bool { return v.session.mayDo("/replays/start") }
+
+// answer is the sentence above the list, and what to do.
+func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery]) {
+	n := len(counted.Data)
+	if n == 0 {
+		m.Hint, m.Clear = "Retention may have deleted older ones; a successful replay takes them off this list too.", v.link("/dead-letters")
+		m.Verdict.Pieces = []piece{{"No dead letters match.", ""}}
+		switch {
+		case counted.Next != "":
+			m.Hint = "A search for text looks at one part of the dead letters at a time; older ones may match."
+			m.Older, m.Clear = v.link("/dead-letters?"+url.Values{"q": {m.Search.Text}, "cursor": {counted.Next}}.Encode()), ""
+		case m.Search.Text == "":
+			m.Verdict.Pieces = []piece{{"There are no dead letters.", ""}}
+			m.Hint = "A delivery that fails for good is stored here until it is replayed with success, discarded, or deleted by retention."
+			m.Clear = ""
+		}
+		return
+	}
+	endpoints := map[string]bool{}
+	var first *int
+	for i := range counted.Data {
+		d := &counted.Data[i]
+		endpoints[d.EndpointID] = true
+		if d.DaysLeft != nil && (first == nil || *d.DaysLeft < *first) {
+			first = d.DaysLeft
+		}
+	}
+	number := many(n, "delivery has", "deliveries have")
+	if counted.Next != "" {
+		number = "More than " + number
+	}
+	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
+	if counted.Next == "" && first != nil {
+		text, _ := left(first)
+		m.Verdict.Next = "Retention deletes the first one in " + text + "."
+		if *first <= 0 {
+			m.Verdict.Next = "Retention deletes the first one today."
+		}
+	}
+	m.Verdict.Next = strings.TrimSpace("They are stored with their original bytes. " + m.Verdict.Next)
+	if m.mayStart(v) {
+		label := "Replay All Failed"
+		if m.Search.Text != "" {
+			label = "Replay all that match"
+		}
+		m.Verdict.Acts = []act{{Label: label, Href: v.link("/replays/new" + withQuery("q", m.Search.Text)), Main: true}}
+	}
+}
+
+// picked are the deliveries that were ticked.
+func (v *visit) picked() ([]string, error) {
+	ids := v.PostForm["id"]
+	if len(ids) > v.web.Bounds.Page {
+		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are selected.", "Select at most one page of them.")
+	}
+	return ids, nil
+}
+
+const nothingSelected = "Nothing was selected."
+
+// replayLetters leads to the preview of a replay of the ticked ones.
+func replayLetters(v *visit) (string, error) {
+	ids, err := v.picked()
+	if err != nil || len(ids) == 0 {
+		return nothingSelected, err
+	}
+	if _, err := v.named(ids); err != nil {
+		return "", err
+	}
+	v.goTo("/replays/new?" + url.Values{"id": ids}.Encode())
+	return "", nil
+}
+
+func discardLetters(v *visit) (string, error) {
+	reason := cmp.Or(strings.TrimSpace(v.PostForm.Get("note")), "from the dashboard")
+	return v.eachPicked("discarded", func(id string) error {
+		_, err := v.client.Discard(v.Context(), id, reason)
+		return err
+	})
+}
+
+func noteLetters(v *visit) (string, error) {
+	note := strings.TrimSpace(v.PostForm.Get("note"))
+	return v.eachPicked("noted on", func(id string) error {
+		_, err := v.client.Note(v.Context(), id, note)
+		return err
+	})
+}
+
+// eachPicked does something to each ticked delivery. It goes on after one that is refused, and says
+// how many those were.
+func (v *visit) eachPicked(done string, do func(id string) error) (string, error) {
+	ids, err := v.picked()
+	if err != nil || len(ids) == 0 {
+		return nothingSelected, err
+	}
+	n := 0
+	var first error
+	for _, id := range ids {
+		if err := do(id); err == nil {
+			n++
+		} else if first == nil {
+			first = err
+		}
+	}
+	if n == 0 {
+		return "", first
+	}
+	said := many(n, "dead letter was", "dead letters were") + " " + done + "."
+	if rest := len(ids) - n; rest > 0 {
+		said += " " + many(rest, "other was", "others were") + " refused: " + first.Error()
+	}
+	return said, nil
+}
+
+// deliveryQuery is a filter as the query of a path that names no endpoint.
+func deliveryQuery(f client.DeliveryFilter) url.Values {
+	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
+	for name, value := range map[string]string{"endpoint": f.Endpoint, "type": f.Type, "key": f.Key, "tenant": f.Tenant, "text": f.Text,
+		"error_class": string(f.ErrorClass), "reason_code": string(f.ReasonCode), "cursor": f.Cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.StatusCode != 0 {
+		q.Set("status_code", fmt.Sprint(f.StatusCode))
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			q.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return q
+}
+
+func deadLettersTwin(v *visit) (string, url.Values) {
+	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
+	f.Limit, f.Cursor = v.web.Bounds.Page, v.URL.Query().Get("cursor")
+	return "/v1/dead-letters", deliveryQuery(f)
+}
+
+func deadLettersCommand(v *visit) string {
+	words := append([]string{"grapnel dlq list"}, filterFlags(parseSearch(v.URL.Query().Get("q"), v.now).Filter)...)
+	return strings.Join(words, " ")
+}
+
+// filterFlags are the conditions of a filter, but for the statuses, as flags of the command line.
+func filterFlags(f client.DeliveryFilter) (words []string) {
+	flag := func(name, value string) {
+		if value != "" {
+			words = append(words, "--"+name+" "+shellQuote(value))
+		}
+	}
+	flag("endpoint", f.Endpoint)
+	flag("type", f.Type)
+	flag("event-key", f.Key)
+	flag("tenant", f.Tenant)
+	flag("error-class", string(f.ErrorClass))
+	flag("reason-code", string(f.ReasonCode))
+	if f.StatusCode != 0 {
+		flag("status-code", fmt.Sprint(f.StatusCode))
+	}
+	flag("text", f.Text)
+	if !f.From.IsZero() {
+		flag("from", f.From.UTC().Format(time.RFC3339))
+	}
+	if !f.To.IsZero() {
+		flag("to", f.To.UTC().Format(time.RFC3339))
+	}
+	return words
+}

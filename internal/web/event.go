@@ -1,0 +1,196 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// eventModel is one event: who wanted it, who did not and why, and what was published.
+type eventModel struct {
+	Crumbs   []crumb
+	ID, Type string
+	Key      string
+	Verdict  verdict
+	Rows     []deliveryRow
+	Not      []notWanted
+	NotMore  string
+	Payload  message
+	Facts    []fact
+	Curl     string // publishes the same again
+}
+
+// Title is of the browser's tab.
+func (m eventModel) Title() string { return m.Type }
+
+// notWanted is an endpoint that did not get an event, with the reason as far as its settings tell.
+type notWanted struct{ Name, At, Why string }
+
+const mostOthers = 20
+
+func eventPage(v *visit) (eventModel, error) {
+	e, err := v.client.EventOf(v.Context(), v.URL.Query().Get("tenant"), v.PathValue("id"))
+	if err != nil {
+		return eventModel{}, err
+	}
+	all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints, Tenant: e.Tenant})
+	if err != nil {
+		return eventModel{}, err
+	}
+	m := eventModel{ID: e.ID, Type: e.Type, Key: e.Key, Crumbs: v.trail(crumb{"Events", v.link("/events")}, crumb{e.ID, ""})}
+	names, wanted := map[string]string{}, map[string]bool{}
+	for i := range all.Data {
+		names[all.Data[i].ID] = endpointName(&all.Data[i])
+	}
+	for i := range e.Deliveries {
+		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i], names))
+		wanted[e.Deliveries[i].EndpointID] = true
+	}
+	for i := range all.Data {
+		ep := &all.Data[i]
+		if wanted[ep.ID] {
+			continue
+		}
+		if len(m.Not) == mostOthers {
+			m.NotMore = "the first " + count(mostOthers)
+			break
+		}
+		m.Not = append(m.Not, notWanted{endpointName(ep), v.link("/endpoints/" + url.PathEscape(ep.ID)), whyNot(e, ep)})
+	}
+	m.answer(v, e, len(all.Data))
+	m.payload(v, e)
+	m.facts(v, e)
+	return m, nil
+}
+
+// whyNot is the reason why an endpoint did not get an event, by its present settings. The API does
+// not record the settings at that time, nor does it evaluate a filter for a page.
+func whyNot(e *client.Event, ep *client.Endpoint) string {
+	switch {
+	case ep.CreatedAt.After(e.AcceptedAt):
+		return "It was created after the event."
+	case len(ep.EventTypes) > 0 && !slices.ContainsFunc(ep.EventTypes, func(p string) bool { return grapnel.MatchType(p, e.Type) }):
+		return "It wants " + list(ep.EventTypes) + "."
+	case ep.Source != "" && ep.Source != e.Source:
+		return "It wants events of the source " + ep.Source + "."
+	case ep.Filter != "":
+		return "Its filter did not match: " + ep.Filter
+	case ep.Status == grapnel.EndpointDisabled:
+		return "It is disabled."
+	case ep.UpdatedAt.After(e.AcceptedAt):
+		return "Its settings have changed since."
+	}
+	return "Its delivery is not stored any more."
+}
+
+// answer says what became of the event.
+func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
+	by := map[pill]int{}
+	var order []pill
+	for _, r := range m.Rows {
+		if by[r.Pill]++; by[r.Pill] == 1 {
+			order = append(order, r.Pill)
+		}
+	}
+	switch n := len(m.Rows); {
+	case n == 0 && endpoints == 0:
+		m.Verdict.Pieces = []piece{{"No endpoint wanted it: there is none.", ""}}
+	case n == 0:
+		m.Verdict.Pieces = []piece{{"No endpoint wanted it, or retention has deleted its deliveries.", ""}}
+	case len(order) == 1 && n > 1:
+		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {order[0].Word, order[0].Tone}, {".", ""}}
+	default:
+		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: ", ""}}
+		for i, p := range order {
+			text := p.Word
+			if n > 1 {
+				text = count(by[p]) + " " + p.Word
+			}
+			if i > 0 {
+				m.Verdict.Pieces = append(m.Verdict.Pieces, piece{", ", ""})
+			}
+			m.Verdict.Pieces = append(m.Verdict.Pieces, piece{text, p.Tone})
+		}
+		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
+	}
+	if v.session.mayDo("/events/{id}/publish") {
+		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.eventPost(e), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
+	}
+}
+
+func (v *visit) eventPost(e *client.Event) string {
+	at := "/events/" + url.PathEscape(e.ID) + "/publish"
+	if v.session.Tenant == "" {
+		at += withQuery("tenant", e.Tenant)
+	}
+	return v.link(at)
+}
+
+func (m *eventModel) payload(v *visit, e *client.Event) {
+	m.Payload.Headers = headers(e.Metadata)
+	if e.DataBase64 != nil {
+		m.Payload.Note = many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType + " are not shown."
+		return
+	}
+	m.Payload.Body = v.readable(e.Data)
+	if most := v.web.Bounds.Body; len(e.Data) <= most {
+		m.Payload.Raw = string(e.Data)
+		m.Curl = v.publishCurl(e)
+	}
+}
+
+// publishCurl is the request that publishes the same data as a new event.
+func (v *visit) publishCurl(e *client.Event) string {
+	body := fmt.Sprintf(`{"type":%s,"tenant":%s`, jsonText(e.Type), jsonText(e.Tenant))
+	if e.Key != "" {
+		body += `,"key":` + jsonText(e.Key)
+	}
+	body += `,"data":` + string(e.Data) + "}"
+	return `curl -H "Authorization: Bearer $GRAPNEL_KEY" -H 'Content-Type: application/json' -d ` + shellQuote(body) + " " + shellQuote(v.place.URL("/v1/events"))
+}
+
+func (m *eventModel) facts(v *visit, e *client.Event) {
+	m.Facts = []fact{{Name: "Accepted", At: v.at(e.AcceptedAt)}, {Name: "Happened", At: v.at(e.OccurredAt)}}
+	if e.Key != "" {
+		m.Facts = append(m.Facts, fact{Name: "Key", Value: e.Key, Href: v.link("/events" + withQuery("q", token{"key", e.Key}.String()))})
+	}
+	m.Facts = append(m.Facts, fact{Name: "Type", Value: e.Type, Href: v.link("/events" + withQuery("q", token{"type", e.Type}.String()))},
+		fact{Name: "Source", Value: cmp.Or(e.Source, "published by the API")}, fact{Name: "Content type", Value: e.ContentType},
+		fact{Name: "Tenant", Value: e.Tenant})
+}
+
+// publishAgain publishes the data of an event as a new event.
+func publishAgain(v *visit) (string, error) {
+	e, err := v.client.EventOf(v.Context(), v.URL.Query().Get("tenant"), v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	var made *client.Published
+	switch {
+	case e.DataBase64 == nil:
+		made, err = v.client.Publish(v.Context(), client.NewEvent{Type: e.Type, Key: e.Key, Tenant: e.Tenant, Metadata: e.Metadata, Data: e.Data})
+	case len(e.Metadata) > 0:
+		return "", refused(http.StatusConflict, "The event cannot be published again.", "The API takes data that are not JSON without metadata only.")
+	default:
+		made, err = v.client.PublishRaw(v.Context(), client.RawEvent{Type: e.Type, Key: e.Key, Tenant: e.Tenant, Data: e.DataBase64, ContentType: e.ContentType})
+	}
+	if err != nil {
+		return "", err
+	}
+	v.goTo(strings.TrimPrefix(v.eventLink(e.Tenant, made.ID), v.place.base))
+	return "Published again as a new event, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+}
+
+func eventTwin(v *visit) (string, url.Values) {
+	q := url.Values{}
+	if tenant := v.URL.Query().Get("tenant"); tenant != "" {
+		q.Set("tenant", tenant)
+	}
+	return "/v1/events/" + url.PathEscape(v.PathValue("id")), q
+}

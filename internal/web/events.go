@@ -1,0 +1,152 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// eventsModel is a list of events under a search.
+type eventsModel struct {
+	Crumbs  []crumb
+	Search  search
+	Answer  string
+	Rows    []eventRow
+	Hint    string // why there are no rows
+	Clear   string
+	Publish string // a command to copy, when nothing was ever published
+	Older   string
+	Newest  string
+}
+
+// eventRow is one event in a list.
+type eventRow struct {
+	ID, Href string
+	Type     string
+	Key      string
+	Source   string
+	Start    string // of its data
+	Age      moment
+}
+
+const startOfData = 90 // bytes of an event's data in a list
+
+// eventSearch is the filter of the events page: a search with the conditions that events have, and
+// the source.
+func eventSearch(v *visit) (search, client.EventFilter) {
+	s := parseSearch(v.URL.Query().Get("q"), v.now)
+	f := s.Filter
+	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Text != "" {
+		s.Faults = append(s.Faults, "Events are found by type, key, tenant and time. The other conditions are of deliveries.")
+	}
+	return s, client.EventFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To, Source: v.URL.Query().Get("source"),
+		Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}
+}
+
+func events(v *visit) (eventsModel, error) {
+	if text := v.URL.Query().Get("q"); len(text) > v.web.Bounds.Search {
+		return eventsModel{}, refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
+	}
+	s, f := eventSearch(v)
+	m := eventsModel{Search: s, Crumbs: v.trail(crumb{"Events", ""})}
+	if s.Jump != "" {
+		return m, jumped(s.Jump)
+	}
+	found, err := v.client.Events(v.Context(), f)
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		e := &found.Data[i]
+		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key, Source: e.Source,
+			Start: startOf(e), Age: v.at(e.AcceptedAt)})
+	}
+	at := url.Values{}
+	for name, value := range map[string]string{"q": s.Text, "source": f.Source} {
+		if value != "" {
+			at.Set(name, value)
+		}
+	}
+	if f.Cursor != "" {
+		m.Newest = v.link("/events?" + at.Encode())
+	}
+	if found.Next != "" {
+		at.Set("cursor", found.Next)
+		m.Older = v.link("/events?" + at.Encode())
+	}
+	m.answer(v, f)
+	return m, nil
+}
+
+// answer is the sentence above the list.
+func (m *eventsModel) answer(v *visit, f client.EventFilter) {
+	if n := len(m.Rows); n > 0 {
+		m.Answer = many(n, "event", "events") + ", the newest " + m.Rows[0].Age.Relative() + "."
+		switch {
+		case m.Newest != "":
+			m.Answer = many(n, "older event", "older events") + "."
+		case m.Older != "":
+			m.Answer = "The newest " + many(n, "event", "events") + "; the last one " + m.Rows[0].Age.Relative() + "."
+		}
+		return
+	}
+	m.Answer, m.Hint, m.Clear = "No events match.", "Retention may have deleted older ones.", v.link("/events")
+	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
+		m.Answer, m.Hint, m.Clear, m.Publish = "No event was published yet.", "Publish one with this command:", "", publishCommand
+	}
+}
+
+// startOf is how an event's data begin, in one line.
+func startOf(e *client.Event) string {
+	if e.DataBase64 != nil {
+		return many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
+	}
+	text := strings.Join(strings.Fields(string(e.Data[:min(len(e.Data), 4*startOfData)])), " ")
+	if len(text) <= startOfData {
+		return strings.ToValidUTF8(text, "")
+	}
+	cut := startOfData
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// eventLink is where an event is. The tenant belongs to it: two tenants may have the same id.
+func (v *visit) eventLink(tenant, id string) string {
+	at := "/events/" + url.PathEscape(id)
+	if v.session.Tenant == "" {
+		at += withQuery("tenant", tenant)
+	}
+	return v.link(at)
+}
+
+func eventsTwin(v *visit) (string, url.Values) {
+	_, f := eventSearch(v)
+	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
+	for name, value := range map[string]string{"type": f.Type, "key": f.Key, "tenant": f.Tenant, "source": f.Source, "cursor": f.Cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			q.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return "/v1/events", q
+}
+
+func eventsCommand(v *visit) string {
+	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
+	words := append([]string{"grapnel events list"}, filterFlags(client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To})...)
+	if source := v.URL.Query().Get("source"); source != "" {
+		words = append(words, "--source "+shellQuote(source))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,217 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+var heading = regexp.MustCompile(`(?s)<h1 class="answer">(.*?)</h1>`)
+
+// answer is the sentence that a page opens with.
+func (s *site) answer(target string) string {
+	s.t.Helper()
+	body := s.ask("GET", target, nil).Body.String()
+	found := heading.FindStringSubmatch(body)
+	if found == nil {
+		s.t.Fatalf("%s has no answer: %s", target, body)
+	}
+	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(found[1], ""))
+}
+
+func TestAnswersOfReplays(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for target, want := range map[string]string{
+		"/dead-letters": "6 deliveries have failed for good at 2 endpoints.",
+		"/replays/new":  "824 deliveries will be delivered again to 2 endpoints.",
+		"/replays":      "1 replay is running: 281 of 412 deliveries have arrived; 2 failed.",
+		"/replays/x":    "281 of 412 deliveries arrived; 2 failed.",
+		"/events/evt_1": "3 endpoints wanted it: ",
+	} {
+		if got := s.answer(target); !strings.HasPrefix(got, want) {
+			t.Errorf("%s says %q, want %q", target, got, want)
+		}
+	}
+	s.api.edit = func(name string, answer any) any {
+		if name == "dead_letters" || name == "replays" || name == "events" {
+			return map[string]any{"data": []any{}, "next": nil}
+		}
+		return answer
+	}
+	for target, want := range map[string]string{
+		"/dead-letters": "There are no dead letters.", "/dead-letters?q=type:a": "No dead letters match.", "/replays/new": "There is nothing to replay.",
+		"/replays": "No replay is listed here.", "/events": "No event was published yet.",
+	} {
+		if got := s.answer(target); got != want {
+			t.Errorf("empty, %s says %q, want %q", target, got, want)
+		}
+	}
+	if body := s.ask("GET", "/replays/new", nil).Body.String(); strings.Contains(body, "/replays/start") {
+		t.Error("a replay of nothing can be started")
+	}
+}
+
+// watched keeps the requests that an API gets.
+type watched struct {
+	http.Handler
+	mu  sync.Mutex
+	all []seen
+}
+
+type seen struct{ path, once, body string }
+
+func (w *watched) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		text, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		w.mu.Lock()
+		w.all = append(w.all, seen{r.URL.Path, r.Header.Get("Idempotency-Key"), string(text)})
+		w.mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/replay") && !strings.Contains(string(text), "dry_run") {
+			_, _ = rw.Write([]byte(`{"id":"rpl_` + r.Header.Get("Idempotency-Key") + `"}`))
+			return
+		}
+	}
+	w.Handler.ServeHTTP(rw, r)
+}
+
+// TestPreviewIsWhatStarts: the button starts what was counted, with the settings of the form; a
+// second click sends the same idempotency keys, and another preview has others.
+func TestPreviewIsWhatStarts(t *testing.T) {
+	api := &watched{}
+	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })
+	s.signIn()
+	field := func(body, name string) (all []string) {
+		for _, found := range regexp.MustCompile(`name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			all = append(all, html.UnescapeString(found[1]))
+		}
+		return all
+	}
+	target := "/replays/new?" + url.Values{"q": {"type:invoice.* key:inv_1 from:2026-11-01T00:00:00Z"}}.Encode()
+	body := s.ask("GET", target, nil).Body.String()
+	planned := api.all
+	if len(planned) != 2 {
+		t.Fatalf("%d previews, want one of each endpoint: %+v", len(planned), planned)
+	}
+	api.all = nil
+	form := url.Values{"token": field(body, "token")[:1], "back": {target}, "once": field(body, "once"), "order": field(body, "order"),
+		"rate": {"2.5"}, "stop_after": {"7"}, "canary": {"1"}, "reason": {"mended"}}
+	var to []string
+	for range 2 {
+		w := s.ask("POST", "/replays/start", form)
+		if w.Code != http.StatusSeeOther {
+			t.Fatalf("answered %d %s", w.Code, w.Body)
+		}
+		to = append(to, w.Header().Get("Location"))
+	}
+	if to[0] != to[1] || !strings.HasPrefix(to[0], "/replays?id=rpl_") {
+		t.Errorf("the clicks lead to %v", to)
+	}
+	if len(api.all) != 4 || api.all[0] != api.all[2] || api.all[1] != api.all[3] || api.all[0].once == "" || api.all[0].once == api.all[1].once {
+		t.Fatalf("the starts are %+v", api.all)
+	}
+	for i, started := range api.all[:2] {
+		var asked, got wire.NewReplay
+		if json.Unmarshal([]byte(planned[i].body), &asked) != nil || json.Unmarshal([]byte(started.body), &got) != nil {
+			t.Fatal(planned[i].body, started.body)
+		}
+		asked.DryRun, asked.Rate, asked.StopAfter, asked.Canary, asked.Reason = false, 2.5, 7, true, "mended"
+		want, _ := json.Marshal(asked)
+		if have, _ := json.Marshal(got); string(have) != string(want) || started.path != planned[i].path {
+			t.Errorf("previewed %s, started %s", want, have)
+		}
+	}
+	if again := field(s.ask("GET", target, nil).Body.String(), "once"); again[0] == form["once"][0] {
+		t.Error("two previews have the same idempotency key")
+	}
+	form.Set("rate", "fast")
+	if w := s.ask("POST", "/replays/start", form); w.Code != http.StatusBadRequest {
+		t.Errorf("a rate that is none: answered %d", w.Code)
+	}
+}
+
+// TestSelectionsOfReplays: conditions that the API's replay knows are sent as they are; for others
+// the deliveries are named.
+func TestSelectionsOfReplays(t *testing.T) {
+	api := &watched{}
+	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })
+	s.signIn()
+	for q, want := range map[string]string{
+		"endpoint:ep_1":                         `{"dry_run":true}`,
+		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true}`,
+		"endpoint:ep_1 status:pending":          `{"dry_run":true}`,
+		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true}`,
+		"endpoint:ep_1 code:503":                `{"deliveries":[`,
+		"reason:expired":                        `{"deliveries":[`,
+		"text":                                  `{"deliveries":[`,
+	} {
+		api.all = nil
+		s.ask("GET", "/replays/new?"+url.Values{"q": {q}}.Encode(), nil)
+		if len(api.all) == 0 || !strings.HasPrefix(api.all[0].body, want) {
+			t.Errorf("%s: asked %+v, want %s", q, api.all, want)
+		}
+	}
+}
+
+func TestWhyAnEndpointDidNotGetAnEvent(t *testing.T) {
+	e := &client.Event{Type: "invoice.paid", AcceptedAt: then}
+	old := then.Add(-time.Hour)
+	make := func(change func(*client.Endpoint)) *client.Endpoint {
+		ep := &client.Endpoint{CreatedAt: old, UpdatedAt: old}
+		change(ep)
+		return ep
+	}
+	for want, ep := range map[string]*client.Endpoint{
+		"It was created after the event.":            make(func(ep *client.Endpoint) { ep.CreatedAt = then.Add(time.Second) }),
+		"It wants order.* and customer.*.":           make(func(ep *client.Endpoint) { ep.EventTypes = []string{"order.*", "customer.*"} }),
+		"It wants events of the source src_1.":       make(func(ep *client.Endpoint) { ep.Source = "src_1" }),
+		"Its filter did not match: event.data.n > 1": make(func(ep *client.Endpoint) { ep.Filter, ep.EventTypes = "event.data.n > 1", []string{"invoice.*"} }),
+		"It is disabled.":                            make(func(ep *client.Endpoint) { ep.Status = grapnel.EndpointDisabled }),
+		"Its settings have changed since.":           make(func(ep *client.Endpoint) { ep.UpdatedAt = then.Add(time.Second) }),
+		"Its delivery is not stored any more.":       make(func(*client.Endpoint) {}),
+	} {
+		if got := whyNot(e, ep); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestFormsAreStill: the wizard has no live updates, which would change it under the hand.
+func TestFormsAreStill(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	if body := s.ask("GET", "/replays/new", nil).Body.String(); strings.Contains(body, "data-live") {
+		t.Error("the wizard is live")
+	}
+	if w := s.ask("GET", "/replays/new", nil, "Accept", "text/event-stream"); w.Code != http.StatusNoContent {
+		t.Errorf("its stream: answered %d", w.Code)
+	}
+}
+
+// TestSelectionsAsSearches: what a replay selects, as a search, selects the same again.
+func TestSelectionsAsSearches(t *testing.T) {
+	from := then.Add(-time.Hour - time.Millisecond)
+	r := &client.Replay{EndpointID: "ep_1", Selection: client.Selection{Status: []grapnel.Status{"failed", "skipped"}, EventTypes: []string{"a.*"},
+		Keys: []string{"k 1:2"}, From: &from}}
+	f := parseSearch(selection(r), then).Filter
+	if f.Endpoint != "ep_1" || len(f.Status) != 2 || f.Type != "a.*" || f.Key != "k 1:2" || !f.From.Equal(from) || !f.To.IsZero() || f.Text != "" {
+		t.Errorf("%s selects %+v", selection(r), f)
+	}
+	r.Selection.Keys = append(r.Selection.Keys, "another")
+	if q := selection(r); q != "" {
+		t.Errorf("two keys became %s", q)
+	}
+}

@@ -1,0 +1,433 @@
+package web
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// wizardModel is the preview of a replay: which deliveries are delivered again, which are left out,
+// and the form that starts it. Each endpoint has a replay of its own; they are started together.
+type wizardModel struct {
+	Crumbs  []crumb
+	Search  search
+	IDs     []string // deliveries that were picked by hand; empty: the search selects
+	Again   bool
+	Verdict verdict
+	Rows    []planRow
+	Notes   []string // what to know before it is started
+	Preview string   // where the selection is changed
+	Start   string   // where it is started; empty: there is nothing to start
+	Button  string
+	Once    string // the idempotency key of the start
+	Rate    int
+	Stop    int
+}
+
+// planRow is what a replay of one endpoint would do.
+type planRow struct {
+	ID, Name, At string
+	Where        string // its address, if the name is another
+	Pill         pill
+	Chosen       bool
+	Total        string
+	Keys, Chain  string
+	Out          string // what is left out, and why
+	Problem      string // why it cannot be replayed
+	Order        string // the request that starts it
+}
+
+// order is the replay of one endpoint, as the form carries it.
+type order struct {
+	Endpoint string           `json:"endpoint"`
+	Replay   client.NewReplay `json:"replay"`
+}
+
+const (
+	usualRate = 20
+	usualStop = 10
+)
+
+// choice is the selection of a wizard as orders, one for each endpoint.
+type choice struct {
+	orders []order
+	notes  []string
+}
+
+func wizard(v *visit) (wizardModel, error) {
+	s, f, err := v.deadSearch()
+	if err != nil {
+		return wizardModel{}, err
+	}
+	query := v.URL.Query()
+	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "", Crumbs: v.trail(v.history(), crumb{"Replay", ""}),
+		Preview: v.link("/replays/new"), Rate: usualRate, Stop: usualStop}
+	var c choice
+	if len(m.IDs) > 0 {
+		c, err = v.chooseNamed(m.IDs, m.Again)
+	} else {
+		c, err = v.choose(f, m.Again)
+	}
+	if err != nil {
+		return m, err
+	}
+	m.Notes = c.notes
+	if len(c.orders) > v.web.Bounds.Plans {
+		m.Notes = append(m.Notes, fmt.Sprintf("These are the first %d of %d endpoints. Replay the others afterwards.", v.web.Bounds.Plans, len(c.orders)))
+		c.orders = c.orders[:v.web.Bounds.Plans]
+	}
+	if err := m.plan(v, c.orders, query["endpoint"]); err != nil {
+		return m, err
+	}
+	var random [12]byte
+	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
+		return m, err
+	}
+	m.Once = "dashboard-" + hex.EncodeToString(random[:])
+	return m, nil
+}
+
+// named are the deliveries with these ids, in their order.
+func (v *visit) named(ids []string) ([]client.Delivery, error) {
+	if len(ids) > v.web.Bounds.Page {
+		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are named.", "Name at most "+count(v.web.Bounds.Page)+", or use a search.")
+	}
+	var all []client.Delivery
+	for _, id := range ids {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *d)
+	}
+	return all, nil
+}
+
+func (v *visit) chooseNamed(ids []string, again bool) (choice, error) {
+	all, err := v.named(ids)
+	if err != nil {
+		return choice{}, err
+	}
+	var c choice
+	finished := slices.DeleteFunc(all, func(d client.Delivery) bool { return !d.Status.Final() })
+	if n := len(ids) - len(finished); n > 0 {
+		c.notes = append(c.notes, many(n, "delivery is", "deliveries are")+" not finished and cannot be replayed; retry them instead.")
+	}
+	c.byEndpoint(finished, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
+	return c, nil
+}
+
+// byEndpoint makes an order for each endpoint of the deliveries.
+func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) client.NewReplay) {
+	by := map[string][]string{}
+	var sequence []string
+	for i := range all {
+		if at := all[i].EndpointID; by[at] == nil {
+			sequence = append(sequence, at)
+		}
+		by[all[i].EndpointID] = append(by[all[i].EndpointID], all[i].ID)
+	}
+	for _, at := range sequence {
+		c.orders = append(c.orders, order{at, make(by[at])})
+	}
+}
+
+// choose makes the orders of a search. A replay of the API selects by status, type, key and time;
+// for any other condition the deliveries are looked up here and named.
+func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
+	var c choice
+	var statuses []grapnel.Status
+	for _, s := range f.Status {
+		if s.Final() && !slices.Contains(statuses, s) {
+			statuses = append(statuses, s)
+		}
+	}
+	if len(statuses) < len(f.Status) {
+		c.notes = append(c.notes, "Only finished deliveries can be replayed; pending and held ones are left out.")
+	}
+	letters := !again && (len(statuses) == 0 || slices.Equal(statuses, []grapnel.Status{grapnel.Failed}))
+	if f.Status = statuses; len(statuses) == 0 {
+		f.Status = []grapnel.Status{grapnel.Failed}
+	}
+	replay := client.NewReplay{Status: statuses, Again: again}
+	if f.Type != "" {
+		replay.EventTypes = []string{f.Type}
+	}
+	if f.Key != "" {
+		replay.Keys = []string{f.Key}
+	}
+	if !f.From.IsZero() {
+		replay.From = &f.From
+	}
+	if !f.To.IsZero() {
+		replay.To = &f.To
+	}
+	byName := f.ReasonCode != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.Text != ""
+	if f.Endpoint != "" && !byName {
+		c.orders = []order{{f.Endpoint, replay}}
+		return c, nil
+	}
+	most := v.web.Bounds.Letters
+	if byName {
+		most = v.web.Bounds.Named
+	}
+	found, more, err := v.finished(f, letters, most)
+	if err != nil {
+		return c, err
+	}
+	if byName {
+		if more {
+			c.notes = append(c.notes, "These are the newest "+count(len(found))+" that match; older ones are left out. Replay them afterwards.")
+		}
+		c.byEndpoint(found, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
+		return c, nil
+	}
+	if more {
+		c.notes = append(c.notes, "The endpoints are those of the newest "+count(len(found))+" deliveries that match; others may have older ones.")
+	}
+	c.byEndpoint(found, func([]string) client.NewReplay { return replay })
+	return c, nil
+}
+
+// finished reads finished deliveries of a filter, the newest first.
+func (v *visit) finished(f client.DeliveryFilter, letters bool, most int) (all []client.Delivery, more bool, err error) {
+	ask := v.client.Deliveries
+	if letters {
+		ask = v.client.DeadLetters
+	}
+	for len(all) < most {
+		f.Limit = min(most-len(all), 500)
+		part, err := ask(v.Context(), f)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, part.Data...)
+		if f.Cursor = part.Next; f.Cursor == "" {
+			return all, false, nil
+		}
+		if len(part.Data) == 0 {
+			break // a search for text looks at one part at a time
+		}
+	}
+	return all, true, nil
+}
+
+// plan asks the API what each order would do. One that is refused says so and is left out; only is
+// empty or has the endpoints that are ticked.
+func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
+	var total client.ReplayPlan
+	started, longest := 0, 0
+	var ill []string
+	states := map[string]*client.Endpoint{}
+	if len(orders) > 0 {
+		all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
+		if err != nil {
+			return err
+		}
+		for i := range all.Data {
+			states[all.Data[i].ID] = &all.Data[i]
+		}
+	}
+	for _, o := range orders {
+		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)), Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
+		if e := states[o.Endpoint]; e != nil {
+			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
+			if at := where(e.URL); at != row.Name {
+				row.Where = at
+			}
+		}
+		plan, err := v.client.PlanReplay(v.Context(), o.Endpoint, o.Replay)
+		if told, ok := err.(*client.Error); ok && told.Status < 500 && told.Status != http.StatusUnauthorized && told.Status != http.StatusForbidden { //nolint:errorlint // the client returns it as it is
+			row.Problem, row.Chosen = sentence(cmp.Or(told.Detail, told.Title)), false
+			m.Rows = append(m.Rows, row)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		row.Total, row.Keys, row.Chain, row.Out = count(plan.Total), count(plan.Keys), count(plan.LongestChain), leftOut(&plan.Excluded)
+		if plan.Partial {
+			row.Total += "+"
+		}
+		if row.Chosen && plan.Total > 0 {
+			text, err := json.Marshal(o)
+			if err != nil {
+				return err
+			}
+			row.Order = string(text)
+			started++
+			if row.Pill.Tone == toneBad || row.Pill.Word == "failing" {
+				ill = append(ill, row.Name)
+			}
+			total.Total, total.Keys, total.Overtaken = total.Total+plan.Total, total.Keys+plan.Keys, total.Overtaken+plan.Overtaken
+			total.LongestChain, longest = max(total.LongestChain, plan.LongestChain), max(longest, plan.Total)
+			total.Partial = total.Partial || plan.Partial
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	switch n := len(ill); {
+	case n == 1:
+		m.Notes = append(m.Notes, ill[0]+" takes no deliveries now, so the replay may fail. Sending one first finds that out.")
+	case n > 1:
+		m.Notes = append(m.Notes, count(n)+" of the endpoints take no deliveries now, so their replays may fail. Sending one first finds that out.")
+	}
+	m.answer(v, &total, started, longest)
+	return nil
+}
+
+// leftOut says what a replay leaves out, and why.
+func leftOut(e *wire.Excluded) string {
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		said string
+	}{
+		{e.AlreadyReplayed, "delivered again already"}, {e.OnItsWay, "being delivered again now"}, {e.Superseded, "replaced by their redelivery"},
+		{e.Discarded, "discarded"},
+	} {
+		if x.n > 0 {
+			parts = append(parts, count(x.n)+" "+x.said)
+		}
+	}
+	return list(parts)
+}
+
+// answer is the sentence of the preview.
+func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longest int) {
+	if total.Total == 0 {
+		m.Verdict.Pieces = []piece{{"There is nothing to replay.", ""}}
+		m.Verdict.Next = "No finished delivery matches the selection, or all that match are left out."
+		if slices.ContainsFunc(m.Rows, func(r planRow) bool { return r.Problem != "" }) {
+			m.Verdict.Next = "The endpoints below cannot take a replay."
+		}
+		return
+	}
+	number := many(total.Total, "delivery", "deliveries")
+	if total.Partial {
+		number = "At least " + number
+	}
+	at := ""
+	if replays > 1 {
+		at = fmt.Sprintf(" to %d endpoints", replays)
+	}
+	m.Verdict.Pieces = []piece{{number + " will be delivered again" + at + ".", ""}}
+	took := spoken(max(time.Duration(longest)*time.Second/usualRate, time.Second))
+	var next []string
+	if total.Keys > 0 {
+		next = append(next, fmt.Sprintf("%s, in order; the longest has %s.", many(total.Keys, "key", "keys"), many(total.LongestChain, "delivery", "deliveries")))
+	}
+	next = append(next, "Original bytes and event ids, so receivers can recognise what they have already.", fmt.Sprintf("About %s at %d per second.", took, usualRate))
+	m.Verdict.Next = strings.Join(next, " ")
+	if n := total.Overtaken; n > 0 {
+		m.Notes = append(m.Notes, many(n, "delivery arrives", "deliveries arrive")+" after a newer event of the same key, which was delivered since. Replay them only if the receiver can bear that.")
+	}
+	if v.session.mayDo("/replays/start") {
+		m.Start, m.Button = v.link("/replays/start"), "Replay "+many(total.Total, "delivery", "deliveries")
+	}
+}
+
+// startReplays starts the replays of a preview. The preview's idempotency key makes a second click
+// on its button come to the same replays.
+func startReplays(v *visit) (string, error) {
+	settings, err := v.replaySettings()
+	if err != nil {
+		return "", err
+	}
+	orders, once := v.PostForm["order"], v.PostForm.Get("once")
+	if len(orders) == 0 {
+		return nothingSelected, nil
+	}
+	if len(orders) > v.web.Bounds.Plans || len(once) > 100 {
+		return "", refused(http.StatusBadRequest, "The form cannot be used.", "Go back and make the preview again.")
+	}
+	var ids []string
+	var first error
+	for i, text := range orders {
+		var o order
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			return "", refused(http.StatusBadRequest, "The form cannot be read.", "Go back and make the preview again.")
+		}
+		r := o.Replay
+		r.Rate, r.StopAfter, r.Canary, r.Reason, r.DryRun = settings.Rate, settings.StopAfter, settings.Canary, settings.Reason, false
+		key := ""
+		if once != "" {
+			key = fmt.Sprintf("%s-%d", once, i)
+		}
+		started, err := v.client.StartReplayOnce(v.Context(), o.Endpoint, key, r)
+		if err == nil {
+			ids = append(ids, started.ID)
+		} else if first == nil {
+			first = err
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		return "", first
+	case len(ids) == 1 && first == nil:
+		v.goTo("/replays/" + url.PathEscape(ids[0]))
+		return "The replay has started.", nil
+	}
+	v.goTo("/replays?" + url.Values{"id": ids}.Encode())
+	said := many(len(ids), "replay has", "replays have") + " started."
+	if n := len(orders) - len(ids); n > 0 {
+		said += " " + many(n, "other was", "others were") + " refused: " + first.Error()
+	}
+	return said, nil
+}
+
+// replaySettings are how a replay runs, as the form says.
+func (v *visit) replaySettings() (r client.NewReplay, err error) {
+	r.Canary, r.Reason = v.PostForm.Get("canary") != "", strings.TrimSpace(v.PostForm.Get("reason"))
+	for _, f := range []struct {
+		name string
+		set  func(float64)
+	}{
+		{"rate", func(n float64) { r.Rate = n }}, {"stop_after", func(n float64) { r.StopAfter = int(n) }},
+	} {
+		text := strings.TrimSpace(v.PostForm.Get(f.name))
+		if text == "" {
+			continue
+		}
+		var n float64
+		if err := json.Unmarshal([]byte(text), &n); err != nil || n <= 0 || n > 1e6 || f.name == "stop_after" && n != float64(int(n)) {
+			return r, refused(http.StatusBadRequest, fmt.Sprintf("%q is no usable number.", text), "Go back and give a number above 0.")
+		}
+		f.set(n)
+	}
+	return r, nil
+}
+
+// wizardTwin is the list of deliveries that the selection starts from: a preview is a POST.
+func wizardTwin(v *visit) (string, url.Values) { return deadLettersTwin(v) }
+
+func wizardCommand(v *visit) string {
+	query := v.URL.Query()
+	if ids := query["id"]; len(ids) > 0 {
+		words := []string{"grapnel dlq replay"}
+		for _, id := range ids {
+			words = append(words, shellQuote(id))
+		}
+		return strings.Join(words, " ")
+	}
+	f := parseSearch(query.Get("q"), v.now).Filter
+	at := cmp.Or(f.Endpoint, "ep_…")
+	f.Endpoint, f.Tenant, f.ErrorClass, f.ReasonCode, f.StatusCode, f.Text = "", "", "", "", 0, ""
+	words := append([]string{"grapnel replay plan", shellQuote(at)}, filterFlags(f)...)
+	for _, s := range f.Status {
+		if s.Final() {
+			words = append(words, "--status "+string(s))
+		}
+	}
+	return strings.Join(words, " ")
+}
