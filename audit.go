@@ -10,7 +10,7 @@ type AuditEntry struct {
 	Tenant   string
 	Actor    string // the id of the API key, or Grapnel itself
 	Verb     Verb
-	Endpoint string // id of an endpoint, queue, source, key or policy; empty: none
+	Endpoint string // id of an endpoint, queue, source, key, policy or event type; empty: none
 	Delivery string // PlainDeliveryID; empty: none
 	Reason   string // the actor's own words; may be empty
 }

@@ -27,8 +27,11 @@ const (
 	CodeQuota Code = "quota"
 	// the filters of the tenant's endpoints cost too much for a request
 	CodeTooCostly Code = "filters_too_costly"
-	CodeMismatch  Code = "idempotency_mismatch" // the same Idempotency-Key with another body
-	CodeInFlight  Code = "idempotency_in_flight"
+	// comparing data with schemas, or schemas with each other, costs too much for a request
+	CodeSchemaTooCostly Code = "schema_too_costly"
+
+	CodeMismatch Code = "idempotency_mismatch" // the same Idempotency-Key with another body
+	CodeInFlight Code = "idempotency_in_flight"
 )
 
 // Error is an error with a code and, for bad input, the invalid fields.

@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/store":                  2,
 	"internal/match":                  2,
 	"internal/transform":              2,
+	"internal/catalogue":              2,
 	"wire":                            2,
 	"client":                          3,
 	"outbox":                          2,

@@ -17,6 +17,7 @@ const (
 	AttemptPrefix  = "att"
 	KeyPrefix      = "key"
 	PolicyPrefix   = "pol"
+	TypePrefix     = "typ" // of an event type
 	ReplayPrefix   = "rpl"
 	SourcePrefix   = "src"
 	QueuePrefix    = "que" // of an endpoint that is a queue

@@ -24,6 +24,7 @@ var described = []struct {
 	{"queues", "orders", "orders", "name", "", "", cli.QueueSettings, "NewQueue", "QueuePatch"},
 	{"sources", "src_1", "shop --scheme stripe", "name", "", "", cli.SourceSettings, "NewSource", "SourcePatch"},
 	{"policies", "pol_1", `{"timeout":"1s"}`, "", `{"timeout":"1s"}`, "any field", cli.PolicySettings, "NewPolicy", "PolicyPatch"},
+	{"types", "typ_1", "invoice.paid", "name", "", "", cli.EventTypeSettings, "NewEventType", "EventTypePatch"},
 	{"keys", "key_1", "--name ci --scope read", "", "", "", cli.KeySettings, "NewKey", "KeyPatch"},
 }
 
@@ -39,7 +40,7 @@ var withoutFlag = map[string]string{
 // value is one for each kind of setting: what the flag gets and what the field becomes.
 var value = map[string][2]string{
 	"text": {"x", `"x"`}, "duration": {"5m", `"5m"`}, "content": {"x", `"x"`}, "contents": {"x", `"x"`}, "policy": {"standard", `"standard"`},
-	"rate": {"5/9", `{"burst":9,"per_second":5}`}, "list": {"a,b", `["a","b"]`}, "list or none": {"none", `[]`}, "int": {"3", `3`},
+	"rate": {"5/9", `{"burst":9,"per_second":5}`}, "list": {"a,b", `["a","b"]`}, "list or none": {"none", `[]`}, "int": {"3", `3`}, "json": {`{"type":"object"}`, `{"type":"object"}`},
 	"switch": {"true", `true`}, "size": {"1KiB", `1024`}, "headers": {"X-A=1", `{"X-A":"1"}`},
 }
 
@@ -214,11 +215,15 @@ func flattened(t *testing.T, body string) map[string]json.RawMessage {
 // TestVerbsOfEveryResource: all have the same verbs, with the same requests behind them.
 func TestVerbsOfEveryResource(t *testing.T) {
 	for _, d := range described {
-		one := "/v1/" + d.name + "/" + d.id
+		path := "/v1/" + d.name
+		if d.name == "types" {
+			path = "/v1/event-types"
+		}
+		one := path + "/" + d.id
 		for args, want := range map[string]request{
-			"create " + d.create:         {Method: "POST", Target: "/v1/" + d.name},
-			"list":                       {Method: "GET", Target: "/v1/" + d.name + "?limit=50"},
-			"list --limit 7 --cursor c1": {Method: "GET", Target: "/v1/" + d.name + "?cursor=c1&limit=7"},
+			"create " + d.create:         {Method: "POST", Target: path},
+			"list":                       {Method: "GET", Target: path + "?limit=50"},
+			"list --limit 7 --cursor c1": {Method: "GET", Target: path + "?cursor=c1&limit=7"},
 			"get " + d.id:                {Method: "GET", Target: one},
 			"show " + d.id:               {Method: "GET", Target: one},
 			"delete " + d.id:             {Method: "DELETE", Target: one},

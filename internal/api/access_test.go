@@ -22,7 +22,9 @@ func bodies() map[string]string {
 		"retry-delivery":          `{"reason":"x"}`,
 		"retry-endpoint-delivery": `{"reason":"x"}`,
 		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`,
-		"create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`,
+		"create-event-type": `{"name":"order.sent"}`, "update-event-type": `{"description":"x"}`,
+		"add-event-type-version": `{"schema":{"type":"object"}}`, "update-event-type-version": `{"note":"x"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
 		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`,
 		"cancel-replay": `{"reason":"x"}`,
 		"create-queue":  `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`,
@@ -43,7 +45,7 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 	}
 	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery),
 		"/v1/events/":   names.Replace("EVT"),
-		"/v1/policies/": names.Replace("POL"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"),
+		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"),
 		"/v1/queues/": names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
 		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ"), "/v1/tenants/": "globex"}
 }
@@ -56,7 +58,7 @@ func fill(path string, ids map[string]string) string {
 			id = other
 		}
 	}
-	path = strings.NewReplacer("{id}", id, "{name}", id, "{lease}", id, "{tenant}", id, "{delivery_id}", ids["/v1/deliveries/"]).Replace(path)
+	path = strings.NewReplacer("{id}", id, "{name}", id, "{lease}", id, "{tenant}", id, "{version}", "1", "{delivery_id}", ids["/v1/deliveries/"]).Replace(path)
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}
@@ -66,7 +68,7 @@ func fill(path string, ids map[string]string) string {
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
 	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": storeIDs.Delivery(w.clock, 99), "/v1/events/": "evt_none",
-		"/v1/policies/": "pol_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/queues/": "que_none", "/queues/": "que_none",
+		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/queues/": "que_none", "/queues/": "que_none",
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none", "/v1/tenants/": "nobody"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {

@@ -478,7 +478,7 @@ func badInputs() []bad {
 			code: grapnel.CodeNotFound, pointer: "-"},
 		{name: "id: of an event with a dot", method: "GET", target: "/v1/events/a.b", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
 	}
-	return all
+	return append(all, eventTypeInputs()...)
 }
 
 // many joins n texts made of the numbers from 0 by commas.
@@ -519,6 +519,7 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	}
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
 		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"TYP", w.checkedType(admin),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 

@@ -35,8 +35,9 @@ type batch struct {
 	c        *call
 	prefix   string // of pointers: where the list of events is in the body
 	incoming []store.Incoming
-	errors   []error // parallel to the events given; nil: the next of incoming
-	away     error   // one of them is of a tenant in another cell: the batch is not for this one
+	named    map[int]bool // events with an id of their publisher's, by their place
+	errors   []error      // parallel to the events given; nil: the next of incoming
+	away     error        // one of them is of a tenant in another cell: the batch is not for this one
 }
 
 // add takes one event in. raw is the document that object's Index counts in.
@@ -48,8 +49,15 @@ func (b *batch) add(raw []byte, object gjson.Result) {
 	err := errors.Join(b.a.tooMuchData(d.data), f.Err())
 	b.away = cmp.Or(b.away, f.Instead)
 	b.errors = append(b.errors, err)
-	if err == nil {
-		b.incoming = append(b.incoming, in)
+	if err != nil {
+		return
+	}
+	b.incoming = append(b.incoming, in)
+	if d.id.given {
+		if b.named == nil {
+			b.named = map[int]bool{}
+		}
+		b.named[len(b.errors)-1] = true
 	}
 }
 
@@ -72,6 +80,9 @@ func publishBatch(a *api, c *call) (answer, error) {
 	}
 	if b.away != nil {
 		return answer{}, b.away
+	}
+	if err := b.check(); err != nil {
+		return answer{}, err
 	}
 	if len(b.incoming) == 0 {
 		return answer{}, b.nothingValid()
@@ -188,4 +199,29 @@ func (b *batch) answer(done store.Accepted) answer {
 		}
 	}
 	return answer{status: http.StatusAccepted, body: append(out, "]}"...)}
+}
+
+// check refuses events of a batch; the others stay.
+func (b *batch) check() error {
+	faults, err := b.a.Engine.Check(b.c.Context(), b.incoming)
+	if err != nil || faults == nil {
+		return err
+	}
+	kept, n := b.incoming[:0:0], 0
+	for i := range b.errors {
+		if b.errors[i] != nil {
+			continue
+		}
+		in := b.incoming[n]
+		if wrong := faults[n]; wrong != nil && !(b.named[i] && b.a.repeated(b.c, in.Event)) {
+			var f strict.Faults
+			refuse(&f, b.prefix+strconv.Itoa(i), wrong)
+			b.errors[i] = f.Err()
+		} else {
+			kept = append(kept, in)
+		}
+		n++
+	}
+	b.incoming = kept
+	return nil
 }

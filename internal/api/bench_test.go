@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -36,6 +37,10 @@ func (*idle) Publish(_ context.Context, events []store.Incoming, once *store.Onc
 		once.Answer(done)
 	}
 	return done, nil
+}
+
+func (*idle) Check(context.Context, []store.Incoming) (map[int][]catalogue.Fault, error) {
+	return nil, nil
 }
 
 func (*idle) Recall(context.Context, string, time.Time) (*store.Answer, error) { return nil, nil }

@@ -67,6 +67,11 @@ type Bounds struct {
 
 	FormerShapes int `bound:"32"` // values of format and transform that an endpoint had and that deliveries still have
 
+	// The catalogue of one tenant.
+	EventTypes     int `bound:"1000" tiny:"1000"`
+	TypeVersions   int `bound:"100" tiny:"100"`   // of one event type
+	CatalogueBytes int `bound:"4MiB" tiny:"4MiB"` // schemas and examples; every node has them in memory
+
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
@@ -19,6 +20,7 @@ type Engine interface {
 	Operator
 	Registrar
 	Directory
+	Catalogue
 }
 
 // Publisher takes events in. It returns once they are durable.
@@ -27,6 +29,20 @@ type Publisher interface {
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
 	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error)
+}
+
+// Catalogue has the event types that tenants have registered.
+type Catalogue interface {
+	EventType(scope store.Scope, id string) (grapnel.EventType, bool)
+	EventTypes(scope store.Scope) []grapnel.EventType // sorted by id
+	// PutEventType returns grapnel.CodeConflict if the event type was changed since it was read.
+	PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error)
+	DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error
+	// Check returns the faults of events that do not satisfy the schemas of their types, by their
+	// index; nil: there are none.
+	Check(ctx context.Context, events []store.Incoming) (map[int][]catalogue.Fault, error)
+	// WorkOnSchemas calls do when it is the tenant's turn, with the meter of the work.
+	WorkOnSchemas(ctx context.Context, tenant string, do func(m *catalogue.Meter) error) error
 }
 
 // Operator does to single deliveries what a person asks for.

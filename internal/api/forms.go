@@ -68,6 +68,8 @@ var forms = strict.Forms{
 	"idempotency": {Must: "must be given once, with 1 to 255 printable characters", Pattern: unpadded,
 		Least: 1, Most: longestIdempotent, Check: isShort},
 
+	"version": strict.WholeNumber(1, 1_000_000),
+
 	"overlap":   strict.Lasting(0, longestOverlap, "24h"),
 	"delay":     strict.Lasting(0, longestDelay, "10s"),
 	"lease":     strict.Lasting(grapnel.MinLease, grapnel.MaxLease, "30s"),

@@ -56,6 +56,7 @@ var kinds = []kind{
 	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
 	{grapnel.CodeInvalid, 422, "Invalid field", "errors names each field and its fault.", false},
 	{grapnel.CodeTooCostly, 422, "The filters cost too much", "Nothing was accepted. Send fewer events at once, or give the tenant's endpoints simpler or fewer filters.", false},
+	{grapnel.CodeSchemaTooCostly, 422, "The schema costs too much", "Nothing was accepted. Send fewer events at once, or make the event type's schema simpler.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
 	{ingress.CodeLoop, 422, "The webhook is in a loop", "The event came through too many servers like this one. Change the endpoint that sends to a source of its own events.", false},
 	{grapnel.CodeQuota, 429, "Too many pending deliveries", "The tenant has as many pending deliveries as it may have. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},

@@ -74,8 +74,15 @@ func (a *api) publishOne(c *call, d *draft, base string, f *strict.Faults) (answ
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
+	events := []store.Incoming{in}
+	if err := a.checked(c, events, d.id.given, base, f); err != nil {
+		return answer{}, err
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
 	reply := func(done store.Accepted) answer { return publishedAnswer(a, c, in.Event.ID, done.Events[0]) }
-	done, err := a.Engine.Publish(c.Context(), []store.Incoming{in}, withEffect(c, reply))
+	done, err := a.Engine.Publish(c.Context(), events, withEffect(c, reply))
 	return answered(done, done.Answer, err, reply)
 }
 

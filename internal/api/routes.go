@@ -66,7 +66,7 @@ func routes() []route {
 		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
-		statsRoutes(), policyRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
+		statsRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
 		clusterRoutes(), serviceRoutes(),
 	)
 }

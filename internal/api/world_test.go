@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
@@ -305,6 +307,70 @@ func (s *fakeEngine) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
 		}
 	}
 	return ps
+}
+
+func (s *fakeEngine) EventTypes(scope store.Scope) (all []grapnel.EventType) {
+	for _, t := range s.config().Types {
+		if scope.Allows(t.Tenant) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (s *fakeEngine) EventType(scope store.Scope, id string) (grapnel.EventType, bool) {
+	for _, t := range s.EventTypes(scope) {
+		if t.ID == id {
+			return t, true
+		}
+	}
+	return grapnel.EventType{}, false
+}
+
+func (s *fakeEngine) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	defer s.forget()
+	return s.Faulty.PutEventType(ctx, scope, t, with)
+}
+
+func (s *fakeEngine) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	defer s.forget()
+	return s.Faulty.DeleteEventType(ctx, scope, id, with)
+}
+
+// schemaUnits is the work that one request may do.
+const schemaUnits = 1_000_000
+
+func (s *fakeEngine) Check(_ context.Context, events []store.Incoming) (map[int][]catalogue.Fault, error) {
+	faults := map[int][]catalogue.Fault{}
+	for i, in := range events {
+		for _, t := range s.EventTypes(store.Of(in.Event.Tenant)) {
+			if t.Name != in.Event.Type || t.Check == grapnel.CheckOff {
+				continue
+			}
+			found, err := catalogue.Judge(&t, in.Event, catalogue.NewMeter(schemaUnits, nil), func(n int) (*catalogue.Schema, error) {
+				s, _ := catalogue.Compile([]byte(t.Version(n).Schema))
+				return s, nil
+			})
+			if err != nil {
+				return nil, grapnel.Errorf(grapnel.CodeSchemaTooCostly, "too costly")
+			}
+			if found != nil {
+				faults[i] = found
+			}
+		}
+	}
+	if len(faults) == 0 {
+		return nil, nil
+	}
+	return faults, nil
+}
+
+func (s *fakeEngine) WorkOnSchemas(_ context.Context, _ string, do func(*catalogue.Meter) error) error {
+	err := do(catalogue.NewMeter(schemaUnits, nil))
+	if errors.Is(err, catalogue.ErrTooCostly) {
+		return grapnel.Errorf(grapnel.CodeSchemaTooCostly, "too costly")
+	}
+	return err
 }
 
 func (s *fakeEngine) Keys(scope store.Scope) (ks []grapnel.Key) {

@@ -32,6 +32,7 @@ var kinds = map[string]kind{
 	"duration":     {"DURATION", bindText, plain((*pflag.FlagSet).GetString)},
 	"content":      {"TEXT|@FILE|-", bindText, readContent}, // secrets and programs
 	"policy":       {"NAME|JSON|@FILE|-", bindText, readPolicy},
+	"json":         {"JSON|@FILE|-", bindText, readJSON},
 	"rate":         {"RATE[/BURST]|none", bindText, readRate},
 	"list":         {"LIST", bindList, plain((*pflag.FlagSet).GetStringSlice)},
 	"list or none": {"LIST|none", bindList, readListOrNone},
@@ -148,6 +149,15 @@ func readPolicy(w *World, f *pflag.FlagSet, name string) (any, error) {
 		return nil, Usagef("--%s: the policy is not JSON", name)
 	}
 	return json.RawMessage(doc), nil
+}
+
+// readJSON reads a document that goes to the API as it is.
+func readJSON(w *World, f *pflag.FlagSet, name string) (any, error) {
+	doc, err := w.Content("--"+name, f.Lookup(name).Value.String())
+	if err == nil && !json.Valid(doc) {
+		err = Usagef("--%s is not JSON", name)
+	}
+	return json.RawMessage(doc), err
 }
 
 // readRate reads "100", "100/200" and "none"; null is how a merge patch removes a field.

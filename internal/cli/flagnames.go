@@ -51,6 +51,9 @@ func InFlags(command *cobra.Command, err error) error {
 	return &said
 }
 
+// documents are fields whose value is JSON of the user's own, in which a refusal names a place.
+var documents = []string{"data", "schema", "example"}
+
 // flagOf is the flag that sets a field, or the argument of that name, or the pointer itself. The
 // longest field that begins the pointer decides; without one, the innermost part that is the name
 // of a flag.
@@ -58,6 +61,9 @@ func flagOf(command *cobra.Command, pointer string) string {
 	path := strings.FieldsFunc(pointer, func(r rune) bool { return r == '/' || r == '?' })
 	for n := len(path); n > 0; n-- {
 		if name := setter(command, strings.Join(path[:n], "/")); name != "" {
+			if n < len(path) && slices.Contains(documents, path[0]) {
+				name += " at /" + strings.Join(path[n:], "/")
+			}
 			return name
 		}
 	}

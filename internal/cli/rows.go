@@ -56,6 +56,14 @@ var (
 		{"name", "name", "text", "name; the document's own if not given", ""},
 	}, owner)
 
+	EventTypeSettings = slices.Concat([]Setting{
+		{"description", "description", "text", "for people", ""},
+		{"check", "check", "off|refuse", "refuse: events whose data do not satisfy the schema are refused", ""},
+		{"schema", "schema", "json", "JSON Schema 2020-12 of the data: version 1", "create"},
+		{"example", "example", "json", "data that satisfy the schema", "create"},
+		{"note", "note", "text", "changes of the version, for people", "create"},
+	}, owner)
+
 	KeySettings = []Setting{
 		{"name", "name", "text", "purpose of the key", ""},
 		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},
@@ -81,6 +89,8 @@ var (
 	OnlyTenant = []Setting{{"tenant", "tenant", "text", "only this tenant", ""}}
 
 	OfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns the event, if several have one with this id", ""}}
+
+	TypeOfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns it, if several have one with this name", ""}}
 
 	EndpointFilters = slices.Concat([]Setting{
 		{"label", "label", "text", "only endpoints with this label: NAME=VALUE, or NAME for any value", ""},

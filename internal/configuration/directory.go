@@ -165,6 +165,9 @@ func (b *Book) Tenants() []string {
 	for i := range conf.policies {
 		there[conf.policies[i].Tenant] = true
 	}
+	for i := range conf.types {
+		there[conf.types[i].Tenant] = true
+	}
 	for i := range conf.keys {
 		there[conf.keys[i].Tenant] = true
 	}

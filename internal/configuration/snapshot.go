@@ -19,6 +19,8 @@ type Snapshot struct {
 	endpoints []*Placed // sorted by id; deleted ones are included until they are removed
 	sources   []grapnel.Source
 	policies  []grapnel.NamedPolicy
+	types     []grapnel.EventType
+	checked   checked // those of types that are compared with their schemas
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	routes    *routes
@@ -44,6 +46,7 @@ func NewSnapshot(c store.Config, broken func(error)) *Snapshot {
 func whole(c store.Config) store.ConfigChanges {
 	d := store.ConfigChanges{Version: c.Version, Newest: c.Newest, Tenancies: c.Tenancies}
 	d.Endpoints.Written, d.Sources.Written, d.Policies.Written, d.Keys.Written = c.Endpoints, c.Sources, c.Policies, c.Keys
+	d.Types.Written = c.Types
 	return d
 }
 
@@ -53,6 +56,7 @@ func (c *Snapshot) replaced(by store.Config) *Snapshot {
 	d.Endpoints.Removed = lacking(c.endpoints, by.Endpoints, placedID, endpointID)
 	d.Sources.Removed = lacking(c.sources, by.Sources, sourceID, sourceID)
 	d.Policies.Removed = lacking(c.policies, by.Policies, policyID, policyID)
+	d.Types.Removed = lacking(c.types, by.Types, typeID, typeID)
 	d.Keys.Removed = lacking(c.keys, by.Keys, keyID, keyID)
 	if d.Tenancies == nil {
 		d.Tenancies = []grapnel.Tenancy{}
@@ -77,6 +81,9 @@ func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
 	n.sources, n.policies = d.Sources.Merge(c.sources, sourceID), d.Policies.Merge(c.policies, policyID)
 	if keys := d.Keys; len(keys.Written)+len(keys.Removed) > 0 {
 		n.setKeys(keys.Merge(c.keys, keyID))
+	}
+	if types := d.Types; len(types.Written)+len(types.Removed) > 0 {
+		n.setTypes(types.Merge(c.types, typeID))
 	}
 	if d.Tenancies != nil {
 		n.setTenancies(d.Tenancies)

@@ -14,8 +14,12 @@ type Bounds struct {
 	FilterRate  int64 `bound:"2500000" tiny:"10000"`
 	FilterBurst int64 `bound:"5000000" tiny:"1"`
 	// publishes of one tenant that run or await filters
-	FilterPasses  int `bound:"256"  tiny:"16"`
-	FilterTenants int `bound:"1024"` // tenants remembered after their filters stopped running
+	FilterPasses int `bound:"256"  tiny:"16"`
+	// SchemaWork is the budget for comparing the events of one publish with the schemas of their
+	// types, in units of package match: about 800 ms. It is a part of the tenant's FilterRate.
+	SchemaWork    int64 `bound:"20000000" tiny:"20000000"`
+	SchemaBytes   int64 `bound:"64MiB" tiny:"64KiB"` // compiled schemas in memory
+	FilterTenants int   `bound:"1024"`               // tenants remembered after their filters stopped running
 }
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/match"
@@ -21,6 +22,7 @@ type publisher struct {
 	admission *admission
 	pending   *pending
 	filters   *filterWork
+	schemas   *catalogue.Cache
 	events    *cache
 	metrics   *Metrics
 	log       *slog.Logger

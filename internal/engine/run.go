@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
@@ -39,7 +40,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		sending: e.sending, step: e.step, returned: returned{wake: make(chan struct{}, 1)}}
 	e.publisher = &publisher{store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, filters: newFilterWork(e.bounds, o.Now),
-		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
+		schemas: catalogue.NewCache(e.bounds.SchemaBytes),
+		events:  newCache(cmp.Or(o.CacheBytes, 32<<20))}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
 	e.Book, e.tenancy.book, e.publisher.book = book, book, book

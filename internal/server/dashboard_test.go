@@ -89,13 +89,13 @@ type owned struct {
 	ids   []string // of everything
 	ep    string
 	dlv   string
-	evt   string
-	rpl   string
 	src   string // a source, which has quarantined a request
 	req   string // this request
 	que   string
 	pol   string
 	keyID string
+	evt   string
+	rpl   string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -261,8 +261,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
 				// but for what the request named
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.src, globex.req, globex.que, globex.pol, globex.evt,
-					globex.rpl)
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
+					globex.src, globex.req, globex.que, globex.pol)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -284,7 +284,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.src, globex.que, globex.keyID, globex.evt, globex.rpl)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

@@ -46,6 +46,12 @@ type Configuration interface {
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
 	// DeletePolicy and DeleteKey ignore With.Once and With.Tell, so that they work on a full disk.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
+	// PutEventType creates the event type (Revision 0) or replaces the one with this Revision, as
+	// PutEndpoint does. It fails with grapnel.CodeConflict if another event type of the tenant has
+	// the name.
+	PutEventType(ctx context.Context, scope Scope, t grapnel.EventType, with With) (Put, error)
+	// DeleteEventType ignores With.Once and With.Tell, as DeletePolicy does.
+	DeleteEventType(ctx context.Context, scope Scope, id string, with With) error
 	// PutKey creates an API key, or replaces the one with the same id.
 	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
 	DeleteKey(ctx context.Context, scope Scope, id string, with With) error
@@ -56,7 +62,7 @@ type Configuration interface {
 	// earlier answer stays.
 	Remember(ctx context.Context, once *Once) error
 	// Forget deletes at most limit expired answers, the earliest expiry first, and returns how
-	// many.
+	// many. Stores differ in the order of answers that expire at the same time.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
@@ -66,6 +72,7 @@ type Config struct {
 	Endpoints []grapnel.Endpoint // including those marked as deleted
 	Sources   []grapnel.Source
 	Policies  []grapnel.NamedPolicy
+	Types     []grapnel.EventType
 	Keys      []grapnel.Key
 	Tenancies []grapnel.Tenancy // sorted by tenant; a tenant without a state is not listed
 	Newest    int64             // the highest row id of any delivery so far
@@ -77,6 +84,7 @@ type ConfigChanges struct {
 	Endpoints       Edits[grapnel.Endpoint]
 	Sources         Edits[grapnel.Source]
 	Policies        Edits[grapnel.NamedPolicy]
+	Types           Edits[grapnel.EventType]
 	Keys            Edits[grapnel.Key]
 	Tenancies       []grapnel.Tenancy // all of them, as in Config; nil: unchanged
 }

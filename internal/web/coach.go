@@ -41,8 +41,8 @@ const (
 
 func coachPages() []page {
 	return []page{{path: coachPath, title: "First minute", nav: "First minute", scope: grapnel.ScopeRead, build: build(firstMinute),
-		template: "coach.html", twin: func(*visit) (string, url.Values) { return "/v1/deliveries", url.Values{"status": {"failed"}} },
-		command: says("grapnel deliveries list --status failed")}}
+		template: "coach.html", twin: func(*visit) (string, url.Values) { return "/v1/dead-letters", nil },
+		command: says("grapnel dlq list")}}
 }
 
 func coachActions() []action {
@@ -126,7 +126,7 @@ func (v *visit) ownLines(scene *Scene) []ownLine {
 
 // deadLetters is where an endpoint's dead letters are.
 func (v *visit) deadLetters(endpoint string) string {
-	return "/deliveries" + withQuery("q", "status:failed endpoint:"+endpoint)
+	return "/dead-letters" + withQuery("q", "endpoint:"+endpoint)
 }
 
 func fixReceiver(v *visit) (string, error) {

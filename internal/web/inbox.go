@@ -194,7 +194,7 @@ func inboxRequest(v *visit) (requestModel, error) {
 		m.Verdict.Next = "It could not become an event and is not delivered."
 	}
 	if r.EventID != "" {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event's deliveries", Href: v.link("/deliveries" + withQuery("q", r.EventID))})
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event", Href: v.link("/events/" + url.PathEscape(r.EventID))})
 	}
 	for _, c := range r.Checks {
 		p := pill{toneOK, "passed"}

@@ -64,7 +64,7 @@ func pages() []page {
 		{path: "/policies", title: "Policies", nav: "Policies", scope: grapnel.ScopeRead, build: build(policies), template: "policies.html",
 			twin: cursored("/v1/policies"), command: says("grapnel policies list")},
 		{path: "/policies/{id}", title: "Policy", nav: "Policies", scope: grapnel.ScopeRead, build: build(policyPage), template: "policy.html",
-			twin: one("/v1/policies/"), command: naming("grapnel policies get")},
+			twin: one("/v1/policies/"), command: naming("grapnel policies get"), still: true},
 		{path: "/keys", title: "API keys", nav: "API keys", scope: grapnel.ScopeAdmin, build: build(keys), template: "keys.html",
 			twin: cursored("/v1/keys"), command: says("grapnel keys list")},
 		{path: "/audit", title: "Audit", nav: "Audit", scope: grapnel.ScopeRead, build: build(audit), template: "audit.html",

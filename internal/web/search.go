@@ -63,7 +63,8 @@ func parseSearch(text string, now time.Time) search {
 // jump is the page of a thing by its id; empty: it is not an id that has a page.
 func jump(word string) string {
 	for prefix, path := range map[string]string{grapnel.DeliveryPrefix + "_": "/deliveries/", grapnel.EndpointPrefix + "_": "/endpoints/",
-		grapnel.EventPrefix + "_": "/events/", grapnel.ReplayPrefix + "_": "/replays/"} {
+		grapnel.EventPrefix + "_": "/events/", grapnel.ReplayPrefix + "_": "/replays/", grapnel.SourcePrefix + "_": "/sources/",
+		grapnel.QueuePrefix + "_": "/queues/", grapnel.PolicyPrefix + "_": "/policies/", grapnel.AsidePrefix + "_": "/inbox/"} {
 		if strings.HasPrefix(word, prefix) && grapnel.ValidID(word) {
 			return path + word
 		}

@@ -96,7 +96,7 @@ func (v *visit) notice() string {
 // model asks the API for the page's view model.
 func (v *visit) model() (any, error) {
 	if !v.session.May(v.page.scope) {
-		return nil, refused(http.StatusForbidden, "This key may not see the page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
+		return nil, refused(http.StatusForbidden, "This key may not see this page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
 	}
 	return v.page.build(v)
 }

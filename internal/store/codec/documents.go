@@ -133,6 +133,26 @@ func DecodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
 	return p, nil
 }
 
+// EncodeEventType writes one.
+func EncodeEventType(t grapnel.EventType) ([]byte, error) {
+	cut(&t.CreatedAt, &t.UpdatedAt)
+	t.Versions = slices.Clone(t.Versions)
+	for i := range t.Versions {
+		cut(&t.Versions[i].CreatedAt, &t.Versions[i].DeprecatedAt)
+	}
+	return encodeDocument(t, "event type", DecodeEventType)
+}
+
+// DecodeEventType reads one, which has this revision.
+func DecodeEventType(revision int64, body []byte) (grapnel.EventType, error) {
+	var t grapnel.EventType
+	if err := json.Unmarshal(body, &t); err != nil {
+		return t, fmt.Errorf("store: a stored event type cannot be read: %w", err)
+	}
+	t.Revision = revision
+	return t, nil
+}
+
 // EncodeKey writes one.
 func EncodeKey(k grapnel.Key) ([]byte, error) {
 	cut(&k.CreatedAt)

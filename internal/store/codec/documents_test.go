@@ -79,6 +79,7 @@ func TestEveryFieldOfDocumentsIsKept(t *testing.T) {
 	roundTrip(t, EncodeEndpoint, DecodeEndpoint, func(ep *grapnel.Endpoint) int64 { return ep.Revision })
 	roundTrip(t, EncodeSource, DecodeSource, func(src *grapnel.Source) int64 { return src.Revision })
 	roundTrip(t, EncodePolicy, DecodePolicy, func(p *grapnel.NamedPolicy) int64 { return p.Revision })
+	roundTrip(t, EncodeEventType, DecodeEventType, func(e *grapnel.EventType) int64 { return e.Revision })
 	roundTrip(t, EncodeKey, DecodeKey, func(*grapnel.Key) int64 { return 0 })
 	roundTrip(t, EncodeStanding, DecodeStanding, func(*policy.Standing) int64 { return 0 })
 }

@@ -11,7 +11,7 @@ import (
 
 // object is a type of configuration object. Lists of objects are sorted by id.
 type object interface {
-	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.Key
+	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key
 }
 
 // owned returns an object's id and tenant.
@@ -22,6 +22,8 @@ func owned[T object](o T) (id, tenant string) {
 	case grapnel.Source:
 		return o.ID, o.Tenant
 	case grapnel.NamedPolicy:
+		return o.ID, o.Tenant
+	case grapnel.EventType:
 		return o.ID, o.Tenant
 	case grapnel.Key:
 		return o.ID, o.Tenant
@@ -113,6 +115,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, 
 	}
 	d.Endpoints, d.Sources = edits(s.config.Endpoints, ids["endpoint"]), edits(s.config.Sources, ids["source"])
 	d.Policies, d.Keys = edits(s.config.Policies, ids["policy"]), edits(s.config.Keys, ids["key"])
+	d.Types = edits(s.config.Types, ids["event type"])
 	return d, true, nil
 }
 

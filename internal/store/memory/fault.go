@@ -162,6 +162,17 @@ func (f *Faulty) DeletePolicy(ctx context.Context, scope store.Scope, id string,
 	return err
 }
 
+// PutEventType may fail.
+func (f *Faulty) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	return call(f, "PutEventType", func() (store.Put, error) { return f.Store.PutEventType(ctx, scope, t, with) })
+}
+
+// DeleteEventType may fail.
+func (f *Faulty) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := call(f, "DeleteEventType", func() (struct{}, error) { return struct{}{}, f.Store.DeleteEventType(ctx, scope, id, with) })
+	return err
+}
+
 // DeleteKey may fail.
 func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := call(f, "DeleteKey", func() (struct{}, error) { return struct{}{}, f.Store.DeleteKey(ctx, scope, id, with) })

@@ -29,11 +29,13 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 // configuration_change was written by an older program or by a move of a tenant, or is too old to
 // be listed.
 const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body FROM configuration c
-	LEFT JOIN configuration_change l ON l.version > $1
+	LEFT JOIN (SELECT version, kind, id FROM configuration_change
+		UNION ALL SELECT version, '` + eventTypeKind + `', id FROM configuration_change_type) l ON l.version > $1
 	LEFT JOIN LATERAL (
 		SELECT revision, body FROM endpoint WHERE l.kind = 'endpoint' AND id = l.id
 		UNION ALL SELECT revision, body FROM source WHERE l.kind = 'source' AND id = l.id
 		UNION ALL SELECT revision, body FROM policy WHERE l.kind = 'policy' AND id = l.id
+		UNION ALL SELECT revision, body FROM event_type WHERE l.kind = '` + eventTypeKind + `' AND id = l.id
 		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id) o ON true
 	ORDER BY l.kind, l.id, l.version`
 
@@ -42,12 +44,21 @@ const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.
 const (
 	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
 	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
+
+	logChangeOfType    = "INSERT INTO configuration_change_type (version, id) VALUES ($1, $2)"
+	pruneChangesOfType = "DELETE FROM configuration_change_type WHERE version <= $1"
 )
 
 // changes records that the transaction changes an object of the configuration.
 func (t *tx) changes(kind, id string) {
-	t.then(logChange, t.version+1, kind, id)
-	t.then(pruneChanges, t.version+1-int64(t.store.bounds.Changes))
+	if kind == eventTypeKind {
+		t.then(logChangeOfType, t.version+1, id)
+	} else {
+		t.then(logChange, t.version+1, kind, id)
+	}
+	oldest := t.version + 1 - int64(t.store.bounds.Changes)
+	t.then(pruneChanges, oldest)
+	t.then(pruneChangesOfType, oldest)
 }
 
 // The names of prepared statements. Planning changesQuery takes four times as long as running it.
@@ -125,6 +136,8 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 			return edit(&d.Sources, *id, revision, body, codec.DecodeSource)
 		case "policy":
 			return edit(&d.Policies, *id, revision, body, codec.DecodePolicy)
+		case eventTypeKind:
+			return edit(&d.Types, *id, revision, body, codec.DecodeEventType)
 		case "key":
 			return edit(&d.Keys, *id, revision, body, codec.DecodeKey)
 		}
@@ -157,6 +170,9 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 			return err
 		}
 		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
+			return err
+		}
+		if c.Types, err = bodies(ctx, tx, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType); err != nil {
 			return err
 		}
 		if c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey); err != nil {

@@ -82,6 +82,9 @@ func settle(t *testing.T, s *Store, tenant string) *household {
 	_, err = s.PutPolicy(ctx, mine, grapnel.NamedPolicy{ID: "pol_" + tenant, Tenant: tenant, Name: "p", Policy: h.ep("").Policy,
 		CreatedAt: at(0)}, store.With{})
 	h.must(err)
+	_, err = s.PutEventType(ctx, mine, grapnel.EventType{ID: "typ_" + tenant, Tenant: tenant, Name: "t", Check: grapnel.CheckRefuse,
+		Versions: []grapnel.TypeVersion{{Schema: `{"type":"string"}`, CreatedAt: at(0)}}, CreatedAt: at(0)}, store.With{})
+	h.must(err)
 	_, err = s.PutSource(ctx, mine, grapnel.Source{ID: h.source, Tenant: tenant, Name: "s", CreatedAt: at(0)}, store.With{})
 	h.must(err)
 	_, err = s.PutEndpoint(ctx, mine, h.ep(h.endpoint), store.With{})

@@ -35,6 +35,7 @@ var (
 	movings = []moving{
 		{table: "api_key", columns: "id tenant body", where: "x.tenant = $tenant"},
 		{table: "policy", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
+		{table: "event_type", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
 		{table: "source", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
 		{table: "endpoint", columns: "id tenant revision deleted queue body", where: "x.tenant = $tenant"},
 		{table: "standing", columns: "endpoint number body", where: "x.endpoint IN (SELECT id FROM endpoint WHERE tenant = $tenant)"},
@@ -69,7 +70,9 @@ var (
 	}
 	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer", "id_key",
 		"event_name", "event_named", // filled by the inserts into event
-		"configuration_change"} // of versions that the other store never had; an arrival makes its nodes read the whole configuration
+		// of versions that the other store never had; an arrival makes its nodes read the whole
+		// configuration
+		"configuration_change", "configuration_change_type"}
 )
 
 // owned says which rows of a database belong to a tenant.

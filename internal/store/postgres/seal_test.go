@@ -126,6 +126,14 @@ var writes = []write{
 	{"DeletePolicy", func(h *household) error {
 		return h.DeletePolicy(h.Context(), store.Everyone(), "pol_"+h.tenant, store.With{})
 	}, store.ErrSealed},
+	{"PutEventType", func(h *household) error {
+		_, err := h.PutEventType(h.Context(), store.Everyone(), grapnel.EventType{ID: "typ_2" + h.tenant, Tenant: h.tenant,
+			Name: "t2"}, store.With{})
+		return err
+	}, store.ErrSealed},
+	{"DeleteEventType", func(h *household) error {
+		return h.DeleteEventType(h.Context(), store.Everyone(), "typ_"+h.tenant, store.With{})
+	}, store.ErrSealed},
 	{"PutKey", func(h *household) error {
 		_, err := h.PutKey(h.Context(), store.Everyone(), grapnel.Key{ID: "key_2" + h.tenant, Tenant: h.tenant}, store.With{Once: h.once("key")})
 		return err

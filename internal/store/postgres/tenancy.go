@@ -37,6 +37,7 @@ var unconfigure = []string{
 	"DELETE FROM endpoint WHERE tenant = $1",
 	"DELETE FROM source WHERE tenant = $1",
 	"DELETE FROM policy WHERE tenant = $1",
+	"DELETE FROM event_type WHERE tenant = $1",
 	"DELETE FROM api_key WHERE tenant = $1",
 }
 

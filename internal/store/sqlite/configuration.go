@@ -304,6 +304,9 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
 			return err
 		}
+		if c.Types, err = bodies(r, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType); err != nil {
+			return err
+		}
 		c.Keys, err = bodies(r, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
 		return err
 	})

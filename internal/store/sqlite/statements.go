@@ -54,6 +54,7 @@ type statements struct {
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
 	policy, policyNamed, setPolicy, dropPolicy         *sqlite3.Stmt
+	eventType, typeNamed, setEventType, dropEventType  *sqlite3.Stmt
 	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
 }
 
@@ -208,6 +209,11 @@ func (q *statements) all() []text {
 		{&q.setPolicy, `INSERT INTO policy (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
 		{&q.dropPolicy, "DELETE FROM policy WHERE id = ?"},
+		{&q.eventType, "SELECT tenant, revision FROM event_type WHERE id = ?"},
+		{&q.typeNamed, "SELECT id FROM event_type WHERE tenant = ? AND name = ?"},
+		{&q.setEventType, `INSERT INTO event_type (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
+		{&q.dropEventType, "DELETE FROM event_type WHERE id = ?"},
 		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
 		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
 		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},

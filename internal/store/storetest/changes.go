@@ -33,6 +33,7 @@ func (f *follower) catchUp(d *driver) {
 	f.Endpoints = is.Endpoints.Merge(f.Endpoints, func(o *grapnel.Endpoint) string { return o.ID })
 	f.Sources = is.Sources.Merge(f.Sources, func(o *grapnel.Source) string { return o.ID })
 	f.Policies = is.Policies.Merge(f.Policies, func(o *grapnel.NamedPolicy) string { return o.ID })
+	f.Types = is.Types.Merge(f.Types, func(o *grapnel.EventType) string { return o.ID })
 	f.Keys = is.Keys.Merge(f.Keys, func(o *grapnel.Key) string { return o.ID })
 	f.changes++
 	d.same(f.Config, now, "what was merged, compared with all that is there")
@@ -73,7 +74,7 @@ func (d *driver) configureAtRandom(r *rapid.T) {
 	is := d.config()
 	id := func(kind string) string { return fmt.Sprint(kind, n) }
 	var err error
-	switch rapid.IntRange(0, 8).Draw(r, "kind") {
+	switch rapid.IntRange(0, 10).Draw(r, "kind") {
 	case 0, 1:
 		ep := endpoint(id("ep_"), acme)
 		for _, there := range is.Endpoints {
@@ -106,6 +107,16 @@ func (d *driver) configureAtRandom(r *rapid.T) {
 		_, err = d.PutKey(d.ctx, everyone, apiKey(id("key_"), acme), store.With{})
 	case 8:
 		err = d.DeleteKey(d.ctx, everyone, id("key_"), store.With{})
+	case 9:
+		et := eventType(id("typ_"), acme, fmt.Sprint("t", rapid.IntRange(0, 3).Draw(r, "name")))
+		for _, there := range is.Types {
+			if there.ID == et.ID {
+				et.Revision = there.Revision
+			}
+		}
+		_, err = d.PutEventType(d.ctx, everyone, et, store.With{})
+	case 10:
+		err = d.DeleteEventType(d.ctx, everyone, id("typ_"), store.With{})
 	}
 	if code := grapnel.CodeOf(err); err != nil && code != grapnel.CodeNotFound && code != grapnel.CodeConflict {
 		d.Fatalf("a change of the configuration: %v", err)

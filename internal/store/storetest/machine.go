@@ -32,6 +32,7 @@ type machine struct {
 	tenants []string          // tenants of published events
 	actors  []string          // actors of audit entries
 	caller  string            // prefix of idempotency keys
+	onces   time.Duration     // how many idempotency keys were drawn
 }
 
 // numbers translates row ids between a store and the model. 0 stays 0; an id that does not exist in
@@ -149,9 +150,10 @@ func (m *machine) once(t *rapid.T) *store.Once {
 		return nil
 	}
 	body := fmt.Sprint("answer ", len(m.model.events), len(m.model.rows), m.model.config.Version)
+	m.onces++ // no two answers expire at the same time, so Forget has one order
 	return &store.Once{
 		Key: m.caller + pick(t, "idempotency key", "i1", "i2"), Fingerprint: [32]byte{pick(t, "fingerprint", byte(1), 1, 2)},
-		Now: m.now, Expires: m.now.Add(time.Minute), Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
+		Now: m.now, Expires: m.now.Add(time.Minute + m.onces*time.Microsecond), Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
 	}
 }
 

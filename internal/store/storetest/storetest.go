@@ -52,6 +52,7 @@ func Run(t *testing.T, h Harness) {
 		{"Once", onceCases},
 		{"Config", configCases},
 		{"Sources", sourceCases},
+		{"EventTypes", eventTypeCases},
 		{"Known", knownCases},
 		{"Inbox", inboxCases},
 		{"History", historyCases},

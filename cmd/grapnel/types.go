@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+var eventTypes = resource[client.EventType]{
+	path: "/v1/event-types", plural: "event types", id: "TYPE", argument: "name",
+	settings: cli.EventTypeSettings, filters: cli.OnlyTenant, asks: cli.TypeOfTenant,
+	head: []string{"NAME", "ID", "TENANT", "CHECK", "VERSIONS"},
+	row: func(_ reader, t *client.EventType) []string {
+		return []string{t.Name, t.ID, t.Tenant, string(t.Check), fmt.Sprint(len(t.Versions))}
+	},
+	view: viewType,
+	verbs: []verb{
+		{"list", "List registered event types", ""},
+		{"get", "Show an event type and its versions", "grapnel types get invoice.paid"},
+		{"create", "Register an event type", "grapnel types create invoice.paid --schema @invoice.json --check refuse"},
+		{"update", "Change an event type's description or check", "grapnel types update invoice.paid --check refuse"},
+		{"delete", "Delete event types with all versions", ""},
+	},
+}
+
+func (s *session) typesCommand() *cobra.Command {
+	return group("types", "Register event types with their schemas, and compare versions",
+		append(eventTypes.commands(s), typesPush(s), typesDiff(s))...)
+}
+
+func viewType(r reader, t *client.EventType) cli.View {
+	rows := [][]string{}
+	for _, v := range t.Versions {
+		deprecated := ""
+		if !v.DeprecatedAt.IsZero() {
+			deprecated = "deprecated"
+		}
+		rows = append(rows, []string{fmt.Sprint(v.Version), r.Time(&v.CreatedAt), deprecated, v.Note})
+	}
+	more := []cli.Part{{Head: []string{"VERSION", "CREATED", "", "NOTE"}, Rows: rows}}
+	if n := len(t.Versions); n > 0 && len(t.Versions[n-1].Schema) > 0 {
+		more = append(more, cli.Part{Title: fmt.Sprintf("schema of version %d", n), Text: string(t.Versions[n-1].Schema)})
+	}
+	return object(t.Name, t.JSON(), [][]string{{"name", t.Name}, {"id", t.ID}, {"tenant", t.Tenant}, {"description", t.Description},
+		{"check", string(t.Check)}}, more...)
+}
+
+// typesPush adds a version, and registers the type if there is none: a build can run it each time.
+func typesPush(s *session) *cobra.Command {
+	var v client.NewTypeVersion
+	var example string
+	c := &cobra.Command{
+		Use:   "push TYPE @FILE|-|JSON",
+		Short: "Add a version of an event type's schema, and list its changes", Args: takes(cobra.ExactArgs(2)),
+		Long: "Add a version of an event type's schema, and list its changes. Registers the event type if there is none. Changes nothing " +
+			"if the newest version has the schema already, so a build can run it each time.",
+		Example: "grapnel types push invoice.paid @invoice.schema.json --note 'amounts are integers'",
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			var err error
+			if v.Schema, err = jsonContent(s, "the schema", args[1]); err != nil {
+				return cli.View{}, err
+			}
+			if example != "" {
+				if v.Example, err = jsonContent(s, "--example", example); err != nil {
+					return cli.View{}, err
+				}
+			}
+			t, err := r.AddTypeVersion(ctx, args[0], v)
+			var refused *client.Error
+			if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !strings.HasPrefix(args[0], "typ_") {
+				t, err = r.CreateEventType(ctx, client.NewEventType{Name: args[0], Schema: v.Schema, Example: v.Example, Note: v.Note})
+			}
+			if err != nil {
+				return cli.View{}, err
+			}
+			view := object(t.Name, t.JSON(), [][]string{{"name", t.Name}, {"id", t.ID}, {"version", fmt.Sprint(len(t.Versions))}})
+			if len(t.Versions) > 1 {
+				found, err := r.CompareTypeVersions(ctx, t.ID, 0, 0)
+				if err != nil {
+					return cli.View{}, err
+				}
+				view.Parts = append(view.Parts, differences(found))
+			}
+			return view, nil
+		}),
+	}
+	c.Flags().StringVar(&example, "example", "", "data that satisfy the schema")
+	c.Flags().StringVar(&v.Note, "note", "", "changes of this version, for people")
+	return c
+}
+
+func jsonContent(s *session, name, value string) (json.RawMessage, error) {
+	text, err := s.Content(name, value)
+	if err == nil && !json.Valid(text) {
+		err = cli.Usagef("%s is not JSON", name)
+	}
+	return text, err
+}
+
+func typesDiff(s *session) *cobra.Command {
+	var from, to int
+	c := &cobra.Command{
+		Use: "diff TYPE", Short: "List the differences of two versions", Args: takes(cobra.ExactArgs(1)),
+		Long:    "List the differences of two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
+		Example: "grapnel types diff invoice.paid --from 1 --to 3",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			breaking := 0
+			err := s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+				found, err := r.CompareTypeVersions(ctx, args[0], from, to)
+				if err != nil {
+					return cli.View{}, err
+				}
+				for _, d := range found.Differences {
+					if d.Breaking {
+						breaking++
+					}
+				}
+				return cli.View{JSON: found.JSON(), Items: []cli.Item{{Name: args[0], JSON: found.JSON()}}, Parts: []cli.Part{differences(found)}}, nil
+			})(cmd, args)
+			if err == nil && breaking > 0 {
+				return cli.Findings("%d breaking", breaking)
+			}
+			return err
+		},
+	}
+	c.Flags().IntVar(&from, "from", 0, "earlier version; the one before --to if not given")
+	c.Flags().IntVar(&to, "to", 0, "later version; the newest if not given")
+	return c
+}
+
+func differences(found *client.TypeComparison) cli.Part {
+	part := cli.Part{Title: fmt.Sprintf("version %d compared with version %d", found.To, found.From),
+		Head: []string{"FOR RECEIVERS", "FOR PUBLISHERS", "DIFFERENCE", "AT"}}
+	for _, d := range found.Differences {
+		row := []string{"compatible", "compatible", d.What, d.Pointer}
+		if d.Breaking {
+			row[0] = "breaking"
+		}
+		if d.Stricter {
+			row[1] = "stricter"
+		}
+		part.Rows = append(part.Rows, row)
+	}
+	return part
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/catalogue"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// checked refuses an event whose data do not satisfy the schema of its type, where its tenant wants
+// that.
+func (a *api) checked(c *call, one []store.Incoming, named bool, base string, f *strict.Faults) error {
+	faults, err := a.Engine.Check(c.Context(), one)
+	if err != nil || faults == nil || named && a.repeated(c, one[0].Event) {
+		return err
+	}
+	refuse(f, base, faults[0])
+	return nil
+}
+
+// refuse adds the faults of an event. In a query base is "?", and the data are the body.
+func refuse(f *strict.Faults, base string, faults []catalogue.Fault) {
+	for _, fault := range faults {
+		if base == "?" {
+			f.Add(strings.TrimPrefix(fault.Pointer, "/data"), "%s", fault.Detail)
+		} else {
+			f.Add(strings.TrimSuffix(base, "/")+fault.Pointer, "%s", fault.Detail)
+		}
+	}
+}
+
+// repeated says whether an event with a publisher's own id is stored already. Publishing it again
+// has to have the answer that it had, even if the type has a new version since then.
+func (a *api) repeated(c *call, ev *grapnel.Event) bool {
+	is, _, err := a.History.Event(c.Context(), store.Of(ev.Tenant), ev.Tenant, ev.ID)
+	return err == nil && is.Type == ev.Type && is.Key == ev.Key && bytes.Equal(is.Data, ev.Data)
+}

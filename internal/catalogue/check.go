@@ -1,0 +1,216 @@
+package catalogue
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+)
+
+// Check compares data, which are JSON, with the schema.
+func (s *Schema) Check(data []byte, m *Meter) ([]Fault, error) {
+	c := check{Meter: m, tracks: s.tracks}
+	if !c.charge(int64(len(data)) / bytesPer * 4) {
+		return nil, m.err
+	}
+	v, err := decode(data)
+	if err != nil {
+		return []Fault{{"", "must be JSON"}}, nil
+	}
+	var faults []Fault
+	c.see(s.root, v, nil, &faults)
+	slices.SortStableFunc(faults, func(a, b Fault) int { return compareInt(len(a.Pointer), len(b.Pointer)) })
+	if m.err != nil {
+		return nil, m.err
+	}
+	return faults, nil
+}
+
+// check is one comparison of data with a schema. Once its meter has ended every comparison in it
+// fails at once.
+type check struct {
+	*Meter
+	depth  int // of see
+	tracks bool
+}
+
+// within enters a comparison, unless too many are in progress within each other.
+func (c *check) within() bool {
+	c.depth++
+	if c.depth > maxStack && c.err == nil {
+		c.err = ErrTooCostly
+	}
+	return c.err == nil
+}
+
+// path is where a value is in the data; nil: it is all of them.
+type path struct {
+	above *path
+	name  string
+	index int // if name is empty and it is not a member
+	item  bool
+}
+
+func (p *path) String() string {
+	if p == nil {
+		return ""
+	}
+	if p.item {
+		return p.above.String() + "/" + strconv.Itoa(p.index)
+	}
+	return p.above.String() + "/" + escape(p.name)
+}
+
+// seen says which members or items of a value subschemas have dealt with; nil: none. It is only
+// kept for schemas that ask for the rest.
+type seen struct {
+	members map[string]bool
+	items   map[int]bool
+}
+
+func (s *seen) member(name string) {
+	if s != nil {
+		s.members[name] = true
+	}
+}
+
+func (s *seen) item(i int) {
+	if s != nil {
+		s.items[i] = true
+	}
+}
+
+// add takes over the members and items that another subschema has seen of the same value.
+func (c *check) add(s, other *seen) {
+	if s == nil || other == nil || !c.charge(int64(len(other.members)+len(other.items))*perMember) {
+		return
+	}
+	for name := range other.members {
+		s.members[name] = true
+	}
+	for i := range other.items {
+		s.items[i] = true
+	}
+}
+
+// see compares a value with a subschema. into gets the faults; nil: only whether there is one
+// matters. The result is whether there is none, and the members and items seen if so.
+func (c *check) see(n *node, v any, at *path, into *[]Fault) (bool, *seen) {
+	defer func() { c.depth-- }()
+	if !c.within() || !c.charge(perVisit) {
+		return false, nil
+	}
+	var s *seen
+	if c.tracks {
+		c.charge(perSeen)
+		s = &seen{map[string]bool{}, map[int]bool{}}
+	}
+	r := result{check: c, at: at, into: into, seen: s, right: true}
+	if n.never {
+		r.fault("is not allowed here")
+		return false, nil
+	}
+	r.own(n, v)
+	if r.goesOn() {
+		switch v := v.(type) {
+		case string:
+			r.text(n, v)
+		case json.Number:
+			r.number(n, string(v))
+		case []any:
+			r.array(n, v)
+		case map[string]any:
+			r.object(n, v)
+		}
+	}
+	if r.goesOn() {
+		r.combined(n, v)
+	}
+	if r.goesOn() {
+		r.rest(n, v)
+	}
+	return r.right, r.seen
+}
+
+// result is what becomes of one comparison.
+type result struct {
+	*check
+	at    *path
+	into  *[]Fault
+	seen  *seen
+	right bool
+}
+
+// goesOn says whether more of the subschema has to be compared.
+func (r *result) goesOn() bool {
+	return r.err == nil && (r.right || r.into != nil && len(*r.into) < most)
+}
+
+// fault reports one of the value itself.
+func (r *result) fault(detail string) { r.faultAt(r.at, detail) }
+
+func (r *result) faultAt(at *path, detail string) {
+	r.right = false
+	if r.into != nil && len(*r.into) < most {
+		*r.into = append(*r.into, Fault{at.String(), detail})
+	}
+}
+
+// below compares a part of the value.
+func (r *result) below(n *node, v any, at *path) {
+	if right, _ := r.see(n, v, at, r.into); !right {
+		r.right = false
+	}
+}
+
+// same compares the value itself with another subschema.
+func (r *result) same(n *node, v any) {
+	right, s := r.see(n, v, r.at, r.into)
+	if !right {
+		r.right = false
+		return
+	}
+	r.add(r.seen, s)
+}
+
+// quietly says whether the value satisfies another subschema.
+func (r *result) quietly(n *node, v any) bool {
+	right, s := r.see(n, v, r.at, nil)
+	if right {
+		r.add(r.seen, s)
+	}
+	return right
+}
+
+// walk charges for reading all of a value.
+func (c *check) walk(v any) bool {
+	if !c.charge(perItem) {
+		return false
+	}
+	switch v := v.(type) {
+	case string:
+		return c.charge(int64(len(v)) / bytesPer)
+	case json.Number:
+		return c.charge(int64(len(v)) / bytesPer)
+	case []any:
+		for i := range v {
+			if !c.walk(v[i]) {
+				return false
+			}
+		}
+	case map[string]any:
+		if !c.charge(perMember * int64(len(v))) {
+			return false
+		}
+		for name, member := range v {
+			if !c.charge(int64(len(name))/bytesPer) || !c.walk(member) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// matches charges for a pattern and runs it.
+func (c *check) matches(p *pattern, text string) bool {
+	return c.charge(1+int64(len(text))*p.steps/stepsPer) && p.MatchString(text)
+}

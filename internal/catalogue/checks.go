@@ -1,0 +1,372 @@
+package catalogue
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxShown is how many bytes of values are quoted in a fault.
+const maxShown = 200
+
+// own compares the type and the value as a whole.
+func (r *result) own(n *node, v any) {
+	if number, is := v.(json.Number); is && !r.charge(int64(len(number))/bytesPer) {
+		return
+	}
+	if is := typeOf(v); n.types != 0 && n.types&is == 0 {
+		r.fault(fmt.Sprintf("must be %s, not %s", n.types, named(is)))
+		return
+	}
+	if n.values == nil || !r.walk(v) {
+		return
+	}
+	if _, one := n.values[string(canonical(nil, v))]; !one {
+		r.fault(oneOf(n.shown))
+	}
+}
+
+// typeOf is the narrowest type of a decoded value.
+func typeOf(v any) types {
+	switch v := v.(type) {
+	case nil:
+		return null
+	case bool:
+		return boolean
+	case string:
+		return text
+	case json.Number:
+		if !strings.ContainsAny(string(v), ".eE") || parseDecimal(string(v)).integer() {
+			return integer
+		}
+		return number
+	case []any:
+		return array
+	}
+	return object
+}
+
+// named is the type of a value that is at fault. Who expects an integer and gets 1.5 gets a number.
+func named(t types) string { return t.String() }
+
+func oneOf(shown []string) string {
+	switch {
+	case len(shown) == 0:
+		return "cannot have any value: const and enum have none in common"
+	case len(shown) == 1:
+		return "must be " + cutShort(shown[0])
+	}
+	return "must be one of " + cutShort(strings.Join(shown, ", "))
+}
+
+func cutShort(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	s = s[:maxShown]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+func (r *result) text(n *node, s string) {
+	if n.minLength != nil || n.maxLength != nil {
+		if !r.charge(int64(len(s)) / bytesPer) {
+			return
+		}
+		length := utf8.RuneCountInString(s)
+		if n.minLength != nil && length < *n.minLength {
+			r.fault(fmt.Sprintf("must have at least %d characters, and has %d", *n.minLength, length))
+		}
+		if n.maxLength != nil && length > *n.maxLength {
+			r.fault(fmt.Sprintf("must have at most %d characters, and has %d", *n.maxLength, length))
+		}
+	}
+	if n.pattern != nil && !r.matches(n.pattern, s) {
+		r.fault("must match the pattern " + n.pattern.String())
+	}
+}
+
+func (r *result) number(n *node, s string) {
+	if n.minimum == nil && n.maximum == nil && n.above == nil && n.below == nil && n.multipleOf == nil || !r.charge(int64(len(s))/bytesPer) {
+		return
+	}
+	d := parseDecimal(s)
+	for _, bound := range []struct {
+		is      *decimal
+		wrong   func(by int) bool
+		exceeds string
+	}{
+		{n.minimum, func(by int) bool { return by < 0 }, "must be at least "},
+		{n.above, func(by int) bool { return by <= 0 }, "must be greater than "},
+		{n.maximum, func(by int) bool { return by > 0 }, "must be at most "},
+		{n.below, func(by int) bool { return by >= 0 }, "must be less than "},
+	} {
+		if bound.is != nil && bound.wrong(d.compare(*bound.is)) {
+			r.fault(bound.exceeds + bound.is.String())
+		}
+	}
+	if n.multipleOf != nil {
+		// Reading a number takes the square of its digits at most.
+		if digits := int64(len(d.digits)); r.charge(10+digits*digits/256) && !d.multiple(*n.multipleOf) {
+			r.fault("must be a multiple of " + n.multipleOf.String())
+		}
+	}
+}
+
+func (r *result) array(n *node, all []any) {
+	if n.minItems != nil && len(all) < *n.minItems {
+		r.fault(fmt.Sprintf("must have at least %d items, and has %d", *n.minItems, len(all)))
+	}
+	if n.maxItems != nil && len(all) > *n.maxItems {
+		r.fault(fmt.Sprintf("must have at most %d items, and has %d", *n.maxItems, len(all)))
+	}
+	if n.unique {
+		r.distinct(all)
+	}
+	for i := 0; i < len(all) && r.goesOn(); i++ {
+		switch {
+		case i < len(n.prefix):
+			r.below(n.prefix[i], all[i], &path{above: r.at, index: i, item: true})
+		case n.items != nil:
+			r.below(n.items, all[i], &path{above: r.at, index: i, item: true})
+		default:
+			i = len(all)
+			continue
+		}
+		r.seen.item(i)
+	}
+	if n.contains != nil && r.goesOn() {
+		r.containing(n, all)
+	}
+}
+
+// distinct requires items that differ. Reading each once takes less than comparing each two.
+func (r *result) distinct(all []any) {
+	where := make(map[string]int, len(all))
+	for i, item := range all {
+		if !r.walk(item) || !r.charge(perMember) {
+			return
+		}
+		text := string(canonical(nil, item))
+		if first, twice := where[text]; twice {
+			r.faultAt(&path{above: r.at, index: i, item: true}, fmt.Sprintf("must differ from the other items; item %d is the same", first))
+			return
+		}
+		where[text] = i
+	}
+}
+
+func (r *result) containing(n *node, all []any) {
+	found := 0
+	for i, item := range all {
+		if right, _ := r.see(n.contains, item, nil, nil); right {
+			found++
+			r.seen.item(i)
+		}
+		if r.err != nil {
+			return
+		}
+	}
+	least := 1
+	if n.minContains != nil {
+		least = *n.minContains
+	}
+	if found < least {
+		r.fault(fmt.Sprintf("must have at least %d items of the form that contains says, and has %d", least, found))
+	}
+	if n.maxContains != nil && found > *n.maxContains {
+		r.fault(fmt.Sprintf("must have at most %d items of the form that contains says, and has %d", *n.maxContains, found))
+	}
+}
+
+func (r *result) object(n *node, all map[string]any) {
+	if n.minMembers != nil && len(all) < *n.minMembers {
+		r.fault(fmt.Sprintf("must have at least %d members, and has %d", *n.minMembers, len(all)))
+	}
+	if n.maxMembers != nil && len(all) > *n.maxMembers {
+		r.fault(fmt.Sprintf("must have at most %d members, and has %d", *n.maxMembers, len(all)))
+	}
+	r.members(n.required, all, "is required")
+	if !r.charge(int64(len(n.needs))) {
+		return
+	}
+	for _, needs := range n.needs {
+		if _, there := all[needs.name]; there && r.goesOn() {
+			r.members(needs.required, all, "is required with "+needs.name)
+		}
+	}
+	if n.properties == nil && n.patterned == nil && n.additional == nil && n.names == nil || !r.goesOn() {
+		return
+	}
+	if !r.charge(perMember * int64(len(all)) * int64(1+len(n.patterned))) {
+		return
+	}
+	for _, name := range names(all) {
+		if !r.goesOn() {
+			return
+		}
+		r.member(n, name, all[name])
+	}
+}
+
+// members requires members.
+func (r *result) members(required []string, all map[string]any, detail string) {
+	if !r.charge(int64(len(required))) {
+		return
+	}
+	for _, name := range required {
+		if _, there := all[name]; !there && r.goesOn() {
+			r.faultAt(&path{above: r.at, name: name}, detail)
+		}
+	}
+}
+
+func (r *result) member(n *node, name string, v any) {
+	at := &path{above: r.at, name: name}
+	if n.names != nil {
+		if right, _ := r.see(n.names, name, nil, nil); !right {
+			r.faultAt(at, "has a name that is not allowed here")
+		}
+	}
+	described := false
+	if sub := n.properties[name]; sub != nil {
+		described = true
+		r.below(sub, v, at)
+	}
+	for _, p := range n.patterned {
+		if r.matches(p.pattern, name) {
+			described = true
+			r.below(p.node, v, at)
+		}
+	}
+	if !described && n.additional != nil {
+		described = true
+		if n.additional.never {
+			r.faultAt(at, "is not known in this version of the event type")
+		} else {
+			r.below(n.additional, v, at)
+		}
+	}
+	if described {
+		r.seen.member(name)
+	}
+}
+
+// combined compares the value with the subschemas that see all of it.
+func (r *result) combined(n *node, v any) {
+	if n.ref != nil {
+		r.same(n.ref, v)
+	}
+	for _, sub := range n.all {
+		if r.goesOn() {
+			r.same(sub, v)
+		}
+	}
+	if n.any != nil && r.goesOn() {
+		r.anyOf(n.any, v)
+	}
+	if n.one != nil && r.goesOn() {
+		r.oneOf(n.one, v)
+	}
+	if n.not != nil && r.goesOn() {
+		if right, _ := r.see(n.not, v, r.at, nil); right && r.err == nil {
+			r.fault("has a form that the schema excludes")
+		}
+	}
+	if n.when != nil && r.goesOn() {
+		then := n.else_
+		if r.quietly(n.when, v) {
+			then = n.then
+		}
+		if then != nil && r.goesOn() {
+			r.same(then, v)
+		}
+	}
+	if all, is := v.(map[string]any); is {
+		if !r.charge(int64(len(n.depends))) {
+			return
+		}
+		for _, d := range n.depends {
+			if _, there := all[d.name]; there && r.goesOn() {
+				r.same(d.node, v)
+			}
+		}
+	}
+}
+
+func (r *result) anyOf(subs []*node, v any) {
+	found := false
+	for _, sub := range subs {
+		if r.quietly(sub, v) {
+			found = true
+			if r.seen == nil {
+				return // else each of them counts
+			}
+		}
+	}
+	if !found {
+		r.none(subs, v)
+	}
+}
+
+func (r *result) oneOf(subs []*node, v any) {
+	found := []int{}
+	for i, sub := range subs {
+		if r.quietly(sub, v) {
+			found = append(found, i)
+		}
+		if len(found) == 2 {
+			r.fault(fmt.Sprintf("must have exactly one of the forms in oneOf, and has those at %d and %d", found[0], found[1]))
+			return
+		}
+	}
+	if len(found) == 0 {
+		r.none(subs, v)
+	}
+}
+
+// none reports a value that satisfies none of several subschemas. If it has the type of one of them
+// only, the faults are those of that one.
+func (r *result) none(subs []*node, v any) {
+	if !r.charge(int64(len(subs))) {
+		return
+	}
+	is := typeOf(v)
+	meant := slices.DeleteFunc(slices.Clone(subs), func(n *node) bool { return n.never || n.types != 0 && n.types&is == 0 })
+	if len(meant) == 1 && r.into != nil && r.err == nil {
+		r.same(meant[0], v)
+		r.right = false
+		return
+	}
+	r.fault(fmt.Sprintf("has none of the %d forms that are allowed here", len(subs)))
+}
+
+// rest compares what no other subschema has seen.
+func (r *result) rest(n *node, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.restMembers == nil || !r.charge(perMember*int64(len(v))) {
+			return
+		}
+		for _, name := range names(v) {
+			if r.goesOn() && !r.seen.members[name] {
+				r.below(n.restMembers, v[name], &path{above: r.at, name: name})
+				r.seen.member(name)
+			}
+		}
+	case []any:
+		if n.restItems == nil || !r.charge(perMember*int64(len(v))) {
+			return
+		}
+		for i := range v {
+			if r.goesOn() && !r.seen.items[i] {
+				r.below(n.restItems, v[i], &path{above: r.at, index: i, item: true})
+				r.seen.item(i)
+			}
+		}
+	}
+}

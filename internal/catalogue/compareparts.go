@@ -1,0 +1,267 @@
+package catalogue
+
+import (
+	"slices"
+	"strconv"
+)
+
+// members compares what two subschemas say of an object's members.
+func (c *comparison) members(a, b *node, at string) {
+	if !c.charge(perMember * int64(len(a.properties)+len(b.properties)+len(a.required)+len(b.required))) {
+		return
+	}
+	c.required(a, b, at, a.required, b.required, "", "/required")
+	for _, name := range union(needNames(a), needNames(b)) {
+		c.required(a, b, at, needed(a, name), needed(b, name), " if "+inside(at, name)+" is there", "/dependentRequired/"+escape(name))
+	}
+	for _, name := range union(names(a.properties), names(b.properties)) {
+		c.member(a, b, name, inside(at, name))
+	}
+	patterns := map[string][2]*node{}
+	for i, n := range []*node{a, b} {
+		for _, p := range n.patterned {
+			both := patterns[p.pattern.String()]
+			both[i] = p.node
+			patterns[p.pattern.String()] = both
+		}
+	}
+	for _, name := range names(patterns) {
+		switch both := patterns[name]; {
+		case both[0] == nil:
+			c.add(both[1].at, true, true, "%s: members whose names match %s are described.", subject(at), name)
+		case both[1] == nil:
+			c.add(both[0].at, true, true, "%s: members whose names match %s are not described any more.", subject(at), name)
+		default:
+			c.compare(both[0], both[1], inside(at, name))
+		}
+	}
+	if a.additional != nil || b.additional != nil {
+		c.compare(orAnything(a.additional, a, "additionalProperties"), orAnything(b.additional, b, "additionalProperties"), inside(at, "*"))
+	}
+	if a.names != nil || b.names != nil {
+		c.compare(orAnything(a.names, a, "propertyNames"), orAnything(b.names, b, "propertyNames"), "The name of a member of "+subject(at))
+	}
+	if a.restMembers != nil || b.restMembers != nil {
+		c.compare(orAnything(a.restMembers, a, "unevaluatedProperties"), orAnything(b.restMembers, b, "unevaluatedProperties"), inside(at, "*"))
+	}
+}
+
+func (c *comparison) required(a, b *node, at string, was, is []string, when, keyword string) {
+	for _, name := range union(was, is) {
+		_, before := slices.BinarySearch(was, name)
+		_, now := slices.BinarySearch(is, name)
+		switch {
+		case now && !before:
+			c.tightens(b.at+keyword, "%s is required%s.", inside(at, name), when)
+		case before && !now:
+			c.widens(pointerTo(a, b, keyword[1:], len(is) > 0), "%s may be missing%s.", inside(at, name), when)
+		}
+	}
+}
+
+func (c *comparison) member(a, b *node, name, at string) {
+	was, is := a.properties[name], b.properties[name]
+	switch {
+	case was != nil && is != nil:
+		c.compare(was, is, at)
+	case is != nil:
+		switch {
+		case len(a.patterned)+len(b.patterned) > 0 || c.tracks:
+			c.add(is.at, true, true, "%s is described by its name.", at)
+			return
+		case a.additional != nil && a.additional.never:
+			c.widens(is.at, "%s is new, and was not allowed.", at)
+			return
+		}
+		c.add(is.at, false, false, "%s is new.", at)
+		if a.additional != nil {
+			c.compare(a.additional, is, at)
+		}
+	default:
+		closed := len(a.patterned)+len(b.patterned) > 0 || c.tracks || b.additional != nil
+		c.add(was.at, true, closed, "%s is not described any more.", at)
+	}
+}
+
+// items compares what two subschemas say of an array's items.
+func (c *comparison) items(a, b *node, at string) {
+	for i := range max(len(a.prefix), len(b.prefix)) {
+		was, is := a.items, b.items
+		if i < len(a.prefix) {
+			was = a.prefix[i]
+		}
+		if i < len(b.prefix) {
+			is = b.prefix[i]
+		}
+		c.compare(orAnything(was, a, "items"), orAnything(is, b, "items"), at+"["+strconv.Itoa(i)+"]")
+	}
+	if a.items != nil || b.items != nil {
+		c.compare(orAnything(a.items, a, "items"), orAnything(b.items, b, "items"), at+"[]")
+	}
+	if a.restItems != nil || b.restItems != nil {
+		c.compare(orAnything(a.restItems, a, "unevaluatedItems"), orAnything(b.restItems, b, "unevaluatedItems"), at+"[]")
+	}
+	switch {
+	case a.contains == nil && b.contains == nil:
+	case a.contains == nil:
+		c.tightens(b.contains.at, "%s must contain items of some form.", subject(at))
+	case b.contains == nil:
+		c.widens(a.contains.at, "%s need not contain items of some form.", subject(at))
+	case !c.same(a.contains, b.contains) || !equal(a.minContains, b.minContains) || !equal(a.maxContains, b.maxContains):
+		c.add(b.contains.at, true, true, "%s must contain items of another form.", subject(at))
+	}
+}
+
+func equal(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// combinations compares the subschemas that see the same value.
+func (c *comparison) combinations(a, b *node, at string) {
+	if a.ref != nil || b.ref != nil {
+		a, b = withRef(a), withRef(b)
+	}
+	c.lists(a.all, b.all, a.at, b.at, "allOf", func(n *node, added bool) {
+		c.add(n.at, !added, added, "%s %s.", subject(at),
+			map[bool]string{true: "has to satisfy one more schema", false: "has to satisfy one schema less"}[added])
+	}, at)
+	c.lists(a.any, b.any, a.at, b.at, "anyOf", func(n *node, added bool) { c.form(n, added, at) }, at)
+	unsure := c.unsure
+	c.unsure = unsure || len(a.one)+len(b.one) > 0 && !(exclusive(a.one) && exclusive(b.one))
+	c.lists(a.one, b.one, a.at, b.at, "oneOf", func(n *node, added bool) { c.form(n, added, at) }, at)
+	c.unsure = unsure
+	switch {
+	case a.not == nil && b.not == nil:
+	case a.not == nil:
+		c.tightens(b.not.at, "%s must not have some form.", subject(at))
+	case b.not == nil:
+		c.widens(a.not.at, "%s may have a form that was excluded.", subject(at))
+	case !c.same(a.not, b.not):
+		c.add(b.not.at, true, true, "%s must not have another form than before.", subject(at))
+	}
+	if (a.when == nil) != (b.when == nil) || a.when != nil && !(c.same(a.when, b.when) &&
+		c.same(orAnything(a.then, a, "then"), orAnything(b.then, b, "then")) &&
+		c.same(orAnything(a.else_, a, "else"), orAnything(b.else_, b, "else"))) {
+		c.add(pointerTo(a, b, "if", b.when != nil), true, true, "%s has to satisfy other conditions (if, then, else).", subject(at))
+	}
+	was, is := map[string]*node{}, map[string]*node{}
+	for _, d := range a.depends {
+		was[d.name] = d.node
+	}
+	for _, d := range b.depends {
+		is[d.name] = d.node
+	}
+	for _, name := range union(names(was), names(is)) {
+		c.compare(orAnything(was[name], a, "dependentSchemas"), orAnything(is[name], b, "dependentSchemas"), at)
+	}
+}
+
+// withRef is a node whose reference is one of its allOf.
+func withRef(n *node) *node {
+	if n.ref == nil {
+		return n
+	}
+	m := *n
+	m.all, m.ref = append([]*node{n.ref}, n.all...), nil
+	return &m
+}
+
+func (c *comparison) form(n *node, added bool, at string) {
+	c.add(n.at, added, !added, "%s %s.", subject(at), map[bool]string{true: "may have one more form", false: "may have one form less"}[added])
+}
+
+// lists compares lists of subschemas. Those that are in both, wherever, differ in nothing; the
+// others are compared in their order; the rest of the longer list was added or removed.
+func (c *comparison) lists(was, is []*node, wasAt, isAt, keyword string, alone func(n *node, added bool), at string) {
+	if (len(was) == 0) != (len(is) == 0) && keyword != "allOf" {
+		pointer, added := isAt+"/"+keyword, len(is) > 0
+		if !added {
+			pointer = wasAt + "/" + keyword
+		}
+		c.add(pointer, !added, added, "%s %s.", subject(at),
+			map[bool]string{true: "must have one of some forms", false: "may have any form"}[added])
+		return
+	}
+	was, is = slices.Clone(was), slices.Clone(is)
+	for i := 0; i < len(was) && c.err == nil; {
+		j := slices.IndexFunc(is, func(n *node) bool { return c.same(was[i], n) })
+		if j < 0 {
+			i++
+			continue
+		}
+		was, is = slices.Delete(was, i, i+1), slices.Delete(is, j, j+1)
+	}
+	both := min(len(was), len(is))
+	for i := range both {
+		c.compare(was[i], is[i], at)
+	}
+	for _, n := range is[both:] {
+		alone(n, true)
+	}
+	for _, n := range was[both:] {
+		alone(n, false)
+	}
+}
+
+// exclusive says whether a value can satisfy one of the schemas at most: their types differ, or the
+// values of a member that all of them require.
+func exclusive(subs []*node) bool {
+	if len(subs) < 2 {
+		return true
+	}
+	apart := func(f func(n *node) (types, map[string]string)) bool {
+		var taken types
+		texts := map[string]bool{}
+		for _, n := range subs {
+			t, values := f(target(n))
+			if t == 0 && values == nil || taken&t != 0 {
+				return false
+			}
+			taken |= t
+			for text := range values {
+				if texts[text] {
+					return false
+				}
+				texts[text] = true
+			}
+		}
+		return true
+	}
+	if apart(func(n *node) (types, map[string]string) { return n.types, nil }) {
+		return true
+	}
+	for _, name := range target(subs[0]).required {
+		if apart(func(n *node) (types, map[string]string) {
+			member := n.properties[name]
+			_, required := slices.BinarySearch(n.required, name)
+			if member == nil || !required || n.types != object {
+				return 0, nil
+			}
+			return 0, target(member).values
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+func needNames(n *node) (all []string) {
+	for _, needs := range n.needs {
+		all = append(all, needs.name)
+	}
+	return all
+}
+
+func needed(n *node, name string) []string {
+	for _, needs := range n.needs {
+		if needs.name == name {
+			return needs.required
+		}
+	}
+	return nil
+}
+
+// union merges two sorted lists.
+func union(a, b []string) []string {
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

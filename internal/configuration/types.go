@@ -1,0 +1,87 @@
+package configuration
+
+import (
+	"context"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// checked are the event types whose events are compared with their schemas, by tenant and name.
+type checked map[string]map[string]*grapnel.EventType
+
+// setTypes replaces the event types.
+func (c *Snapshot) setTypes(types []grapnel.EventType) {
+	c.types, c.checked = types, nil
+	for i := range types {
+		t := &types[i]
+		if t.Check == grapnel.CheckOff || len(t.Versions) == 0 {
+			continue
+		}
+		if c.checked == nil {
+			c.checked = checked{}
+		}
+		if c.checked[t.Tenant] == nil {
+			c.checked[t.Tenant] = map[string]*grapnel.EventType{}
+		}
+		c.checked[t.Tenant][t.Name] = t
+	}
+}
+
+// Checks says whether the data of any event are compared with a schema.
+func (c *Snapshot) Checks() bool { return len(c.checked) > 0 }
+
+// Checked returns the event type with whose schema an event's data are compared, or nil.
+func (c *Snapshot) Checked(ev *grapnel.Event) *grapnel.EventType {
+	return c.checked[ev.Tenant][ev.Type]
+}
+
+func typeID(t *grapnel.EventType) string { return t.ID }
+
+// EventTypes returns the event types in scope, sorted by id.
+func (b *Book) EventTypes(scope store.Scope) []grapnel.EventType {
+	var all []grapnel.EventType
+	for _, t := range b.Snapshot().types {
+		if scope.Allows(t.Tenant) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// EventType returns an event type that is in scope.
+func (b *Book) EventType(scope store.Scope, id string) (grapnel.EventType, bool) {
+	types := b.Snapshot().types
+	at, there := slices.BinarySearchFunc(types, id, byID(typeID))
+	if !there || !scope.Allows(types[at].Tenant) {
+		return grapnel.EventType{}, false
+	}
+	return types[at], true
+}
+
+// PutEventType creates an event type or replaces the revision it carries.
+func (b *Book) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(*Snapshot) (store.Put, error) { return b.o.Store.PutEventType(ctx, scope, t, with) },
+		Apply: func(put store.Put) (d store.ConfigChanges) {
+			t.Revision = put.Revision
+			d.Types.Written = []grapnel.EventType{t}
+			return d
+		},
+	})
+}
+
+// DeleteEventType deletes an event type with all its versions.
+func (b *Book) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := b.Change(ctx, Change{
+		Write: func(*Snapshot) (store.Put, error) {
+			return store.Put{}, b.o.Store.DeleteEventType(ctx, scope, id, with)
+		},
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			d.Types.Removed = []string{id}
+			return d
+		},
+	})
+	return err
+}
