@@ -16,7 +16,7 @@ export GORACE ?= atexit_sleep_ms=50
 
 # One goroutine plays these: the race detector would find nothing in most and takes ten times as long.
 # What runs in several there is under it in the lines after them.
-ALONE   := ./internal/sim/... ./internal/core ./internal/transform ./policy ./bench/...
+ALONE   := ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
 LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grapnel

@@ -153,7 +153,8 @@ func (m *machine) once(t *rapid.T) *store.Once {
 	m.onces++ // no two answers expire at the same time, so Forget has one order
 	return &store.Once{
 		Key: m.caller + pick(t, "idempotency key", "i1", "i2"), Fingerprint: [32]byte{pick(t, "fingerprint", byte(1), 1, 2)},
-		Now: m.now, Expires: m.now.Add(time.Minute + m.onces*time.Microsecond), Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
+		Now: m.now, Expires: m.now.Add(time.Minute + m.onces*time.Microsecond),
+		Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
 	}
 }
 
