@@ -294,6 +294,14 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 	if status, header, body := b.ask("POST", "/endpoints/"+acme.ep+"/resume", form); status != 303 || header.Get("Location") != "/endpoints" {
 		t.Errorf("its own endpoint: answered %d %s", status, body)
 	}
+	for _, path := range []string{
+		"/sources/" + acme.src + "/pause", "/queues/" + acme.que + "/pause", "/sources/" + acme.src + "/resume", "/queues/" + acme.que + "/resume",
+	} {
+		was := acme.state()
+		if status, _, body := b.ask("POST", path, form); status != 303 || acme.state() == was {
+			t.Errorf("%s: answered %d %s", path, status, body)
+		}
+	}
 }
 
 // TestSessionEndsWithItsKey: a page asks the API with the key, so a session may what its key may.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -103,7 +104,7 @@ func audit(v *visit) (auditModel, error) {
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
-		r := auditEntry{At: v.at(a.At), Verb: string(a.Verb), Actor: a.Actor, Thing: a.EndpointID, Reason: a.Reason, Tenant: a.Tenant}
+		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID, Reason: a.Reason, Tenant: a.Tenant}
 		if a.DeliveryID != "" {
 			r.Thing = a.DeliveryID
 		}

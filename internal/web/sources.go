@@ -173,7 +173,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 			out.Next += " " + sentence(s.Provider.Retries)
 		}
 	case len(requests) == 0:
-		say("It has received no request yet.", "", "Give its address to the provider.")
+		say("It has accepted no request yet.", "", "Give its address to the provider.")
 	default:
 		say("It accepts its requests.", "", "The last one came "+requests[0].At.Relative()+". None was refused in the last hour.")
 	}
