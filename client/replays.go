@@ -37,12 +37,7 @@ type ReplayFilter struct {
 // PlanReplay counts the deliveries of a replay without starting it.
 func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (*ReplayPlan, error) {
 	r.DryRun = true
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("the request cannot be written as JSON: %w", err)
-	}
-	out := new(ReplayPlan)
-	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, idempotent: true, out: out}))
+	return post[ReplayPlan](ctx, c, endpointPath(endpoint)+"/replay", r)
 }
 
 // StartReplay starts a replay. It is durable when this returns.
