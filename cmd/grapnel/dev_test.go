@@ -35,7 +35,7 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 		if got.code != 0 || strings.Count(got.out, "\n") != 1 {
 			t.Errorf("%s: %+v", round, got)
 		}
-		for _, want := range []string{"export GRAPNEL_KEY_FILE=" + data, "grapnel send invoice.paid", "curl " + p.url, "healthy got evt_", "flaky   answered 503", "flaky   got evt_"} {
+		for _, want := range []string{"export GRAPNEL_KEY_FILE=" + data, "grapnel send invoice.paid", "curl " + p.url, p.url + "/login/once?code=", "healthy got evt_", "flaky   answered 503", "flaky   got evt_"} {
 			if !strings.Contains(got.errs, want) {
 				t.Errorf("%s: stderr lacks %q:\n%s", round, want, got.errs)
 			}

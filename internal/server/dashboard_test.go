@@ -295,7 +295,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		t.Errorf("its own endpoint: answered %d %s", status, body)
 	}
 	for _, path := range []string{
-		"/sources/" + acme.src + "/pause", "/queues/" + acme.que + "/pause", "/sources/" + acme.src + "/resume", "/queues/" + acme.que + "/resume",
+		"/sources/" + acme.src + "/pause", "/queues/" + acme.que + "/pause",
+		"/sources/" + acme.src + "/resume", "/queues/" + acme.que + "/resume",
 	} {
 		was := acme.state()
 		if status, _, body := b.ask("POST", path, form); status != 303 || acme.state() == was {
