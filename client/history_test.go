@@ -142,3 +142,20 @@ func TestReplaysNotesAndStats(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestReplayOnce: the caller's idempotency key is the one that is sent.
+func TestReplayOnce(t *testing.T) {
+	var keys []string
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		keys = append(keys, look(r).Once)
+		return answer(202, `{"id":"rpl_1"}`), nil
+	})
+	for range 2 {
+		if r, err := c.StartReplayOnce(t.Context(), "ep_1", "once-1", client.NewReplay{Rate: 20}); err != nil || r.ID != "rpl_1" {
+			t.Fatalf("%+v %v", r, err)
+		}
+	}
+	if len(keys) != 2 || keys[0] != "once-1" || keys[1] != "once-1" {
+		t.Errorf("the keys are %q", keys)
+	}
+}
