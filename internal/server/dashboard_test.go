@@ -543,3 +543,28 @@ func TestReplayFromTheDashboard(t *testing.T) {
 		t.Errorf("after a restart: answered %d %s", status, body)
 	}
 }
+
+// TestRevokeFromTheDashboard: an admin revokes a key, whose sessions end; the session's own key is
+// refused.
+func TestRevokeFromTheDashboard(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	acme := own(t, s, "acme")
+	theirs, admin := newBrowser(t, s.URL()), newBrowser(t, s.URL())
+	theirs.signIn(acme.key)
+	admin.signIn(testKey)
+	form := url.Values{"token": {admin.token("/keys")}, "back": {"/keys"}}
+	if status, _, _ := admin.ask("POST", "/keys/key_admin/revoke", form); status != 409 {
+		t.Errorf("its own key: answered %d", status)
+	}
+	if status, header, body := admin.ask("POST", "/keys/"+acme.keyID+"/revoke", form); status != 303 || header.Get("Location") != "/keys" {
+		t.Errorf("answered %d %s", status, body)
+	}
+	if status, _, body := admin.ask("GET", "/keys", nil); status != 200 || strings.Contains(body, acme.keyID) {
+		t.Errorf("the list: answered %d, with the key", status)
+	}
+	if status, header, _ := theirs.ask("GET", "/queues", nil); status != 303 || header.Get("Location") != "/login?next=%2Fqueues" {
+		t.Errorf("with the revoked key: answered %d to %s", status, header.Get("Location"))
+	}
+}
