@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,27 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// unheld are the files that do not yet pass the rules below: a directory with everything in it
-// (ending in a slash), or a pattern of path.Match. The list can only shrink: an entry whose files
-// pass fails TestUnheldFilesFail, and every other file is held.
-var unheld = []string{
-	"client/",
-	"internal/cli/",
-	"internal/web/",
-}
-
 const (
 	commentWidth = 100
 	codeWidth    = 140
 )
 
-// matches says whether a file is one of those that an entry of unheld names.
-func matches(entry string, s source) bool {
-	matched, _ := path.Match(entry, s.path)
-	return matched || strings.HasSuffix(entry, "/") && strings.HasPrefix(s.path, entry)
-}
-
-// hold applies a rule to all files but the unheld.
+// hold applies a rule to all files.
 func hold(t *testing.T, rule func(source) []string) {
 	t.Helper()
 	all, err := sources()
@@ -41,29 +25,8 @@ func hold(t *testing.T, rule func(source) []string) {
 		t.Fatal(err)
 	}
 	for _, s := range all {
-		if !slices.ContainsFunc(unheld, func(entry string) bool { return matches(entry, s) }) {
-			for _, fault := range rule(s) {
-				t.Error(fault)
-			}
-		}
-	}
-}
-
-// TestUnheldFilesFail: an entry of unheld whose files break no rule has to be deleted.
-func TestUnheldFilesFail(t *testing.T) {
-	all, err := sources()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range unheld {
-		faults := 0
-		for _, s := range all {
-			if matches(entry, s) {
-				faults += len(narrow(s)) + len(nounFirst(s)) + len(settledWords(s)) + len(named(s))
-			}
-		}
-		if faults == 0 {
-			t.Errorf("the files of %s break no rule; delete the entry", entry)
+		for _, fault := range rule(s) {
+			t.Error(fault)
 		}
 	}
 }

@@ -186,7 +186,8 @@ func TestAnswersThatAreNotOurs(t *testing.T) {
 		want  string
 	}{
 		{"a proxy's page", answer(500, "<html>oops"), "the server answered 500 Internal Server Error"},
-		{"a redirect", answer(302, "", "Location", "https://elsewhere.test"), `the server redirects to "https://elsewhere.test"; use that address`},
+		{"a redirect", answer(302, "", "Location", "https://elsewhere.test"),
+			`the server redirects to "https://elsewhere.test"; use that address`},
 		{"success that is not JSON", answer(200, "<html>hello"), "the server's answer cannot be read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -219,7 +220,9 @@ func TestRepeating(t *testing.T) {
 		{"GET, 503", get, func() (*http.Response, error) { return answer(503, "{}"), nil }, 3},
 		{"DELETE, 503", del, func() (*http.Response, error) { return answer(503, "{}"), nil }, 1},
 		{"DELETE, 429", del, func() (*http.Response, error) { return answer(429, "{}"), nil }, 3},
-		{"DELETE, quota that asks for an hour", del, func() (*http.Response, error) { return answer(429, `{"code":"quota"}`, "Retry-After", "3600"), nil }, 1},
+		{"DELETE, quota that asks for an hour", del, func() (*http.Response, error) {
+			return answer(429, `{"code":"quota"}`, "Retry-After", "3600"), nil
+		}, 1},
 		{"POST, overloaded", post, func() (*http.Response, error) { return answer(503, `{"code":"overloaded"}`, "Retry-After", "1"), nil }, 3},
 		{"POST, overloaded for an hour", post, func() (*http.Response, error) {
 			return answer(503, `{"code":"overloaded"}`, "Retry-After", "3600"), nil

@@ -22,10 +22,10 @@ import (
 // queue is a server with one queue, as far as consumers see it. Its clock is that of the bubble.
 type queue struct {
 	mu      sync.Mutex
-	waiting []string             // bodies that nobody has
+	waiting []string             // bodies without a lease
 	leased  map[string]time.Time // by token: when it ends
 	length  time.Duration        // of a lease
-	log     []string             // what was asked, without what only passes time
+	log     []string             // requests, without those that only wait
 	granted int
 	asked   []int // max of each next
 	// a request to answer with a broken connection, after it was carried out; nil: none
@@ -56,8 +56,8 @@ func (q *queue) serve(r *http.Request) (*http.Response, error) {
 	return resp, r.Context().Err()
 }
 
-// next answers at once if there is something, else when the wait is over. What comes meanwhile is
-// not noticed, which is all a test needs.
+// next answers at once if there is a message, else at the end of the wait. A message that comes
+// during the wait is not handed out by it; no test needs that.
 func (q *queue) next(r *http.Request) *http.Response {
 	wait, _ := time.ParseDuration(r.URL.Query().Get("wait"))
 	n, _ := strconv.Atoi(r.URL.Query().Get("max"))
@@ -257,7 +257,7 @@ func TestConsumeTellsTheHandlerThatItsLeaseIsLost(t *testing.T) {
 		q := newQueue("1")
 		all := q.consume(t, 1, client.ConsumeOptions{}, func(ctx context.Context, _ *client.Message) error {
 			q.mu.Lock()
-			delete(q.leased, "lse_1") // a person has given it to somebody else
+			delete(q.leased, "lse_1") // an operator has given it to another consumer
 			q.mu.Unlock()
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -411,7 +411,8 @@ func TestConsumeStaysWithItsServer(t *testing.T) {
 			hosts[r.URL.Host] = true
 			q.mu.Unlock()
 			return q.serve(r)
-		}).Consume(ctx, "orders", func(context.Context, *client.Message) error { return nil }, client.ConsumeOptions{Settled: func(client.Settled) { stop() }})
+		}).Consume(ctx, "orders", func(context.Context, *client.Message) error { return nil },
+			client.ConsumeOptions{Settled: func(client.Settled) { stop() }})
 		if err != nil || len(hosts) != 1 || !hosts["127.0.0.1:8420"] {
 			t.Errorf("%v; it asked %v", err, hosts)
 		}

@@ -35,7 +35,7 @@ func ExampleClient_Publish() {
 	// invoice-4711-paid duplicate: true
 }
 
-// The server says what is wrong with which field. Codes are stable, so a program switches on them.
+// The server names each wrong field and its fault. Codes are stable: a program can switch on them.
 func ExampleError() {
 	c, err := client.New(here)
 	if err != nil {

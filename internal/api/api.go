@@ -54,7 +54,7 @@ type Options struct {
 	Ingest       Ingest                        // receives requests for sources; nil: none are received
 	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
 	Queues       Queues                        // leases to consumers; nil: no queues
-	Replays      replay.Desk                   // redelivers; nil: no replays
+	Replays      replay.Jobs                   // redelivers; nil: no replays
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent

@@ -100,14 +100,14 @@ func listQueues(a *api, c *call) (answer, error) {
 	found := slices.DeleteFunc(a.Engine.Queues(c.scope), func(ep grapnel.Endpoint) bool {
 		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
 	})
-	room, err := a.room()
+	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err
 	}
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
 	out := list[wire.Queue]{Data: make([]wire.Queue, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
-		counts, err := room.Counts(c.Context(), part.Data[i].ID)
+		counts, err := broker.Counts(c.Context(), part.Data[i].ID)
 		if err != nil {
 			return answer{}, err
 		}
@@ -125,15 +125,15 @@ func getQueue(a *api, c *call) (answer, error) {
 }
 
 func showQueue(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
-	room, err := a.room()
+	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err
 	}
-	counts, err := room.Counts(c.Context(), ep.ID)
+	counts, err := broker.Counts(c.Context(), ep.ID)
 	if err != nil {
 		return answer{}, err
 	}
-	consumers, err := room.Consumers(c.Context(), ep.ID)
+	consumers, err := broker.Consumers(c.Context(), ep.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -263,8 +263,8 @@ func setQueue(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewQueue, f *stric
 	leasingFields.set(in, ep.Queue)
 }
 
-// room is where consumers are served.
-func (a *api) room() (Queues, error) {
+// broker hands messages to consumers.
+func (a *api) broker() (Queues, error) {
 	if a.Queues == nil {
 		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no queues.")
 	}
@@ -288,12 +288,12 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 
 // counter is where the queue that the path names is served. It is asked for once the query has been
 // read, and finds fault with that first.
-func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
+func (a *api) counter(c *call) (broker Queues, q grapnel.Endpoint, err error) {
 	if err = c.query.faults.Err(); err != nil {
 		return nil, grapnel.Endpoint{}, err
 	}
-	if room, err = a.room(); err == nil {
+	if broker, err = a.broker(); err == nil {
 		q, err = a.queue(c)
 	}
-	return room, q, err
+	return broker, q, err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// replayOrder is a method of replay.Desk that pauses, resumes or cancels.
-type replayOrder func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)
+// replayOrder is a method of replay.Jobs that pauses, resumes or cancels.
+type replayOrder func(replay.Jobs, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)
 
 func replayRoutes() []route {
 	lever := func(verb, summary, about string, order replayOrder) route {
@@ -38,13 +38,13 @@ func replayRoutes() []route {
 		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, handle: listItems,
 			name: "list-replay-items", tag: "Replays", summary: "List the deliveries that a replay has created, in order",
 			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
-		lever("pause", "Pause a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a finished replay.", replay.Desk.Pause),
-		lever("resume", "Resume a replay", "409 for a finished replay.", replay.Desk.Resume),
-		lever("cancel", "Cancel a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a replay that has finished in another way.", replay.Desk.Cancel),
+		lever("pause", "Pause a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a finished replay.", replay.Jobs.Pause),
+		lever("resume", "Resume a replay", "409 for a finished replay.", replay.Jobs.Resume),
+		lever("cancel", "Cancel a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a replay that has finished in another way.", replay.Jobs.Cancel),
 	}
 }
 
-// asked is what the desk takes of a request. Which deliveries are named is looked up by the caller.
+// asked turns a body into a request for replays. The caller looks up the deliveries that it names.
 func asked(in *wire.NewReplay, endpoint string, f *strict.Faults) replay.Request {
 	r := replay.Request{Endpoint: endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Selection: grapnel.Selection{
 		Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again,
@@ -90,8 +90,8 @@ func viewItem(i *grapnel.ReplayItem, ids *grapnel.IDs) wire.Item {
 		Status: i.Status}
 }
 
-// desk is where replays are ordered.
-func (a *api) desk() (replay.Desk, error) {
+// jobs orders and inspects replays.
+func (a *api) jobs() (replay.Jobs, error) {
 	if a.Replays == nil {
 		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not replay.")
 	}
@@ -101,7 +101,7 @@ func (a *api) desk() (replay.Desk, error) {
 func startReplay(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewReplay](c.body, &f)
-	desk, err := a.desk()
+	jobs, err := a.jobs()
 	if err != nil {
 		return answer{}, err
 	}
@@ -119,7 +119,7 @@ func startReplay(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	if in.DryRun {
-		plan, err := desk.Plan(c.Context(), c.scope, r)
+		plan, err := jobs.Plan(c.Context(), c.scope, r)
 		if err != nil {
 			return answer{}, err
 		}
@@ -130,7 +130,7 @@ func startReplay(a *api, c *call) (answer, error) {
 			return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
 		})
 	}}
-	started, err := desk.Start(c.Context(), c.scope, o)
+	started, err := jobs.Start(c.Context(), c.scope, o)
 	if err == nil {
 		err = first(started.Answer)
 	}
@@ -170,11 +170,11 @@ func listReplays(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	desk, err := a.desk()
+	jobs, err := a.jobs()
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := desk.List(c.Context(), c.scope, q)
+	found, err := jobs.List(c.Context(), c.scope, q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -187,11 +187,11 @@ func listReplays(a *api, c *call) (answer, error) {
 }
 
 func getReplay(a *api, c *call) (answer, error) {
-	desk, err := a.desk()
+	jobs, err := a.jobs()
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := desk.Get(c.Context(), c.scope, c.PathValue("id"))
+	p, err := jobs.Get(c.Context(), c.scope, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -203,11 +203,11 @@ func listItems(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	desk, err := a.desk()
+	jobs, err := a.jobs()
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := desk.Items(c.Context(), c.scope, c.PathValue("id"), after, limit+1)
+	found, err := jobs.Items(c.Context(), c.scope, c.PathValue("id"), after, limit+1)
 	if err != nil {
 		return answer{}, err
 	}
@@ -225,11 +225,11 @@ func steerReplay(a *api, c *call, order replayOrder) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	desk, err := a.desk()
+	jobs, err := a.jobs()
 	if err != nil {
 		return answer{}, err
 	}
-	p, err := order(desk, c.Context(), c.scope, c.PathValue("id"), by)
+	p, err := order(jobs, c.Context(), c.scope, c.PathValue("id"), by)
 	if err != nil {
 		return answer{}, err
 	}

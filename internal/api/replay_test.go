@@ -216,13 +216,13 @@ func TestReplaysAreTheirTenants(t *testing.T) {
 	}
 }
 
-// What would be dropped at once is not replayed, and a server without a desk says so.
+// What would be dropped at once is not replayed, and a server without replays says so.
 func TestReplayThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	off := w.endpoint(admin, `,"status":"disabled","policy":"paylera"`)
 	if p := w.must(409, "POST", "/v1/endpoints/"+off+"/replay", ""); !strings.Contains(p["detail"].(string), "enable") {
 		t.Errorf("answered %v", p)
 	}
-	w = newWorld(t, func(o *Options) { o.Replays = replay.Desk(nil) })
+	w = newWorld(t, func(o *Options) { o.Replays = replay.Jobs(nil) })
 	w.must(503, "GET", "/v1/replays", "")
 }

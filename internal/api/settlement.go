@@ -95,11 +95,11 @@ func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
+	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err
 	}
-	if err := room.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]; err != nil {
+	if err := broker.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]; err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil
@@ -119,11 +119,11 @@ func extend(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
+	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err
 	}
-	l, err := room.Extend(c.Context(), c.scope, c.PathValue("lease"), duration(in.By))
+	l, err := broker.Extend(c.Context(), c.scope, c.PathValue("lease"), duration(in.By))
 	if err != nil {
 		return answer{}, err
 	}
@@ -141,13 +141,13 @@ func settleAll(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
+	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err
 	}
 	out := settledView{Stale: []string{}, Failed: []string{}}
 	var failure error
-	for i, err := range room.SettleAll(c.Context(), c.scope, list) {
+	for i, err := range broker.SettleAll(c.Context(), c.scope, list) {
 		switch {
 		case err == nil:
 			out.Settled++

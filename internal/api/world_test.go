@@ -192,7 +192,7 @@ func (s *fakeEngine) giveUp(ctx context.Context, scope store.Scope, delivery int
 	return err
 }
 
-// Advance is what the desk asks for when it moves, which it does only in a test that says so.
+// Advance is what a replay asks for when it moves, which it does only in a test that says so.
 func (s *fakeEngine) Decides(string) bool { return true }
 
 func (s *fakeEngine) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {

@@ -39,7 +39,7 @@ func Process() *World {
 	}
 }
 
-// Colour says whether what is written to f may be coloured.
+// Colour says whether text written to f may be coloured.
 func (w *World) Colour(f io.Writer) bool {
 	if _, no := w.Lookup("NO_COLOR"); no {
 		return false

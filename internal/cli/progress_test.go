@@ -32,7 +32,9 @@ func TestConfirm(t *testing.T) {
 		err := w.asked("Replay 5 deliveries?")
 		return out.String(), err
 	}
-	for answer, yes := range map[string]bool{"y\n": true, "Yes\n": true, "y": true, "\n": false, "no\n": false, "": false, "yes please\n": false} {
+	for answer, yes := range map[string]bool{
+		"y\n": true, "Yes\n": true, "y": true, "\n": false, "no\n": false, "": false, "yes please\n": false,
+	} {
 		said, err := ask(answer)
 		if (err == nil) != yes || said != "Replay 5 deliveries? [y/N] " {
 			t.Errorf("%q: %v after %q", answer, err, said)

@@ -17,7 +17,8 @@ func TestRetentionRules(t *testing.T) {
 		want  KeepRules
 	}{
 		{[]string{"tenant=acme,type=invoice.*,for=2160h", "type=audit.*,for=87600h"}, KeepRules{acme, audit}},
-		{[]string{"tenant=acme,type=invoice.*,for=2160h, type=audit.*,for=87600h"}, KeepRules{acme, audit}}, // as a variable, or a list of the file
+		// as a variable, or a list of the file
+		{[]string{"tenant=acme,type=invoice.*,for=2160h, type=audit.*,for=87600h"}, KeepRules{acme, audit}},
 		{[]string{"for=1h"}, KeepRules{{For: time.Hour}}},
 	} {
 		var got KeepRules

@@ -33,7 +33,7 @@ var (
 		{"algorithm", "verify/algorithm", "sha1|sha256|sha512", "hash of the signature", ""},
 		{"encoding", "verify/encoding", "hex|base64", "encoding of the signature", ""},
 		{"prefix", "verify/prefix", "text", "text before the signature, such as sha256=", ""},
-		{"signed", "verify/signed", "text", "what is signed: {body}, {timestamp}, {id}, {url} and the text between them", ""},
+		{"signed", "verify/signed", "text", "the signed text: {body}, {timestamp}, {id}, {url} and the text between them", ""},
 		{"timestamp-header", "verify/timestamp_header", "text", "header of the timestamp", ""},
 		{"id-header", "verify/id_header", "text", "header of the event's id", ""},
 		{"type-header", "verify/type_header", "text", "header of the event's type", ""},

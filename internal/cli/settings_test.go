@@ -101,7 +101,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	if f.secret != "hush" {
 		t.Errorf("got %q", f.secret)
 	}
-	// What is no secret has no such variable.
+	// Only secrets have such a variable.
 	f = newFlags()
 	if err := world(map[string]string{"GRAPNEL_SOME_NAME_FILE": write(t, "x")}).Settle(f.FlagSet); err != nil || f.name != "default" {
 		t.Errorf("got %q, %v", f.name, err)

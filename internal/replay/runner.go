@@ -64,7 +64,7 @@ type Runner struct {
 	turns    []chan struct{} // taken by steps; those at one endpoint take the same
 }
 
-var _ Desk = (*Runner)(nil)
+var _ Jobs = (*Runner)(nil)
 
 // New returns a Runner. No replay runs before Run, but orders are accepted.
 func New(o Options) *Runner {

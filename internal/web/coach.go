@@ -72,7 +72,7 @@ type ownLine struct{ Says, Command string }
 
 func firstMinute(v *visit) (coachModel, error) {
 	if v.session.Tenant != "" { // the story's events belong to the default tenant
-		return coachModel{}, refused(http.StatusNotFound, "There is no such page.", "The story is shown to keys that are bound to no tenant.")
+		return coachModel{}, refused(http.StatusNotFound, "Page not found.", "The story is shown to keys that are bound to no tenant.")
 	}
 	scene := v.web.Dev.Coach.Scene()
 	v.answers.add(fmt.Sprintf("%+v", scene)) // a change of the story has the live page drawn again
@@ -131,7 +131,7 @@ func (v *visit) deadLetters(endpoint string) string {
 
 func fixReceiver(v *visit) (string, error) {
 	if v.session.Tenant != "" || !v.session.May(grapnel.ScopeManage) {
-		return "", refused(http.StatusNotFound, "There is no such page.", "")
+		return "", refused(http.StatusNotFound, "Page not found.", "")
 	}
 	if _, err := v.client.WhoAmI(v.Context()); err != nil { // a revoked key may do nothing
 		return "", err

@@ -72,8 +72,9 @@ const (
 
 // reasonWords says why a delivery failed.
 var reasonWords = map[grapnel.ReasonCode]string{
-	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error", grapnel.ReasonRejected: "rejected by the consumer",
-	grapnel.ReasonExpired: "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
+	grapnel.ReasonExhausted: "attempts used up", grapnel.ReasonPermanent: "permanent error",
+	grapnel.ReasonRejected: "rejected by the consumer",
+	grapnel.ReasonExpired:  "expired", grapnel.ReasonEndpointGone: "endpoint deleted", grapnel.ReasonDamaged: "outcome not recorded",
 }
 
 func reasonSaid(code grapnel.ReasonCode) string {

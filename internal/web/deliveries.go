@@ -103,7 +103,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	return m, m.chart(v, f)
 }
 
-// chart is the time selector above the list. There are totals of all deliveries and of one endpoint.
+// chart is the time selector above the list. The totals are of all deliveries or of one endpoint.
 func (m *deliveriesModel) chart(v *visit, f client.DeliveryFilter) error {
 	endpoint := f.Endpoint
 	f.Endpoint, f.Limit = "", 0

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// eventModel is one event: who wanted it, who did not and why, and what was published.
+// eventModel is one event: its receivers, the others and their reasons, and the published data.
 type eventModel struct {
 	Crumbs   []crumb
 	ID, Type string
@@ -178,7 +178,9 @@ func publishAgain(v *visit) (string, error) {
 	case len(e.Metadata) > 0:
 		return "", refused(http.StatusConflict, "The event cannot be published again.", "The API takes data that are not JSON without metadata only.")
 	default:
-		made, err = v.client.PublishRaw(v.Context(), client.RawEvent{Type: e.Type, Key: e.Key, Tenant: e.Tenant, Data: e.DataBase64, ContentType: e.ContentType})
+		made, err = v.client.PublishRaw(v.Context(), client.RawEvent{
+			Type: e.Type, Key: e.Key, Tenant: e.Tenant, Data: e.DataBase64, ContentType: e.ContentType,
+		})
 	}
 	if err != nil {
 		return "", err

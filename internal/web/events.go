@@ -144,7 +144,8 @@ func eventsTwin(v *visit) (string, url.Values) {
 
 func eventsCommand(v *visit) string {
 	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
-	words := append([]string{"grapnel events list"}, filterFlags(client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To})...)
+	same := client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To}
+	words := append([]string{"grapnel events list"}, filterFlags(same)...)
 	if source := v.URL.Query().Get("source"); source != "" {
 		words = append(words, "--source "+shellQuote(source))
 	}

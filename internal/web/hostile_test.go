@@ -15,8 +15,8 @@ import (
 // forgets to escape.
 const polyglot = "jaVasCript:/*-/*`/*\\`/*'/*\"/**/(/* */oNcliCk=alert() )//%0D%0A%0d%0a//</stYle/</titLe/</teXtarEa/</scRipt/--!>\\x3csVg/<sVg/oNloAd=alert()//>\\x3e {{.}} ${1} \u202e\u2066"
 
-// hostile puts the polyglot into every text of an answer that is no instant, duration, or one of the
-// words that programs switch on. Names of headers and the like get it too.
+// hostile puts the polyglot into every text of an answer, except times, durations, and the words
+// that programs switch on. Names of headers and the like get it too.
 func hostile(answer any) any {
 	switch a := answer.(type) {
 	case map[string]any:
@@ -79,7 +79,9 @@ func TestHostileText(t *testing.T) {
 		}
 		return h
 	}
-	s.web.Dev.Coach = &story{scene: Scene{Asked: true, Refuser: polyglot, KeyFile: polyglot, Program: polyglot, Steps: []Step{{polyglot, polyglot, false}}}}
+	s.web.Dev.Coach = &story{scene: Scene{
+		Asked: true, Refuser: polyglot, KeyFile: polyglot, Program: polyglot, Steps: []Step{{polyglot, polyglot, false}},
+	}}
 	seen := 0
 	pages := targets()
 	for _, name := range searchNames {

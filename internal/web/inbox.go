@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/url"
-	"slices"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/wire"
@@ -40,7 +39,10 @@ var requestPills = map[client.IntakeOutcome]pill{
 var inboxViews = []struct {
 	name    string
 	outcome client.IntakeOutcome
-}{{"All", ""}, {"Accepted", wire.IntakeAccepted}, {"Quarantined", wire.IntakeUnverified}, {"Conflicts", wire.IntakeConflict}, {"Refused", wire.IntakeRefused}}
+}{
+	{"All", ""}, {"Accepted", wire.IntakeAccepted}, {"Quarantined", wire.IntakeUnverified}, {"Conflicts", wire.IntakeConflict},
+	{"Refused", wire.IntakeRefused},
+}
 
 func requestPill(outcome client.IntakeOutcome) pill {
 	if p, ok := requestPills[outcome]; ok {
@@ -223,7 +225,8 @@ func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
 		name = src.Name
 	}
 	add("Source", name, v.link("/sources/"+url.PathEscape(r.SourceID)))
-	if src != nil && src.Provider.RetriesFor != nil && slices.Contains([]client.IntakeOutcome{wire.IntakeUnverified, wire.IntakeRefused}, r.Outcome) {
+	turnedAway := r.Outcome == wire.IntakeUnverified || r.Outcome == wire.IntakeRefused
+	if src != nil && src.Provider.RetriesFor != nil && turnedAway {
 		add("The provider", src.Provider.Retries, "")
 	}
 	add("From", r.Remote, "")

@@ -168,12 +168,15 @@ func TestPageRowsAreComplete(t *testing.T) {
 		if e.Path == "" || len(e.Key) != 1 || e.Sign == "" {
 			t.Errorf("the entry %s lacks a path, a key or a sign", e.Name)
 		}
-		if !slices.ContainsFunc(append(pages(), coachPages()...), func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path && p.nav == e.Name }) {
+		if !slices.ContainsFunc(append(pages(), coachPages()...), func(p page) bool {
+			return strings.TrimSuffix(p.path, "{$}") == e.Path && p.nav == e.Name
+		}) {
 			t.Errorf("the entry %s leads to %s, which is no page that is lit by it", e.Name, e.Path)
 		}
 	}
 	for _, p := range append(pages(), coachPages()...) {
-		if p.title == "" || p.build == nil || p.template == "" || p.twin == nil || p.command == nil || !places[p.nav] || !slices.Contains(grapnel.Scopes(), p.scope) {
+		whole := p.title != "" && p.build != nil && p.template != "" && p.twin != nil && p.command != nil
+		if !whole || !places[p.nav] || !slices.Contains(grapnel.Scopes(), p.scope) {
 			t.Errorf("%s: the row is not complete: %+v", p.path, p)
 		}
 		if used[p.template] {
@@ -395,8 +398,8 @@ func TestRolesFromScopes(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheAPI: an error says what it is, what to do and where to look it up; a key that was
-// revoked leads to the sign-in.
+// TestRefusalsOfTheAPI: an error says its cause, what to do and where to look it up; a revoked key
+// leads to the sign-in.
 func TestRefusalsOfTheAPI(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()

@@ -224,7 +224,11 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	if rules.MaxAge > 0 {
 		add("Oldest delivery", spoken(rules.MaxAge.Std()))
 	}
-	add("After the last attempt", thenWords(rules)+"; the key "+map[bool]string{true: "waits for an operator", false: "goes on"}[rules.Then == policy.Block])
+	key := "the key goes on"
+	if rules.Then == policy.Block {
+		key = "the key waits for an operator"
+	}
+	add("After the last attempt", thenWords(rules)+"; "+key)
 	add("Tenant", p.Tenant)
 	if !p.UpdatedAt.IsZero() {
 		m.Facts = append(m.Facts, fact{Name: "Changed", At: v.at(p.UpdatedAt)})

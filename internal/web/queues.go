@@ -57,7 +57,7 @@ func queues(v *visit) (queuesModel, error) {
 		m.Next = fmt.Sprintf("The oldest is in %s and was accepted %s.", oldest.Name, v.at(*oldest.OldestAt).Relative())
 	}
 	if dead > 0 {
-		m.Next += fmt.Sprintf(" %s; no consumer gets %s until somebody replays.", many(dead, "is a dead letter", "are dead letters"),
+		m.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
 	if found.Next != "" {
@@ -86,7 +86,8 @@ func queuePill(q *client.Queue) pill {
 func (v *visit) queueRow(q *client.Queue) queueRow {
 	r := queueRow{Href: v.link("/queues/" + q.ID), Name: q.Name, Pill: queuePill(q), Why: q.Description}
 	if c := q.QueueCounts; c != nil {
-		r.Ready, r.Leased, r.Delayed, r.Waiting, r.Dead = count(c.Ready), count(c.Leased), count(c.Delayed), count(c.Waiting+c.Blocked), count(c.Dead)
+		r.Ready, r.Leased, r.Delayed = count(c.Ready), count(c.Leased), count(c.Delayed)
+		r.Waiting, r.Dead = count(c.Waiting+c.Blocked), count(c.Dead)
 		r.Oldest = v.atOr(c.OldestAt)
 		if r.Pill.Word == "empty" && c.Leased+c.Delayed+c.Waiting > 0 {
 			r.Pill = pill{toneOK, "in work"}
@@ -156,7 +157,9 @@ func queue(v *visit) (queueModel, error) {
 	}
 	for i := range next.Data {
 		p := &next.Data[i]
-		m.Next = append(m.Next, peekedRow{v.link("/deliveries/" + p.DeliveryID), p.Type, p.Key, p.Attempt, v.at(p.FirstSeenAt), v.readable(p.Body)})
+		m.Next = append(m.Next, peekedRow{
+			v.link("/deliveries/" + p.DeliveryID), p.Type, p.Key, p.Attempt, v.at(p.FirstSeenAt), v.readable(p.Body),
+		})
 	}
 	m.settings(v, q)
 	return m, nil
@@ -207,7 +210,9 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 		}
 	}
 	if c.Dead > 0 {
-		out.Acts = append(out.Acts, act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused})
+		out.Acts = append(out.Acts, act{
+			Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused,
+		})
 	}
 	return out
 }

@@ -52,7 +52,8 @@ func replayPage(v *visit) (replayModel, error) {
 	if err != nil {
 		return replayModel{}, err
 	}
-	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID), At: v.link("/endpoints/" + url.PathEscape(r.EndpointID)),
+	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
+		At:  v.link("/endpoints/" + url.PathEscape(r.EndpointID)),
 		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
 	cursor := v.URL.Query().Get("cursor")
 	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)
@@ -229,7 +230,8 @@ func (m *replayModel) facts(v *visit, r *client.Replay) {
 		canary = "yes"
 	}
 	m.Facts = []fact{{Name: "Selection", Value: selected(&r.Selection)}, {Name: "Rate", Value: fmt.Sprintf("at most %g per second", r.Rate)},
-		{Name: "Stops by itself", Value: guard}, {Name: "One first", Value: canary}, {Name: "Started", At: v.at(r.StartedAt)}, {Name: "By the key", Value: r.StartedBy}}
+		{Name: "Stops by itself", Value: guard}, {Name: "One first", Value: canary},
+		{Name: "Started", At: v.at(r.StartedAt)}, {Name: "By the key", Value: r.StartedBy}}
 	if r.FinishedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Finished", At: v.at(*r.FinishedAt)})
 	}

@@ -88,7 +88,7 @@ func (w *watched) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Handler.ServeHTTP(rw, r)
 }
 
-// TestPreviewIsWhatStarts: the button starts what was counted, with the settings of the form; a
+// TestPreviewIsWhatStarts: the button starts the counted replays, with the settings of the form; a
 // second click sends the same idempotency keys, and another preview has others.
 func TestPreviewIsWhatStarts(t *testing.T) {
 	api := &watched{}
@@ -120,7 +120,8 @@ func TestPreviewIsWhatStarts(t *testing.T) {
 	if to[0] != to[1] || !strings.HasPrefix(to[0], "/replays?id=rpl_") {
 		t.Errorf("the clicks lead to %v", to)
 	}
-	if len(api.all) != 4 || api.all[0] != api.all[2] || api.all[1] != api.all[3] || api.all[0].once == "" || api.all[0].once == api.all[1].once {
+	if len(api.all) != 4 || api.all[0] != api.all[2] || api.all[1] != api.all[3] ||
+		api.all[0].once == "" || api.all[0].once == api.all[1].once {
 		t.Fatalf("the starts are %+v", api.all)
 	}
 	for i, started := range api.all[:2] {

@@ -26,7 +26,9 @@ func TestSearch(t *testing.T) {
 		"code:5XX":                       {ErrorClass: "status_5xx"},
 		"error:timeout reason:exhausted": {ErrorClass: "timeout", ReasonCode: "exhausted"},
 		"since:6h":                       {From: then.Add(-6 * time.Hour).Truncate(time.Minute)},
-		"from:2026-05-06T08:00:00Z to:2026-05-06T14:00:00Z": {From: time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC), To: time.Date(2026, 5, 6, 14, 0, 0, 0, time.UTC)},
+		"from:2026-05-06T08:00:00Z to:2026-05-06T14:00:00Z": {
+			From: time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC), To: time.Date(2026, 5, 6, 14, 0, 0, 0, time.UTC),
+		},
 		`"status:failed"`:            {Text: "status:failed"},
 		`paid "in full" status:held`: {Text: "paid in full", Status: []grapnel.Status{grapnel.Held}},
 		"http://a.example":           {Text: "http://a.example"},

@@ -104,7 +104,8 @@ func audit(v *visit) (auditModel, error) {
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
-		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID, Reason: a.Reason, Tenant: a.Tenant}
+		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID,
+			Reason: a.Reason, Tenant: a.Tenant}
 		if a.DeliveryID != "" {
 			r.Thing = a.DeliveryID
 		}
@@ -125,7 +126,7 @@ func audit(v *visit) (auditModel, error) {
 		}
 		return v.link("/audit?" + q.Encode())
 	}
-	m.Answer = "Nobody has changed anything yet."
+	m.Answer = "No change has been made yet."
 	if len(m.Rows) > 0 {
 		last := &m.Rows[0]
 		m.Answer = fmt.Sprintf("The last action: %s by %s, %s.", last.Verb, last.Actor, last.At.Relative())

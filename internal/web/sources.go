@@ -166,7 +166,8 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 		}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
 		say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
-			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(), sentence(s.Refusals.LastReason)))
+			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(),
+				sentence(s.Refusals.LastReason)))
 		if s.Provider.RetriesFor != nil {
 			out.Next += " The provider repeats a refused request for " + spoken(time.Duration(*s.Provider.RetriesFor)) + "."
 		} else {

@@ -127,7 +127,7 @@ func well(all []client.Endpoint, more bool, day client.Totals) verdict {
 	return v
 }
 
-// heldWords says how many deliveries wait. A number that was not counted to its end is rounded down.
+// heldWords is the number of held deliveries in words. A count that stopped early is rounded down.
 func heldWords(held int, more bool) string {
 	if more {
 		return "More than " + many(held/1000*1000, "delivery waits", "deliveries wait")

@@ -105,9 +105,13 @@ func newWeb(o Options) *web {
 	if o.Origin == nil {
 		o.Origin = func(r *http.Request) string { return "http://" + r.Host }
 	}
-	w := &web{Options: o, seals: newSeals(o.Secret, o.Random), pages: pages(), actions: actions(), nav: navigation(), assets: newAssets(), cross: http.NewCrossOriginProtection()}
+	w := &web{
+		Options: o, seals: newSeals(o.Secret, o.Random), pages: pages(), actions: actions(), nav: navigation(),
+		assets: newAssets(), cross: http.NewCrossOriginProtection(),
+	}
 	if o.Dev.Coach != nil {
-		w.pages, w.actions, w.nav = append(w.pages, coachPages()...), append(w.actions, coachActions()...), append([]entry{coachEntry()}, w.nav...)
+		w.pages, w.actions = append(w.pages, coachPages()...), append(w.actions, coachActions()...)
+		w.nav = append([]entry{coachEntry()}, w.nav...)
 	}
 	w.live = newReaders(w.seals.token("shared pages"))
 	w.views = parse(w.pages)

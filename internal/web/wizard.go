@@ -43,7 +43,7 @@ type planRow struct {
 	Chosen       bool
 	Total        string
 	Keys, Chain  string
-	Out          string // what is left out, and why
+	Out          string // excluded deliveries, with reasons
 	Problem      string // why it cannot be replayed
 	Order        string // the request that starts it
 }
@@ -84,7 +84,8 @@ func wizard(v *visit) (wizardModel, error) {
 	}
 	m.Notes = c.notes
 	if len(c.orders) > v.web.Bounds.Plans {
-		m.Notes = append(m.Notes, fmt.Sprintf("These are the first %d of %d endpoints. Replay the others afterwards.", v.web.Bounds.Plans, len(c.orders)))
+		m.Notes = append(m.Notes, fmt.Sprintf("These are the first %d of %d endpoints. Replay the others afterwards.",
+			v.web.Bounds.Plans, len(c.orders)))
 		c.orders = c.orders[:v.web.Bounds.Plans]
 	}
 	if err := m.plan(v, c.orders, query["endpoint"]); err != nil {
@@ -194,7 +195,8 @@ func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
 		return c, nil
 	}
 	if more {
-		c.notes = append(c.notes, "The endpoints are those of the newest "+count(len(found))+" deliveries that match; others may have older ones.")
+		c.notes = append(c.notes, "The endpoints are those of the newest "+count(len(found))+
+			" deliveries that match; others may have older ones.")
 	}
 	c.byEndpoint(found, func([]string) client.NewReplay { return replay })
 	return c, nil
@@ -240,7 +242,8 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 		}
 	}
 	for _, o := range orders {
-		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)), Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
+		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)),
+			Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
 		if e := states[o.Endpoint]; e != nil {
 			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
 			if at := where(e.URL); at != row.Name {
@@ -248,7 +251,8 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 			}
 		}
 		plan, err := v.client.PlanReplay(v.Context(), o.Endpoint, o.Replay)
-		if told, ok := err.(*client.Error); ok && told.Status < 500 && told.Status != http.StatusUnauthorized && told.Status != http.StatusForbidden { //nolint:errorlint // the client returns it as it is
+		told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
+		if ok && told.Status < 500 && told.Status != http.StatusUnauthorized && told.Status != http.StatusForbidden {
 			row.Problem, row.Chosen = sentence(cmp.Or(told.Detail, told.Title)), false
 			m.Rows = append(m.Rows, row)
 			continue

@@ -129,7 +129,7 @@ func slices8(a client.Attempt) (all []client.Attempt) {
 	return all
 }
 
-// TestBodiesKeepTheirText: the parts of a coloured body are the indented body, and numbers keep their
+// TestBodiesKeepTheirText: the parts of a coloured body are the indented body. Numbers keep their
 // digits and keys their order.
 func TestBodiesKeepTheirText(t *testing.T) {
 	v := &visit{web: &web{Options: Options{Bounds: Bounds{Body: 100}}}}

@@ -98,7 +98,7 @@ func wellFormed(svg SVG) (names []string, err error) {
 	}
 }
 
-// TestPicturesAreWellFormed: whatever the data, a picture is XML of the known elements, has a sentence,
+// TestPicturesAreWellFormed: for all data, a picture is XML of the known elements, has a sentence,
 // no style and no script, and all its coordinates are numbers inside it.
 func TestPicturesAreWellFormed(t *testing.T) {
 	known := map[string]bool{"svg": true, "g": true, "a": true, "title": true, "text": true, "rect": true, "line": true, "circle": true, "path": true, "polyline": true}

@@ -1,6 +1,6 @@
 package picture
 
-// Progress is how far a job is: what succeeded, what failed, what is on its way, and the rest.
+// Progress is the progress of a job: delivered, failed, under way, and the rest.
 func Progress(delivered, failed, underway, total int, says string) SVG {
 	const width, height = 400, 8
 	d := begin("progress", width, height, says, true)

@@ -24,8 +24,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Desk is the interface for ordering and inspecting replays. The Runner implements it.
-type Desk interface {
+// Jobs is the interface for ordering and inspecting replays. The Runner implements it.
+type Jobs interface {
 	// Plan counts the deliveries that a replay would create, and creates none.
 	Plan(ctx context.Context, scope store.Scope, r Request) (Plan, error)
 	// Start creates the job. The job is durable when Start returns.
