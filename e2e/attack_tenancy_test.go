@@ -42,6 +42,8 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
+	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
+		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
 	ids["replays"] = made(http.MethodPost, "/v1/endpoints/"+ids["endpoints"]+"/replay", map[string]any{"status": []string{"failed"}}, "id")
 	a.in("/in/"+ids["sources"], []byte(`{"of":"`+mark+`"}`))
@@ -64,7 +66,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 
 	// own is the victim's view of its own objects, compared before and after.
 	own := func() (all []string) {
-		for _, kind := range []string{"endpoints", "sources", "policies", "keys", "events", "inbox", "deliveries", "replays"} {
+		for _, kind := range []string{"endpoints", "sources", "policies", "keys", "event-types", "events", "inbox", "deliveries", "replays"} {
 			_, body := a.ask(a.keys[victim][grapnel.ScopeAdmin], http.MethodGet, "/v1/"+kind+"/"+ids[kind], nil)
 			now, _, _ := strings.Cut(string(body), `,"eta":`) // the estimated end of a replay changes from call to call
 			all = append(all, now)
@@ -89,7 +91,10 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 		for _, name := range []string{"{id}", "{name}", "{tenant}", "{lease}"} {
 			target = strings.ReplaceAll(target, name, ids[kind])
 		}
-		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"]).Replace(target)
+		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"], "{version}", "1").Replace(target)
+		if strings.Contains(target, "//") || strings.Contains(target, "{") {
+			t.Errorf("the victim has no object for %s", path)
+		}
 		foreign := target != path
 		for method := range methods {
 			if slices.Contains(open, path) {
