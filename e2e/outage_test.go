@@ -289,6 +289,7 @@ func (c *child) publishMany(ctx context.Context, events []newEvent) error {
 
 // healthOf is an endpoint's health as the API shows it.
 type healthOf struct {
+	InFlight    int     `json:"in_flight"`
 	State       string  `json:"state"`
 	Reason      string  `json:"reason"`
 	Since       *string `json:"since"`
