@@ -1,0 +1,147 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// order is the replay of one endpoint, as the form carries it.
+type order struct {
+	Endpoint string           `json:"endpoint"`
+	Replay   client.NewReplay `json:"replay"`
+}
+
+// choice is the selection of a wizard as orders, one for each endpoint.
+type choice struct {
+	orders []order
+	notes  []string
+}
+
+// named are the deliveries with these ids, in their order.
+func (v *visit) named(ids []string) ([]client.Delivery, error) {
+	if len(ids) > v.web.Bounds.Page {
+		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are named.", "Name at most "+count(v.web.Bounds.Page)+", or use a search.")
+	}
+	var all []client.Delivery
+	for _, id := range ids {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *d)
+	}
+	return all, nil
+}
+
+func (v *visit) chooseNamed(ids []string, again bool) (choice, error) {
+	all, err := v.named(ids)
+	if err != nil {
+		return choice{}, err
+	}
+	var c choice
+	finished := slices.DeleteFunc(all, func(d client.Delivery) bool { return !d.Status.Final() })
+	if n := len(ids) - len(finished); n > 0 {
+		c.notes = append(c.notes, many(n, "delivery is", "deliveries are")+" not finished and cannot be replayed; retry them instead.")
+	}
+	c.byEndpoint(finished, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
+	return c, nil
+}
+
+// byEndpoint makes an order for each endpoint of the deliveries.
+func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) client.NewReplay) {
+	by := map[string][]string{}
+	var sequence []string
+	for i := range all {
+		if at := all[i].EndpointID; by[at] == nil {
+			sequence = append(sequence, at)
+		}
+		by[all[i].EndpointID] = append(by[all[i].EndpointID], all[i].ID)
+	}
+	for _, at := range sequence {
+		c.orders = append(c.orders, order{at, make(by[at])})
+	}
+}
+
+// choose makes the orders of a search. A replay of the API selects by status, type, key and time;
+// for any other condition the deliveries are looked up here and named.
+func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
+	var c choice
+	var statuses []grapnel.Status
+	for _, s := range f.Status {
+		if s.Final() && !slices.Contains(statuses, s) {
+			statuses = append(statuses, s)
+		}
+	}
+	if len(statuses) < len(f.Status) {
+		c.notes = append(c.notes, "Only finished deliveries can be replayed; pending and held ones are left out.")
+	}
+	letters := !again && (len(statuses) == 0 || slices.Equal(statuses, []grapnel.Status{grapnel.Failed}))
+	if f.Status = statuses; len(statuses) == 0 {
+		f.Status = []grapnel.Status{grapnel.Failed}
+	}
+	replay := client.NewReplay{Status: statuses, Again: again}
+	if f.Type != "" {
+		replay.EventTypes = []string{f.Type}
+	}
+	if f.Key != "" {
+		replay.Keys = []string{f.Key}
+	}
+	if !f.From.IsZero() {
+		replay.From = &f.From
+	}
+	if !f.To.IsZero() {
+		replay.To = &f.To
+	}
+	byName := f.ReasonCode != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.Text != ""
+	if f.Endpoint != "" && !byName {
+		c.orders = []order{{f.Endpoint, replay}}
+		return c, nil
+	}
+	most := v.web.Bounds.Letters
+	if byName {
+		most = v.web.Bounds.Named
+	}
+	found, more, err := v.finished(f, letters, most)
+	if err != nil {
+		return c, err
+	}
+	if byName {
+		if more {
+			c.notes = append(c.notes, "These are the newest "+count(len(found))+" that match; older ones are left out. Replay them afterwards.")
+		}
+		c.byEndpoint(found, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
+		return c, nil
+	}
+	if more {
+		c.notes = append(c.notes, "The endpoints are those of the newest "+count(len(found))+
+			" deliveries that match; others may have older ones.")
+	}
+	c.byEndpoint(found, func([]string) client.NewReplay { return replay })
+	return c, nil
+}
+
+// finished reads finished deliveries of a filter, the newest first.
+func (v *visit) finished(f client.DeliveryFilter, letters bool, most int) (all []client.Delivery, more bool, err error) {
+	ask := v.client.Deliveries
+	if letters {
+		ask = v.client.DeadLetters
+	}
+	for len(all) < most {
+		f.Limit = min(most-len(all), 500)
+		part, err := ask(v.Context(), f)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, part.Data...)
+		if f.Cursor = part.Next; f.Cursor == "" {
+			return all, false, nil
+		}
+		if len(part.Data) == 0 {
+			break // a search for text looks at one part at a time
+		}
+	}
+	return all, true, nil
+}
