@@ -15,8 +15,9 @@ RACE    := -race -gcflags=modernc.org/...=-race=false -ldflags='-s -w'
 export GORACE ?= atexit_sleep_ms=50
 
 # One goroutine plays these: the race detector would find nothing in most and takes ten times as long.
-# What runs in several there is under it in the lines after them.
-ALONE   := ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./policy ./bench/...
+# What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
+# processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
+ALONE   := ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/... ./e2e/browser
 
 # What takes longest begins first, or one processor waits at the end for the other.
 LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grapnel
@@ -24,7 +25,7 @@ LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grap
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build test soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
+.PHONY: help run build shots test soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +54,9 @@ test: needs ## Run every test; what is concurrent under the race detector
 		(cd $$dir && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test $(RACE) -timeout 5m ./...); \
 	done
 
+shots: ## Take the screenshots of docs/shots; ARGS="-all -to DIR" takes those of every page
+	$(GO) run ./e2e/shots $(ARGS)
+
 soak: needs ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
 	$(MAKE) interop
@@ -77,7 +81,7 @@ lint: ## Look for what a machine can see
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
-# PgBouncer, to stand in front of it) to start one of their own. Building and running need none of them.
+# PgBouncer, to stand in front of it) to start one of their own, chromium to look at the dashboard. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
@@ -85,12 +89,15 @@ needs:
 	command -v unshare >/dev/null 2>&1 || missing="$$missing util-linux"; \
 	command -v node >/dev/null 2>&1 || missing="$$missing nodejs"; \
 	command -v python3 >/dev/null 2>&1 || missing="$$missing python3"; \
+	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
+	command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome-stable >/dev/null 2>&1 || \
+		command -v google-chrome >/dev/null 2>&1 || missing="$$missing chromium fonts-dejavu-core"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "the tests need$$missing: installing"; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else \
 		echo "the tests need$$missing: install them, then run make test again" >&2; exit 1; \
 	fi

@@ -8,7 +8,7 @@ type AuditEntry struct {
 	Seq      int64 // given by the store; orders entries
 	At       time.Time
 	Tenant   string
-	Actor    string // the id of the API key, or Grapnel itself
+	Actor    string // the id of the API key, a person or portal, or Grapnel itself
 	Verb     Verb
 	Endpoint string // id of an endpoint, queue, source, key, policy or event type; empty: none
 	Delivery string // PlainDeliveryID; empty: none
@@ -38,8 +38,9 @@ const (
 	VerbNote    Verb = "note"
 	VerbDiscard Verb = "discard"
 	VerbEmpty   Verb = "empty"
-	VerbMove    Verb = "move" // of a tenant
-	VerbStay    Verb = "stay" // a tenant's move is cancelled
+	VerbRevoke  Verb = "revoke" // all portal links and sessions of a tenant
+	VerbMove    Verb = "move"   // of a tenant
+	VerbStay    Verb = "stay"   // a tenant's move is cancelled
 
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"

@@ -105,6 +105,7 @@ type Attempt struct {
 	StartedAt    time.Time
 	Duration     time.Duration
 	Phases       Phases
+	Peer         Peer
 	StatusCode   int // 0: no response
 	Class        policy.Class
 	Error        string
@@ -153,4 +154,12 @@ type Phases struct {
 	FirstByte time.Duration // from the request written to the first byte of the response
 	Body      time.Duration
 	Reused    bool
+}
+
+// Peer is the receiver's end of the connection; its fields are zero if no connection was made, or
+// none with TLS.
+type Peer struct {
+	Address          string    // IP address, without a port
+	Certificate      string    // the first 8 bytes of its SHA-256, in hexadecimal
+	CertificateUntil time.Time // end of its validity
 }

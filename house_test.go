@@ -25,11 +25,13 @@ const module = "github.com/grapnelhq/grapnel"
 // ever depends on a high one. A new package needs an entry here.
 var floors = map[string]int{
 	// The ground: pure, imported by all.
-	"policy":             0,
-	"sign":               0,
-	"internal/bounds":    0,
-	"internal/backoff":   0,
-	"internal/allowance": 0,
+	"policy":              0,
+	"sign":                0,
+	"internal/bounds":     0,
+	"internal/backoff":    0,
+	"internal/allowance":  0,
+	"internal/insight":    0,
+	"internal/monitoring": 0,
 
 	// The terms.
 	".": 1,
@@ -37,8 +39,10 @@ var floors = map[string]int{
 	// Storage, matching, and the packages that users import.
 	"internal/store":                  2,
 	"internal/match":                  2,
+	"internal/pass":                   2,
 	"internal/transform":              2,
 	"internal/catalogue":              2,
+	"internal/search":                 2,
 	"wire":                            2,
 	"client":                          3,
 	"outbox":                          2,
@@ -59,6 +63,8 @@ var floors = map[string]int{
 	"internal/store/postgres":  3,
 	"internal/sim/history":     3,
 	"internal/api/strict":      3,
+	"internal/oidc":            3,
+	"internal/words":           3,
 
 	// The shell around the core, and its simulations.
 	"internal/ownership":     4,

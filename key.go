@@ -1,6 +1,8 @@
 package grapnel
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"slices"
 	"time"
 )
@@ -13,6 +15,26 @@ type Key struct {
 	Scopes    []Scope
 	Hash      [32]byte // SHA-256 of the whole key text, which carries 256 random bits
 	CreatedAt time.Time
+
+	// Series makes it no API key but the record of which passes of its tenant are valid: those that
+	// have this series. Such a record opens nothing, and no list of keys has it.
+	Series string `json:",omitzero"`
+	// Portal makes it the record of how the portal of its tenant looks, in the same way.
+	Portal *Portal `json:",omitempty"`
+}
+
+// Secret says whether it is an API key, and not a record that is stored with the keys.
+func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil }
+
+// SeriesID is the id of the record with the series of a tenant's passes.
+func SeriesID(tenant string) string { return recordID("_series_", tenant) }
+
+// PortalID is the id of the record of how the portal of a tenant looks.
+func PortalID(tenant string) string { return recordID("_portal_", tenant) }
+
+func recordID(kind, tenant string) string {
+	sum := sha256.Sum256([]byte(tenant))
+	return KeyPrefix + kind + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // Scope is a right of a key.
@@ -28,12 +50,26 @@ const (
 	ScopeAdmin   Scope = "admin"
 )
 
-// Scopes lists all scopes.
+// The scopes that only passes have. They are parts of the others.
+const (
+	ScopeEndpointsWrite Scope = "endpoints:write" // of manage: endpoints and nothing else
+	ScopeSecretsReveal  Scope = "secrets:reveal"  // the secrets that creating an endpoint or a rotation makes
+	ScopeOperate        Scope = "operate"         // of manage: pause, resume, probe and test
+	ScopePayloadRead    Scope = "payload:read"    // data of events, and bodies and headers of requests
+)
+
+// ScopePortalOpen is the one scope of the code of a portal link.
+const ScopePortalOpen Scope = "portal:open"
+
+// Scopes lists the scopes that API keys can have.
 func Scopes() []Scope {
 	return []Scope{ScopePublish, ScopeRead, ScopeManage, ScopeReplay, ScopeConsume, ScopeAdmin}
 }
 
 // May says whether the key has a scope.
-func (k *Key) May(s Scope) bool {
-	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, ScopeAdmin)
+func (k *Key) May(s Scope) bool { return May(k.Scopes, s) }
+
+// May says whether a caller with some scopes has one: itself, or one that includes it.
+func May(have []Scope, s Scope) bool {
+	return slices.Contains(have, s) || slices.Contains(have, ScopeAdmin) || s == ScopeOperate && slices.Contains(have, ScopeManage)
 }

@@ -15,8 +15,9 @@
 // took.
 //
 // With the argument history it measures how long the API takes to answer with millions of finished
-// deliveries. With the argument queues it measures leases of queues. With the argument capacity it
-// measures nothing: it simulates many machines with measured costs (package capacity).
+// deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
+// the cost of open ones. With the argument queues it measures leases of queues. With the argument
+// capacity it measures nothing: it simulates many machines with measured costs (package capacity).
 //
 // The numbers are this machine's. Ratios depend less on the machine, but they too change with more
 // cores or a slower disk.
@@ -65,6 +66,9 @@ func main() {
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == "history" {
 		os.Exit(historyMain(ctx, os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "dashboard" {
+		os.Exit(dashboardMain(ctx, os.Args[2:], os.Stdout))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "queues" {
 		os.Exit(queuesMain(ctx, os.Args[2:], os.Stdout))

@@ -113,6 +113,16 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	return c.do(ctx, rq)
 }
 
+// PostOnce is Do for a POST with an idempotency key of the caller's. The same key with the same
+// request again changes nothing and returns what the first call returned.
+func (c *Client) PostOnce(ctx context.Context, path, once string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("the request cannot be written as JSON: %w", err)
+	}
+	return c.do(ctx, call{method: http.MethodPost, path: path, body: body, once: once, out: out})
+}
+
 func (c *Client) do(ctx context.Context, rq call) error {
 	if c.options.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -26,6 +26,12 @@ type Attempt = wire.Attempt
 // Phases are the parts of an attempt's time; zero: the phase did not happen.
 type Phases = wire.Phases
 
+// SignatureCheck says which of today's secrets make the signatures of an attempt.
+type SignatureCheck = wire.SignatureCheck
+
+// SignedParts are what a signature covers.
+type SignedParts = wire.SignedParts
+
 // DeliveryFilter selects deliveries; the zero value selects all.
 type DeliveryFilter struct {
 	Endpoint          string
@@ -36,6 +42,7 @@ type DeliveryFilter struct {
 	ErrorClass        policy.Class // of the last attempt
 	StatusCode        int          // of the last attempt
 	Text              string       // in the event's data; pages may be short while Next is not empty
+	Filter            string       // a search, such as status:dead since:6h; each condition here or in its own field
 	Replayed          bool         // of dead letters: also those whose redelivery succeeded
 	Limit             int
 	Cursor            string
@@ -46,6 +53,7 @@ func (f DeliveryFilter) query() url.Values {
 	put(q, "reason_code", string(f.ReasonCode))
 	put(q, "error_class", string(f.ErrorClass))
 	put(q, "text", f.Text)
+	put(q, "filter", f.Filter)
 	if f.StatusCode != 0 {
 		q.Set("status_code", strconv.Itoa(f.StatusCode))
 	}
@@ -63,6 +71,12 @@ func (f DeliveryFilter) query() url.Values {
 // Delivery returns a delivery with its attempts, past and planned.
 func (c *Client) Delivery(ctx context.Context, id string) (*Delivery, error) {
 	return get[Delivery](ctx, c, deliveryPath(id), nil)
+}
+
+// Signature computes the signatures of an attempt again, with the secrets that the endpoint has
+// now.
+func (c *Client) Signature(ctx context.Context, id string, attempt int) (*SignatureCheck, error) {
+	return get[SignatureCheck](ctx, c, deliveryPath(id)+"/attempts/"+strconv.Itoa(attempt)+"/signature", nil)
 }
 
 // Deliveries lists deliveries, the newest first.

@@ -33,7 +33,8 @@ type SecretInfo = wire.Secret
 // EndpointFilter selects endpoints; the zero value selects all.
 type EndpointFilter struct {
 	Tenant string
-	Label  string // NAME=VALUE, or NAME for any value
+	Label  string   // NAME=VALUE, or NAME for any value
+	IDs    []string // only these; empty: any
 	Limit  int
 	Cursor string
 }
@@ -53,6 +54,9 @@ func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoin
 	q := window(f.Limit, f.Cursor)
 	put(q, "tenant", f.Tenant)
 	put(q, "label", f.Label)
+	for _, id := range f.IDs {
+		q.Add("id", id)
+	}
 	return get[Page[Endpoint]](ctx, c, "/v1/endpoints", q)
 }
 

@@ -131,6 +131,28 @@ func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error)
 	return orNil(out, err)
 }
 
+// Preview says what publishing an event would do.
+type Preview = wire.Preview
+
+// PreviewEndpoint says whether one endpoint would get an event.
+type PreviewEndpoint = wire.PreviewEndpoint
+
+// PreviewRequest is a request as it would be sent now.
+type PreviewRequest = wire.PreviewRequest
+
+// Preview says who would get an event, and why or why not; with an endpoint it has the request that
+// this endpoint would get. Nothing is published.
+func (c *Client) Preview(ctx context.Context, e NewEvent, endpoint string) (*Preview, error) {
+	body, err := encoded(e)
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	put(q, "endpoint", endpoint)
+	out := new(Preview)
+	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events/preview", query: q, body: body, out: out, idempotent: true}))
+}
+
 // Event returns an event with its deliveries.
 func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
 	return c.EventOf(ctx, "", id)

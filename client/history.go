@@ -46,6 +46,20 @@ func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
 	return get[Stats](ctx, c, path, q)
 }
 
+// Overview is whether anything is wrong, and whether it will get worse, in numbers.
+type Overview = wire.Overview
+
+// OverviewEndpoint is an endpoint that needs attention.
+type OverviewEndpoint = wire.OverviewEndpoint
+
+// Overview counts endpoints by health, pending deliveries by state, dead letters and scheduled
+// attempts. An empty tenant means all that the key may see.
+func (c *Client) Overview(ctx context.Context, tenant string) (*Overview, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[Overview](ctx, c, "/v1/overview", q)
+}
+
 // DeadLetters lists deliveries that failed, were not discarded and not delivered again with
 // success, the newest first. The filter's Status is not used.
 func (c *Client) DeadLetters(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {

@@ -36,9 +36,14 @@ func because(reason string) any {
 // behind it.
 type Lane = wire.Lane
 
-// Lanes lists the keys that are stuck at an endpoint, the oldest first.
+// Lanes lists the keys that are stuck at an endpoint, the oldest first; without an endpoint, those
+// at all of them. A page of all of them may be empty while it has a Next.
 func (c *Client) Lanes(ctx context.Context, endpoint string, limit int, cursor string) (*Page[Lane], error) {
-	return get[Page[Lane]](ctx, c, endpointPath(endpoint)+"/lanes", window(limit, cursor))
+	path := "/v1/lanes"
+	if endpoint != "" {
+		path = endpointPath(endpoint) + "/lanes"
+	}
+	return get[Page[Lane]](ctx, c, path, window(limit, cursor))
 }
 
 // AuditEntry records one action on an endpoint or delivery: the actor, the action, the time and the
@@ -66,4 +71,15 @@ func why(reason string) url.Values {
 	q := url.Values{}
 	put(q, "reason", reason)
 	return q
+}
+
+// Causes say why deliveries to an endpoint fail.
+type Causes = wire.Causes
+
+// Cause is something that failures have in common and successes have not.
+type Cause = wire.Cause
+
+// Causes explains the failures of an endpoint.
+func (c *Client) Causes(ctx context.Context, endpoint string) (*Causes, error) {
+	return get[Causes](ctx, c, endpointPath(endpoint)+"/causes", nil)
 }

@@ -152,7 +152,7 @@ func TestAttackWithARevokedKey(t *testing.T) {
 		}
 	}
 	proxies[1].Cut(true)
-	if err := syscall.Kill(still.current().pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(still.current().PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
@@ -184,7 +184,7 @@ func TestAttackWithARevokedKey(t *testing.T) {
 			break
 		}
 	}
-	if err := syscall.Kill(still.current().pid, syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(still.current().PID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	var again sync.WaitGroup

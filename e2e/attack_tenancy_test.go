@@ -91,7 +91,8 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 		for _, name := range []string{"{id}", "{name}", "{tenant}", "{lease}"} {
 			target = strings.ReplaceAll(target, name, ids[kind])
 		}
-		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"], "{version}", "1").Replace(target)
+		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"], "{version}", "1",
+			"{number}", "1").Replace(target)
 		if strings.Contains(target, "//") || strings.Contains(target, "{") {
 			t.Errorf("the victim has no object for %s", path)
 		}

@@ -152,7 +152,7 @@ func (a *attacked) metric(name string) float64 {
 // cpu is the processor time that the process has used, in steps of 10 ms.
 func (c *child) cpu() time.Duration {
 	c.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.current().pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.current().PID))
 	if err != nil {
 		c.t.Fatal(err)
 	}

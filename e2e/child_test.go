@@ -7,36 +7,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // adminKey is the admin key of the servers under test.
 const adminKey = "grp_e2e-only-on-loopback"
 
-// binary builds the program once per test run, as users get it: static and without the race
-// detector.
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "grapnel")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the binary: %w\n%s", err, out)
-	}
-	return path, nil
-})
+// binary builds the program once per test run.
+var binary = sync.OnceValues(func() (string, error) { return process.Build(scratch) })
 
 // program says how to start a server. The zero value runs the real binary.
 type program struct {
@@ -68,37 +58,18 @@ type child struct {
 	http    *http.Client
 
 	mu      sync.Mutex
-	running *process
+	running *process.Process
 	starts  int
 }
 
-// process is one run of the program. Its fields are set before done is closed.
-type process struct {
-	pid  int
-	done chan struct{}
-	err  error
-}
-
-// addresses counts the addresses given to servers so far.
-var addresses atomic.Int64
-
-// unusedAddress returns an address that stays free while its server is down. The kernel gives ports
-// above 32767 to connections and to listeners on port 0; this one is below.
+// unusedAddress returns an address that stays free while its server is down.
 func unusedAddress(t testing.TB) string {
 	t.Helper()
-	const from, ports = 20_000, 12_000
-	for range ports {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+(int64(os.Getpid())*101+addresses.Add(1))%ports))
-		if err != nil {
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return listener.Addr().String()
+	addr, err := process.UnusedAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("all ports are in use")
-	return ""
+	return addr
 }
 
 // newChild prepares a server on a free port of loopback with its data in dir.
@@ -139,24 +110,9 @@ func (c *child) start() {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}, c.program.env...)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
-	// The server must not outlive a test run that panics. The signal comes when the forking thread
-	// ends, so that thread is kept alive as long as the process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &process{done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if err := cmd.Start(); err != nil {
-			started <- err
-			return
-		}
-		p.pid = cmd.Process.Pid
-		started <- nil
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		c.t.Fatalf("cannot start %v: %v", args, err)
+	p, err := process.Start(cmd)
+	if err != nil {
+		c.t.Fatal(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +126,8 @@ func (c *child) ready(within time.Duration) {
 	p := c.current()
 	eventually(c.t, within, "the server is ready", func() bool {
 		select {
-		case <-p.done:
-			c.t.Fatalf("the server ended while starting: %v\n%s", p.err, c.words(4000))
+		case <-p.Done:
+			c.t.Fatalf("the server ended while starting: %v\n%s", p.Err, c.words(4000))
 		default:
 		}
 		return c.answers()
@@ -194,7 +150,7 @@ func (c *child) answers() bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-func (c *child) current() *process {
+func (c *child) current() *process.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running
@@ -202,19 +158,16 @@ func (c *child) current() *process {
 
 // kill ends the process without warning and waits for its end. It does nothing if no process runs.
 func (c *child) kill() {
-	p := c.current()
-	if p == nil {
-		return
+	if p := c.current(); p != nil {
+		p.Kill()
 	}
-	_ = syscall.Kill(p.pid, syscall.SIGKILL) // it fails if the process has just ended by itself
-	<-p.done
 }
 
 // terminate asks the process to end, waits for it and returns its exit code.
 func (c *child) terminate(within time.Duration) int {
 	c.t.Helper()
 	p := c.current()
-	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(p.PID, syscall.SIGTERM); err != nil {
 		c.t.Fatalf("cannot signal the server: %v", err)
 	}
 	return c.exit(within)
@@ -227,29 +180,22 @@ func (c *child) exit(within time.Duration) int {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-p.done:
+	case <-p.Done:
 	case <-timer.C:
 		c.t.Fatalf("the server still runs after %v", within)
 	}
 	var failed *exec.ExitError
-	if errors.As(p.err, &failed) {
+	if errors.As(p.Err, &failed) {
 		return failed.ExitCode()
 	}
-	if p.err != nil {
-		c.t.Fatalf("waiting for the server: %v", p.err)
+	if p.Err != nil {
+		c.t.Fatalf("waiting for the server: %v", p.Err)
 	}
 	return 0
 }
 
 // ended says whether the process has ended.
-func (c *child) ended() bool {
-	select {
-	case <-c.current().done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *child) ended() bool { return c.current().Ended() }
 
 // words returns the end of what the server wrote to its standard streams, in all its runs.
 func (c *child) words(most int) string {
@@ -263,7 +209,7 @@ func (c *child) words(most int) string {
 // memory reads the resident size, now and at its peak, from the kernel, in MiB.
 func (c *child) memory() (now, peak float64) {
 	c.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.current().pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.current().PID))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (c *cluster) fault(ctx context.Context, kind int) {
 }
 
 func (c *cluster) signal(node *child, s syscall.Signal) {
-	if err := syscall.Kill(node.current().pid, s); err != nil {
+	if err := syscall.Kill(node.current().PID, s); err != nil {
 		c.t.Errorf("cannot signal a node: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func (x *trial) nemesis(ctx context.Context) {
 		pause(ctx, x.dice.between(time.Millisecond, 150*time.Millisecond))
 	}
 	if x.child.ended() {
-		x.t.Errorf("the server ended by itself: %v\n%s", x.child.current().err, x.child.words(4000))
+		x.t.Errorf("the server ended by itself: %v\n%s", x.child.current().Err, x.child.words(4000))
 	}
 	x.killNow()
 	x.child.start()

@@ -70,7 +70,7 @@ func (c *cluster) supervise(ctx context.Context, node *child) {
 			continue
 		}
 		c.ledger.write(entry{Fault: &history.Fault{Kind: history.Crash, Node: node.name(), Start: alive, End: now}})
-		c.t.Logf("at %v a node ended by itself: %v", now.Round(time.Millisecond), node.current().err)
+		c.t.Logf("at %v a node ended by itself: %v", now.Round(time.Millisecond), node.current().Err)
 		c.seen.restarts.Add(1)
 		pause(ctx, 500*time.Millisecond)
 		if ctx.Err() == nil {

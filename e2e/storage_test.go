@@ -178,7 +178,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	// Another program fills the disk, down to the last block.
-	filler := filepath.Join(fmt.Sprintf("/proc/%d/root", x.child.current().pid), dir, "filler")
+	filler := filepath.Join(fmt.Sprintf("/proc/%d/root", x.child.current().PID), dir, "filler")
 	t.Logf("before the disk is full: %s", listing(filepath.Dir(filler)))
 	fill(t, filler)
 	refused := 0

@@ -63,6 +63,7 @@ type Attempt struct {
 	StartedAt       time.Time         `json:"started_at"`
 	Duration        policy.Duration   `json:"duration"`
 	Phases          Phases            `json:"phases"`
+	Peer            Peer              `json:"peer,omitzero" doc:"the receiver's end of the connection; absent: none was made, or by an earlier version"`
 	StatusCode      int               `json:"status_code" nullable:"true" doc:"null: there was no response"`
 	ErrorClass      policy.Class      `json:"error_class"`
 	Error           string            `json:"error" nullable:"true"`
@@ -70,6 +71,7 @@ type Attempt struct {
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
 	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`
+	PayloadHidden   bool              `json:"payload_hidden,omitempty" doc:"the caller may not see values of headers and bodies"`
 	Decision        policy.Decision   `json:"decision" enum:"deliver,retry,fail,throttle,disable"`
 	NextAttemptAt   *time.Time        `json:"next_attempt_at" nullable:"true"`
 	PolicyRevision  int64             `json:"policy_revision" doc:"the endpoint's revision whose policy decided"`
@@ -83,6 +85,13 @@ type Phases struct {
 	FirstByte policy.Duration `json:"first_byte,omitzero" doc:"from the request written to the first byte of the response"`
 	Body      policy.Duration `json:"body,omitzero"`
 	Reused    bool            `json:"reused" doc:"over a connection that was already open"`
+}
+
+// Peer is the receiver's end of a connection.
+type Peer struct {
+	Address          string     `json:"address,omitempty" doc:"IP address"`
+	Certificate      string     `json:"certificate,omitempty" doc:"the first 8 bytes of its SHA-256, in hexadecimal"`
+	CertificateUntil *time.Time `json:"certificate_until,omitempty" doc:"end of its validity"`
 }
 
 // Lane is a blocked key at an endpoint: its first delivery has failed, and later ones are held

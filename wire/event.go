@@ -37,18 +37,19 @@ func (p Published) MarshalJSON() ([]byte, error) { return Encode(p) }
 // Event is an event as stored. Data is JSON exactly as it was published.
 type Event struct {
 	Raw
-	ID          string            `json:"id"`
-	Tenant      string            `json:"tenant"`
-	Type        string            `json:"type"`
-	Key         string            `json:"key" nullable:"true" doc:"null: the event has no order"`
-	Data        json.RawMessage   `json:"data,omitempty" doc:"absent if the data is not JSON"`
-	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, if that is not JSON"`
-	ContentType string            `json:"content_type"`
-	Metadata    map[string]string `json:"metadata"`
-	Source      string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
-	OccurredAt  time.Time         `json:"occurred_at"`
-	AcceptedAt  time.Time         `json:"accepted_at"`
-	Deliveries  []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts"`
+	ID            string            `json:"id"`
+	Tenant        string            `json:"tenant"`
+	Type          string            `json:"type"`
+	Key           string            `json:"key" nullable:"true" doc:"null: the event has no order"`
+	Data          json.RawMessage   `json:"data,omitempty" doc:"absent if the data is not JSON"`
+	DataBase64    []byte            `json:"data_base64,omitempty" doc:"instead of data, if that is not JSON"`
+	PayloadHidden bool              `json:"payload_hidden,omitempty" doc:"the caller may not see data"`
+	ContentType   string            `json:"content_type"`
+	Metadata      map[string]string `json:"metadata"`
+	Source        string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
+	OccurredAt    time.Time         `json:"occurred_at"`
+	AcceptedAt    time.Time         `json:"accepted_at"`
+	Deliveries    []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts"`
 }
 
 // MarshalJSON writes the event as the API does.

@@ -40,15 +40,16 @@ func (r InboxRequest) MarshalJSON() ([]byte, error) { return Encode(r) }
 type Intake struct {
 	Raw
 	InboxRequest
-	Method     string           `json:"method"`
-	Path       string           `json:"path" doc:"path with query"`
-	Remote     string           `json:"remote" doc:"address of the sender"`
-	Headers    []grapnel.Header `json:"headers" doc:"as received; secrets are [redacted]"`
-	Checks     []grapnel.Check  `json:"checks" doc:"steps of the verification"`
-	KnownBy    *KnownBy         `json:"known_by" nullable:"true" doc:"null: it has no dedupe key"`
-	Body       json.RawMessage  `json:"body,omitempty" doc:"if the body is JSON"`
-	BodyText   *string          `json:"body_text,omitempty" doc:"if the body is text but not JSON"`
-	BodyBase64 []byte           `json:"body_base64,omitempty" doc:"if the body is neither JSON nor text"`
+	Method        string           `json:"method"`
+	Path          string           `json:"path" doc:"path with query"`
+	Remote        string           `json:"remote" doc:"address of the sender"`
+	Headers       []grapnel.Header `json:"headers" doc:"as received; secrets are [redacted]"`
+	Checks        []grapnel.Check  `json:"checks" doc:"steps of the verification"`
+	KnownBy       *KnownBy         `json:"known_by" nullable:"true" doc:"null: it has no dedupe key"`
+	PayloadHidden bool             `json:"payload_hidden,omitempty" doc:"the caller may not see values of headers and the body"`
+	Body          json.RawMessage  `json:"body,omitempty" doc:"if the body is JSON"`
+	BodyText      *string          `json:"body_text,omitempty" doc:"if the body is text but not JSON"`
+	BodyBase64    []byte           `json:"body_base64,omitempty" doc:"if the body is neither JSON nor text"`
 }
 
 // MarshalJSON writes the request as the API does.

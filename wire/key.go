@@ -22,9 +22,13 @@ type Key struct {
 	ID        string          `json:"id"`
 	Secret    string          `json:"key,omitempty" doc:"shown only in the answer that creates it"`
 	Name      string          `json:"name"`
-	Scopes    []grapnel.Scope `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin"`
+	Scopes    []grapnel.Scope `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin,endpoints:write,secrets:reveal,operate,payload:read"`
 	Tenant    string          `json:"tenant" nullable:"true" doc:"null: not bound to a tenant"`
 	CreatedAt time.Time       `json:"created_at"`
+	Role      grapnel.Role    `json:"role,omitempty" enum:"viewer,operator,developer,admin" doc:"only of a person who has signed in"`
+	Payloads  *bool           `json:"payloads,omitempty" doc:"only of whoami: whether the caller sees data of events and bodies of requests"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty" doc:"only of a pass, as a portal has it: when it ends"`
+	Endpoints []string        `json:"endpoints,omitempty" doc:"only of a pass that is limited to these endpoints"`
 }
 
 // MarshalJSON writes the key as the API does.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // NewReplay selects deliveries to deliver again, and has the settings of the replay. The zero value
@@ -20,6 +21,7 @@ type NewReplay struct {
 	StopAfter  int              `json:"stop_after" minimum:"1" maximum:"1000000" doc:"stop after this number of failures in a row; none: never"`
 	Canary     bool             `json:"canary" doc:"create the others only after the first one has succeeded"`
 	DryRun     bool             `json:"dry_run" doc:"count and create nothing"`
+	CountFor   policy.Duration  `json:"count_for" form:"count_for" doc:"with dry_run: how long to count, 1ms to 10s; after that the plan is partial. 10s if not given"`
 	Reason     string           `json:"reason" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 

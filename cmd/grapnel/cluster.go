@@ -13,7 +13,31 @@ import (
 )
 
 func (s *session) clusterCommand() *cobra.Command {
-	return group("cluster", "Look at the nodes that share a database", clusterStatus(s))
+	return group("cluster", "Look at the nodes that share a database", clusterStatus(s), clusterSettings(s))
+}
+
+func clusterSettings(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "settings", Short: "Show the settings that the server runs with, without secrets", Args: takes(cobra.NoArgs),
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			found, err := r.Settings(ctx)
+			if err != nil {
+				return cli.View{}, err
+			}
+			part := cli.Part{Head: []string{"SETTING", "VALUE", "MEANING"}}
+			v := cli.View{JSON: found.JSON()}
+			for _, one := range found.Settings {
+				value := one.Value
+				if one.Secret {
+					value = "(secret)"
+				}
+				part.Rows = append(part.Rows, []string{one.Name, value, one.Doc})
+				v.Items = append(v.Items, cli.Item{Name: one.Name, JSON: cli.Encode(one)})
+			}
+			v.Parts = []cli.Part{part}
+			return v, nil
+		}),
+	}
 }
 
 func clusterStatus(s *session) *cobra.Command {

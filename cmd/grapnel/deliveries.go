@@ -34,8 +34,61 @@ func (s *session) deliveriesCommand() *cobra.Command {
 				"grapnel deliveries list --status failed --from 24h\n"+
 					"grapnel deliveries list --error-class timeout --type 'invoice.*'\n"+
 					"grapnel deliveries list --endpoint ep_… -o name", (*client.Client).Deliveries),
-			export(s, "deliveries", true, (*client.Client).ExportDeliveries),
+			export(s, "deliveries", true, (*client.Client).ExportDeliveries), deliveriesVerify(s),
 		})...)
+}
+
+// deliveriesVerify computes the signature of an attempt again.
+func deliveriesVerify(s *session) *cobra.Command {
+	var attempt int
+	c := &cobra.Command{
+		Use: "verify DELIVERY_ID", Short: "Compute an attempt's signature again, and say which secret makes it",
+		Args:    takes(cobra.ExactArgs(1)),
+		Example: "grapnel deliveries verify dlv_… --attempt 2",
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			if attempt == 0 {
+				d, err := r.Delivery(ctx, args[0])
+				if err != nil {
+					return cli.View{}, err
+				}
+				if len(d.Attempts) == 0 {
+					return cli.View{}, cli.Usagef("%s: no attempt was made", args[0])
+				}
+				attempt = d.Attempts[len(d.Attempts)-1].Number
+			}
+			sc, err := r.Signature(ctx, args[0], attempt)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return signatureView(sc), nil
+		}),
+	}
+	c.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt; 0: the last one")
+	return c
+}
+
+func signatureView(sc *client.SignatureCheck) cli.View {
+	form := [][]string{{"delivery", sc.DeliveryID}, {"attempt", strconv.Itoa(sc.Attempt)}, {"result", sc.Sentence}}
+	var parts []cli.Part
+	if p := sc.Signed; p != nil {
+		form = append(form, []string{"signed", fmt.Sprintf("%s.%d.BODY", p.ID, p.Timestamp)},
+			[]string{"body", fmt.Sprintf("%d bytes", p.BodyBytes)}, []string{"SHA-256", p.BodySHA256})
+	}
+	sent := cli.Part{Title: "Signatures sent", Head: []string{"SIGNATURE", "MATCHES"}}
+	for _, one := range sc.Signatures {
+		sent.Rows = append(sent.Rows, []string{one.Signature, one.Matches})
+	}
+	if len(sent.Rows) > 0 {
+		parts = append(parts, sent)
+	}
+	if sc.Signed != nil && sc.Signed.Body != "" {
+		title := "Body"
+		if sc.Signed.BodyCut {
+			title = "Body, its beginning"
+		}
+		parts = append(parts, cli.Part{Title: title, Text: "\n" + sc.Signed.Body})
+	}
+	return object(sc.DeliveryID, sc.JSON(), form, parts...)
 }
 
 // selected is the command that lists deliveries selected by flags.

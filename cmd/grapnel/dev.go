@@ -73,7 +73,7 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 	}
 	shown := &coach{receivers: receivers, program: s.Program}
 	codes := server.NewLoginCodes()
-	o.Dev.Codes = codes
+	o.Dev.Codes, o.Dev.Receiver = codes, receivers.AnythingURL()
 	if with.story {
 		o.Dev.Coach = shown
 	}

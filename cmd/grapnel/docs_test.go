@@ -38,11 +38,11 @@ func TestDocumentedCommands(t *testing.T) {
 			if !fenced && !strings.HasPrefix(line, "    ") {
 				for _, found := range inline.FindAllStringSubmatch(line, -1) {
 					seen++
-					wrongCommand(t, page, words(found[1]), false)
+					wrongCommand(t, page, wordsOf(found[1]), false)
 				}
 				continue
 			}
-			all := words(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
+			all := wordsOf(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
 			for len(all) > 0 {
 				end := slices.Index(all, "|")
 				if end < 0 {
@@ -68,7 +68,7 @@ func TestDocumentedCommands(t *testing.T) {
 // TestDashboardCommands: the commands that pages of the dashboard offer to copy exist.
 func TestDashboardCommands(t *testing.T) {
 	for _, command := range web.Commands() {
-		wrongCommand(t, "the dashboard", words(command), true)
+		wrongCommand(t, "the dashboard", wordsOf(command), true)
 		if strings.HasPrefix(command, "grapnel deliveries") && strings.Contains(command, " --key ") {
 			t.Errorf("%s: --key is the API key there", command)
 		}
@@ -104,8 +104,8 @@ func wrongCommand(t *testing.T, page string, words []string, whole bool) {
 	}
 }
 
-// words are those of a line of shell: quotes hold one together, and # begins a comment.
-func words(line string) (all []string) {
+// wordsOf are those of a line of shell: quotes hold one together, and # begins a comment.
+func wordsOf(line string) (all []string) {
 	var word strings.Builder
 	var quote rune
 	begun := false

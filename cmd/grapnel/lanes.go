@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,18 +16,18 @@ func endpointsLanes(s *session) *cobra.Command {
 	var limit int
 	var cursor string
 	c := paging(&cobra.Command{
-		Use: "lanes ENDPOINT_ID", Short: "List the keys that are stuck at an endpoint, the oldest first",
-		Example: "grapnel endpoints lanes ep_…\n" +
+		Use: "lanes [ENDPOINT_ID]", Short: "List the keys that are stuck at an endpoint, or at all of them",
+		Example: "grapnel endpoints lanes\n" +
 			"grapnel endpoints lanes ep_… -o name | xargs grapnel deliveries skip --reason 'fixed by hand'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			p, err := r.Lanes(ctx, args[0], limit, cursor)
+			p, err := r.Lanes(ctx, strings.Join(args, ""), limit, cursor)
 			if err != nil {
 				return cli.View{}, err
 			}
 			return page(p, laneHead, func(l client.Lane) []string { return laneRow(r, &l) }), nil
 		}),
 	}, &limit, &cursor)
-	c.Args = takes(cobra.ExactArgs(1))
+	c.Args = takes(cobra.MaximumNArgs(1))
 	return c
 }
 

@@ -25,10 +25,11 @@ func runProgram(ctx context.Context, w *cli.World) int {
 func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
 		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
-		s.dlqCommand(), s.replayCommand(), s.statsCommand(), s.tailCommand(), s.sourcesCommand(), s.inboxCommand(),
+		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
+		s.sourcesCommand(), s.inboxCommand(),
 		s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
-		s.migrateCommand(), s.simulateCommand(), s.versionCommand(), man(s))
+		s.migrateCommand(), s.monitoringCommand(), s.simulateCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
 	root.Version = grapnel.Version
 	root.SetHelpFunc(s.help)

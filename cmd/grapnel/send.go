@@ -15,6 +15,7 @@ func (s *session) sendCommand() *cobra.Command {
 	var in client.NewEvent
 	var data, contentType string
 	var occurred cli.Moment
+	var dry bool
 	c := &cobra.Command{
 		Use: "send TYPE", Short: "Publish an event", Args: takes(cobra.ExactArgs(1)),
 		Long: "Publish an event. The command succeeds once the event and all its deliveries are durable.\n\n" +
@@ -28,6 +29,7 @@ func (s *session) sendCommand() *cobra.Command {
 		},
 		Example: "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1\n" +
 			"grapnel send invoice.paid -d @invoice.json --id inv_1-paid\n" +
+			"grapnel send invoice.paid -d @invoice.json --dry-run\n" +
 			"generate | grapnel send report.ready --content-type text/csv",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			body, err := givenData(s.World, data)
@@ -35,6 +37,9 @@ func (s *session) sendCommand() *cobra.Command {
 				return cli.View{}, err
 			}
 			in.Type, in.Data, in.OccurredAt = args[0], body, occurred.Pointer()
+			if dry {
+				return dryRun(ctx, r, in)
+			}
 			var p *client.Published
 			if contentType != "" {
 				p, err = r.PublishRaw(ctx, client.RawEvent{
@@ -65,7 +70,28 @@ func (s *session) sendCommand() *cobra.Command {
 	f.StringToStringVar(&in.Metadata, "metadata", nil, "stored with the event; may be repeated")
 	f.Var(&occurred, "occurred-at", "when it happened; now if not given")
 	f.StringVar(&contentType, "content-type", "", "publish the data as bytes of this type instead of as JSON")
+	f.BoolVar(&dry, "dry-run", false, "list the endpoints that would get the event, and why; publish nothing")
+	c.MarkFlagsMutuallyExclusive("dry-run", "content-type")
 	return c
+}
+
+// dryRun lists who would get an event.
+func dryRun(ctx context.Context, r reader, in client.NewEvent) (cli.View, error) {
+	p, err := r.Preview(ctx, in, "")
+	if err != nil {
+		return cli.View{}, err
+	}
+	part := cli.Part{Head: []string{"ENDPOINT", "NAME", "GETS IT", "WHY"}}
+	view := cli.View{JSON: p.JSON()}
+	for _, e := range p.Endpoints {
+		gets := map[bool]string{true: "yes", false: "no"}[e.Wanted]
+		part.Rows = append(part.Rows, []string{e.ID, e.Name, gets, e.Reason})
+		if e.Wanted {
+			view.Items = append(view.Items, cli.Item{Name: e.ID})
+		}
+	}
+	view.Parts = []cli.Part{part}
+	return view, nil
 }
 
 // givenData is the data of an event: the flag's or, without one, the standard input.

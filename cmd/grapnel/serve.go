@@ -101,6 +101,7 @@ type serveFlags struct {
 	maxPending                                                    int64
 	rules                                                         cli.KeepRules
 	cells                                                         cli.Stores
+	people                                                        peopleFlags
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -126,6 +127,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.IntVar(&f.maxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
 	cli.DurationVar(flags, &f.retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
 	flags.Var(&f.rules, "retention-rule", "another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
+	f.people.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log")
 	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
@@ -176,10 +178,15 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	if key != "" && len(key) < server.MinAdminKeyLen {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
+	people, err := f.people.options(s, f.dashboard)
+	if err != nil {
+		return server.Options{}, err
+	}
 	return server.Options{
 		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
 		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
-		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen, NoDashboard: !f.dashboard,
+		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
+		NoDashboard: !f.dashboard, People: people,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost,
 		MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil

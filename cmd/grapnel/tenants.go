@@ -22,8 +22,8 @@ var tenants = resource[client.Tenant]{
 }
 
 func (s *session) tenantsCommand() *cobra.Command {
-	return group("tenants", "Show the cells of tenants, and move them",
-		append(tenants.commands(s), tenantsMove(s), tenantsCancelMove(s))...)
+	return group("tenants", "Show the cells of tenants, move them, and open their portals",
+		append(tenants.commands(s), tenantsMove(s), tenantsCancelMove(s), tenantsPortalLink(s), tenantsRevokeLinks(s))...)
 }
 
 func tenantView(r reader, t *client.Tenant) cli.View {

@@ -16,7 +16,7 @@ import (
 // bodies are good bodies for the routes that need one, by operation.
 func bodies() map[string]string {
 	return map[string]string{
-		"publish-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
+		"publish-event": `{"type":"a","data":1}`, "preview-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
 		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
 		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`,
 		"retry-delivery":          `{"reason":"x"}`,
@@ -33,7 +33,8 @@ func bodies() map[string]string {
 		"extend-lease": `{"by":"1m"}`, "settle-leases": `{"acks":["lse_none"]}`,
 		"create-source": `{"name":"s2","verify":{"scheme":"none"}}`, "update-source": `{"description":"x"}`,
 		"rotate-source-secret": `{"secret":"whsec_another"}`,
-		"create-key":           `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`, "move-tenant": `{"to":"west"}`,
+		"create-portal-link":   `{"expires_in":"5m"}`, "update-portal": `{"name":"Acme"}`,
+		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`, "move-tenant": `{"to":"west"}`,
 	}
 }
 
@@ -58,7 +59,7 @@ func fill(path string, ids map[string]string) string {
 			id = other
 		}
 	}
-	path = strings.NewReplacer("{id}", id, "{name}", id, "{lease}", id, "{tenant}", id, "{version}", "1", "{delivery_id}", ids["/v1/deliveries/"]).Replace(path)
+	path = strings.NewReplacer("{id}", id, "{name}", id, "{lease}", id, "{tenant}", id, "{version}", "1", "{number}", "1", "{delivery_id}", ids["/v1/deliveries/"]).Replace(path)
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}

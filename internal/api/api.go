@@ -39,8 +39,10 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Options say what the API stands on. Engine, History and Idempotency are needed; every other zero
@@ -69,14 +71,30 @@ type Options struct {
 	MetricsOpen  bool                          // /metrics needs no key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
+	// Published gets each answer to a publish, judged by the promise of availability; nil: none is
+	// judged.
+	Published func(good bool, took time.Duration)
+
+	Passes *pass.Sealer // reads passes; nil: there are none
+
 	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
+	Settings []wire.Setting // of the server, without secrets
+
 	Cell    string             // the cell that this API serves; empty: grapnel.DefaultCell
 	Away    func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
 	Tenants Tenants            // the cells of tenants, and their moves; nil: unknown
+	Others  []Cell             // the other cells, whose numbers an overview adds; nil: it counts this cell
+}
+
+// Cell is what an overview reads of a cell.
+type Cell struct {
+	Engine  Engine
+	History History
+	Away    func(string) error // see Options.Away
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
@@ -85,14 +103,15 @@ const DefaultMaxEvent = 256 << 10
 // api is what all handlers share. Nothing in it changes after New but the claims and streams.
 type api struct {
 	Options
-	routes      []route
-	links       links
-	claims      sync.Map // of strings: the idempotency keys being worked on
-	streams     streams
-	cursors     *cursors
-	simulations chan struct{} // one for each that runs
-	document    func() []byte // the OpenAPI document, made when it is first asked for
-	manual      func() []byte // the same, for people
+	routes       []route
+	links        links
+	claims       sync.Map // of strings: the idempotency keys being worked on
+	streams      streams
+	cursors      *cursors
+	simulations  chan struct{} // one for each that runs
+	explanations chan struct{} // the same
+	document     func() []byte // the OpenAPI document, made when it is first asked for
+	manual       func() []byte // the same, for people
 }
 
 // newID makes an id; it is the only place where the API draws randomness for one.
@@ -105,6 +124,9 @@ type route struct {
 	path   string
 	also   []string                 // other paths where the same is found
 	scope  grapnel.Scope            // what the key must be allowed
+	portal grapnel.Scope            // what a pass for the portal must be allowed; empty: no such pass may do it
+	lever  bool                     // people who operate may do it without the scope
+	whole  bool                     // with portal: a pass that is limited to endpoints may not do it
 	open   func(*http.Request) bool // requests that need no key; nil: none
 	query  []param
 	body   *intake
@@ -163,6 +185,7 @@ type call struct {
 	key     grapnel.Key // whose request it is; empty on routes that need no key
 	scope   store.Scope // what that key may touch
 	keyHash [32]byte
+	pass    *pass.Pass // instead of a key; key has what it says
 	query   query
 	body    []byte
 	held    held // memory for the body

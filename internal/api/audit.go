@@ -19,7 +19,7 @@ import (
 // tenant finds all entries about the tenant's things, by any actor.
 func auditRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: listAudit,
+		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listAudit,
 			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
 			about: "A change and its entry are committed together.",
 			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),

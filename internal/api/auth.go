@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -67,6 +69,9 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
+	if pass.Is(token) && a.Passes != nil {
+		return a.authenticatePass(c, token)
+	}
 	hash := sha256.Sum256([]byte(token))
 	key, ok, err := a.Engine.Caller(hash)
 	if err != nil {
@@ -78,13 +83,75 @@ func (a *api) authenticate(c *call) error {
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key, c.keyHash = key, hash
-	if key.Tenant == "" {
-		c.scope = store.Everyone()
-	} else {
-		c.scope = store.Of(key.Tenant)
+	c.key, c.keyHash, c.scope = key, hash, scopeOf(key.Tenant)
+	return nil
+}
+
+// scopeOf is the scope of a caller that is bound to a tenant, or to none.
+func scopeOf(tenant string) store.Scope {
+	if tenant == "" {
+		return store.Everyone()
+	}
+	return store.Of(tenant)
+}
+
+// authenticatePass does the same for a pass, which says all of that itself.
+func (a *api) authenticatePass(c *call, token string) error {
+	if err := a.Engine.Current(); err != nil {
+		return err // this node does not know which passes are revoked
+	}
+	p, valid := a.Passes.Open(token, a.Clock())
+	if !valid || p.Portal && p.Series != a.Engine.Series(p.Tenant) {
+		return grapnel.Errorf(codeUnauthenticated, "The pass has ended or was revoked.")
+	}
+	key := p.Key()
+	if !c.route.admits(p, &key) {
+		return grapnel.Errorf(codeForbidden, "%s", c.route.closed(p))
+	}
+	c.pass, c.key, c.keyHash, c.scope = p, key, sha256.Sum256([]byte(token)), scopeOf(p.Tenant)
+	if p.Endpoints != nil {
+		c.scope = c.scope.Only(p.Endpoints)
 	}
 	return nil
+}
+
+// admits says whether a pass may use the route.
+func (rt *route) admits(p *pass.Pass, k *grapnel.Key) bool {
+	if !p.Portal {
+		return rt.allows(k) || rt.lever && k.May(grapnel.ScopeOperate) || rt.portal == grapnel.ScopeEndpointsWrite && k.May(rt.portal)
+	}
+	return rt.portal == anyScope || rt.portal != "" && k.May(rt.portal) && !(rt.whole && p.Endpoints != nil)
+}
+
+// closed says why a pass may not use the route.
+func (rt *route) closed(p *pass.Pass) string {
+	switch {
+	case !p.Portal:
+		return `The pass lacks the scope "` + string(rt.scope) + `".`
+	case rt.portal == "":
+		return "A portal cannot do this."
+	case rt.whole && p.Endpoints != nil:
+		return "This portal is limited to some endpoints and cannot do this."
+	}
+	return `The portal lacks the scope "` + string(rt.portal) + `".`
+}
+
+// mayReveal says whether the caller may see a secret that the request has made.
+func (c *call) mayReveal() bool { return c.pass == nil || c.key.May(grapnel.ScopeSecretsReveal) }
+
+// mayReadPayloads says whether the caller may see data of events, and bodies and header values of
+// requests.
+func (c *call) mayReadPayloads() bool { return c.pass == nil || c.key.May(grapnel.ScopePayloadRead) }
+
+// errHidden refuses a route that makes no sense without payloads, or a search that tells of them.
+var errHidden = grapnel.Errorf(codeForbidden, "The pass lacks the scope %q.", string(grapnel.ScopePayloadRead))
+
+// caller names who asks, apart from all others: repetitions of a request are known by it.
+func (c *call) caller() string {
+	if c.pass != nil {
+		return "pass/" + c.pass.ID
+	}
+	return c.key.ID
 }
 
 // whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant
@@ -93,6 +160,15 @@ func (a *api) authenticate(c *call) error {
 func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return func() {}
+	}
+	if c.pass != nil {
+		ctx, release := c.Context(), func() {}
+		if c.pass.Portal {
+			ctx, release = a.Engine.WhileSeries(ctx, c.pass.Tenant, c.pass.Series)
+		}
+		ctx, end := context.WithTimeout(ctx, c.pass.Ends.Sub(a.Clock()))
+		c.Request = c.WithContext(ctx)
+		return func() { end(); release() }
 	}
 	tenant, route := c.key.Tenant, c.route
 	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })

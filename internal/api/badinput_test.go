@@ -505,6 +505,7 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	done := w.only()
 	w.finish(done, grapnel.Failed, grapnel.ReasonExhausted, "failed: it is enough")
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
+	first := w.newest(t)
 	waits := w.must(200, "GET", "/v1/deliveries?status=pending", "")["data"].([]any)[0].(map[string]any)["id"].(string)
 	event := w.must(200, "GET", "/v1/events?limit=1", "")["data"].([]any)[0].(map[string]any)["id"].(string)
 	again := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", "")["id"].(string)
@@ -517,6 +518,7 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
+	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
 		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
 		"TYP", w.checkedType(admin),

@@ -43,6 +43,11 @@ type Bounds struct {
 	EventsRead int   `bound:"50"`               // events read by one query of the store
 	InboxScan  int   `bound:"2000"`             // events looked at for one page of the inbox, to find those of a source
 
+	LaneEndpoints    int `bound:"100" tiny:"1"`    // endpoints looked at for one page of the stuck keys of all of them
+	SignedBody       int `bound:"16KiB" tiny:"64"` // bytes of a signed body that the check of its signature shows
+	PreviewEndpoints int `bound:"200" tiny:"200"`  // endpoints of a tenant whose filters a preview runs
+	DeliveryScan     int `bound:"2000" tiny:"7"`   // deliveries looked at for one page, to find those that took long
+
 	ExportPage int           `bound:"500"` // deliveries that an export reads and holds at once
 	ExportSlow time.Duration `bound:"60s"` // for which one of its pages may take to be sent
 
@@ -72,7 +77,15 @@ type Bounds struct {
 	TypeVersions   int `bound:"100" tiny:"100"`   // of one event type
 	CatalogueBytes int `bound:"4MiB" tiny:"4MiB"` // schemas and examples; every node has them in memory
 
+	Counted int64 `bound:"20000" tiny:"3"` // heads, and dead letters, that an overview counts
+
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
+
+	// Causes of failures.
+	Explanations int `bound:"1"`              // at once
+	Compared     int `bound:"1000" tiny:"50"` // newest deliveries that are compared
+	Explained    int `bound:"200" tiny:"20"`  // failures, and successes, whose attempts are read
+	Changes      int `bound:"100" tiny:"2"`   // newest audit entries that are read
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with
 	// what arrives.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestCluster(t *testing.T) {
@@ -33,5 +34,20 @@ func TestCluster(t *testing.T) {
 	}
 	if r := ask(acmeAdmin); r.StatusCode != 403 {
 		t.Errorf("a key of one tenant: answered %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestSettings: an admin of all tenants sees what the server was started with.
+func TestSettings(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Settings = []wire.Setting{{Name: "retention", Value: "30d", Doc: "x"}, {Name: "admin-key", Secret: true}}
+	})
+	for key, want := range map[string]int{admin: 200, acmeAdmin: 403} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/settings", nil)
+		r.Header.Set("Authorization", "Bearer "+key)
+		got := w.send(r)
+		if got.StatusCode != want || want == 200 && !strings.Contains(string(got.body), `{"name":"retention","value":"30d","secret":false,"doc":"x"}`) {
+			t.Errorf("answered %d %s", got.StatusCode, got.body)
+		}
 	}
 }

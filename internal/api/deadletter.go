@@ -17,16 +17,16 @@ import (
 
 func deadLetterRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: listDeadLetters,
+		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listDeadLetters,
 			name: "list-dead-letters", tag: "Dead letters", summary: "List failed deliveries that are neither redelivered nor discarded, the newest first",
 			about: "Discarded ones are left out, and those that a replay or a retry has delivered since; replayed shows the latter.",
 			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[wire.Delivery]{}}},
-		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: noteDelivery,
+		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: noteDelivery,
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a finished delivery",
 			about: "It replaces the note before; null removes it. 409 for a pending delivery.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: discardDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: discardDelivery,
 			name: "discard-delivery", tag: "Dead letters", summary: "Discard a dead letter",
 			about: "It is in no list of dead letters any more and replays leave it out. Its status stays failed. A pending delivery, as one that is exhausted and blocks its key, ends as discarded, and its key moves on. 409 for a finished delivery that did not fail.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},

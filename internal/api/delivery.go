@@ -14,28 +14,30 @@ import (
 
 func deliveryRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: listDeliveries,
+		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listDeliveries,
 			name: "list-deliveries", tag: "Deliveries", summary: "List deliveries, the newest first",
 			query: pageOf(append(deliveryFilter(), endpointParam)...),
 			gives: map[int]any{200: list[wire.Delivery]{}}},
-		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"}, scope: grapnel.ScopeRead,
+		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"},
+			scope: grapnel.ScopeRead, portal: grapnel.ScopeRead,
 			handle: listDeliveries,
 			name:   "list-endpoint-deliveries", tag: "Deliveries", summary: "List the deliveries of an endpoint, the newest first",
 			query: pageOf(deliveryFilter()...),
 			gives: map[int]any{200: list[wire.Delivery]{}}},
-		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, handle: getDelivery,
+		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getDelivery,
 			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
 			about: "A pending delivery is attempted now and is the answer. For a finished one a new delivery is created at the end of its key's lane; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for an open circuit.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
+		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry",
+			scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: skipDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: skipDelivery,
 			name: "skip-delivery", tag: "Deliveries", summary: "Skip a pending delivery",
 			about: "A person acknowledges the event, and its key moves on. 409 for a finished delivery.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
@@ -181,7 +183,7 @@ func (a *api) look(c *call) *look {
 }
 
 func (l *look) situation(d *grapnel.Delivery) situation {
-	s := situation{delivery: d, now: l.c.now, ids: l.c.ids}
+	s := situation{delivery: d, now: l.c.now, ids: l.c.ids, payloads: l.c.mayReadPayloads()}
 	if ep, ok := l.a.Engine.Endpoint(l.c.scope, d.EndpointID); ok {
 		s.endpoint = &ep
 	}
@@ -286,7 +288,7 @@ func viewLast(l *grapnel.Last) *wire.Last {
 
 // withAttempts adds the attempts that were made and those to come.
 func withAttempts(v wire.Delivery, s situation) wire.Delivery {
-	v.Attempts, v.Planned = viewAttempts(s.delivery, s.ids), plan(s)
+	v.Attempts, v.Planned = viewAttempts(s.delivery, s.ids, s.payloads), plan(s)
 	return v
 }
 

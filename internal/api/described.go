@@ -49,6 +49,7 @@ var tags = map[string]string{
 	"Policies":     "Schedules of attempts and the meaning of their outcomes.",
 	"Keys":         "API keys and their scopes.",
 	"Tenants":      "Tenants and their cells.",
+	portalTag:      "Links for a tenant's own people, to manage its endpoints.",
 	"Audit":        "Actions of operators and of the server.",
 	serviceTag:     "Operating the server.",
 }

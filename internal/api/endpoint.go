@@ -23,25 +23,26 @@ import (
 
 func endpointRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/endpoints", scope: grapnel.ScopeManage, handle: createEndpoint,
+		{method: "POST", path: "/v1/endpoints",
+			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, whole: true, handle: createEndpoint,
 			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
 			about: "The answer shows the secret; no other answer does.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewEndpoint{},
 			gives: map[int]any{201: wire.Endpoint{}}},
-		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: listEndpoints,
+		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
-			query: pageOf(tenantParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
+			query: pageOf(tenantParam, idsParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
 			gives: map[int]any{200: list[wire.Endpoint]{}}},
-		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: getEndpoint,
+		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getEndpoint,
 			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: wire.Endpoint{}}},
-		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: patchEndpoint,
+		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: patchEndpoint,
 			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
 			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
 				"Enabling a disabled endpoint resets the count towards disabling it and delivers its held deliveries.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEndpoint{},
 			gives: map[int]any{200: wire.Endpoint{}}},
-		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
+		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
 			about: "Its pending deliveries end as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
 	}
@@ -93,7 +94,9 @@ func createEndpoint(a *api, c *call) (answer, error) {
 		ep := ep
 		ep.Revision = done.Revision
 		v := viewEndpoint(c, &ep, viewHealth(stateOf(&ep), 0, c.now))
-		v.Secret = secret
+		if c.mayReveal() {
+			v.Secret = secret
+		}
 		return jsonAnswer(http.StatusCreated, v)
 	}
 	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
@@ -104,11 +107,13 @@ func createEndpoint(a *api, c *call) (answer, error) {
 // listEndpoints lists those in scope, by id, which is by age.
 func listEndpoints(a *api, c *call) (answer, error) {
 	limit, after, tenant, label := c.query.limit(), c.position(), c.query.text("tenant"), c.query.text("label")
+	ids := c.query.all("id")
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label)
+		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label) ||
+			len(ids) > 0 && !slices.Contains(ids, ep.ID)
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
 	health, err := a.health(c, mostHeldListed, part.Data...)
@@ -121,6 +126,9 @@ func listEndpoints(a *api, c *call) (answer, error) {
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
+
+// idsParam lets a page with the names of some endpoints ask for these, however many there are.
+var idsParam = param{name: "id", form: "id", repeat: true, doc: "only these endpoints; repeated or separated by commas"}
 
 // labelled says whether an endpoint has a label: NAME=VALUE, or NAME with any value.
 func labelled(ep *grapnel.Endpoint, label string) bool {

@@ -97,6 +97,12 @@ type Directory interface {
 	// WhileKey returns a context that also ends once there is no key with the hash any more for
 	// which may is true.
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
+	// Portal is how the portal of a tenant looks; false: nothing was set.
+	Portal(tenant string) (grapnel.Portal, bool)
+	// Series is the series of the passes of a tenant that are valid.
+	Series(tenant string) string
+	// WhileSeries returns a context that also ends once the tenant's passes have another series.
+	WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc)
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
 	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
@@ -115,6 +121,7 @@ type Directory interface {
 type History interface {
 	store.History
 	store.Journal
+	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error)
 	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error
 	Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error)

@@ -41,12 +41,12 @@ func eventRoutes() []route {
 			},
 			body:  &intake{limit: perData, verbatim: true},
 			takes: rawBody{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
-		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: listEvents,
+		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
 			about: "If events are large a page ends before limit; next says whether there are more.",
 			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
 			gives: map[int]any{200: list[wire.Event]{}}},
-		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: getEvent,
+		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
 			about: "Ids are unique within a tenant. If several tenants have an event with this id, a key without a tenant must " +
 				"name one with tenant; else the answer is 422.",
@@ -55,10 +55,14 @@ func eventRoutes() []route {
 	}
 }
 
-func viewEvent(ev *grapnel.Event) wire.Event {
+func viewEvent(c *call, ev *grapnel.Event) wire.Event {
 	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
 		Metadata: ev.Metadata, Source: ev.Source,
 		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt}
+	if !c.mayReadPayloads() {
+		v.PayloadHidden = true
+		return v
+	}
 	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
 		v.Data = ev.Data
 	} else {
@@ -78,6 +82,9 @@ func listEvents(a *api, c *call) (answer, error) {
 		Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
+	if _, limited := c.scope.Limited(); limited && q.Source != "" {
+		c.query.faults.Add("?source", "cannot be used by a portal that is limited to endpoints")
+	}
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
@@ -95,7 +102,7 @@ func listEvents(a *api, c *call) (answer, error) {
 			out.Next = c.cursor(strconv.FormatInt(found[len(found)-1].Seq, 10))
 		}
 		for i := range found {
-			out.Data = append(out.Data, viewEvent(&found[i]))
+			out.Data = append(out.Data, viewEvent(c, &found[i]))
 			size += len(found[i].Data)
 			q.Before = found[i].Seq
 		}
@@ -116,7 +123,7 @@ func getEvent(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	v := viewEvent(ev)
+	v := viewEvent(c, ev)
 	look := a.look(c)
 	look.ask(deliveries)
 	v.Deliveries = make([]wire.Delivery, len(deliveries))

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,10 +29,10 @@ var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jso
 
 func exportRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, handle: exportDeliveries,
+		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: exportDeliveries,
 			name: "export-deliveries", tag: "Deliveries", summary: "Export deliveries, the newest first",
 			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
-		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, handle: exportDeadLetters,
+		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: exportDeadLetters,
 			name: "export-dead-letters", tag: "Dead letters", summary: "Export dead letters, the newest first",
 			query: append(deadLetterFilter(), endpointParam, replayedParam, formatParam), gives: map[int]any{200: exported{}}},
 	}
@@ -146,7 +147,8 @@ func (l *lines) row(d *wire.Delivery) error { return l.out.Encode(d) }
 
 func (*lines) end() error { return nil }
 
-// table writes CSV. Null is an empty field.
+// table writes CSV. Null is an empty field. Text that a spreadsheet would take for a formula gets
+// an apostrophe in front.
 type table struct{ out *csv.Writer }
 
 func (t *table) begin(out *bufio.Writer) error {
@@ -177,11 +179,17 @@ func (t *table) row(d *wire.Delivery) error {
 	if d.ReplayOf != nil {
 		original = *d.ReplayOf
 	}
-	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence),
+	row := []string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence),
 		string(d.Status), string(d.ReasonCode), d.Reason,
 		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), original,
 		code, string(class), took, d.Note, at(d.DiscardedAt),
-		d.DiscardReason, at(d.ReplayedAt), d.ReplayedBy, d.ReplayedAs, string(d.ReplayResult), at(d.PurgeAt)})
+		d.DiscardReason, at(d.ReplayedAt), d.ReplayedBy, d.ReplayedAs, string(d.ReplayResult), at(d.PurgeAt)}
+	for i, field := range row {
+		if field != "" && strings.ContainsRune("=+-@\t\r", rune(field[0])) {
+			row[i] = "'" + field
+		}
+	}
+	return t.out.Write(row)
 }
 
 func (t *table) end() error {

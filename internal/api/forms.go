@@ -18,9 +18,13 @@ import (
 const (
 	longestReason     = 500 // characters
 	longestText       = 256 // bytes
+	longestFilter     = 1024
 	longestIdempotent = 255 // characters
 	longestDelay      = 24 * time.Hour
 	longestOverlap    = 720 * time.Hour
+
+	leastLink = time.Minute    // life of a portal link, or of its session
+	mostLink  = 24 * time.Hour // because a pass cannot be revoked alone
 )
 
 // The patterns mean the same to Go, JavaScript, Python and Rust.
@@ -55,6 +59,7 @@ var forms = strict.Forms{
 	"time":     {Must: strict.TimeRule, Format: "date-time", Example: "2026-01-31T12:00:00Z", Check: strict.IsTime},
 	"consumer": {Must: "must be text of at most 64 characters", Pattern: noControls, Least: 1, Most: grapnel.MaxConsumerName},
 	"text":     {Must: "must have at most 256 bytes", Pattern: noControls, Least: 1, Most: longestText, Check: isSearched},
+	"filter":   {Must: "must have at most 1024 bytes", Pattern: noControls, Least: 1, Most: longestFilter},
 	"reason":   {Must: "must have at most 500 characters", Pattern: noControls, Least: 1, Most: longestReason},
 
 	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
@@ -70,9 +75,11 @@ var forms = strict.Forms{
 
 	"version": strict.WholeNumber(1, 1_000_000),
 
+	"link":      strict.Lasting(leastLink, mostLink, "15m"),
 	"overlap":   strict.Lasting(0, longestOverlap, "24h"),
 	"delay":     strict.Lasting(0, longestDelay, "10s"),
 	"lease":     strict.Lasting(grapnel.MinLease, grapnel.MaxLease, "30s"),
+	"count_for": strict.Lasting(time.Millisecond, 10*time.Second, "10s"),
 	"tolerance": strict.Lasting(ingress.MinTolerance, ingress.MaxTolerance, "5m"),
 	"window":    strict.Lasting(ingress.MinDedupeWindow, ingress.MaxDedupeWindow, "192h"),
 }

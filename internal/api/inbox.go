@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -74,13 +75,22 @@ func inboxAside(s *grapnel.Aside) wire.InboxRequest {
 }
 
 // withIntake adds how a request came in.
-func withIntake(v wire.InboxRequest, in *grapnel.Intake, body []byte) wire.Intake {
+func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte) wire.Intake {
 	full := wire.Intake{InboxRequest: v}
 	if in != nil {
 		full.Method, full.Path, full.Remote, full.Headers, full.Checks = in.Method, in.Path, in.Remote, in.Headers, in.Checks
 		if in.Known != "" {
 			full.KnownBy = &wire.KnownBy{By: in.By, Value: in.Known}
 		}
+	}
+	if !c.mayReadPayloads() {
+		full.Path, _, _ = strings.Cut(full.Path, "?") // some providers put secrets and data into the query
+		full.Headers = slices.Clone(full.Headers)
+		for i := range full.Headers {
+			full.Headers[i].Value = hidden
+		}
+		full.PayloadHidden = true
+		return full
 	}
 	media, _, _ := mime.ParseMediaType(v.ContentType)
 	switch {
@@ -108,7 +118,7 @@ func getInbox(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return jsonAnswer(http.StatusOK, withIntake(inboxAside(&s), &s.Intake, s.Body)), nil
+		return jsonAnswer(http.StatusOK, withIntake(c, inboxAside(&s), &s.Intake, s.Body)), nil
 	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, tenant, id)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound || err == nil && ev.Source == "" {
@@ -117,7 +127,7 @@ func getInbox(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, withIntake(inboxEvent(ev), ev.Intake, ev.Data)), nil
+	return jsonAnswer(http.StatusOK, withIntake(c, inboxEvent(ev), ev.Intake, ev.Data)), nil
 }
 
 // inboxQuery is the query for both halves of the inbox, and the position of each.

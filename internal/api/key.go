@@ -35,9 +35,10 @@ func keyRoutes() []route {
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
 			about: "Requests with it are refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
-		{method: "GET", path: "/v1/whoami", scope: anyScope, handle: whoAmI,
+		{method: "GET", path: "/v1/whoami", scope: anyScope, portal: anyScope, handle: whoAmI,
 			name: "whoami", tag: "Keys", summary: "Get the API key of this request",
-			about: "Any valid key may ask: its name, its scopes and its tenant.", gives: map[int]any{200: wire.Key{}}},
+			about: "Any valid key may ask: its name, its scopes and its tenant. " +
+				"A person who has signed in has a role instead of a key.", gives: map[int]any{200: wire.Key{}}},
 	}
 }
 
@@ -110,7 +111,14 @@ func getKey(a *api, c *call) (answer, error) {
 
 // whoAmI shows the key of the request to its holder.
 func whoAmI(_ *api, c *call) (answer, error) {
-	return jsonAnswer(http.StatusOK, viewKey(&c.key)), nil
+	v := viewKey(&c.key)
+	payloads := c.mayReadPayloads()
+	v.Payloads = &payloads
+	if c.pass != nil {
+		v.Role = c.pass.Role
+		v.CreatedAt, v.ExpiresAt, v.Endpoints = c.pass.Begins, &c.pass.Ends, c.pass.Endpoints
+	}
+	return jsonAnswer(http.StatusOK, v), nil
 }
 
 func patchKey(a *api, c *call) (answer, error) {

@@ -215,6 +215,26 @@ func TestStuckLanes(t *testing.T) {
 	if got := w.all("/v1/endpoints/"+other+"/lanes", 500); len(got) != 0 {
 		t.Errorf("the other endpoint has %v", got)
 	}
+	for limit := 1; limit <= keys+1; limit++ {
+		var got []string
+		for cursor, more := "", true; more; { // a page may be empty, and not the last
+			target := fmt.Sprintf("/v1/lanes?tenant=default&limit=%d", limit)
+			if cursor != "" {
+				target += "&cursor=" + cursor
+			}
+			page := w.must(200, "GET", target, "")
+			for _, lane := range page["data"].([]any) {
+				got = append(got, lane.(map[string]any)["head"].(map[string]any)["id"].(string))
+			}
+			cursor, more = page["next"].(string)
+		}
+		if !slices.Equal(got, whole) {
+			t.Errorf("of all endpoints, by %d: %v, want %v", limit, got, whole)
+		}
+	}
+	if got := w.must(200, "GET", "/v1/lanes?tenant=acme", "")["data"].([]any); len(got) != 0 {
+		t.Errorf("the other tenant has %v", got)
+	}
 	// Skipped, the key moves on.
 	w.must(200, "POST", "/v1/deliveries/"+whole[keys-1]+"/skip", `{"reason":"known bad"}`)
 	if got := w.all(target, 500); !slices.Equal(got, whole[:keys-1]) {

@@ -38,7 +38,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	if name == "" {
 		return handle(c)
 	}
-	full := c.key.ID + "/" + name
+	full := c.caller() + "/" + name
 	if _, taken := a.claims.LoadOrStore(full, struct{}{}); taken {
 		return answer{}, grapnel.Errorf(grapnel.CodeInFlight, "A request with this Idempotency-Key is still in progress.")
 	}
@@ -94,7 +94,8 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 // without an API key.
 func idempotencyKey(c *call) (string, error) {
 	values := c.Header[idempotencyHeader]
-	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" {
+	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" ||
+		c.pass != nil && c.pass.Opens != nil { // the code of a link is used once, whatever comes with it
 		return "", nil
 	}
 	if looks := forms["idempotency"]; len(values) > 1 || !looks.Fits(values[0]) {

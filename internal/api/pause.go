@@ -12,7 +12,8 @@ import (
 
 func pauseRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
-		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
+		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb,
+			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, lever: true, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Endpoint{}}}

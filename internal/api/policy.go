@@ -23,10 +23,10 @@ import (
 
 func policyRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, handle: listPolicies,
+		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listPolicies,
 			name: "list-policies", tag: "Policies", summary: "List policies, presets first",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[policyView]{}}},
-		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, handle: getPolicy,
+		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getPolicy,
 			name: "get-policy", tag: "Policies", summary: "Get a policy by id, or a preset by name",
 			gives: map[int]any{200: policyView{}}},
 		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,

@@ -21,7 +21,7 @@ import (
 
 func queueRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
-		return route{method: "POST", path: "/v1/queues/{name}/" + verb, scope: grapnel.ScopeManage, handle: handle,
+		return route{method: "POST", path: "/v1/queues/{name}/" + verb, scope: grapnel.ScopeManage, lever: true, handle: handle,
 			name: verb + "-queue", tag: "Queues", summary: summary, about: about, query: []param{tenantParam},
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{}, gives: map[int]any{200: wire.Queue{}}}
 	}

@@ -14,6 +14,7 @@ type situation struct {
 	health   grapnel.Health
 	now      time.Time
 	ids      *grapnel.IDs
+	payloads bool // the caller may see them
 	urgent   bool // a person has just asked for it: a breaker that is open does not hold it
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -17,25 +18,25 @@ type replayOrder func(replay.Jobs, context.Context, store.Scope, string, grapnel
 
 func replayRoutes() []route {
 	lever := func(verb, summary, about string, order replayOrder) route {
-		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay,
+		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
 			handle: func(a *api, c *call) (answer, error) { return steerReplay(a, c, order) },
 			name:   verb + "-replay", tag: "Replays", summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Replay{}}}
 	}
 	return []route{
-		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, handle: startReplay,
+		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: startReplay,
 			name: "start-replay", tag: "Replays", summary: "Redeliver finished deliveries",
 			about: "Creates a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind its pending deliveries. It covers the deliveries that are finished when it is created. Deliveries that were replayed with success, are being redelivered or were discarded are left out, unless again says otherwise. With dry_run it only counts, and answers 200.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: wire.NewReplay{},
 			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
-		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, handle: listReplays,
+		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listReplays,
 			name: "list-replays", tag: "Replays", summary: "List replays, the newest first",
 			query: pageOf(endpointParam, tenantParam, param{name: "active", one: []string{"true"}, doc: "only those that are running or paused"}),
 			gives: map[int]any{200: list[wire.Replay]{}}},
-		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, handle: getReplay,
+		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getReplay,
 			name: "get-replay", tag: "Replays", summary: "Get a replay and its progress", gives: map[int]any{200: wire.Replay{}}},
-		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, handle: listItems,
+		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listItems,
 			name: "list-replay-items", tag: "Replays", summary: "List the deliveries that a replay has created, in order",
 			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
 		lever("pause", "Pause a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a finished replay.", replay.Jobs.Pause),
@@ -46,9 +47,10 @@ func replayRoutes() []route {
 
 // asked turns a body into a request for replays. The caller looks up the deliveries that it names.
 func asked(in *wire.NewReplay, endpoint string, f *strict.Faults) replay.Request {
-	r := replay.Request{Endpoint: endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Selection: grapnel.Selection{
-		Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again,
-	}}
+	r := replay.Request{Endpoint: endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary,
+		CountFor: time.Duration(in.CountFor), Selection: grapnel.Selection{
+			Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again,
+		}}
 	s := &r.Selection
 	if in.From != nil {
 		s.From = *in.From

@@ -16,7 +16,8 @@ import (
 
 func rotationRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
+		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret",
+			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: rotateSecret,
 			name: "rotate-secret", tag: "Endpoints", summary: "Rotate an endpoint's secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets sign at once.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
@@ -77,7 +78,9 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
 			v := viewEndpoint(c, &ep, h)
-			v.Secret = secret
+			if c.mayReveal() {
+				v.Secret = secret
+			}
 			return jsonAnswer(http.StatusOK, v)
 		}
 	}

@@ -40,13 +40,17 @@ func New(o Options) http.Handler {
 	if o.Away == nil {
 		o.Away = func(string) error { return nil }
 	}
-	o.History = present{o.History, o.Away}
+	history := limitedHistory{present{o.History, o.Away}}
+	o.History, o.Engine = history, limitedEngine{o.Engine, history}
+	if o.Replays != nil {
+		o.Replays = limitedReplays{o.Replays}
+	}
 	o.Bounds = bounds.Fill(o.Bounds)
 	if o.Gate == nil {
 		o.Gate = NewGate(o.Bounds)
 	}
 	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), cursors: newCursors(o.Engine.IDs()),
-		simulations: make(chan struct{}, o.Bounds.Simulations)}
+		simulations: make(chan struct{}, o.Bounds.Simulations), explanations: make(chan struct{}, o.Bounds.Explanations)}
 	for i := range a.routes {
 		if o.MetricsOpen && a.routes[i].path == metricsPath {
 			a.routes[i].open = anybody
@@ -62,12 +66,13 @@ func New(o Options) http.Handler {
 // routes lists everything. The order is that of the manual.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
-		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
+		eventRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
+		deliveryRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
-		statsRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
-		clusterRoutes(), serviceRoutes(),
+		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
+		causeRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		clusterRoutes(), settingsRoutes(), serviceRoutes(),
 	)
 }
 

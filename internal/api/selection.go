@@ -3,9 +3,12 @@ package api
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/search"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -13,28 +16,15 @@ import (
 // A selection is what a list of deliveries or an export was asked for.
 type selection struct {
 	store.DeliveryQuery
-	text string // in the event's data; empty: any
+	text  string        // in the event's data; empty: any
+	took  time.Duration // at least, of the last attempt; 0: any
+	again bool          // only those that repeat another
 }
 
 // classes are the error classes that an attempt can end in.
-func classes() []string {
-	var names []string
-	for _, c := range []policy.Class{policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout, policy.ClassReset,
-		policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNone} {
-		names = append(names, string(c))
-	}
-	return names
-}
+func classes() []string { return search.Values("error") }
 
-func reasonCodes() []string {
-	var names []string
-	for _, r := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected, grapnel.ReasonExpired,
-		grapnel.ReasonEndpointGone, grapnel.ReasonDamaged} {
-		names = append(names, string(r))
-	}
-	return names
-}
+func reasonCodes() []string { return search.Values("reason") }
 
 func statuses() []string {
 	var names []string
@@ -59,8 +49,14 @@ func deadLetterFilter() []param {
 		{name: "status_code", bound: func(*Bounds) strict.Form { return strict.WholeNumber(100, 599) }, doc: "status of the last attempt's response: 100 to 599"},
 		{name: "text", form: "text", doc: "exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited " +
 			"number of events: it may be short or empty while next says that more can be searched"},
+		filterParam,
 	}
 }
+
+// filterParam is the search grammar of pages and of the command line.
+var filterParam = param{name: "filter", form: "filter", doc: "a search, such as status:dead endpoint:acme type:invoice.* code:5xx since:6h \"text\"; the names are " +
+	strings.Join(search.Names, ", ") + ". endpoint: takes an id, a name or a part of one; took: and replayed: look at a limited number of " +
+	"deliveries for each page, which may be short while next says that more can be searched"}
 
 // replayedParam shows more dead letters than there are by themselves.
 var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "include dead letters that were replayed with success"}
@@ -78,25 +74,118 @@ func (a *api) selection(c *call, endpoint string) selection {
 	for _, status := range q.all("status") {
 		s.Status = append(s.Status, grapnel.Status(status))
 	}
+	a.filter(c, &s, endpoint)
 	if slices.Contains(s.Status, grapnel.Held) || slices.Contains(s.Status, grapnel.Pending) {
 		s.HeldEndpoints = a.Engine.Held()
 	}
 	return s
 }
 
+// filter adds what filter= says. A condition is given there or as a parameter of its own.
+func (a *api) filter(c *call, s *selection, endpoint string) {
+	q := &c.query
+	read := search.Parse(q.text("filter"), c.now)
+	f := &read.Filter
+	for _, fault := range read.Faults {
+		q.faults.Add("?filter", "%s", fault)
+	}
+	if f.Endpoint != "" {
+		id, says := search.One(f.Endpoint, a.callable(c))
+		if says != "" && !strings.HasPrefix(f.Endpoint, grapnel.EndpointPrefix+"_") { // a deleted one has deliveries
+			q.faults.Add("?filter", "%s: %s", search.Token{Name: "endpoint", Value: f.Endpoint}, says)
+		}
+		f.Endpoint = cmp.Or(id, f.Endpoint)
+	}
+	s.took, s.again = f.Took, f.Again
+	for _, add := range []struct {
+		name  string
+		given bool // by the search
+		twice bool
+		set   func()
+	}{
+		{"status", f.Status != nil, q.values.Has("status"), func() { s.Status = f.Status }},
+		{"endpoint", f.Endpoint != "", endpoint != "" || q.values.Has("endpoint"), func() { s.Endpoint = f.Endpoint }},
+		{"type", f.Type != "", q.values.Has("type"), func() { s.Type = f.Type }},
+		{"key", f.Key != "", q.values.Has("key"), func() { s.Key = f.Key }},
+		{"tenant", f.Tenant != "", q.values.Has("tenant"), func() { s.Tenant = f.Tenant }},
+		{"code", f.Code != 0, q.values.Has("status_code"), func() { s.StatusCode = f.Code }},
+		{"error", f.Class != "", q.values.Has("error_class"), func() { s.Class = f.Class }},
+		{"reason", f.Reason != "", q.values.Has("reason_code"), func() { s.ReasonCode = f.Reason }},
+		{"from", !f.From.IsZero(), q.values.Has("from"), func() { s.From = f.From }},
+		{"to", !f.To.IsZero(), q.values.Has("to"), func() { s.To = f.To }},
+		{"text", f.Text != "", q.values.Has("text"), func() { s.text = f.Text }},
+	} {
+		switch {
+		case add.given && add.twice:
+			q.faults.Add("?filter", "%s is given in filter and as a parameter; give it once", add.name)
+		case add.given:
+			add.set()
+		}
+	}
+	if len(s.text) > longestText {
+		q.faults.Add("?filter", "its text has more than %d bytes", longestText)
+	}
+}
+
+// callable are the endpoints and queues that a search can name.
+func (a *api) callable(c *call) (all []search.Named) {
+	for _, ep := range a.Engine.Endpoints(c.scope) {
+		all = append(all, search.Named{ID: ep.ID, Name: cmp.Or(ep.Description, ep.URL)})
+	}
+	for _, q := range a.Engine.Queues(c.scope) {
+		name := q.Description
+		if q.Queue != nil {
+			name = q.Queue.Name
+		}
+		all = append(all, search.Named{ID: q.ID, Name: name})
+	}
+	return all
+}
+
+// scanned finds deliveries by what the store has no condition for. It reads at most Scan of them
+// for a page, so a page may be short while resume says that more can be searched.
+func (a *api) scanned(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
+	took, again := s.took, s.again
+	s.took, s.again = 0, false
+	for read := 0; read < a.Bounds.DeliveryScan; {
+		part, next, err := a.find(c, s, before, min(a.Bounds.PageMost, a.Bounds.DeliveryScan-read))
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range part {
+			if d := &part[i]; d.Last.Duration < took || again && d.ReplayOf == 0 {
+				continue
+			}
+			if found = append(found, part[i]); len(found) == limit && (i+1 < len(part) || next > 0) {
+				return found, part[i].Seq, nil
+			}
+		}
+		if before = next; next == 0 {
+			return found, 0, nil
+		}
+		read += max(len(part), 1)
+		if s.text != "" { // which has a limit of its own
+			break
+		}
+	}
+	return found, before, nil
+}
+
 // find returns the next deliveries that a selection means, the newest first, and the number before
 // which to go on; 0: nowhere, these were the last. While that is not 0 there may be fewer than
-// limit.
+// limit: what a page reads is bounded, also if it finds nothing.
 func (a *api) find(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
-	q := s.DeliveryQuery
-	q.Before, q.Limit = before, limit
-	if s.text != "" {
-		return a.History.DeliverySearch(c.Context(), c.scope, q, s.text)
+	if s.took > 0 || s.again {
+		return a.scanned(c, s, before, limit)
 	}
-	q.Limit++
-	found, err = a.History.DeliveryList(c.Context(), c.scope, q)
+	q := s.DeliveryQuery
+	q.Before, q.Limit = before, limit+1
+	if s.text != "" && !c.mayReadPayloads() {
+		return nil, 0, errHidden // what a search finds tells what the data are
+	}
+	found, resume, err = a.History.DeliverySearch(c.Context(), c.scope, q, s.text)
 	if err != nil || len(found) <= limit {
-		return found, 0, err
+		return found, resume, err
 	}
 	return found[:limit], found[limit-1].Seq, nil
 }

@@ -20,10 +20,10 @@ func statsRoutes() []route {
 	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
 		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
 	return []route{
-		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, handle: stats,
+		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
 			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
 			query: span, gives: map[int]any{200: wire.Stats{}}},
-		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, handle: stats,
+		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
 			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour or day", about: about,
 			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
 	}

@@ -35,6 +35,9 @@ func streamRoutes() []route {
 func stream(a *api, c *call) (answer, error) {
 	consumer := c.consumer()
 	room, q, err := a.counter(c)
+	if err == nil && !c.mayReadPayloads() {
+		err = errHidden
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +64,7 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	if !ok || err != nil {
 		return
 	}
-	before := a.streams.take(id, c.key.ID, q.ID)
+	before := a.streams.take(id, c.caller(), q.ID)
 	if before == nil {
 		return
 	}
@@ -84,7 +87,7 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	id := a.newID("str", a.Clock())
-	s := &sent{key: c.key.ID, queue: q.ID, cancel: cancel, done: make(chan struct{}), most: a.Bounds.StreamSent}
+	s := &sent{key: c.caller(), queue: q.ID, cancel: cancel, done: make(chan struct{}), most: a.Bounds.StreamSent}
 	a.streams.open(id, s, a.Clock(), &a.Bounds)
 	defer func() {
 		s.mu.Lock()

@@ -12,7 +12,8 @@ import (
 
 func testRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
+		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"},
+			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, lever: true,
 			handle: testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
 			about: "Creates a new event and one delivery of it, whatever the endpoint subscribes to. It never replays an event.",

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	rand2 "crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
@@ -293,7 +295,7 @@ func (s *fakeEngine) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, b
 
 func (s *fakeEngine) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
 	for _, ep := range s.config().Endpoints {
-		if scope.Allows(ep.Tenant) && ep.DeletedAt.IsZero() {
+		if scope.Covers(ep.Tenant, ep.ID) && ep.DeletedAt.IsZero() {
 			eps = append(eps, ep)
 		}
 	}
@@ -375,7 +377,7 @@ func (s *fakeEngine) WorkOnSchemas(_ context.Context, _ string, do func(*catalog
 
 func (s *fakeEngine) Keys(scope store.Scope) (ks []grapnel.Key) {
 	for _, k := range s.config().Keys {
-		if scope.Allows(k.Tenant) {
+		if k.Secret() && scope.Allows(k.Tenant) {
 			ks = append(ks, k)
 		}
 	}
@@ -394,6 +396,28 @@ func (s *fakeEngine) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 }
 
 func (s *fakeEngine) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
+func (s *fakeEngine) Series(tenant string) string {
+	for _, k := range s.config().Keys {
+		if k.ID == grapnel.SeriesID(tenant) {
+			return k.Series
+		}
+	}
+	return ""
+}
+
+func (s *fakeEngine) Portal(tenant string) (grapnel.Portal, bool) {
+	for _, k := range s.config().Keys {
+		if k.ID == grapnel.PortalID(tenant) {
+			return *k.Portal, true
+		}
+	}
+	return grapnel.Portal{}, false
+}
+
+func (s *fakeEngine) WhileSeries(ctx context.Context, _, _ string) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
@@ -471,7 +495,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{}, Bounds: under,
+		Tenants: &town{}, Bounds: under, Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})

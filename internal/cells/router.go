@@ -21,6 +21,9 @@ type Routing struct {
 	Faces   []http.Handler                   // one per cell, in the order of the cells
 	Token   func(http.Header) (string, bool) // finds the API key of a request, as faces do
 	MaxBody int                              // largest body that faces read, in bytes
+
+	// Pass is the tenant of a pass; false: the token is none that is valid. nil: there are no passes
+	Pass func(token string) (tenant string, valid bool)
 }
 
 // Route makes the handler that passes each request to the face of its cell. Faces check requests,
@@ -34,7 +37,7 @@ type Routing struct {
 // repeating the request is safe.
 func (r *Directory) Route(o Routing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, rq *http.Request) {
-		at, free := r.place(rq, o.Token)
+		at, free := r.place(rq, &o)
 		if !free {
 			o.Faces[at].ServeHTTP(w, rq)
 			return
@@ -44,16 +47,23 @@ func (r *Directory) Route(o Routing) http.Handler {
 }
 
 // place is the cell of a request; free: any cell may have its subject.
-func (r *Directory) place(rq *http.Request, token func(http.Header) (string, bool)) (at int, free bool) {
+func (r *Directory) place(rq *http.Request, o *Routing) (at int, free bool) {
 	if source, comes := strings.CutPrefix(rq.URL.Path, sourcePath); comes {
 		return r.source(source), false
 	}
-	text, ok := token(rq.Header)
+	text, ok := o.Token(rq.Header)
 	if !ok {
 		return 0, false
 	}
-	hash := sha256.Sum256([]byte(text))
-	if key, known := r.cells[0].Engine.KeyByHash(hash); known && key.Tenant == "" {
+	hash, everyone := sha256.Sum256([]byte(text)), false
+	if key, known := r.cells[0].Engine.KeyByHash(hash); known {
+		everyone = key.Tenant == ""
+	} else if tenant, valid := o.pass(text); valid && tenant != "" {
+		return max(0, r.index(r.Where(tenant).Cell)), false
+	} else if valid {
+		everyone = true
+	}
+	if everyone {
 		if named := r.index(rq.Header.Get(Header)); named >= 0 {
 			return named, false
 		}
@@ -67,6 +77,13 @@ func (r *Directory) place(rq *http.Request, token func(http.Header) (string, boo
 		key, known := e.KeyByHash(hash)
 		return key.Tenant, known && key.Tenant != ""
 	}), false
+}
+
+func (o *Routing) pass(token string) (tenant string, valid bool) {
+	if o.Pass == nil {
+		return "", false
+	}
+	return o.Pass(token)
 }
 
 // subject is the cell of the endpoint or source that a request names, in its path or as a filter of

@@ -233,6 +233,29 @@ func TestAnswersAreStreamed(t *testing.T) {
 	}
 }
 
+// A pass goes to the cell of its tenant; one of all tenants may be anywhere, as a key of all is.
+func TestPassesFindTheirCell(t *testing.T) {
+	r := of(&known{tenancies: map[string]grapnel.Tenancy{"initech": is("gone", "west")}},
+		&known{tenancies: map[string]grapnel.Tenancy{"initech": is("here", "home")}})
+	tenants := map[string]string{"of acme": "acme", "of initech": "initech", "of all": ""}
+	handler := r.Route(Routing{Faces: faces(r), Token: token, MaxBody: 1 << 10, Pass: func(token string) (string, bool) {
+		tenant, valid := tenants[token]
+		return tenant, valid
+	}})
+	for _, c := range []struct{ pass, target, face string }{
+		{"of acme", "/", "home"}, {"of initech", "/", "west"}, {"of all", "/", "home"}, {"of all", "/only/west", "west"}, {"of acme", "/only/west", "home"},
+		{"none", "/only/west", "home"},
+	} {
+		rq := httptest.NewRequest(http.MethodGet, c.target, nil)
+		rq.Header.Set("Authorization", "Bearer "+c.pass)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, rq)
+		if got := w.Header().Get("X-Face"); got != c.face {
+			t.Errorf("%+v: answered by %s", c, got)
+		}
+	}
+}
+
 func TestWhereTenantsAre(t *testing.T) {
 	home := map[string]grapnel.Tenancy{"closing": is("closing", "west"), "sealed": is("sealed", "west"), "copied": is("sealed",
 		"west"), "gone": is("gone", "west"),

@@ -16,17 +16,29 @@ type sessions struct {
 }
 
 type session struct {
-	hash [32]byte
-	may  func(*grapnel.Key) bool
-	end  context.CancelFunc
+	valid func(*Snapshot) bool
+	end   context.CancelFunc
 }
 
 // WhileKey returns a context that also ends when the configuration has no key with the hash for
 // which may is true. It ends before the change of the key is answered. The caller has to call the
 // CancelFunc.
 func (b *Book) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	return b.while(ctx, func(c *Snapshot) bool {
+		at, known := c.byHash[hash]
+		return known && may(&c.keys[at])
+	})
+}
+
+// WhileSeries is the same for a pass: the context also ends when the passes of the tenant that have
+// the series are revoked.
+func (b *Book) WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc) {
+	return b.while(ctx, func(c *Snapshot) bool { return c.series(tenant) == series })
+}
+
+func (b *Book) while(ctx context.Context, valid func(*Snapshot) bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &session{hash, may, cancel}
+	s := &session{valid, cancel}
 	b.sessions.mu.Lock()
 	defer b.sessions.mu.Unlock()
 	if b.sessions.all == nil {
@@ -43,7 +55,7 @@ func (b *Book) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 }
 
 func (s *session) compare(c *Snapshot) {
-	if at, known := c.byHash[s.hash]; !known || !s.may(&c.keys[at]) {
+	if !s.valid(c) {
 		s.end()
 	}
 }

@@ -23,7 +23,7 @@ func (b *Book) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
 func (b *Book) Endpoints(scope store.Scope) []grapnel.Endpoint {
 	var eps []grapnel.Endpoint
 	for _, ep := range b.Snapshot().endpoints {
-		if ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+		if ep.DeletedAt.IsZero() && scope.Covers(ep.Tenant, ep.ID) {
 			eps = append(eps, ep.Endpoint)
 		}
 	}
@@ -90,11 +90,32 @@ func (b *Book) Keys(scope store.Scope) []grapnel.Key {
 	_, one := scope.One()
 	var ks []grapnel.Key
 	for _, k := range b.Snapshot().keys {
-		if !one || scope.Allows(k.Tenant) {
+		if k.Secret() && (!one || scope.Allows(k.Tenant)) {
 			ks = append(ks, k)
 		}
 	}
 	return ks
+}
+
+// Series is the series of the passes of a tenant that are valid; empty: none was revoked yet.
+func (b *Book) Series(tenant string) string { return b.Snapshot().series(tenant) }
+
+func (c *Snapshot) series(tenant string) string {
+	at, there := slices.BinarySearchFunc(c.keys, grapnel.SeriesID(tenant), byID(keyID))
+	if !there {
+		return ""
+	}
+	return c.keys[at].Series
+}
+
+// Portal is how the portal of a tenant looks; false: nothing was set.
+func (b *Book) Portal(tenant string) (grapnel.Portal, bool) {
+	c := b.Snapshot()
+	at, there := slices.BinarySearchFunc(c.keys, grapnel.PortalID(tenant), byID(keyID))
+	if !there || c.keys[at].Portal == nil {
+		return grapnel.Portal{}, false
+	}
+	return *c.keys[at].Portal, true
 }
 
 // KeyByHash finds a key by the hash of its text.

@@ -227,7 +227,9 @@ func keyID(k *grapnel.Key) string            { return k.ID }
 func (c *Snapshot) setKeys(keys []grapnel.Key) {
 	c.keys, c.byHash = keys, make(map[[32]byte]int, len(keys))
 	for i := range keys {
-		c.byHash[keys[i].Hash] = i
+		if keys[i].Secret() {
+			c.byHash[keys[i].Hash] = i
+		}
 	}
 }
 
@@ -276,7 +278,7 @@ func (c *Snapshot) At(id string) *grapnel.Endpoint {
 // Endpoint returns an endpoint that is not deleted and in scope, or nil.
 func (c *Snapshot) Endpoint(scope store.Scope, id string) *grapnel.Endpoint {
 	ep := c.At(id)
-	if ep == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant) {
+	if ep == nil || !ep.DeletedAt.IsZero() || !scope.Covers(ep.Tenant, id) {
 		return nil
 	}
 	return ep

@@ -10,6 +10,9 @@ const (
 	Healthy = "healthy"
 	Flaky   = "flaky"
 	Ledger  = "ledger"
+
+	// Anything accepts every request and verifies nothing, for endpoints that a viewer adds.
+	Anything = "anything"
 )
 
 // answer is a receiver's answer to a verified request.

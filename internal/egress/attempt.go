@@ -17,6 +17,7 @@ type attempt struct {
 	still    func() bool // nil: yes
 
 	reused            bool
+	peer              grapnel.Peer
 	stage             atomic.Int32
 	dns, connect, tls time.Duration
 	wroteAt           atomic.Int64 // see since

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -30,6 +31,7 @@ type conn struct {
 	reader   *bufio.Reader
 	writer   *bufio.Writer
 
+	peer       grapnel.Peer
 	attempt    *attempt
 	headerLeft int // bytes that may still be read while headers are read
 	idleSince  time.Time
@@ -39,7 +41,12 @@ type conn struct {
 const noLimit = math.MaxInt
 
 // serve gives a connection to an attempt, or takes it away.
-func (c *conn) serve(a *attempt) { c.attempt = a }
+func (c *conn) serve(a *attempt) {
+	c.attempt = a
+	if a != nil {
+		a.peer = c.peer
+	}
+}
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
@@ -64,8 +71,8 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // track makes a connection one that the sender knows of.
-func (s *Sender) track(secure, below net.Conn) (*conn, error) {
-	c := &conn{Conn: secure, below: below, sender: s, headerLeft: noLimit}
+func (s *Sender) track(secure, below net.Conn, peer grapnel.Peer) (*conn, error) {
+	c := &conn{Conn: secure, below: below, sender: s, peer: peer, headerLeft: noLimit}
 	c.reader, c.writer = bufio.NewReaderSize(c, s.bounds.Ahead), bufio.NewWriterSize(c, s.bounds.Ahead)
 	s.connsMu.Lock()
 	s.conns[c] = struct{}{}
@@ -107,7 +114,7 @@ func (s *Sender) dial(ctx context.Context, r *route, a *attempt) (*conn, error) 
 		return nil, err
 	}
 	if r.tls == nil {
-		return s.track(raw, raw)
+		return s.track(raw, raw, peerOf(raw, nil))
 	}
 	start := s.opts.Now()
 	a.enter(stageTLS)
@@ -115,10 +122,11 @@ func (s *Sender) dial(ctx context.Context, r *route, a *attempt) (*conn, error) 
 	err = secure.HandshakeContext(ctx)
 	a.tls = s.opts.Now().Sub(start)
 	if err != nil {
+		a.peer = peerOf(raw, refused(err))
 		_ = raw.Close() // the handshake's error is the one that matters
 		return nil, &dialError{class: policy.ClassTLS, text: tlsText(err), err: err}
 	}
-	return s.track(secure, raw)
+	return s.track(secure, raw, peerOf(raw, secure.ConnectionState().PeerCertificates))
 }
 
 // connect resolves and connects.

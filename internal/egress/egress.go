@@ -94,6 +94,7 @@ type Result struct {
 	StartedAt  time.Time
 	Duration   time.Duration
 	Phases     grapnel.Phases
+	Peer       grapnel.Peer
 	Error      string
 	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
 	Headers    map[string]string

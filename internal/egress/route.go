@@ -122,7 +122,7 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if err := r.prepareSigner(e, now); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
-	if err := r.prepareHeaders(s, e); err != nil {
+	if err := r.prepareHeaders(e, s.opts.UserAgent, s.opts.Node); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
 	return r
@@ -156,14 +156,14 @@ func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
 	return nil
 }
 
-func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
+func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 	if err := sendable(e.Headers); err != nil {
 		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
 	}
 	r.addStatic(headerContentType, grapnel.JSONType)
-	r.addStatic(headerUserAgent, s.opts.UserAgent)
-	if s.opts.Node != "" {
-		r.addStatic(headerNode, s.opts.Node)
+	r.addStatic(headerUserAgent, agent)
+	if node != "" {
+		r.addStatic(headerNode, node)
 	}
 	r.hidden = map[string]bool{}
 	headers := e.SentHeaders()

@@ -60,7 +60,7 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 	if a.wroteAt.Load() != 0 {
 		result.Sent = r.sent(req.Header)
 	}
-	result.Phases = a.phases(s.opts.Now().Sub(a.start))
+	result.Phases, result.Peer = a.phases(s.opts.Now().Sub(a.start)), a.peer
 	if a.reused {
 		s.counters.reused.Add(1)
 	} else if a.stage.Load() >= int32(stageSend) {

@@ -86,11 +86,11 @@ func (t *attempts) attempt(a core.Attempt) {
 		}
 		result.Outcome = r.Outcome
 		result.Attempt = grapnel.Attempt{
-			StartedAt: r.StartedAt, Duration: r.Duration, Phases: r.Phases,
+			StartedAt: r.StartedAt, Duration: r.Duration, Phases: r.Phases, Peer: r.Peer,
 			StatusCode: r.Outcome.Status, Class: r.Outcome.Class, Error: r.Error,
 			RequestHeaders: r.Sent, ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
-		t.metrics.attempted(a, r)
+		t.metrics.attempted(a, r, t.id(a.Head))
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil && !r.Deferred {
 			t.log.Error("attempt could not be sent; it is repeated", "delivery", t.id(a.Head), "endpoint", a.Config.ID, "err", r.Error)
 		}

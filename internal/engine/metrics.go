@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type Metrics struct {
 	attempts       *prometheus.CounterVec
 	seconds        prometheus.Histogram
 	lag            prometheus.Histogram
+	tries          prometheus.Histogram
+	success        *prometheus.HistogramVec
+	letters        *prometheus.CounterVec
 	recordFailures prometheus.Counter
 	damaged        prometheus.Counter
 	foreign        prometheus.Counter
@@ -54,6 +58,14 @@ func newMetrics() *Metrics {
 			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_first_attempt_lag_seconds",
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
+		tries: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempts_per_delivery",
+			Help: "Attempts of finished deliveries that were attempted.", Buckets: []float64{1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50}}),
+		success: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_time_to_success_seconds",
+			Help:    "From an event's acceptance to its delivery, by whether the delivery needed more than one attempt.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600, 72 * 3600}},
+			[]string{"retried"}),
+		letters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_dead_letters_total",
+			Help: "Deliveries that failed for good, by reason."}, []string{"reason"}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_record_failures_total",
 			Help: "Commits of outcomes that failed and were repeated."}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_records_damaged_total",
@@ -93,8 +105,8 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 // Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
-		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.damaged, m.foreign, m.shed,
-			m.breakers, m.purged, m.imbalance},
+		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.tries, m.success, m.letters,
+			m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
 
@@ -107,13 +119,19 @@ func (m *Metrics) accepted(p store.Placed) {
 	}
 }
 
-func (m *Metrics) attempted(a core.Attempt, r egress.Result) {
+// attempted counts an attempt. A failed one is an exemplar of its duration, with the delivery's id:
+// from a slow bucket of a graph one comes to a delivery that was slow.
+func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 	if c := m.byClass[r.Outcome.Class]; c != nil && a.Trigger == grapnel.TriggerSchedule {
 		c.Inc()
 	} else {
 		m.attempts.WithLabelValues(string(r.Outcome.Class), string(a.Trigger)).Inc()
 	}
-	m.seconds.Observe(r.Duration.Seconds())
+	if exemplar, ok := m.seconds.(prometheus.ExemplarObserver); ok && r.Outcome.Class != policy.ClassNone {
+		exemplar.ObserveWithExemplar(r.Duration.Seconds(), prometheus.Labels{"delivery": delivery})
+	} else {
+		m.seconds.Observe(r.Duration.Seconds())
+	}
 	if a.Number == 1 {
 		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())
 	}
@@ -122,8 +140,28 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result) {
 func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
 		if results[i].Applied && page[i].Status.Final() {
-			m.deliveries.WithLabelValues(string(page[i].Status)).Inc()
+			m.finished(&page[i])
 		}
+	}
+}
+
+// finished counts a delivery that a change finished.
+func (m *Metrics) finished(c *core.Change) {
+	m.deliveries.WithLabelValues(string(c.Status)).Inc()
+	made := c.Subject.Attempts
+	if c.Attempt != nil {
+		made++
+	}
+	if made > 0 {
+		m.tries.Observe(float64(made))
+	}
+	switch c.Status {
+	case grapnel.Delivered:
+		if !c.Subject.CreatedAt.IsZero() {
+			m.success.WithLabelValues(strconv.FormatBool(made > 1)).Observe(c.At.Sub(c.Subject.CreatedAt).Seconds())
+		}
+	case grapnel.Failed:
+		m.letters.WithLabelValues(string(c.ReasonCode)).Inc()
 	}
 }
 

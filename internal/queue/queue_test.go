@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -463,7 +464,7 @@ func TestDamagedPayloadIsADeadLetter(t *testing.T) {
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
 		w.publish("")
 		w.publish("")
-		w.broker.store = damaged{w.broker.store, 1}
+		w.damaged.Store(1)
 		got := <-w.waits(context.Background(), q, "c1", 1, time.Second)
 		if !slices.Equal(bodies(got), []string{"2"}) {
 			t.Fatalf("handed out %v", bodies(got))
@@ -478,13 +479,13 @@ func TestDamagedPayloadIsADeadLetter(t *testing.T) {
 // damaged is a store in which one event cannot be read.
 type damaged struct {
 	Store
-	event int64
+	event *atomic.Int64
 }
 
 func (d damaged) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	all, err := d.Store.Events(ctx, seqs)
 	for i := range all {
-		if seqs[i] == d.event {
+		if seqs[i] == d.event.Load() {
 			all[i] = nil
 		}
 	}

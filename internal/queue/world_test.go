@@ -41,12 +41,14 @@ type world struct {
 	calls  sync.Map                                  // method → *atomic.Int64
 	during atomic.Pointer[func(method string)]       // called with each call
 	log    *slog.Logger
-	bounds uint64 // not 0: the seed of tiny bounds for engine and broker
-	engine *engine.Engine
-	broker *Broker
-	stop   context.CancelFunc
-	run    sync.WaitGroup
-	events int
+
+	damaged atomic.Int64 // row id of an event that the broker cannot read; 0: none
+	bounds  uint64       // not 0: the seed of tiny bounds for engine and broker
+	engine  *engine.Engine
+	broker  *Broker
+	stop    context.CancelFunc
+	run     sync.WaitGroup
+	events  int
 }
 
 var errCrashed = errors.New("the process has crashed")
@@ -86,7 +88,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	broker = New(Options{Bounds: within, Engine: e, Store: faulty, Log: w.log})
+	broker = New(Options{Bounds: within, Engine: e, Store: damaged{faulty, &w.damaged}, Log: w.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.engine, w.broker, w.stop = e, broker, cancel
 	w.run.Go(func() { e.Run(ctx) })

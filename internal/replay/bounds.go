@@ -19,5 +19,6 @@ type Bounds struct {
 	Active int           `bound:"100"`              // replays read at once
 	Turns  int           `bound:"16"`               // steps made at once; steps at one endpoint run one after another
 	Plan   int           `bound:"1000"`             // deliveries that counting a plan reads at once
+	Brief  int           `bound:"25"`               // the same, where the caller limits the time
 	Within time.Duration `bound:"10s" tiny:"100ms"` // for counting a plan; after it the plan is partial
 }

@@ -52,6 +52,7 @@ type Request struct {
 	Rate      float64           // deliveries in a second; 0: DefaultRate
 	StopAfter int               // consecutive failures that end it; 0: never
 	Canary    bool              // the first delivery must succeed before the others are created
+	CountFor  time.Duration     // time for counting a plan; 0: Bounds.Within
 }
 
 // DefaultRate is the default number of deliveries that a replay creates per second; MaxRate is the

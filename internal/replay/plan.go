@@ -49,7 +49,13 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 		return Plan{}, err
 	}
 	end := r.now().Add(r.bounds.Within)
-	c := &counting{selection: &q.Selection, events: map[string][]int64{}}
+	if q.CountFor > 0 {
+		end = r.now().Add(min(q.CountFor, r.bounds.Within))
+	}
+	c := &counting{selection: &q.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan}
+	if q.CountFor > 0 {
+		c.atOnce = min(c.atOnce, r.bounds.Brief)
+	}
 	if err := r.count(ctx, &ep, c, r.now(), end); err != nil {
 		return Plan{}, err
 	}
@@ -105,11 +111,12 @@ type counting struct {
 	Plan
 	selection *grapnel.Selection
 	events    map[string][]int64 // by key: the events of the selected deliveries
+	atOnce    int                // read between two looks at the clock
 }
 
 // count goes through the candidates until the time is up.
 func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy, end time.Time) error {
-	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: r.bounds.Plan}
+	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: c.atOnce}
 	for {
 		list, resume, err := r.store.Candidates(ctx, store.Of(ep.Tenant), find)
 		if err != nil {
@@ -181,9 +188,10 @@ func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *countin
 
 // newest is the row id of the newest delivered event of a key; 0: none was delivered. A redelivery
 // may be of any older event. But the first delivery in the list that is no redelivery is of a newer
-// event than all before it, so the search ends there.
+// event than all before it, so the search ends there: mostly at the first one, as more of a key are
+// far apart.
 func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (event int64, err error) {
-	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: min(8, r.bounds.Plan)}
+	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: 1}
 	for {
 		list, err := r.store.DeliveryList(ctx, store.Of(ep.Tenant), q)
 		if err != nil {

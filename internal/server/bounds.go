@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/queue"
@@ -33,6 +34,7 @@ type Bounds struct {
 	Egress    egress.Bounds
 	API       api.Bounds
 	Web       web.Bounds
+	OIDC      oidc.Bounds
 }
 
 // ParseBounds reads the value of --bounds.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
@@ -190,7 +192,7 @@ func (c *cell) run(ctx context.Context) {
 }
 
 // face is the handler of a cell's API.
-func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
+func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
@@ -205,15 +207,31 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Outboxes:     c.relays,
 		Replays:      c.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
+		Published:    s.published.observe,
 		Metrics:      metrics,
 		MetricsOpen:  o.MetricsOpen,
 		Gate:         s.gate,
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),
+		Settings:     o.effective(),
 		Cell:         c.name,
 		Away:         func(tenant string) error { return s.directory.Away(c.name, tenant) },
 		Tenants:      s.directory,
+		Passes:       passes,
+		Others:       c.others(s),
 	})
+}
+
+// others are the cells that home's overview adds to its own numbers. Other cells are asked by name.
+func (c *cell) others(s *Server) (all []api.Cell) {
+	if c != s.cells[0] {
+		return nil
+	}
+	for _, other := range s.cells[1:] {
+		all = append(all, api.Cell{Engine: other.engine, History: other.store,
+			Away: func(tenant string) error { return s.directory.Away(other.name, tenant) }})
+	}
+	return all
 }
 
 // engineFor is the engine behind a cell's API. Keys that are bound to no tenant are stored in the
@@ -249,6 +267,22 @@ func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 	return g.home.WhileKey(ctx, hash, may)
 }
 
+// Series is home's for passes of all tenants.
+func (g guest) Series(tenant string) string {
+	if tenant == "" {
+		return g.home.Series(tenant)
+	}
+	return g.Engine.Series(tenant)
+}
+
+// WhileSeries watches a series in the cell in which Series finds it.
+func (g guest) WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc) {
+	if tenant == "" {
+		return g.home.WhileSeries(ctx, tenant, series)
+	}
+	return g.Engine.WhileSeries(ctx, tenant, series)
+}
+
 // front is the handler of all requests. With one cell it is that cell's API.
 func (s *Server) front(metrics http.Handler) http.Handler {
 	known, faces := make([]cells.Cell, len(s.cells)), make([]http.Handler, len(s.cells))
@@ -256,20 +290,33 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
 	}
 	s.directory = cells.New(cells.Options{Cells: known, Log: s.log})
+	passes := pass.NewSealer(s.cells[0].engine.IDs().Subkey, rand.Reader)
 	for i, c := range s.cells {
-		faces[i] = c.guarded(c.face(s, metrics))
+		faces[i] = c.guarded(c.face(s, metrics, passes))
 	}
 	if len(faces) == 1 {
-		return s.besides(s.dashboard(faces[0]))
+		return s.besides(s.dashboard(faces[0], passes))
 	}
 	return s.besides(s.dashboard(
-		s.directory.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
-	))
+		s.directory.Route(cells.Routing{Faces: faces, Token: api.Bearer, Pass: tenantsOf(passes),
+			MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}), passes))
+}
+
+// tenantsOf finds the tenant of a pass that has not ended. The tenant's cell checks whether it was
+// revoked.
+func tenantsOf(passes *pass.Sealer) func(string) (string, bool) {
+	return func(token string) (string, bool) {
+		p, valid := passes.Open(token, time.Now())
+		if !valid {
+			return "", false
+		}
+		return p.Tenant, true
+	}
 }
 
 // dashboard puts the pages in front of the API. Nodes that share the first cell's database share
 // sessions, because the secret of its ids is the same on all of them.
-func (s *Server) dashboard(face http.Handler) http.Handler {
+func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler {
 	if s.options.NoDashboard {
 		return face
 	}
@@ -277,9 +324,11 @@ func (s *Server) dashboard(face http.Handler) http.Handler {
 		Bounds:   s.options.Bounds.Web,
 		API:      face,
 		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
+		Passes:   passes,
 		Secret:   s.cells[0].engine.IDs().Subkey,
 		Stopping: s.stopping.Load,
 		Log:      s.log,
+		People:   s.options.People.web(s.issuer),
 		Dev:      s.options.Dev,
 	})
 }

@@ -87,6 +87,10 @@ func TestTwoCells(t *testing.T) {
 		if l, err := s.inCell(t, cell).Endpoints(t.Context(), client.EndpointFilter{}); err != nil || len(l.Data) != want {
 			t.Errorf("in cell %q there are %+v, %v", cell, l, err)
 		}
+		if o, err := s.inCell(t, cell).Overview(t.Context(), ""); err != nil || o.Endpoints.All != want ||
+			o.Totals.Delivered+o.Pending.All != int64(want) {
+			t.Errorf("in cell %q the overview is %+v, %v", cell, o, err)
+		}
 	}
 	if _, err := s.inCell(t, "mars").Endpoints(t.Context(), client.EndpointFilter{}); answered(t, err) != http.StatusBadRequest {
 		t.Errorf("a cell that there is not: %v", err)

@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,6 +95,7 @@ type owned struct {
 	que   string
 	pol   string
 	keyID string
+	typ   string
 	evt   string
 	rpl   string
 	texts []string // that only its own pages may show
@@ -204,17 +206,22 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	typ, err := c.CreateEventType(ctx, client.NewEventType{Name: "type.of." + tenant, Schema: []byte(`{"title":"schema-of-` + tenant + `"}`), Example: []byte(`1`)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	who, err := c.WhoAmI(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.typ, o.ids, o.texts = typ.ID, append(o.ids, typ.ID), append(o.texts, "type.of."+tenant, "schema-of-"+tenant)
 	o.src, o.req, o.que, o.pol, o.keyID = src.ID, inbox.Data[0].ID, que.ID, pol.ID, who.ID
 	o.ids = append(o.ids, o.src, o.req, o.que, o.pol)
 	o.texts = append(o.texts, "source-of-"+tenant, "request-of-"+tenant, "queue-of-"+tenant, "policy-of-"+tenant)
 }
 
 // forAdmins are pages that a key of a tenant may not see at all.
-var forAdmins = []string{"/keys", "/nodes"}
+var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {
@@ -222,7 +229,7 @@ func (o *owned) fill(pattern string) string {
 	id := o.ep
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
-		"/events": o.evt, "/replays": o.rpl,
+		"/events": o.evt, "/replays": o.rpl, "/event-types": o.typ,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
@@ -262,7 +269,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				}
 				// but for what the request named
 				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
-					globex.src, globex.req, globex.que, globex.pol)
+					globex.src, globex.req, globex.que, globex.pol, globex.typ)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -276,15 +283,29 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 			continue
 		}
 		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}, "once": {"x"}, "order": {`{"endpoint":"` + globex.ep + `","replay":{}}`}}
+		// A form with a change in it, and the word that confirms it.
+		form.Set("was", `{"description":"","name":""}`)
+		form.Set("name", "changed by acme")
+		form.Set("description", "changed by acme")
+		for name, value := range map[string]string{"type": "a.b", "data": "{}", "endpoint": globex.ep, "then": "send"} { // of the playground
+			form.Set(name, value)
+		}
+		form.Set("confirm", path.Base(foreign))
+		if strings.HasPrefix(foreign, "/queues/") {
+			form.Set("confirm", "queue-of-globex")
+		}
 		status, _, body := b.ask("POST", foreign, form)
 		want := 404
-		if strings.HasPrefix(foreign, "/keys/") { // for keys with the scope admin only
+		switch {
+		case strings.HasPrefix(foreign, "/keys/"): // for keys with the scope admin only
 			want = 403
+		case foreign == mine && strings.HasSuffix(foreign, "/new"): // it would create something of acme, and lacks a field
+			want = 422
 		}
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID, globex.typ, globex.pol)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

@@ -53,7 +53,7 @@ func (l *lives) put(s *Server) {
 	for _, c := range s.cells {
 		c.measure(s.labelled(numbers, c))
 	}
-	handler := s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{}))
+	handler := s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	if l.replaced != nil {
 		defer l.replaced()
 	}
@@ -69,7 +69,8 @@ func (l *lives) replace(i int, c *cell) {
 	was := l.now.Load()
 	s := newServer(was.options)
 	s.listener, s.node, s.sender, s.http = was.listener, was.node, was.sender, was.http
-	s.stopping, s.probes, s.key, s.lives, s.gate = was.stopping, was.probes, was.key, l, was.gate
+	s.stopping, s.probes, s.key, s.lives, s.gate, s.published = was.stopping, was.probes, was.key, l, was.gate,
+		was.published
 	s.cells = slices.Clone(was.cells)
 	s.cells[i] = c
 	l.put(s)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -15,11 +17,33 @@ func (s *Server) registry() *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(callerNumbers(s.gate)...)
+	r.MustRegister(s.published.seconds)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",
 		ConstLabels: prometheus.Labels{"version": grapnel.Version},
 	}, func() float64 { return 1 }))
 	return r
+}
+
+// published measures the answers to publishes; monitoring.Rules computes the promise of
+// availability from them.
+type published struct{ seconds *prometheus.HistogramVec }
+
+func newPublished() published {
+	p := published{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_ingest_duration_seconds",
+		Help:    "From the body of a publish to its answer. bad: the server failed, or took more than a second for a good answer.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10}}, []string{"result"})}
+	p.seconds.WithLabelValues("good")
+	p.seconds.WithLabelValues("bad")
+	return p
+}
+
+func (p published) observe(good bool, took time.Duration) {
+	result := "good"
+	if !good {
+		result = "bad"
+	}
+	p.seconds.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // labelled adds the cell's name to its metrics, if there are several cells.

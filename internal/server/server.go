@@ -40,6 +40,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/transform"
 )
@@ -57,6 +58,8 @@ const (
 	DefaultRetention    = 720 * time.Hour
 	DefaultLease        = 15 * time.Second
 	LeastLease          = 3 * time.Second
+
+	DefaultPeopleSession = 8 * time.Hour
 )
 
 // Options are the settings of a server. The zero value serves on loopback and stores its data in
@@ -79,6 +82,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
+	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
 	MaxBody      int64          // bytes of the body of a request to a source
@@ -108,10 +112,13 @@ type Server struct {
 	key       KeyNotice
 	lives     *lives
 	gate      *api.Gate
+	published published
+	issuer    *oidc.Provider // nil: people sign in with API keys only
 }
 
 func newServer(o Options) *Server {
-	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API)}
+	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
+		published: newPublished()}
 }
 
 // Open prepares a server. It listens first: if the address is in use, the data are not touched,
@@ -128,6 +135,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := newServer(o)
+	if s.issuer, err = o.People.provider(o.Bounds.OIDC); err != nil {
+		return nil, err
+	}
 	if s.cells, err = plan(o); err != nil {
 		return nil, err
 	}

@@ -22,9 +22,10 @@ type History interface {
 	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
 	// DeliveryList returns deliveries without attempts, the newest first.
 	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
-	// DeliverySearch is a DeliveryList of deliveries whose event's data contain a text. No index
-	// can find them, so it reads a bounded number of rows. It returns the matches and, as resume,
-	// the row id before which to go on; 0: the search is complete.
+	// DeliverySearch is a DeliveryList of deliveries whose event's data contain a text; an empty
+	// one is in all of them. No index can find them, nor every combination of conditions, so it
+	// reads a bounded number of rows. It returns the matches and, as resume, the row id before
+	// which to go on; 0: the search is complete.
 	DeliverySearch(ctx context.Context, scope Scope, q DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error)
 	// Counts returns the number of deliveries per endpoint and stored status. Held deliveries count
 	// as pending. It may be slow.
@@ -32,6 +33,11 @@ type History interface {
 	// StuckLanes returns lanes whose head has failed at least once or is blocked, by the heads' row
 	// ids, the oldest first. The deliveries behind a head are counted up to MaxWaiting.
 	StuckLanes(ctx context.Context, scope Scope, q LaneQuery) ([]grapnel.Lane, error)
+	// Backlogs counts the pending deliveries and the dead letters of every endpoint that has any,
+	// sorted by endpoint, as of now by the store's clock (see Leases). An empty tenant means any. It
+	// reads no finished delivery but dead letters, at most limit of these and at most limit heads;
+	// Shares divides the limit among the endpoints.
+	Backlogs(ctx context.Context, scope Scope, tenant string, now time.Time, limit int64) ([]Backlog, error)
 	// Waiting counts the pending deliveries of an endpoint, at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 }

@@ -2,16 +2,19 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
 
-// Scope limits a call to one tenant's data, or to none. It can only be made by Of and Everyone; the
-// zero Scope allows nothing, so a query that forgot its tenant finds nothing instead of everything.
+// Scope limits a call to one tenant's data, or to none. It can only be made by Of, Everyone and
+// Only; the zero Scope allows nothing, so a query that forgot its tenant finds nothing instead of
+// everything.
 type Scope struct {
 	tenant   string
 	everyone bool
+	only     *[]string // sorted ids of endpoints; nil: all
 }
 
 // Of is the scope of one tenant.
@@ -21,14 +24,58 @@ func Of(tenant string) Scope { return Scope{tenant: tenant} }
 // tenant.
 func Everyone() Scope { return Scope{everyone: true} }
 
-// Allows says whether the scope covers a tenant.
-func (s Scope) Allows(tenant string) bool {
-	return s.everyone || s.tenant != "" && s.tenant == tenant
+// Only is the part of the scope of one tenant that some of its endpoints have. No store knows such
+// scopes: one that gets it finds nothing, because it allows no tenant as a whole. Who wants to see
+// something has to ask for its endpoint by Covers, and then goes on with Whole. So a query that
+// forgot the endpoints finds nothing instead of everything.
+func (s Scope) Only(endpoints []string) Scope {
+	sorted := slices.Sorted(slices.Values(endpoints))
+	s.only = &sorted
+	return s
 }
 
-// One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "",
-// which no tenant has.
-func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
+// Limited returns the endpoints of a scope that was limited to some, sorted.
+func (s Scope) Limited() (endpoints []string, limited bool) {
+	if s.only == nil {
+		return nil, false
+	}
+	return *s.only, true
+}
+
+// Whole is the scope without a limit to endpoints.
+func (s Scope) Whole() Scope {
+	s.only = nil
+	return s
+}
+
+// For is the scope for a question about one endpoint; false: the scope is limited to others.
+func (s Scope) For(endpoint string) (Scope, bool) {
+	if s.only == nil {
+		return s, true
+	}
+	_, there := slices.BinarySearch(*s.only, endpoint)
+	return s.Whole(), there
+}
+
+// Covers says whether an endpoint of a tenant is in scope.
+func (s Scope) Covers(tenant, endpoint string) bool {
+	whole, covered := s.For(endpoint)
+	return covered && whole.Allows(tenant)
+}
+
+// Allows says whether the scope covers a tenant, with all that it has.
+func (s Scope) Allows(tenant string) bool {
+	return s.only == nil && (s.everyone || s.tenant != "" && s.tenant == tenant)
+}
+
+// One returns the tenant of a scope that covers only one. A zero Scope, or one that is limited to
+// endpoints, covers only the tenant "", which no tenant has.
+func (s Scope) One() (tenant string, one bool) {
+	if s.only != nil {
+		return "", true
+	}
+	return s.tenant, !s.everyone
+}
 
 // Narrow combines the scope with a tenant asked for; empty means any tenant, in the argument and in
 // the result. false: the call may see nothing.

@@ -138,6 +138,8 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 	switch {
 	case event == nil:
 		m.Request.Note = "Retention has deleted the event's data."
+	case event.PayloadHidden:
+		m.Request.Note = hiddenNote
 	case event.DataBase64 != nil:
 		m.Request.Note = many(len(event.DataBase64), "byte", "bytes") + " of " + event.ContentType + " are not shown."
 	default:
@@ -149,6 +151,8 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 		m.Response.First = strings.TrimSpace(fmt.Sprintf("%d %s", a.StatusCode, http.StatusText(a.StatusCode)))
 	}
 	switch {
+	case a.PayloadHidden && a.StatusCode != 0:
+		m.Response.Note = hiddenNote
 	case a.StatusCode == 0:
 		m.Response.Note = sentence(a.Error)
 	case a.ResponseBase64 != nil:
@@ -159,6 +163,9 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 		m.Response.Body = v.readable([]byte(a.ResponseBody))
 	}
 }
+
+// hiddenNote stands in the place of data that the session may not see.
+const hiddenNote = "Data, bodies and values of headers are hidden from this session."
 
 func headers(of map[string]string) (all []header) {
 	for name, value := range of {

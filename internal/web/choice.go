@@ -18,6 +18,7 @@ type order struct {
 type choice struct {
 	orders []order
 	notes  []string
+	more   bool // deliveries that match were left out
 }
 
 // named are the deliveries with these ids, in their order.
@@ -66,8 +67,8 @@ func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) clien
 }
 
 // choose makes the orders of a search. A replay of the API selects by status, type, key and time;
-// for any other condition the deliveries are looked up here and named.
-func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
+// for any other condition the deliveries are looked up here and named; all: more of them.
+func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error) {
 	var c choice
 	var statuses []grapnel.Status
 	for _, s := range f.Status {
@@ -95,13 +96,13 @@ func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
 	if !f.To.IsZero() {
 		replay.To = &f.To
 	}
-	byName := f.ReasonCode != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.Text != ""
+	byName := f.ReasonCode != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.Text != "" || f.Filter != ""
 	if f.Endpoint != "" && !byName {
 		c.orders = []order{{f.Endpoint, replay}}
 		return c, nil
 	}
 	most := v.web.Bounds.Letters
-	if byName {
+	if byName && all {
 		most = v.web.Bounds.Named
 	}
 	found, more, err := v.finished(f, letters, most)
@@ -109,7 +110,7 @@ func (v *visit) choose(f client.DeliveryFilter, again bool) (choice, error) {
 		return c, err
 	}
 	if byName {
-		if more {
+		if c.more = more; more {
 			c.notes = append(c.notes, "These are the newest "+count(len(found))+" that match; older ones are left out. Replay them afterwards.")
 		}
 		c.byEndpoint(found, func(ids []string) client.NewReplay { return client.NewReplay{Deliveries: ids, Again: again} })
@@ -139,8 +140,8 @@ func (v *visit) finished(f client.DeliveryFilter, letters bool, most int) (all [
 		if f.Cursor = part.Next; f.Cursor == "" {
 			return all, false, nil
 		}
-		if len(part.Data) == 0 {
-			break // a search for text looks at one part at a time
+		if len(part.Data) < f.Limit {
+			break // a search looks at one part at a time, which takes long enough for a page
 		}
 	}
 	return all, true, nil

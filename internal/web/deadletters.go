@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,23 +10,25 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // deadLettersModel lists deliveries that failed and need a decision, under a search.
 type deadLettersModel struct {
-	Crumbs       []crumb
-	Search       search
-	Verdict      verdict
-	Views        []savedView
-	Groups       []deadGroup
-	Counted      string // what the counts are of
-	Rows         []deadRow
-	Hint         string // why there are no rows
-	Clear        string // where the list is without the search; empty: there is none
-	Older        string
-	Newest       string
-	Replay       string // where selected ones are replayed; empty: the session may not
-	Discard, Set string // where they are discarded, and noted on
+	Crumbs  []crumb
+	Search  search
+	Verdict verdict
+	Views   []savedView
+	Groups  []deadGroup
+	Counted string // what the counts are of
+	Rows    []deadRow
+	Hint    string // why there are no rows
+	Clear   string // where the list is without the search; empty: there is none
+	Older   string
+	Newest  string
+	Replay  string // where selected ones are replayed; empty: the session may not
+	Set     string // where they are noted on
+	Bulk    bulk
 }
 
 // crumb is a step of the way to a page; without address it is the page itself, or has no page.
@@ -67,7 +68,7 @@ type deadRow struct {
 
 const (
 	soonDays   = 3 // retention deletes it so soon that it is marked
-	mostGroups = 20
+	mostGroups = 12
 )
 
 // reasonWords says why a delivery failed.
@@ -88,12 +89,10 @@ var deadViews = []struct{ name, q string }{
 
 // deadSearch is the search of a page about dead letters, and the filter that it makes.
 func (v *visit) deadSearch() (search, client.DeliveryFilter, error) {
-	text := v.URL.Query().Get("q")
-	if len(text) > v.web.Bounds.Search {
-		return search{}, client.DeliveryFilter{}, refused(http.StatusRequestURITooLong, "The search is too long.",
-			"Use at most "+count(v.web.Bounds.Search)+" characters.")
+	s, err := v.search()
+	if err != nil {
+		return s, s.Filter, err
 	}
-	s := parseSearch(text, v.now)
 	if s.Jump != "" {
 		return s, s.Filter, jumped(s.Jump)
 	}
@@ -112,23 +111,36 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	for _, view := range deadViews {
 		m.Views = append(m.Views, savedView{view.name, v.link("/dead-letters" + withQuery("q", view.q)), view.q == s.Text})
 	}
+	if len(s.Faults) > 0 {
+		m.Verdict.Pieces = []piece{{"The search cannot be read.", toneBad}}
+		m.Hint, m.Clear = "Nothing is selected while a word of the search cannot be read. Correct it in the box above.", v.link("/dead-letters")
+		return m, nil
+	}
 	cursor := v.URL.Query().Get("cursor")
-	f.Limit = v.web.Bounds.Letters
-	counted, err := v.client.DeadLetters(v.Context(), f)
+	counted, found, err := v.letters(f, cursor)
 	if err != nil {
 		return m, err
 	}
-	f.Limit, f.Cursor = v.web.Bounds.Page, cursor
-	found, err := v.client.DeadLetters(v.Context(), f)
+	m.groups(v, counted.Data)
+	at := make([]string, 0, len(m.Groups)+len(found.Data))
+	for i := range m.Groups {
+		at = append(at, m.Groups[i].Endpoint)
+	}
+	for i := range found.Data {
+		at = append(at, found.Data[i].EndpointID)
+	}
+	names, err := v.namesOf(at)
 	if err != nil {
 		return m, err
 	}
-	names, err := v.endpointNames(slices.Concat(counted.Data, found.Data))
-	if err != nil {
-		return m, err
+	for i := range m.Groups {
+		g := &m.Groups[i]
+		g.Endpoint = cmp.Or(names[g.Endpoint], g.Endpoint)
 	}
-	m.groups(v, counted.Data, names)
-	if counted.Next != "" {
+	switch {
+	case cursor != "":
+		m.Counted = "on this page"
+	case counted.Next != "":
 		m.Counted = "of the newest " + count(len(counted.Data))
 	}
 	for i := range found.Data {
@@ -144,10 +156,30 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 		m.Newest = v.link("/dead-letters" + withQuery("q", s.Text))
 	}
 	if v.session.mayDo("/dead-letters/replay") {
-		m.Replay, m.Discard, m.Set = v.link("/dead-letters/replay"), v.link("/dead-letters/discard"), v.link("/dead-letters/note")
+		m.Replay, m.Set = v.link("/dead-letters/replay"), v.link("/dead-letters/note")
 	}
-	m.answer(v, counted)
+	m.Bulk = v.bulk("/dead-letters", &s, len(m.Rows), found.Next != "" || cursor != "")
+	var exact *client.Overview
+	if s.Text == "" && len(counted.Data) > 0 {
+		if exact, err = v.client.Overview(v.Context(), ""); err != nil {
+			return m, err
+		}
+	}
+	m.answer(v, counted, exact)
 	return m, nil
+}
+
+// letters are the dead letters that are counted and those of the page. The newest are counted if
+// the first page is full; else those of the page: they are all, or a search has read its share.
+func (v *visit) letters(f client.DeliveryFilter, cursor string) (counted, found *client.Page[client.Delivery], err error) {
+	f.Limit, f.Cursor = v.web.Bounds.Page, cursor
+	found, err = v.client.DeadLetters(v.Context(), f)
+	if err != nil || f.Text != "" || cursor != "" || found.Next == "" || len(found.Data) < f.Limit {
+		return found, found, err
+	}
+	f.Limit = v.web.Bounds.Letters
+	counted, err = v.client.DeadLetters(v.Context(), f)
+	return counted, found, err
 }
 
 // left is how long retention keeps a delivery.
@@ -161,7 +193,8 @@ func left(days *int) (text string, soon bool) {
 	return many(*days, "day", "days"), *days <= soonDays
 }
 
-func (m *deadLettersModel) groups(v *visit, all []client.Delivery, names map[string]string) {
+// groups counts by endpoint and reason. Each group has its endpoint's id for a name.
+func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 	type place struct {
 		endpoint string
 		reason   grapnel.ReasonCode
@@ -173,7 +206,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery, names map[str
 		g := by[place{d.EndpointID, d.ReasonCode}]
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
-			g = &deadGroup{Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.link("/endpoints/" + d.EndpointID),
+			g = &deadGroup{Endpoint: d.EndpointID, At: v.link("/endpoints/" + d.EndpointID),
 				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q)), by: map[string]int{}}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))
@@ -212,15 +245,16 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery, names map[str
 
 func (m *deadLettersModel) mayStart(v *visit) bool { return v.session.mayDo("/replays/start") }
 
-// answer is the sentence above the list, and what to do.
-func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery]) {
+// answer is the sentence above the list, and what to do. exact counts all dead letters; nil: the
+// list is of a search.
+func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery], exact *client.Overview) {
 	n := len(counted.Data)
 	if n == 0 {
 		m.Hint, m.Clear = "Retention may have deleted older ones; a successful replay takes them off this list too.", v.link("/dead-letters")
 		m.Verdict.Pieces = []piece{{"No dead letters match.", ""}}
 		switch {
 		case counted.Next != "":
-			m.Hint = "A search for text looks at one part of the dead letters at a time; older ones may match."
+			m.Hint = "A search looks at one part of the dead letters at a time; older ones may match."
 			m.Older, m.Clear = v.link("/dead-letters?"+url.Values{"q": {m.Search.Text}, "cursor": {counted.Next}}.Encode()), ""
 		case m.Search.Text == "":
 			m.Verdict.Pieces = []piece{{"There are no dead letters.", ""}}
@@ -243,6 +277,9 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		number = "More than " + number
 	}
 	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
+	if exact != nil {
+		m.Verdict.Pieces = []piece{{words.DeadLetters(exact), toneBad}}
+	}
 	if counted.Next == "" && first != nil {
 		text, _ := left(first)
 		m.Verdict.Next = "Retention deletes the first one in " + text + "."
@@ -260,20 +297,15 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 	}
 }
 
-// picked are the deliveries that were ticked.
-func (v *visit) picked() ([]string, error) {
-	ids := v.PostForm["id"]
-	if len(ids) > v.web.Bounds.Page {
-		return nil, refused(http.StatusRequestEntityTooLarge, "Too many deliveries are selected.", "Select at most one page of them.")
-	}
-	return ids, nil
-}
-
 const nothingSelected = "Nothing was selected."
 
 // replayLetters leads to the preview of a replay of the ticked ones.
 func replayLetters(v *visit) (string, error) {
-	ids, err := v.picked()
+	if v.PostForm.Get("all") != "" {
+		v.goTo("/replays/new" + withQuery("q", v.PostForm.Get("q")))
+		return "", nil
+	}
+	ids, _, err := v.picked()
 	if err != nil || len(ids) == 0 {
 		return nothingSelected, err
 	}
@@ -286,7 +318,7 @@ func replayLetters(v *visit) (string, error) {
 
 func discardLetters(v *visit) (string, error) {
 	reason := cmp.Or(strings.TrimSpace(v.PostForm.Get("note")), "from the dashboard")
-	return v.eachPicked("discarded", func(id string) error {
+	return v.eachPicked("delivery was", "deliveries were", "discarded", func(id string) error {
 		_, err := v.client.Discard(v.Context(), id, reason)
 		return err
 	})
@@ -294,68 +326,15 @@ func discardLetters(v *visit) (string, error) {
 
 func noteLetters(v *visit) (string, error) {
 	note := strings.TrimSpace(v.PostForm.Get("note"))
-	return v.eachPicked("noted on", func(id string) error {
+	return v.eachPicked("dead letter was", "dead letters were", "noted on", func(id string) error {
 		_, err := v.client.Note(v.Context(), id, note)
 		return err
 	})
 }
 
-// eachPicked does something to each ticked delivery. It goes on after one that is refused, and says
-// how many those were.
-func (v *visit) eachPicked(done string, do func(id string) error) (string, error) {
-	ids, err := v.picked()
-	if err != nil || len(ids) == 0 {
-		return nothingSelected, err
-	}
-	n := 0
-	var first error
-	for _, id := range ids {
-		if err := do(id); err == nil {
-			n++
-		} else if first == nil {
-			first = err
-		}
-	}
-	if n == 0 {
-		return "", first
-	}
-	said := many(n, "dead letter was", "dead letters were") + " " + done + "."
-	if rest := len(ids) - n; rest > 0 {
-		said += " " + many(rest, "other was", "others were") + " refused: " + first.Error()
-	}
-	return said, nil
-}
+func deadLettersTwin(v *visit) (string, url.Values) { return "/v1/dead-letters", v.filtered() }
 
-// deliveryQuery is a filter as the query of a path that names no endpoint.
-func deliveryQuery(f client.DeliveryFilter) url.Values {
-	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
-	for name, value := range map[string]string{"endpoint": f.Endpoint, "type": f.Type, "key": f.Key, "tenant": f.Tenant, "text": f.Text,
-		"error_class": string(f.ErrorClass), "reason_code": string(f.ReasonCode), "cursor": f.Cursor} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if f.StatusCode != 0 {
-		q.Set("status_code", fmt.Sprint(f.StatusCode))
-	}
-	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
-		if !at.IsZero() {
-			q.Set(name, at.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	return q
-}
-
-func deadLettersTwin(v *visit) (string, url.Values) {
-	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
-	f.Limit, f.Cursor = v.web.Bounds.Page, v.URL.Query().Get("cursor")
-	return "/v1/dead-letters", deliveryQuery(f)
-}
-
-func deadLettersCommand(v *visit) string {
-	words := append([]string{"grapnel dlq list"}, filterFlags(parseSearch(v.URL.Query().Get("q"), v.now).Filter)...)
-	return strings.Join(words, " ")
-}
+func deadLettersCommand(v *visit) string { return v.finding("grapnel dlq list") }
 
 // filterFlags are the conditions of a filter, but for the statuses, as flags of the command line.
 func filterFlags(f client.DeliveryFilter) (words []string) {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // deliveriesModel is a list of deliveries under a search.
@@ -19,7 +19,7 @@ type deliveriesModel struct {
 	Answer  string
 	Next    string // what follows from the answer
 	Views   []savedView
-	Chart   *chart // what deliveries ended in; nil: the search is narrower than the totals that are kept
+	Chart   *histogram // what deliveries ended in, by time; nil: none did
 	Rows    []deliveryRow
 	Empty   string // why there are no rows
 	Hint    string // what to do about that
@@ -28,7 +28,7 @@ type deliveriesModel struct {
 	Older   string // where the next page is; empty: this is the last
 	Newest  string // where the first page is; empty: this is it
 	Replay  string // the preview of a replay of all that match; empty: none of them is finished
-	Bulk    string // where selected deliveries are retried; empty: the session may not
+	Bulk    bulk
 }
 
 // savedView is a search with a name.
@@ -56,8 +56,8 @@ type deliveryRow struct {
 
 // savedViews are the searches that people need at night.
 var savedViews = []struct{ name, q string }{
-	{"All", ""}, {"Waiting", "status:waiting"}, {"Held", "status:held"}, {"Failed", "status:failed"},
-	{"Timed out", "error:timeout"}, {"Server errors", "code:5xx"}, {"Delivered", "status:delivered"},
+	{"All", ""}, {"Failing now", "status:retrying"}, {"Held", "status:held"}, {"Dead", "status:dead"}, {"Slow", "took:2s"},
+	{"Timed out", "error:timeout"}, {"Server errors", "code:5xx"}, {"Replayed by hand", "replayed:yes"}, {"Delivered", "status:delivered"},
 }
 
 func deliveries(v *visit) (deliveriesModel, error) {
@@ -66,12 +66,20 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	if len(text) > v.web.Bounds.Search {
 		return deliveriesModel{}, refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
 	}
-	m := deliveriesModel{Search: parseSearch(text, v.now)}
+	s, err := v.search()
+	if err != nil {
+		return deliveriesModel{}, err
+	}
+	m := deliveriesModel{Search: s}
 	for _, s := range savedViews {
 		m.Views = append(m.Views, savedView{s.name, v.link("/deliveries" + withQuery("q", s.q)), s.q == m.Search.Text})
 	}
 	if m.Search.Jump != "" {
 		return m, jumped(m.Search.Jump)
+	}
+	if len(s.Faults) > 0 {
+		m.unread(v)
+		return m, nil
 	}
 	f := m.Search.Filter
 	f.Limit, f.Cursor = v.web.Bounds.Page, query.Get("cursor")
@@ -96,28 +104,32 @@ func deliveries(v *visit) (deliveriesModel, error) {
 	if finished && v.session.mayDo("/replays/start") {
 		m.Replay = v.link("/replays/new" + withQuery("q", m.Search.Text))
 	}
-	if v.session.mayDo("/deliveries/retry") {
-		m.Bulk = v.link("/deliveries/retry")
+	m.Bulk = v.bulk("/deliveries", &s, len(m.Rows), found.Next != "" || f.Cursor != "")
+	if m.Chart, err = v.histogram("/deliveries", &s); err != nil {
+		return m, err
 	}
+	m.slow(v)
 	m.answer(v, found.Next != "")
-	return m, m.chart(v, f)
+	return m, nil
 }
 
-// chart is the time selector above the list. The totals are of all deliveries or of one endpoint.
-func (m *deliveriesModel) chart(v *visit, f client.DeliveryFilter) error {
-	endpoint := f.Endpoint
-	f.Endpoint, f.Limit = "", 0
-	if !reflect.ValueOf(f).IsZero() || len(m.Rows) == 0 {
-		return nil
+// slow has the view of slow deliveries begin at the 95th percentile of the shown time.
+func (m *deliveriesModel) slow(v *visit) {
+	if m.Chart == nil || m.Chart.slow == "" {
+		return
 	}
-	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: endpoint})
-	if err != nil {
-		return err
+	for i := range m.Views {
+		if view := &m.Views[i]; view.Name == "Slow" {
+			view.Href = v.link("/deliveries" + withQuery("q", "took:"+m.Chart.slow))
+			view.Here = strings.HasPrefix(m.Search.Text, "took:") && m.Search.with("took", "") == ""
+		}
 	}
-	if c := v.outcomes(hourly(stats, v.now), endpoint); c.Empty == "" {
-		m.Chart = &c
-	}
-	return nil
+}
+
+// unread is the list of a search that cannot be read: nothing.
+func (m *deliveriesModel) unread(v *visit) {
+	m.Answer, m.Empty = "The search cannot be read.", "Nothing is selected while a word of the search cannot be read."
+	m.Hint, m.Clear = "Correct it in the box above; the rest of it is as you typed it.", v.link("/deliveries")
 }
 
 // answer is the sentence above the list.
@@ -129,7 +141,12 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 		case m.Newest != "":
 			m.Empty, m.Hint, m.Clear = "There are no older deliveries.", "", m.Newest
 		case more:
-			m.Empty, m.Hint = "Nothing on this page matches.", "A search for text looks at one part of the deliveries at a time; older ones may match."
+			m.Empty, m.Hint = "Nothing on this page matches.", "A search looks at one part of the deliveries at a time; older ones may match."
+		case m.Chart != nil && m.Chart.ended > 0 && m.Search.timeOnly():
+			m.Empty = "Retention has deleted the deliveries of this time."
+			m.Hint = many(m.Chart.ended, "delivery", "deliveries") + " ended then; the totals above remain."
+		case m.Search.Text == "" && m.Chart != nil:
+			m.Empty, m.Hint, m.Clear = "Retention has deleted all deliveries.", "The totals above remain.", ""
 		case m.Search.Text == "":
 			m.Empty, m.Hint, m.Clear = "No event was published yet.", "Publish one with this command:", ""
 			m.Publish = publishCommand
@@ -178,7 +195,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: deliveryPill(d.Status, d.AttemptsMade), Type: d.Type,
 		Endpoint: names[d.EndpointID], At: v.link("/endpoints/" + d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
-		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: d.Reason,
+		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if r.Endpoint == "" {
@@ -195,108 +212,80 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 
 // endpointNames are the names of the endpoints of a list; one that is deleted has none.
 func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
-	names := map[string]string{}
-	if len(of) == 0 {
-		return names, nil
+	ids := make([]string, len(of))
+	for i := range of {
+		ids[i] = of[i].EndpointID
 	}
-	all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
+	return v.namesOf(ids)
+}
+
+// namesOf are the names of endpoints. It asks for no others: one that a page does not show would
+// cost as much as one that it shows.
+func (v *visit) namesOf(ids []string) (map[string]string, error) {
+	all, err := v.endpointsOf(ids)
+	names := map[string]string{}
+	for i := range all {
+		names[all[i].ID] = endpointName(&all[i])
+	}
+	if err != nil || v.session.portal || !slices.ContainsFunc(ids, isQueue) { // a portal may not ask for queues
+		return names, err
+	}
+	queues, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page})
 	if err != nil {
 		return nil, err
 	}
-	for i := range all.Data {
-		names[all.Data[i].ID] = endpointName(&all.Data[i])
+	for i := range queues.Data {
+		names[queues.Data[i].ID] = queues.Data[i].Name
 	}
 	return names, nil
 }
 
-func deliveriesTwin(v *visit) (string, url.Values) {
-	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
-	f.Limit, f.Cursor = v.web.Bounds.Page, v.URL.Query().Get("cursor")
-	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
-	for name, value := range map[string]string{"endpoint": f.Endpoint, "type": f.Type, "key": f.Key, "tenant": f.Tenant, "text": f.Text,
-		"error_class": string(f.ErrorClass), "reason_code": string(f.ReasonCode), "cursor": f.Cursor} {
+func isQueue(id string) bool { return strings.HasPrefix(id, grapnel.QueuePrefix+"_") }
+
+// endpointsOf are the endpoints with these ids, each once; one that is deleted is left out.
+func (v *visit) endpointsOf(ids []string) ([]client.Endpoint, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), isQueue)
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) == 0 {
+		return nil, nil
+	}
+	ids = ids[:min(len(ids), v.web.Bounds.Endpoints)]
+	all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{IDs: ids, Limit: len(ids)})
+	if err != nil {
+		return nil, err
+	}
+	return all.Data, nil
+}
+
+// filtered is the query of an API list under the page's search.
+func (v *visit) filtered() url.Values {
+	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
+	for name, value := range map[string]string{"filter": strings.TrimSpace(v.URL.Query().Get("q")), "cursor": v.URL.Query().Get("cursor")} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	for _, s := range f.Status {
-		q.Add("status", string(s))
-	}
-	if f.StatusCode != 0 {
-		q.Set("status_code", fmt.Sprint(f.StatusCode))
-	}
-	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
-		if !at.IsZero() {
-			q.Set(name, at.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	path := "/v1/deliveries"
-	if f.Endpoint != "" {
-		path = "/v1/endpoints/" + url.PathEscape(f.Endpoint) + "/deliveries"
-		q.Del("endpoint")
-	}
-	return path, q
+	return q
 }
 
-func deliveriesCommand(v *visit) string {
-	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
-	words := []string{"grapnel deliveries list"}
-	flag := func(name, value string) {
-		if value != "" {
-			words = append(words, "--"+name+" "+shellQuote(value))
-		}
+// finding is a command with the page's search.
+func (v *visit) finding(command string) string {
+	if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+		command += " --filter " + shellQuote(text)
 	}
-	var statuses []string
-	for _, s := range f.Status {
-		statuses = append(statuses, string(s))
-	}
-	flag("endpoint", f.Endpoint)
-	flag("status", strings.Join(statuses, ","))
-	flag("type", f.Type)
-	flag("event-key", f.Key)
-	flag("tenant", f.Tenant)
-	flag("error-class", string(f.ErrorClass))
-	flag("reason-code", string(f.ReasonCode))
-	if f.StatusCode != 0 {
-		flag("status-code", fmt.Sprint(f.StatusCode))
-	}
-	flag("text", f.Text)
-	if !f.From.IsZero() {
-		flag("from", f.From.UTC().Format(time.RFC3339))
-	}
-	if !f.To.IsZero() {
-		flag("to", f.To.UTC().Format(time.RFC3339))
-	}
-	return strings.Join(words, " ")
+	return command
 }
 
-// retryDeliveries retries the deliveries that were ticked in a list. It goes on after one that
-// cannot be retried, and says how many those were.
+func deliveriesTwin(v *visit) (string, url.Values) { return "/v1/deliveries", v.filtered() }
+
+func deliveriesCommand(v *visit) string { return v.finding("grapnel deliveries list") }
+
+// retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {
-	ids := v.PostForm["id"]
-	if len(ids) == 0 {
-		return "Nothing was selected.", nil
-	}
-	if len(ids) > v.web.Bounds.Page {
-		return "", refused(http.StatusRequestEntityTooLarge, "Too many deliveries are selected.", "Select at most one page of them.")
-	}
-	done := 0
-	var first error
-	for _, id := range ids {
-		if _, err := v.client.Retry(v.Context(), id, "from the dashboard"); err == nil {
-			done++
-		} else if first == nil {
-			first = err
-		}
-	}
-	if done == 0 {
-		return "", first
-	}
-	said := many(done, "delivery is", "deliveries are") + " being retried."
-	if left := len(ids) - done; left > 0 {
-		said += " " + many(left, "other was", "others were") + " refused: " + first.Error()
-	}
-	return said, nil
+	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
+		_, err := v.client.Retry(v.Context(), id, "from the dashboard")
+		return err
+	})
 }
 
 // waitingStatuses are of deliveries that are not finished.

@@ -31,6 +31,21 @@ type deliveryModel struct {
 	Ahead    string        // where the first delivery of the key is, which this one waits for
 	Key      string
 	Others   []deliveryRow // of the same event, at other endpoints
+	Before   int           // the number of the attempt before the shown one; 0: none
+	Changes  []diffLine    // how the shown attempt differs from the one before
+	Curl     string        // sends the shown attempt's request again
+	Local    string        // the command that brings deliveries of the endpoint to a local server
+	Signed   string        // which bytes are signed
+	CheckAt  string        // where the signature is computed again
+	Check    *signatureCheck
+	Compare  string
+	Audit    []auditLine
+}
+
+// auditLine is an entry of the audit about one delivery.
+type auditLine struct {
+	At                  moment
+	Verb, Actor, Reason string
 }
 
 // Title is of the browser's tab.
@@ -73,6 +88,11 @@ func delivery(v *visit) (deliveryModel, error) {
 	m.timeline(v, d, ep)
 	m.messages(v, d, event, ep)
 	m.facts(v, d, event, ep)
+	m.tools(v, d, event, ep)
+	m.check(v, d, event)
+	if err := m.audit(v, d); err != nil {
+		return m, err
+	}
 	return m, m.others(v, d, event)
 }
 

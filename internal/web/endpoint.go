@@ -3,11 +3,14 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // endpointModel is one endpoint: its health, its pending deliveries, its settings.
@@ -16,14 +19,18 @@ type endpointModel struct {
 	Pill              pill
 	Verdict           verdict
 	Heart             template.HTML
+	HeartSays         string
 	Figures           []figure
 	Chart             chart
 	Lanes             []laneRow
 	LanesMore         bool
 	Recent            []deliveryRow
 	All               string // where all its deliveries are
+	Why               string // where its failures are explained
 	Settings          []fact
+	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
+	Rotate, Delete    string // where the secret is rotated and the endpoint deleted
 	Audit             []auditRow
 }
 
@@ -58,7 +65,7 @@ func endpoint(v *visit) (endpointModel, error) {
 		return endpointModel{}, err
 	}
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
-		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID))}
+		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why")}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
 	if err != nil {
 		return m, err
@@ -75,14 +82,14 @@ func endpoint(v *visit) (endpointModel, error) {
 	if err != nil {
 		return m, err
 	}
-	hours := hourly(stats, v.now)
+	hours := hourly(stats.Data, stats.From, v.now)
 	day := hours[max(0, len(hours)-24):]
 	newest := ""
 	if len(recent.Data) > 0 {
 		newest = recent.Data[0].ID
 	}
 	m.Verdict = v.endpointVerdict(e, day, lastResult(lanes.Data, recent.Data), newest)
-	m.Heart = heart(hours)
+	m.Heart = heart(hours, true)
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)
 	for i := range recent.Data {
@@ -91,7 +98,7 @@ func endpoint(v *visit) (endpointModel, error) {
 	for i := range lanes.Data {
 		l := &lanes.Data[i]
 		row := laneRow{
-			Key: l.Key, Href: v.link("/deliveries/" + l.Head.ID), Head: v.deliveryRow(&l.Head, nil),
+			Key: l.Key, Href: v.keyHref(e.ID, l.Key), Head: v.deliveryRow(&l.Head, nil),
 			Waiting: count(l.Waiting), Since: v.atOr(l.Since),
 		}
 		if l.WaitingMore {
@@ -100,12 +107,23 @@ func endpoint(v *visit) (endpointModel, error) {
 		m.Lanes = append(m.Lanes, row)
 	}
 	m.LanesMore = lanes.Next != ""
+	m.HeartSays = heartSays(hours)
 	for i := range audit.Data {
 		a := &audit.Data[i]
 		m.Audit = append(m.Audit, auditRow{v.at(a.At), string(a.Verb) + " by " + a.Actor, a.Reason})
 	}
 	m.settings(v, e)
+	m.Edit, m.Rotate, m.Delete = v.ifMay("/endpoints/{id}/edit"), v.ifMay("/endpoints/{id}/rotate"), v.ifMay("/endpoints/{id}/delete")
 	return m, nil
+}
+
+// ifMay is the address of a page with a form about the thing of this page; empty: the session may
+// not send it.
+func (v *visit) ifMay(path string) string {
+	if !v.session.mayDo(path) {
+		return ""
+	}
+	return v.link(strings.ReplaceAll(path, "{id}", url.PathEscape(v.PathValue("id"))))
 }
 
 // endpointVerdict is the answer of an endpoint's page.
@@ -126,16 +144,16 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Delivered+total.Failed), failed)
 		}
 	} else {
-		out.Pieces = []piece{{"It " + happened(v.now, e, false), toneOf(e.Health.State)}, {".", ""}}
+		out.Pieces = []piece{{"It " + words.Happened(v.now, about(e), false), toneOf(e.Health.State)}, {".", ""}}
 		if e.Health.Held > 0 {
-			out.Pieces = append(out.Pieces, piece{" " + heldWords(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
+			out.Pieces = append(out.Pieces, piece{" " + words.Held(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 		}
 		out.Next = consequence(v.now, e)
 		if last != "" && e.Health.State != grapnel.HealthPaused && e.Health.State != grapnel.HealthDisabled {
 			out.Next = "Last result: " + sentence(last) + " " + out.Next
 		}
 	}
-	out.Acts = v.remedies(e)
+	out.Acts = v.remedies(about(e))
 	switch e.Health.State {
 	case grapnel.HealthOpen, grapnel.HealthThrottled, grapnel.HealthPaused, grapnel.HealthDisabled:
 		if len(out.Acts) > 0 {
@@ -176,8 +194,8 @@ func sum(hours []hour) (t client.Totals) {
 	return t
 }
 
-// heart is how the endpoint was, hour by hour.
-func heart(hours []hour) template.HTML {
+// heart is how the endpoint was, hour by hour; in full, each hour says what happened in it.
+func heart(hours []hour, full bool) template.HTML {
 	var beats []picture.Beat
 	good, bad := 0, 0
 	for i := range hours {
@@ -194,6 +212,10 @@ func heart(hours []hour) template.HTML {
 			tone = toneOK
 			good++
 		}
+		if !full {
+			beats = append(beats, picture.Beat{Tone: tone})
+			continue
+		}
 		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s delivered, %s failed", h.At.UTC().Format("Mon 15:04 UTC"),
 			many(h.Attempts, "attempt", "attempts"), count(h.Delivered), count(h.Failed))})
 	}
@@ -203,7 +225,7 @@ func heart(hours []hour) template.HTML {
 
 func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	t := sum(day)
-	all := figures(day, t, []client.Endpoint{*e})
+	all := figures(day, &t, words.Capped(int64(max(e.Health.Held, e.Health.Waiting)), e.Health.HeldMore))
 	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
 	for i := range day {
 		if p := day[i].Latency.P95; p != nil {

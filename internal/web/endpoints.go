@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // endpointsModel is the list of endpoints, those that need eyes first.
@@ -18,8 +20,10 @@ type endpointsModel struct {
 	Next    string
 	Bad     []endpointRow
 	Well    []endpointRow
+	Shown   string // how many of the healthy ones are on this page
 	Older   string
 	Newest  string
+	Acts    []act
 }
 
 // endpointRow is one endpoint in a list.
@@ -33,10 +37,10 @@ type endpointRow struct {
 	Heart    template.HTML
 }
 
-func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
+func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 	r := endpointRow{
-		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: endpointName(e),
-		Pill: healthPill(e.Health.State), Why: consequence(v.now, e),
+		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: words.Name(e),
+		Pill: healthPill(e.Health.State), Why: words.Consequence(v.now, e),
 	}
 	if e.Description != "" {
 		r.Where = where(e.URL)
@@ -54,7 +58,7 @@ func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
 const mostHearts = 12
 
 // troubledRows are rows of endpoints that need attention; the first of them have a heartbeat.
-func (v *visit) troubledRows(bad []client.Endpoint, most int) (rows []endpointRow, err error) {
+func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []endpointRow, err error) {
 	for i := range bad[:min(len(bad), most)] {
 		r := v.endpointRow(&bad[i])
 		if i < mostHearts {
@@ -62,7 +66,7 @@ func (v *visit) troubledRows(bad []client.Endpoint, most int) (rows []endpointRo
 			if err != nil {
 				return nil, err
 			}
-			r.Heart = heart(hourly(stats, v.now))
+			r.Heart = heart(hourly(stats.Data, stats.From, v.now), false)
 		}
 		rows = append(rows, r)
 	}
@@ -70,32 +74,43 @@ func (v *visit) troubledRows(bad []client.Endpoint, most int) (rows []endpointRo
 }
 
 func endpoints(v *visit) (endpointsModel, error) {
-	var m endpointsModel
+	m := endpointsModel{Acts: v.offers("Add an endpoint", "/endpoints/new")}
 	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 3, Cursor: cursor})
+	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 2, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
 	if len(found.Data) == 0 && cursor == "" {
-		m.Empty, m.Publish = true, createCommand
+		m.Empty = true
+		if !v.session.portal {
+			m.Publish = createCommand
+		}
 		return m, nil
 	}
-	bad := troubled(found.Data)
+	o, err := v.client.Overview(v.Context(), "")
+	if err != nil {
+		return m, err
+	}
+	bad := attention(o, found.Data, cursor == "")
 	if m.Bad, err = v.troubledRows(bad, len(bad)); err != nil {
 		return m, err
 	}
 	for i := range found.Data {
 		if found.Data[i].Health.State == grapnel.HealthHealthy {
-			m.Well = append(m.Well, v.endpointRow(&found.Data[i]))
+			m.Well = append(m.Well, v.endpointRow(about(&found.Data[i])))
 		}
 	}
-	m.Answer = fmt.Sprintf("%s healthy.", many(len(m.Well), "endpoint is", "endpoints are"))
-	if len(m.Bad) > 0 {
-		m.Answer = fmt.Sprintf("%s attention; %s healthy.", many(len(m.Bad), "endpoint needs", "endpoints need"), many(len(m.Well), "other is", "others are"))
+	healthy, others := o.Endpoints.Healthy, o.Endpoints.All-o.Endpoints.Healthy
+	m.Answer = fmt.Sprintf("%s healthy.", many(healthy, "endpoint is", "endpoints are"))
+	if others > 0 {
+		m.Answer = fmt.Sprintf("%s attention; %s healthy.", many(others, "endpoint needs", "endpoints need"), many(healthy, "other is", "others are"))
 	}
+	m.Next = words.Pending(v.now, o)
 	if found.Next != "" {
 		m.Older = v.link("/endpoints" + withQuery("cursor", found.Next))
-		m.Next = "These are not all; the list has further pages."
+	}
+	if m.Shown = count(len(m.Well)); len(m.Well) < healthy {
+		m.Shown += " of " + count(healthy)
 	}
 	if cursor != "" {
 		m.Newest = v.link("/endpoints")
@@ -103,8 +118,34 @@ func endpoints(v *visit) (endpointsModel, error) {
 	return m, nil
 }
 
+// mostLeading is how many endpoints of all pages the first page begins with.
+const mostLeading = 20
+
+// attention is the endpoints that need attention: on the first page the worst of all, also those
+// of later pages, and on each page those of the page that are not among these.
+func attention(o *client.Overview, page []client.Endpoint, first bool) (bad []client.OverviewEndpoint) {
+	worst := o.Attention[:min(len(o.Attention), mostLeading)]
+	if first {
+		bad = slices.Clone(worst)
+	}
+	for _, e := range troubled(page) {
+		if !slices.ContainsFunc(worst, func(named client.OverviewEndpoint) bool { return named.ID == e.ID }) {
+			bad = append(bad, *about(&e))
+		}
+	}
+	return bad
+}
+
+// offers is a button that leads to a page with a form; none: the session may not send it.
+func (v *visit) offers(label, path string) []act {
+	if at := v.ifMay(path); at != "" {
+		return []act{{Label: label, Href: at}}
+	}
+	return nil
+}
+
 func endpointsTwin(v *visit) (string, url.Values) {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 3)}}
+	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 2)}}
 	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
 		q.Set("cursor", cursor)
 	}

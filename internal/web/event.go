@@ -19,6 +19,7 @@ type eventModel struct {
 	Key      string
 	Verdict  verdict
 	Rows     []deliveryRow
+	Well     []deliveryRow // delivered, if there are many
 	Not      []notWanted
 	NotMore  string
 	Payload  message
@@ -64,9 +65,29 @@ func eventPage(v *visit) (eventModel, error) {
 		m.Not = append(m.Not, notWanted{endpointName(ep), v.link("/endpoints/" + url.PathEscape(ep.ID)), whyNot(e, ep)})
 	}
 	m.answer(v, e, len(all.Data))
+	m.fold()
 	m.payload(v, e)
 	m.facts(v, e)
 	return m, nil
+}
+
+// mostRows is how many deliveries of an event are rows of a table whatever became of them.
+const mostRows = 20
+
+// fold makes a list of names of the delivered ones, if there are many, so that the others are seen.
+func (m *eventModel) fold() {
+	if len(m.Rows) <= mostRows {
+		return
+	}
+	var rest []deliveryRow
+	for _, r := range m.Rows {
+		if r.Pill.Tone == toneOK {
+			m.Well = append(m.Well, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	m.Rows = rest
 }
 
 // whyNot is the reason why an endpoint did not get an event, by its present settings. The API does
@@ -119,7 +140,7 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-	if v.session.mayDo("/events/{id}/publish") {
+	if v.session.mayDo("/events/{id}/publish") && !e.PayloadHidden {
 		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.eventPost(e), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
 }
@@ -134,6 +155,10 @@ func (v *visit) eventPost(e *client.Event) string {
 
 func (m *eventModel) payload(v *visit, e *client.Event) {
 	m.Payload.Headers = headers(e.Metadata)
+	if e.PayloadHidden {
+		m.Payload.Note = hiddenNote
+		return
+	}
 	if e.DataBase64 != nil {
 		m.Payload.Note = many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType + " are not shown."
 		return
@@ -170,6 +195,9 @@ func publishAgain(v *visit) (string, error) {
 	e, err := v.client.EventOf(v.Context(), v.URL.Query().Get("tenant"), v.PathValue("id"))
 	if err != nil {
 		return "", err
+	}
+	if e.PayloadHidden {
+		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
 	}
 	var made *client.Published
 	switch {

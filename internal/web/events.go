@@ -41,7 +41,7 @@ const startOfData = 90 // bytes of an event's data in a list
 func eventSearch(v *visit) (search, client.EventFilter) {
 	s := parseSearch(v.URL.Query().Get("q"), v.now)
 	f := s.Filter
-	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Text != "" {
+	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Text != "" || f.Filter != "" {
 		s.Faults = append(s.Faults, "Events are found by type, key, tenant and time. The other conditions are of deliveries.")
 	}
 	return s, client.EventFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To, Source: v.URL.Query().Get("source"),
@@ -103,6 +103,9 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 
 // startOf is how an event's data begin, in one line.
 func startOf(e *client.Event) string {
+	if e.PayloadHidden {
+		return "hidden"
+	}
 	if e.DataBase64 != nil {
 		return many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -56,7 +57,9 @@ func (v *visit) fail(err error) {
 		return
 	}
 	if f.Status == http.StatusUnauthorized && v.session != nil {
-		v.web.setCookie(v.rw, v.Request, sessionCookie, "", -1)
+		if v.web.home == "" {
+			v.web.setCookie(v.rw, v.Request, sessionCookie, "", -1)
+		}
 		v.toLogin()
 		return
 	}
@@ -80,7 +83,7 @@ func (v *visit) failure(err error) *failure {
 		return nil
 	case errors.As(err, &told):
 		f := &failure{
-			Status: told.Status, Title: told.Title, Detail: sentence(told.Detail), Fields: told.Fields,
+			Status: cmp.Or(told.Status, http.StatusUnprocessableEntity), Title: told.Title, Detail: sentence(told.Detail), Fields: told.Fields,
 			Help: helps[told.Code], Request: told.RequestID,
 		}
 		if f.Title == "" {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	grammar "github.com/grapnelhq/grapnel/internal/search"
 )
 
 // polyglot breaks out of text, attributes, URLs, scripts, styles and comments, wherever one of them
@@ -62,6 +64,9 @@ func hostile(answer any) any {
 	return answer
 }
 
+// plainForms are pages that show nothing of what the API answers.
+var plainForms = []string{"/event-types/new", "/keys/new", "/sources/new", "/policies/new"}
+
 // TestHostileText: text from outside is text on every page, wherever it stands. The policy would
 // stop a script; this holds that there is none to stop.
 func TestHostileText(t *testing.T) {
@@ -84,7 +89,7 @@ func TestHostileText(t *testing.T) {
 	}}
 	seen := 0
 	pages := targets()
-	for _, name := range searchNames {
+	for _, name := range grammar.Names {
 		for _, path := range []string{"/deliveries?", "/dead-letters?", "/events?", "/replays/new?"} {
 			pages = append(pages, path+url.Values{"q": {name + ":" + polyglot}}.Encode())
 		}
@@ -98,6 +103,9 @@ func TestHostileText(t *testing.T) {
 	for _, target := range pages {
 		w := s.ask("GET", target, nil)
 		body := w.Body.String()
+		if slices.Contains(plainForms, target) && w.Code == http.StatusOK {
+			continue
+		}
 		if slices.Contains(targets(), target) && (w.Code != http.StatusOK || !strings.Contains(body, "oNloAd")) {
 			t.Errorf("%s: answered %d without the text", target, w.Code)
 		}
@@ -125,11 +133,13 @@ var (
 // knownTags and knownAttributes are those that the templates and pictures have.
 var (
 	knownTags = strings.Fields("html head meta title link script body a div nav details summary span p b br form fieldset legend label input button main dialog " +
-		"h1 h2 dl dt dd kbd table thead tbody tr th td time section pre code ol ul li footer small svg path g rect circle line polyline text i !doctype")
+		"h1 h2 dl dt dd kbd table thead tbody tr th td time section pre code ol ul li footer small svg path g rect circle line polyline text i !doctype " +
+		"select option textarea")
 	knownAttributes = strings.Fields("lang data-theme data-times data-base charset name content rel type href src defer class id tabindex role aria-label aria-hidden " +
 		"aria-live aria-current data-go data-act data-js data-nojs data-keep data-live data-copy data-key data-once data-sure data-row data-relative data-clock title method " +
 		"action value checked placeholder autocomplete spellcheck maxlength autofocus required for hidden scope datetime width height viewbox preserveaspectratio " +
-		"formaction inputmode points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor")
+		"formaction data-search data-from data-step data-two inputmode points d x y x1 x2 y1 y2 cx cy r rx fill stroke stroke-width stroke-linecap stroke-linejoin text-anchor " +
+		"selected rows aria-describedby aria-invalid data-preview")
 )
 
 // faults finds what no template has: other elements, other attributes, addresses that are no paths.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -113,7 +114,7 @@ func inbox(v *visit) (inboxModel, error) {
 }
 
 func (v *visit) requestRow(r *client.Request) requestRow {
-	row := requestRow{Href: v.link("/inbox/" + r.ID), What: r.Type, Key: r.Key, Pill: requestPill(r.Outcome), Why: r.Reason,
+	row := requestRow{Href: v.link("/inbox/" + r.ID), What: r.Type, Key: r.Key, Pill: requestPill(r.Outcome), Why: words.Instants(r.Reason),
 		Size: many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
 	if row.What == "" {
 		row.What = r.ID
@@ -206,6 +207,9 @@ func inboxRequest(v *visit) (requestModel, error) {
 		m.Checks = append(m.Checks, check{p, c.Text})
 	}
 	m.Message = message{First: r.Method + " " + r.Path, Body: v.readable(r.Content())}
+	if r.PayloadHidden {
+		m.Message.Note = hiddenNote
+	}
 	for _, h := range r.Headers {
 		m.Message.Headers = append(m.Message.Headers, header{h.Name, h.Value})
 	}
@@ -227,7 +231,7 @@ func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
 	add("Source", name, v.link("/sources/"+url.PathEscape(r.SourceID)))
 	turnedAway := r.Outcome == wire.IntakeUnverified || r.Outcome == wire.IntakeRefused
 	if src != nil && src.Provider.RetriesFor != nil && turnedAway {
-		add("The provider", src.Provider.Retries, "")
+		add("Provider repeats", src.Provider.Retries, "")
 	}
 	add("From", r.Remote, "")
 	add("Event", r.EventID, "")

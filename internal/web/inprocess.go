@@ -95,8 +95,8 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// caller makes a client that calls the API with a key on behalf of a browser. It never repeats a
-// request: the API is in this process.
+// caller makes a client that calls the API with a key or pass on behalf of a browser. It never
+// repeats a request: the API is in this process.
 func (w *web) caller(key, remoteAddr string) (*client.Client, *inProcess) {
 	t := &inProcess{api: w.API, remoteAddr: remoteAddr}
 	c, err := client.New(client.Options{Server: "http://grapnel.invalid", Key: key, HTTP: &http.Client{Transport: t},

@@ -12,10 +12,11 @@ import (
 
 // A live page is an EventSource at the page's own address. Every LiveEvery its connection asks the
 // page's reader for the present state. Browsers that look at the same page with the same key share
-// one reader, which asks the API once for all of them; after a look it rests LiveRest times the
-// look's duration. So a reader takes at most one in LiveRest+1 of a processor's time, however slow
-// the query is. It draws the page only if the API's answers have changed, and after LiveRedraw, so
-// that pictures move with the time.
+// one reader, which asks the API once for all of them. After a look it rests LiveRest times the
+// look's duration, and as often as there are readers. So all live pages together take at most one
+// in LiveRest of a processor's time, however slow their queries are: of many pages, each is looked
+// at less often. A reader draws the page only if the API's answers have changed, and after
+// LiveRedraw, so that pictures move with the time.
 
 // readers are those of all live pages.
 type readers struct {
@@ -74,6 +75,13 @@ func (rs *readers) leave(name, tenant string) {
 	}
 }
 
+// count is how many readers there are.
+func (rs *readers) count() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return len(rs.by)
+}
+
 // look returns the page as it is, and its version. v is the visit of the watcher that asks; it
 // stands for all of them, who have the same key and the same address of the page.
 func (r *reader) look(v *visit) (main []byte, version int, err error) {
@@ -85,7 +93,8 @@ func (r *reader) look(v *visit) (main []byte, version int, err error) {
 	}
 	defer func() {
 		took := v.web.Clock().Sub(began)
-		r.next = began.Add(max(v.web.Bounds.LiveEvery-v.web.Bounds.LiveEvery/10, took*time.Duration(1+v.web.Bounds.LiveRest)))
+		rest := took * time.Duration(v.web.Bounds.LiveRest*v.web.live.count())
+		r.next = began.Add(max(v.web.Bounds.LiveEvery-v.web.Bounds.LiveEvery/10, took+rest))
 	}()
 	v.now = began
 	v.answers.listen()

@@ -16,6 +16,12 @@ type signing struct {
 	Next    string
 	Problem string
 	Help    string
+	Request string // id of the failed request; empty: the log has nothing about it
+
+	People string // address at which people sign in with the issuer; empty: they do not
+	Issuer string // its name
+	Only   bool   // there is no form for keys
+	Out    string // address that signs out at the issuer
 }
 
 // login asks for a key.
@@ -26,7 +32,11 @@ func (w *web) login(rw http.ResponseWriter, r *http.Request) {
 		v.redirect(next)
 		return
 	}
-	v.askForKey(http.StatusOK, signing{Next: next})
+	m := signing{Next: next}
+	if _, known := w.signOutAt(v); known && r.URL.Query().Has("out") {
+		m.Out = v.link(outPath)
+	}
+	v.askForKey(http.StatusOK, m)
 }
 
 // askForKey draws the form. Its token is made from a cookie of its own, because there is no session
@@ -35,6 +45,9 @@ func (v *visit) askForKey(status int, m signing) {
 	id, ok := v.formID()
 	if !ok {
 		return
+	}
+	if p := &v.web.People; p.Issuer != nil {
+		m.People, m.Issuer, m.Only = v.link(startPath+withQuery("next", m.Next)), p.Name, p.Only
 	}
 	var b bytes.Buffer
 	if err := v.web.drawLogin(&b, v, m, v.web.seals.token(id)); err != nil {
@@ -85,6 +98,11 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := signing{Next: local(r.PostForm.Get("next"))}
+	if w.People.Only {
+		m.Problem = "API keys cannot sign in on this page."
+		v.askForKey(http.StatusForbidden, m)
+		return
+	}
 	if w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
 		m.Problem = "The form was not from this page. Please try again; the browser has to accept cookies."
 		v.askForKey(http.StatusForbidden, m)
@@ -137,7 +155,7 @@ func (v *visit) begin(s *session) (err error) {
 	if err != nil {
 		return err
 	}
-	v.web.setCookie(v.rw, v.Request, sessionCookie, text, v.web.Bounds.Session)
+	v.web.setCookie(v.rw, v.Request, sessionCookie, text, s.Ends.Sub(v.now))
 	v.web.setCookie(v.rw, v.Request, formCookie, "", -1)
 	return nil
 }
@@ -150,7 +168,11 @@ func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.setCookie(rw, r, sessionCookie, "", -1)
-	rw.Header().Set("Location", v.link("/login"))
+	to := "/login"
+	if _, known := w.signOutAt(v); known && v.session.Role != "" {
+		to += "?out"
+	}
+	rw.Header().Set("Location", v.link(to))
 	rw.WriteHeader(http.StatusSeeOther)
 }
 

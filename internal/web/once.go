@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// Dev is what `grapnel dev` adds to the dashboard; `grapnel serve` has neither.
+// Dev is what `grapnel dev` adds to the dashboard; `grapnel serve` has none of it.
 type Dev struct {
-	Coach Coach  // nil: no page about the story
-	Codes *Codes // nil: no links that sign in
+	Coach    Coach  // nil: no page about the story
+	Codes    *Codes // nil: no links that sign in
+	Receiver string // URL of a receiver that accepts everything; empty: there is none
 }
 
 // codeLife is how long a link signs in.

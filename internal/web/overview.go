@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // overviewModel answers: is anything wrong, and will it get worse?
@@ -17,17 +17,22 @@ type overviewModel struct {
 	Create  string
 	Publish string
 	Verdict verdict
+	Backlog string // how many deliveries are pending, and since when
+	Dead    string // how many deliveries failed for good
+	Letters string // where they are
 	Figures []figure
 	Chart   chart
 	Ahead   chart
 	Eyes    []endpointRow
-	Well    string // how many endpoints are not shown
+	Others  string // the endpoints that are not shown
+	All     string // where they are
 }
 
 // figure is one of the large numbers.
 type figure struct {
 	Name, Value, Unit string
 	Spark             template.HTML
+	Note              string // instead of a line
 	Tone              string
 }
 
@@ -48,50 +53,41 @@ const mostEyes = 8
 
 func overview(v *visit) (overviewModel, error) {
 	var m overviewModel
-	eps, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
+	o, err := v.client.Overview(v.Context(), "")
 	if err != nil {
 		return m, err
 	}
-	if len(eps.Data) == 0 {
+	if o.Endpoints.All == 0 {
 		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
 		return m, nil
 	}
-	stats, err := v.client.Stats(v.Context(), client.StatsFilter{})
-	if err != nil {
-		return m, err
-	}
-	waiting, err := v.client.Deliveries(v.Context(),
-		client.DeliveryFilter{Status: []grapnel.Status{grapnel.Pending}, Limit: v.web.Bounds.Ahead})
-	if err != nil {
-		return m, err
-	}
-	m.Verdict = overall(v.now, eps.Data, eps.Next != "", stats.Totals)
-	bad := troubled(eps.Data)
-	if len(bad) > 0 {
-		worst := &bad[0]
-		m.Verdict.Acts = append([]act{{Label: "Look at " + endpointName(worst), Href: v.link("/endpoints/" + worst.ID), Main: true}},
+	m.Verdict = said(words.Overall(v.now, o))
+	if len(o.Attention) > 0 {
+		worst := &o.Attention[0]
+		m.Verdict.Acts = append([]act{{Label: "Look at " + words.Name(worst), Href: v.link("/endpoints/" + worst.ID), Main: true}},
 			v.remedies(worst)...)
 	}
-	hours := hourly(stats, v.now)
-	m.Figures = figures(hours, stats.Totals, eps.Data)
+	m.Backlog, m.Dead, m.Letters = words.Pending(v.now, o), words.DeadLetters(o), v.link("/dead-letters")
+	hours := hourly(o.Hours, o.HoursFrom, v.now)
+	m.Figures = figures(hours, &o.Totals, count(o.Pending.All))
+	m.Figures[len(m.Figures)-1].Note = words.Waits(&o.Pending)
 	m.Chart = v.outcomes(hours, "")
-	m.Ahead = v.ahead(waiting)
-	if m.Eyes, err = v.troubledRows(bad, mostEyes); err != nil {
+	m.Ahead = v.ahead(o)
+	if m.Eyes, err = v.troubledRows(o.Attention, mostEyes); err != nil {
 		return m, err
 	}
-	healthy := len(eps.Data) - len(m.Eyes)
-	switch {
-	case eps.Next != "":
-		m.Well = "of the first " + count(len(eps.Data))
-	case healthy == 1:
-		m.Well = "1 other is not shown"
-	case healthy > 1:
-		m.Well = count(healthy) + " others are not shown"
+	var others []string
+	if bad := o.Endpoints.All - o.Endpoints.Healthy - len(m.Eyes); bad > 0 {
+		others = append(others, count(bad)+" more")
 	}
+	if n := o.Endpoints.Healthy; n > 0 {
+		others = append(others, count(n)+" healthy")
+	}
+	m.Others, m.All = list(others), v.link("/endpoints")
 	return m, nil
 }
 
-func overviewTwin(*visit) (string, url.Values) { return "/v1/stats", nil }
+func overviewTwin(*visit) (string, url.Values) { return "/v1/overview", nil }
 
 // hour is one hour of totals, also if nothing happened in it.
 type hour struct {
@@ -100,59 +96,50 @@ type hour struct {
 }
 
 // hourly fills in the hours that the API leaves out because nothing happened in them.
-func hourly(s *client.Stats, now time.Time) []hour {
+func hourly(buckets []client.Bucket, from, now time.Time) []hour {
 	by := map[int64]client.Totals{}
-	for _, b := range s.Data {
+	for _, b := range buckets {
 		by[b.At.Unix()] = b.Totals
 	}
 	var all []hour
-	for at := s.From; at.Before(s.To) && at.Before(now) && len(all) < 24*31; at = at.Add(time.Hour) {
+	for at := from; at.Before(now) && len(all) < 24*31; at = at.Add(time.Hour) {
 		all = append(all, hour{at, by[at.Unix()]})
 	}
 	return all
 }
 
-// figures are the four numbers of the overview.
-func figures(hours []hour, day client.Totals, eps []client.Endpoint) []figure {
+// figures are the four numbers of the overview, with their hours.
+func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 	// An hour without deliveries has a count, zero, and no share or percentile.
-	line := func(of func(*hour) (float64, bool)) (values []float64) {
-		for i := range hours {
-			if value, ok := of(&hours[i]); ok {
-				values = append(values, value)
+	lines := []struct {
+		of   func(*hour) (float64, bool)
+		says string
+	}{
+		{func(h *hour) (float64, bool) { return float64(h.Delivered), true }, "Delivered per hour."},
+		{func(h *hour) (float64, bool) {
+			return float64(h.FirstAttemptSuccess) / float64(max(h.Delivered+h.Failed, 1)) * 100, h.Delivered+h.Failed > 0
+		}, "Share delivered at the first attempt, per hour."},
+		{func(h *hour) (float64, bool) {
+			if h.Latency.P95 == nil {
+				return 0, false
 			}
+			return time.Duration(*h.Latency.P95).Seconds(), true
+		}, "95th percentile of the time to an answer, per hour."},
+	}
+	for i, f := range words.Figures(day, waiting) {
+		one := figure{Name: f.Name, Value: f.Value, Unit: f.Unit, Tone: f.Tone}
+		if i < len(lines) {
+			var values []float64
+			for h := range hours {
+				if value, ok := lines[i].of(&hours[h]); ok {
+					values = append(values, value)
+				}
+			}
+			one.Spark = drawn(picture.Spark(values, toneOK, lines[i].says))
 		}
-		return values
+		all = append(all, one)
 	}
-	held, more := 0, ""
-	for i := range eps {
-		held += max(eps[i].Health.Held, eps[i].Health.Waiting)
-		if eps[i].Health.HeldMore {
-			more = "+"
-		}
-	}
-	first := figure{Name: "At the first attempt", Value: percent(day.FirstAttemptSuccess, day.Delivered+day.Failed), Unit: "%", Tone: toneOK}
-	if day.Delivered+day.Failed == 0 {
-		first.Unit = ""
-	}
-	first.Spark = drawn(picture.Spark(line(func(h *hour) (float64, bool) {
-		return float64(h.FirstAttemptSuccess) / float64(max(h.Delivered+h.Failed, 1)) * 100, h.Delivered+h.Failed > 0
-	}), toneOK, "Share delivered at the first attempt, per hour."))
-	answer := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK}
-	if day.Latency.P95 != nil {
-		answer.Value = took(time.Duration(*day.Latency.P95))
-	}
-	answer.Spark = drawn(picture.Spark(line(func(h *hour) (float64, bool) {
-		if h.Latency.P95 == nil {
-			return 0, false
-		}
-		return time.Duration(*h.Latency.P95).Seconds(), true
-	}), toneOK, "95th percentile of the time to an answer, per hour."))
-	waiting := figure{Name: "Waiting now", Value: count(held) + more, Unit: "held or due", Tone: toneHold}
-	return []figure{
-		{Name: "Delivered", Value: count(day.Delivered), Unit: "in 24 h", Tone: toneOK,
-			Spark: drawn(picture.Spark(line(func(h *hour) (float64, bool) { return float64(h.Delivered), true }), toneOK, "Delivered per hour."))},
-		first, answer, waiting,
-	}
+	return all
 }
 
 // outcomes is the chart of what deliveries ended in, by hour. Each column leads to its deliveries.
@@ -188,56 +175,29 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 	if worst >= 0 {
 		c.Says += fmt.Sprintf(" Most failures were in the hour from %s.", hours[worst].At.UTC().Format("15:04 UTC"))
 	}
+	c.Hint = fmt.Sprintf("%s delivered, %s failed in 24 h", count(good), count(bad))
 	c.Picture = drawn(picture.Bars(bars, c.Says))
 	c.Axis = []string{hours[0].At.UTC().Format("15:04"), hours[len(hours)/3].At.UTC().Format("15:04"), hours[2*len(hours)/3].At.UTC().Format("15:04"), "now (UTC)"}
 	return c
 }
 
 // ahead is the forecast: the attempts that are scheduled, by the hour in which they are due.
-func (v *visit) ahead(waiting *client.Page[client.Delivery]) chart {
+func (v *visit) ahead(o *client.Overview) chart {
 	c := chart{Title: "Attempts ahead", Hint: "next 24 h, by hour"}
-	if len(waiting.Data) == 0 {
-		c.Empty = "No attempt is scheduled."
+	w := words.Ahead(v.now, o)
+	if w.Empty != "" {
+		c.Empty = w.Empty
 		return c
 	}
-	const hours = 24
-	var due [hours]int
-	later, total := 0, 0
-	for i := range waiting.Data {
-		at := waiting.Data[i].NextAttemptAt
-		if at == nil {
-			continue
-		}
-		total++
-		if n := int(max(at.Sub(v.now), 0) / time.Hour); n < hours {
-			due[n]++
-		} else {
-			later++
-		}
-	}
-	if waiting.Next != "" {
-		c.Hint = fmt.Sprintf("of the %s newest that wait", count(len(waiting.Data)))
-	}
-	if total == 0 {
-		c.Empty = "Pending deliveries wait for their endpoint, not for a time."
-		return c
-	}
-	var bars []picture.Bar
-	most := 0
-	for i, n := range due {
-		if n > due[most] {
-			most = i
-		}
-		bars = append(bars, picture.Bar{Parts: []picture.Part{{Tone: toneHold, Value: float64(n)}},
-			Says: fmt.Sprintf("%s: %s", v.now.Add(time.Duration(i)*time.Hour).UTC().Format("15:04 UTC"), many(n, "attempt", "attempts"))})
-	}
-	c.Says = fmt.Sprintf("%s in the next 24 h, most of them (%s) in the hour from %s.", many(total-later, "attempt is scheduled", "attempts are scheduled"),
-		count(due[most]), v.now.Add(time.Duration(most)*time.Hour).UTC().Format("15:04 UTC"))
-	if later > 0 {
-		c.Says += fmt.Sprintf(" %s later.", many(later, "is", "are"))
-	}
-	c.Picture = drawn(picture.Bars(bars, c.Says))
 	at := func(h int) string { return v.now.Add(time.Duration(h) * time.Hour).UTC().Format("15:04") }
+	var bars []picture.Bar
+	for i, n := range w.Hours {
+		bars = append(bars, picture.Bar{Parts: []picture.Part{{Tone: toneHold, Value: float64(n)}},
+			Says: fmt.Sprintf("%s UTC: %s", at(i), many(n, "attempt", "attempts"))})
+	}
+	c.Says = w.Says
+	c.Hint = fmt.Sprintf("%s within the hour, %s in 24 h", words.Capped(w.Hours[0], o.Pending.More), words.Capped(w.Total, o.Pending.More))
+	c.Picture = drawn(picture.Bars(bars, c.Says))
 	c.Axis = []string{"now", at(8), at(16), at(24)}
 	return c
 }

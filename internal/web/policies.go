@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -21,6 +22,7 @@ type policiesModel struct {
 	Own    []policyRow
 	Preset []policyRow
 	Older  string
+	Acts   []act
 }
 
 // policyRow is one policy in a list.
@@ -32,7 +34,7 @@ type policyRow struct {
 }
 
 func policies(v *visit) (policiesModel, error) {
-	var m policiesModel
+	m := policiesModel{Acts: v.offers("Add a policy", "/policies/new")}
 	found, err := v.client.Policies(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err
@@ -119,17 +121,20 @@ type policyModel struct {
 	Kinds    []savedView
 	Picture  *chart
 	Compared []comparedRow
+	With     string      // another policy in the same outage; empty: none
+	Others   []savedView // policies to compare with
 	Attempts []scheduledRow
 	More     string
 	Findings []policy.Finding
 	Facts    []fact
+	Links    []act // forms about it
 }
 
 // Title is of the browser's tab.
 func (m policyModel) Title() string { return m.Name }
 
 // comparedRow is a figure of the simulation, as the policy does it and as its schedule alone would.
-type comparedRow struct{ Name, Here, Schedule string }
+type comparedRow struct{ Name, Here, Schedule, With string }
 
 // scheduledRow is one attempt if all before it fail at once.
 type scheduledRow struct {
@@ -153,6 +158,14 @@ func policyPage(v *visit) (policyModel, error) {
 		return policyModel{}, err
 	}
 	m := policyModel{ID: p.ID, Name: p.Name}
+	if p.Preset {
+		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {
+			a.Href += withQuery("from", p.Name)
+			m.Links = append(m.Links, a)
+		}
+	} else {
+		m.Links = v.formLinks("/policies/{id}/", "edit", "Change", "delete", "Delete")
+	}
 	rules, err := policyRules(p)
 	if err != nil {
 		m.Verdict.Pieces = []piece{{"This server does not know all rules of the policy.", toneBad}}
@@ -249,7 +262,11 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 		}
 	}
 	address := func(outage, kind string) string {
-		return v.link(v.URL.EscapedPath() + "?" + url.Values{"outage": {outage}, "kind": {kind}}.Encode())
+		to := url.Values{"outage": {outage}, "kind": {kind}}
+		if with := q.Get("with"); with != "" {
+			to.Set("with", with)
+		}
+		return v.link(v.URL.EscapedPath() + "?" + to.Encode())
 	}
 	for i, o := range outages {
 		d, _ := policy.ParseDuration(o)
@@ -280,7 +297,51 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 		return err
 	}
 	m.draw(&r, m.Choices[chosen].Name)
+	return m.compare(v, outage, outageRates[chosen])
+}
+
+// compare has another policy go through the same outage, if the address names one.
+func (m *policyModel) compare(v *visit, outage map[string]any, rate int) error {
+	q := v.URL.Query()
+	with := q.Get("with")
+	for _, p := range policy.Presets() {
+		if p.Name == m.Name {
+			continue
+		}
+		q.Set("with", p.Name)
+		m.Others = append(m.Others, savedView{p.Name, v.link(v.URL.EscapedPath() + "?" + q.Encode()), p.Name == with})
+	}
+	if with == "" {
+		return nil
+	}
+	other, err := v.client.Policy(v.Context(), with)
+	if err != nil {
+		return err
+	}
+	rules, err := policyRules(other)
+	if err != nil {
+		return err
+	}
+	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage, "rate": fmt.Sprintf("%d/min", rate), "seed": 1})
+	var busy *client.Error
+	if asRefusal(err, &busy) && busy.Status >= 500 {
+		return nil // other simulations are running; the page shows one policy
+	}
+	var r policy.Report
+	if err := cmp.Or(err, json.Unmarshal(text, &r)); err != nil {
+		return err
+	}
+	m.With = other.Name
+	for i, value := range figuresOf(&r) {
+		m.Compared[i].With = value
+	}
 	return nil
+}
+
+// figuresOf are the figures of a simulation, in the order of its table.
+func figuresOf(r *policy.Report) []string {
+	return []string{fmt.Sprintf("%s (%s %%)", count(r.DeadLetters), percent(int64(r.DeadLetters), int64(r.Events))),
+		spoken(r.ExtraWait.P50.Std()), spoken(r.ExtraWait.P95.Std()), fmt.Sprintf("%g", r.AttemptsPerEvent), spoken(r.DrainedAfter.Std())}
 }
 
 func (m *policyModel) draw(r *policy.Report, outage string) {
@@ -302,13 +363,14 @@ func (m *policyModel) draw(r *policy.Report, outage string) {
 		c.Axis = []string{"0", spoken(end / 3), spoken(2 * end / 3), spoken(end)}
 	}
 	m.Picture = &c
-	lost := func(n int) string { return fmt.Sprintf("%s (%s %%)", count(n), percent(int64(n), int64(r.Events))) }
+	lost := fmt.Sprintf("%s (%s %%)", count(r.BySchedule.DeadLetters), percent(int64(r.BySchedule.DeadLetters), int64(r.Events)))
+	here := figuresOf(r)
 	m.Compared = []comparedRow{
-		{"Dead letters", lost(r.DeadLetters), lost(r.BySchedule.DeadLetters)},
-		{"Extra wait, median", spoken(r.ExtraWait.P50.Std()), spoken(r.BySchedule.ExtraWait.P50.Std())},
-		{"Extra wait, p95", spoken(r.ExtraWait.P95.Std()), spoken(r.BySchedule.ExtraWait.P95.Std())},
-		{"Attempts per event", fmt.Sprintf("%g", r.AttemptsPerEvent), fmt.Sprintf("%g", r.BySchedule.AttemptsPerEvent)},
-		{"All caught up after", spoken(r.DrainedAfter.Std()), spoken(r.BySchedule.DrainedAfter.Std())},
+		{Name: "Dead letters", Here: here[0], Schedule: lost},
+		{Name: "Extra wait, median", Here: here[1], Schedule: spoken(r.BySchedule.ExtraWait.P50.Std())},
+		{Name: "Extra wait, p95", Here: here[2], Schedule: spoken(r.BySchedule.ExtraWait.P95.Std())},
+		{Name: "Attempts per event", Here: here[3], Schedule: fmt.Sprintf("%g", r.BySchedule.AttemptsPerEvent)},
+		{Name: "All caught up after", Here: here[4], Schedule: spoken(r.BySchedule.DrainedAfter.Std())},
 	}
 	if r.Survives > 0 {
 		m.Verdict.Next += fmt.Sprintf(" No event is lost in an outage of up to %s.", spoken(r.Survives.Std()))

@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -14,6 +16,7 @@ type queuesModel struct {
 	Next   string
 	Empty  bool
 	Create string
+	Acts   []act
 	Rows   []queueRow
 	Older  string
 }
@@ -23,12 +26,13 @@ type queueRow struct {
 	Href, Name                            string
 	Pill                                  pill
 	Ready, Leased, Delayed, Waiting, Dead string
+	Counts                                string // those that are not zero, for a phone
 	Oldest                                moment
 	Why                                   string
 }
 
 func queues(v *visit) (queuesModel, error) {
-	m := queuesModel{Create: createQueueCommand}
+	m := queuesModel{Create: createQueueCommand, Acts: v.offers("Add a queue", "/queues/new")}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
@@ -88,7 +92,16 @@ func (v *visit) queueRow(q *client.Queue) queueRow {
 	if c := q.QueueCounts; c != nil {
 		r.Ready, r.Leased, r.Delayed = count(c.Ready), count(c.Leased), count(c.Delayed)
 		r.Waiting, r.Dead = count(c.Waiting+c.Blocked), count(c.Dead)
-		r.Oldest = v.atOr(c.OldestAt)
+		var counts []string
+		for _, part := range []struct {
+			n    int64
+			word string
+		}{{c.Ready, "ready"}, {c.Leased, "leased"}, {c.Delayed, "delayed"}, {c.Waiting + c.Blocked, "behind a key"}, {c.Dead, "dead"}} {
+			if part.n > 0 {
+				counts = append(counts, count(part.n)+" "+part.word)
+			}
+		}
+		r.Counts, r.Oldest = strings.Join(counts, " · "), v.atOr(c.OldestAt)
 		if r.Pill.Word == "empty" && c.Leased+c.Delayed+c.Waiting > 0 {
 			r.Pill = pill{toneOK, "in work"}
 		}
@@ -106,6 +119,8 @@ type queueModel struct {
 	Next      []peekedRow
 	Settings  []fact
 	Consume   string
+	Snippets  []ownLine
+	Links     []act // forms about it
 	All       string
 }
 
@@ -146,7 +161,7 @@ func queue(v *visit) (queueModel, error) {
 	m.Verdict = v.queueVerdict(q, &c)
 	m.Figures = []figure{
 		{Name: "Ready", Value: count(c.Ready), Unit: "can be leased now"}, {Name: "Leased", Value: count(c.Leased), Unit: "with consumers"},
-		{Name: "Later", Value: count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: count(c.Dead + c.Blocked), Unit: "need an operator"},
+		{Name: "Later", Value: count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: count(c.Dead + c.Blocked), Unit: map[bool]string{true: "needs an operator", false: "need an operator"}[c.Dead+c.Blocked == 1]},
 	}
 	for _, k := range q.Consumers {
 		name := k.Name
@@ -162,7 +177,20 @@ func queue(v *visit) (queueModel, error) {
 		})
 	}
 	m.settings(v, q)
+	m.Snippets = v.snippets(q)
+	m.Links = v.formLinks("/queues/{id}/", "edit", "Change", "purge", "Purge", "delete", "Delete")
 	return m, nil
+}
+
+// formLinks are links to the forms about the thing of this page that the session may send: pairs of
+// the path's end and the label.
+func (v *visit) formLinks(path string, pairs ...string) (links []act) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if at := v.ifMay(path + pairs[i]); at != "" {
+			links = append(links, act{Label: pairs[i+1], Href: at})
+		}
+	}
+	return links
 }
 
 func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdict) {
@@ -210,9 +238,12 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 		}
 	}
 	if c.Dead > 0 {
-		out.Acts = append(out.Acts, act{
-			Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused,
-		})
+		look := act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused}
+		if look.Main {
+			out.Acts = slices.Insert(out.Acts, 0, look)
+		} else {
+			out.Acts = append(out.Acts, look)
+		}
 	}
 	return out
 }

@@ -26,11 +26,14 @@ var assetFiles embed.FS
 
 // parse reads the templates: the layout and the parts, and for each page a set of its own with its
 // "main".
-func parse(all []page) map[string]*template.Template {
+func parse(all []page, layouts ...string) map[string]*template.Template {
 	parts := template.New("layout.html").Funcs(functions)
-	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/fields.html"))
+	for _, layout := range layouts {
+		template.Must(parts.ParseFS(templateFiles, layout)) // defines layout.html again
+	}
 	views := map[string]*template.Template{}
-	for _, name := range append([]string{"login.html", "once.html", "failure.html"}, names(all)...) {
+	for _, name := range append([]string{"login.html", "once.html", "failure.html", "secret.html"}, names(all)...) {
 		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
 	}
 	return views
@@ -40,6 +43,13 @@ func parse(all []page) map[string]*template.Template {
 var functions = template.FuncMap{
 	"looks":      func(name string) map[string]string { return lookWords[name] },
 	"with_sheet": func(acts []act, s sheet) acting { return acting{acts, s} },
+	"with_form":  func(f form, s sheet) filling { return filling{f, s} },
+}
+
+// filling is a form of a page, with the sheet whose token it needs.
+type filling struct {
+	Form  form
+	Sheet sheet
 }
 
 // acting are the buttons of a page, with the sheet whose token their forms need.
@@ -65,8 +75,15 @@ func names(all []page) (files []string) {
 type sheet struct {
 	Title   string
 	Base    string // before every path
+	Home    string // address of the first page
+	Leave   string // address that ends the session of a portal
+	Portal  string // address of the style sheet of portals
+	Brand   brand  // of a portal
 	Style   string // address of the style sheet
+	Fields  string // address of the style sheet for forms
 	Script  string // address of the script
+	Forms   string // address of the script for forms; empty: the page has none to fill in
+	Lists   listFiles
 	Theme   string // auto, light or dark
 	Times   string // local or utc
 	Token   string // of the session's forms
@@ -81,6 +98,9 @@ type sheet struct {
 	Version string
 	Model   any
 }
+
+// listFiles are the addresses of what lists load besides.
+type listFiles struct{ Style, Script, Search string }
 
 // share is how else a page can be had.
 type share struct{ Link, JSON, Curl, Command string }
@@ -99,7 +119,12 @@ func (v *visit) sheet(model any, notice string) sheet {
 		s.Finds = v.link(v.page.path)
 	}
 	s.Nav = v.entries(v.page.nav)
-	s.Share = v.share()
+	if v.web.home == "" {
+		s.Share = v.share()
+	}
+	if v.page.still {
+		s.Forms = v.asset("forms.js")
+	}
 	return s
 }
 
@@ -118,8 +143,17 @@ func (v *visit) entries(here string) []entry {
 
 // bare is the sheet of a page without navigation.
 func (v *visit) bare(title string) sheet {
-	s := sheet{Title: title, Base: v.place.base, Style: v.asset("app.css"), Script: v.asset("app.js"), Here: v.here(),
+	s := sheet{Title: title, Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
+		Here:  v.here(),
 		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
+	s.Home = v.link("/")
+	if v.web.home != "" {
+		s.Home, s.Leave, s.Portal, s.Brand = v.link("/endpoints"), v.link("/leave"), v.asset("portal.css"), v.brand()
+		if v.session != nil && v.session.look.Theme != "" {
+			s.Theme = v.session.look.Theme
+		}
+	}
+	s.Lists = listFiles{v.asset("lists.css"), v.asset("lists.js"), v.asset("search.js")}
 	if v.session != nil {
 		s.Token = v.web.seals.token(v.session.ID)
 	}
@@ -200,7 +234,7 @@ func newAssets() *assets {
 
 // asset is the address of a file.
 func (v *visit) asset(name string) string {
-	return v.link("/assets/"+url.PathEscape(name)) + "?" + v.web.assets.marks[name]
+	return v.place.base + "/assets/" + url.PathEscape(name) + "?" + v.web.assets.marks[name]
 }
 
 // asset serves a file.

@@ -48,7 +48,7 @@ func replayPage(v *visit) (replayModel, error) {
 	if err != nil {
 		return replayModel{}, err
 	}
-	names, err := v.namesOfEndpoints(1)
+	names, err := v.namesOf([]string{r.EndpointID})
 	if err != nil {
 		return replayModel{}, err
 	}

@@ -72,7 +72,11 @@ func replays(v *visit) (replaysModel, error) {
 	if err != nil {
 		return m, err
 	}
-	names, err := v.namesOfEndpoints(len(found.Data))
+	at := make([]string, len(found.Data))
+	for i := range found.Data {
+		at[i] = found.Data[i].EndpointID
+	}
+	names, err := v.namesOf(at)
 	if err != nil {
 		return m, err
 	}
@@ -105,11 +109,6 @@ func (v *visit) together(ids []string) ([]client.Replay, error) {
 		all = append(all, *r)
 	}
 	return all, nil
-}
-
-// namesOfEndpoints are the names of all endpoints, if there is anything to name.
-func (v *visit) namesOfEndpoints(things int) (map[string]string, error) {
-	return v.endpointNames(make([]client.Delivery, things))
 }
 
 func (v *visit) replayRow(r *client.Replay, names map[string]string) replayRow {

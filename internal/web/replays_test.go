@@ -129,7 +129,7 @@ func TestPreviewIsWhatStarts(t *testing.T) {
 		if json.Unmarshal([]byte(planned[i].body), &asked) != nil || json.Unmarshal([]byte(started.body), &got) != nil {
 			t.Fatal(planned[i].body, started.body)
 		}
-		asked.DryRun, asked.Rate, asked.StopAfter, asked.Canary, asked.Reason = false, 2.5, 7, true, "mended"
+		asked.CountFor, asked.DryRun, asked.Rate, asked.StopAfter, asked.Canary, asked.Reason = 0, false, 2.5, 7, true, "mended"
 		want, _ := json.Marshal(asked)
 		if have, _ := json.Marshal(got); string(have) != string(want) || started.path != planned[i].path {
 			t.Errorf("previewed %s, started %s", want, have)
@@ -151,10 +151,10 @@ func TestSelectionsOfReplays(t *testing.T) {
 	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })
 	s.signIn()
 	for q, want := range map[string]string{
-		"endpoint:ep_1":                         `{"dry_run":true}`,
-		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true}`,
-		"endpoint:ep_1 status:pending":          `{"dry_run":true}`,
-		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true}`,
+		"endpoint:ep_1":                         `{"dry_run":true,"count_for":"16ms"}`,
+		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true,"count_for":"16ms"}`,
+		"endpoint:ep_1 status:pending":          `{"dry_run":true,"count_for":"16ms"}`,
+		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true,"count_for":"16ms"}`,
 		"endpoint:ep_1 code:503":                `{"deliveries":[`,
 		"reason:expired":                        `{"deliveries":[`,
 		"text":                                  `{"deliveries":[`,

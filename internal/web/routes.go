@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	grammar "github.com/grapnelhq/grapnel/internal/search"
 )
 
 // page is one page: a row, a builder of its view model, a template. The multiplexer, the
@@ -26,17 +27,21 @@ type page struct {
 
 // pages lists all pages. The order is that of the navigation.
 func pages() []page {
-	return []page{
+	return slices.Concat([]page{
 		{path: "/{$}", title: "Overview", nav: "Overview", scope: grapnel.ScopeRead, build: build(overview), template: "overview.html",
-			twin: overviewTwin, command: says("grapnel stats")},
+			twin: overviewTwin, command: says("grapnel top")},
 		{path: "/deliveries", title: "Deliveries", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(deliveries),
 			template: "deliveries.html", twin: deliveriesTwin, command: deliveriesCommand},
 		{path: "/deliveries/{id}", title: "Delivery", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(delivery),
 			template: "delivery.html", twin: one("/v1/deliveries/"), command: naming("grapnel deliveries get")},
+		{path: "/deliveries/{id}/compare", title: "Compare", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(compare), template: "compare.html",
+			twin: one("/v1/deliveries/"), command: naming("grapnel deliveries get"), still: true},
 		{path: "/endpoints", title: "Endpoints", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoints), template: "endpoints.html",
 			twin: endpointsTwin, command: says("grapnel endpoints list")},
 		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
 			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
+		{path: "/endpoints/{id}/why", title: "Why", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(whyPage),
+			template: "why.html", twin: whyTwin, command: naming("grapnel why"), still: true},
 		{path: "/dead-letters", title: "Dead letters", nav: "Dead letters", scope: grapnel.ScopeRead, build: build(deadLetters),
 			template: "dead-letters.html", twin: deadLettersTwin, command: deadLettersCommand, finds: true},
 		{path: "/replays", title: "Replays", nav: "Replays", scope: grapnel.ScopeRead, build: build(replays), template: "replays.html",
@@ -71,7 +76,7 @@ func pages() []page {
 			twin: auditTwin, command: auditCommand},
 		{path: "/nodes", title: "Nodes", nav: "Nodes", scope: grapnel.ScopeAdmin, build: build(nodes), template: "nodes.html",
 			twin: func(*visit) (string, url.Values) { return "/v1/cluster", nil }, command: says("grapnel cluster status")},
-	}
+	}, formPages())
 }
 
 // entry is one of the navigation.
@@ -91,14 +96,18 @@ func navigation() []entry {
 		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
 		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
+		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
 		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
 		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
 		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true},
 		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true},
+		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
 		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
 		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true},
 		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
 		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
+		{Name: "Settings", Path: "/settings", Key: "c", Sign: "settings", Deep: true},
 	}
 }
 
@@ -112,16 +121,16 @@ type action struct {
 
 // actions lists all actions.
 func actions() []action {
-	return []action{
+	return slices.Concat([]action{
 		{path: "/deliveries/retry", scope: grapnel.ScopeReplay, do: retryDeliveries},
 		{path: "/deliveries/{id}/retry", scope: grapnel.ScopeReplay, do: retryDelivery},
 		{path: "/deliveries/{id}/skip", scope: grapnel.ScopeReplay, do: skipDelivery},
 		{path: "/deliveries/{id}/discard", scope: grapnel.ScopeReplay, do: discardDelivery},
-		{path: "/endpoints/{id}/pause", scope: grapnel.ScopeManage, do: pauseEndpoint},
-		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeManage, do: resumeEndpoint},
+		{path: "/endpoints/{id}/pause", scope: grapnel.ScopeOperate, do: pauseEndpoint},
+		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeOperate, do: resumeEndpoint},
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
-		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeManage, do: probeEndpoint},
-		{path: "/endpoints/{id}/test", scope: grapnel.ScopeManage, do: testEndpoint},
+		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: probeEndpoint},
+		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: testEndpoint},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
 		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
@@ -132,16 +141,19 @@ func actions() []action {
 		{path: "/events/{id}/publish", scope: grapnel.ScopePublish, do: publishAgain},
 		{path: "/sources/{id}/pause", scope: grapnel.ScopeManage, do: pauseSource},
 		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
-		{path: "/queues/{id}/pause", scope: grapnel.ScopeManage, do: pauseQueue},
-		{path: "/queues/{id}/resume", scope: grapnel.ScopeManage, do: resumeQueue},
+		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
+		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
-	}
+	}, formActions())
 }
 
 // mayDo says whether a session is offered an action, by its path.
 func (s *session) mayDo(path string) bool {
 	all := actions()
 	i := slices.IndexFunc(all, func(a action) bool { return a.path == path })
+	if s.portal && (!slices.Contains(portalActions, path) || path == "/endpoints/new" && s.limited) {
+		return false
+	}
 	return i >= 0 && s.May(all[i].scope)
 }
 
@@ -180,7 +192,7 @@ func (w *web) page(p *page) http.HandlerFunc {
 		case r.URL.Query().Get("format") == "json":
 			v.json()
 		default:
-			v.show()
+			v.show(http.StatusOK)
 		}
 	}
 }
@@ -200,7 +212,13 @@ func (w *web) action(a *action) http.HandlerFunc {
 		}
 		notice, err := a.do(v)
 		if err != nil {
-			v.fail(err)
+			if !v.redraw(a.path, err) {
+				v.fail(err)
+			}
+			return
+		}
+		if v.secret != nil {
+			v.reveal()
 			return
 		}
 		v.notify(notice)
@@ -214,16 +232,20 @@ const (
 	publishCommand      = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
 	createSourceCommand = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
 	createQueueCommand  = "grapnel queues create orders"
+	createTypeCommand   = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
 	createKeyCommand    = "grapnel keys create --name ci --scope publish"
 )
 
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createKeyCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand}
 	var every search
-	for _, name := range searchNames {
-		every.Text += token{name, examples[name]}.String() + " "
+	for _, name := range grammar.Names {
+		if name == "since" { // it is another word for from
+			continue
+		}
+		every.Text += token{name, grammar.Examples[name]}.String() + " "
 	}
 	for _, p := range pages() {
 		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"},

@@ -1,22 +1,17 @@
 package web
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/policy"
+	grammar "github.com/grapnelhq/grapnel/internal/search"
 )
 
-// search is what the search box asks for, in the words of the API's filter:
-//
-//	status:failed endpoint:ep_… type:invoice.* key:inv_123 code:5xx error:timeout since:6h "in the body"
-//
-// A word without a name is an id, or part of the event's data.
+// search is what the search box asks for, in the grammar of package search. A word alone that is an
+// id leads to the page of the thing.
 type search struct {
 	Text   string // as it was typed
 	Filter client.DeliveryFilter
@@ -24,40 +19,44 @@ type search struct {
 	Faults []string
 }
 
-// searchNames are the names that can stand before a colon, in the order of the help.
-var searchNames = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "tenant", "since", "from", "to"}
-
-// statusWords are words for statuses besides their own names.
-var statusWords = map[string][]grapnel.Status{
-	"waiting":  {grapnel.Pending, grapnel.Held},
-	"retrying": {grapnel.Pending},
-	"dead":     {grapnel.Failed},
-	"finished": {grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped},
-}
-
-// codeClasses are the error classes that stand for a range of status codes.
-var codeClasses = map[string]policy.Class{"3xx": policy.ClassStatus3xx, "4xx": policy.ClassStatus4xx, "5xx": policy.ClassStatus5xx}
-
-// parseSearch reads a search. What it cannot read is named in Faults, and the rest still counts.
+// parseSearch reads a search. What it cannot read is named in Faults; nothing may be selected then.
 func parseSearch(text string, now time.Time) search {
-	s := search{Text: strings.TrimSpace(text)}
-	var words []string
-	for _, t := range tokens(s.Text) {
-		if t.name == "" {
-			words = append(words, t.value)
-			continue
-		}
-		if fault := s.set(t.name, t.value, now); fault != "" {
-			s.Faults = append(s.Faults, fault)
+	read := grammar.Parse(text, now)
+	f := &read.Filter
+	s := search{Text: read.Text, Filter: client.DeliveryFilter{
+		Status: f.Status, Endpoint: f.Endpoint, Type: f.Type, Key: f.Key, Tenant: f.Tenant, StatusCode: f.Code,
+		ErrorClass: f.Class, ReasonCode: f.Reason,
+		From: f.From, To: f.To, Text: f.Text,
+	}}
+	for _, fault := range read.Faults {
+		s.Faults = append(s.Faults, fault.String()+".")
+	}
+	var rest []string // conditions that only filter= has
+	for _, t := range grammar.Tokens(read.Text) {
+		if t.Name == "took" || t.Name == "replayed" {
+			rest = append(rest, t.String())
 		}
 	}
-	if len(words) == 1 && s.Text == words[0] {
-		s.Jump = jump(words[0])
-	}
-	if s.Jump == "" {
-		s.Filter.Text = strings.Join(words, " ")
+	s.Filter.Filter = strings.Join(rest, " ")
+	if s.Jump = jump(read.Bare); s.Jump != "" {
+		s.Filter.Text = ""
 	}
 	return s
+}
+
+// search reads the search of the page's address.
+func (v *visit) search() (search, error) { return v.parsed(v.URL.Query().Get("q")) }
+
+// namedEndpoints are the endpoints that a search can name, with their names.
+func (v *visit) namedEndpoints() (all []grammar.Named, err error) {
+	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Data {
+		all = append(all, grammar.Named{ID: found.Data[i].ID, Name: endpointName(&found.Data[i])})
+	}
+	return all, nil
 }
 
 // jump is the page of a thing by its id; empty: it is not an id that has a page.
@@ -72,130 +71,33 @@ func jump(word string) string {
 	return ""
 }
 
-func (s *search) set(name, value string, now time.Time) (fault string) {
-	f := &s.Filter
-	if value == "" {
-		return fmt.Sprintf("%s: needs a value, such as %s.", name, examples[name])
-	}
-	switch name {
-	case "status":
-		for _, word := range strings.Split(value, ",") {
-			switch known := statusWords[word]; {
-			case known != nil:
-				f.Status = append(f.Status, known...)
-			case slices.Contains(grapnel.Statuses(), grapnel.Status(word)):
-				f.Status = append(f.Status, grapnel.Status(word))
-			default:
-				return fmt.Sprintf("There is no status %q; try pending, held, delivered, failed, dropped, discarded or skipped.", word)
-			}
-		}
-	case "endpoint":
-		f.Endpoint = value
-	case "type":
-		if !grapnel.ValidPattern(value) {
-			return fmt.Sprintf("%q is no event type; a whole segment may be *, as in invoice.*.", value)
-		}
-		f.Type = value
-	case "key":
-		f.Key = value
-	case "tenant":
-		f.Tenant = value
-	case "reason":
-		f.ReasonCode = grapnel.ReasonCode(value)
-	case "error":
-		f.ErrorClass = policy.Class(value)
-	case "code":
-		if class, ok := codeClasses[strings.ToLower(value)]; ok {
-			f.ErrorClass = class
-			return ""
-		}
-		code, err := strconv.Atoi(value)
-		if err != nil || code < 100 || code > 599 {
-			return fmt.Sprintf("%q is no status code; try 503 or 5xx.", value)
-		}
-		f.StatusCode = code
-	case "since":
-		d, err := policy.ParseDuration(value)
-		if err != nil || d <= 0 {
-			return fmt.Sprintf("%q is no duration; try 30m, 6h or 7d.", value)
-		}
-		f.From = now.Add(-d).Truncate(time.Minute)
-	case "from", "to":
-		at, err := time.Parse(time.RFC3339, value)
-		if err != nil {
-			return fmt.Sprintf("%q is no time; try %s.", value, now.UTC().Format("2006-01-02T15:04:05Z"))
-		}
-		if name == "from" {
-			f.From = at
-		} else {
-			f.To = at
-		}
-	}
-	return ""
-}
-
-// examples are values for the help.
-var examples = map[string]string{
-	"status": "failed", "endpoint": "ep_…", "type": "invoice.*", "key": "inv_123", "code": "5xx", "error": "timeout",
-	"reason": "exhausted", "tenant": "acme", "since": "6h", "from": "2026-05-06T08:00:00Z", "to": "2026-05-06T14:00:00Z",
-}
-
 // token is a word of a search.
 type token struct{ name, value string }
 
-// tokens splits a search at spaces outside quotation marks. A name counts only before an unquoted
-// colon, so that "status:failed" in quotation marks is text.
-func tokens(text string) (all []token) {
-	var word strings.Builder
-	name, quoted, inside := "", false, false
-	end := func() {
-		if word.Len() > 0 || name != "" || quoted {
-			if word.Len() > 0 || name != "" {
-				all = append(all, token{name, word.String()})
-			}
-		}
-		word.Reset()
-		name, quoted = "", false
-	}
-	for _, c := range text {
-		switch {
-		case c == '"':
-			inside, quoted = !inside, true
-		case c == ' ' && !inside:
-			end()
-		case c == ':' && !inside && !quoted && name == "" && slices.Contains(searchNames, word.String()):
-			name = word.String()
-			word.Reset()
-		default:
-			word.WriteRune(c)
-		}
-	}
-	end()
-	return all
-}
+// String writes the word as it would be typed.
+func (t token) String() string { return grammar.Token{Name: t.name, Value: t.value}.String() }
 
 // with is the search with one condition more, in the place of one of the same name.
-func (s search) with(name, value string) string {
-	var words []string
-	for _, t := range tokens(s.Text) {
-		if t.name != name {
-			words = append(words, t.String())
-		}
-	}
-	if value != "" {
-		words = append(words, token{name, value}.String())
-	}
-	return strings.Join(words, " ")
+func (s search) with(name, value string) string { return grammar.With(s.Text, name, value) }
+
+// within is the search for a part of time, in the place of the one that it has.
+func (s search) within(from, to time.Time) string {
+	text := grammar.With(s.Text, "from", from.UTC().Format(time.RFC3339), "since", "to")
+	return grammar.With(text, "to", to.UTC().Format(time.RFC3339))
 }
 
-// String writes the word as it would be typed.
-func (t token) String() string {
-	value := strings.ReplaceAll(t.value, `"`, "")
-	if strings.ContainsAny(value, ` :`) && t.name == "" || strings.Contains(value, " ") {
-		value = `"` + value + `"`
-	}
-	if t.name == "" {
-		return value
-	}
-	return t.name + ":" + value
+// always is the search without a time.
+func (s search) always() string { return grammar.With(s.Text, "since", "", "from", "to") }
+
+// has says whether the search has a condition.
+func (s search) has(name string) bool {
+	return slices.ContainsFunc(grammar.Tokens(s.Text), func(t grammar.Token) bool { return t.Name == name })
+}
+
+// timeOnly says whether the search has no conditions but for the time and the endpoint, which are
+// those that totals have.
+func (s search) timeOnly() bool {
+	return !slices.ContainsFunc(grammar.Tokens(s.Text), func(t grammar.Token) bool {
+		return !slices.Contains([]string{"since", "from", "to", "endpoint", "tenant"}, t.Name)
+	})
 }

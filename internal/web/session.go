@@ -10,36 +10,48 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
-// A session is the API key that signed in, sealed into a cookie. All nodes on one database derive
-// the same sealing key from its secret, so a session works on each of them and survives restarts,
-// and strangers cannot make the server store anything.
+// A session is the API key or the person that signed in, sealed into a cookie. All nodes on one
+// database derive the same sealing key from its secret, so a session works on each of them and
+// survives restarts, and strangers cannot make the server store anything.
 
 // session is what the cookie says. The name and scopes are for the layout; the API reads the key.
 type session struct {
 	ID     string          `json:"i"` // random, so that each session has its own form token
-	Key    string          `json:"k"`
-	KeyID  string          `json:"n"`
+	Key    string          `json:"k"` // of a person: a pass, which ends with the session
+	KeyID  string          `json:"n"` // of a person: the subject of passes
+	Role   grapnel.Role    `json:"r,omitempty"`
 	Name   string          `json:"m"`
 	Tenant string          `json:"t"` // empty: all tenants
 	Scopes []grapnel.Scope `json:"s"`
 	Ends   time.Time       `json:"e"`
+
+	portal  bool // it is a portal's, and Key is a pass
+	framed  bool // its script sends the pass; it has no cookie
+	limited bool // to some endpoints of the tenant
+	look    pass.Look
 }
 
 // May says whether the session's key has a scope. Pages offer their buttons by it; the API decides.
+// What the dashboard does with the scope manage, a portal does with endpoints:write: its rows are
+// about endpoints only.
 func (s *session) May(scope grapnel.Scope) bool {
-	return slices.Contains(s.Scopes, scope) || slices.Contains(s.Scopes, grapnel.ScopeAdmin)
+	if s.portal && (scope == grapnel.ScopeManage || scope == grapnel.ScopeOperate) {
+		scope = grapnel.ScopeEndpointsWrite
+	}
+	return grapnel.May(s.Scopes, scope)
 }
 
 // The cookies, without the prefix that browsers enforce where it can be used.
 const (
 	sessionCookie = "grapnel_session"
 	formCookie    = "grapnel_form"   // before there is a session: what the token of the sign-in form is made from
+	peopleCookie  = "grapnel_signin" // a sign-in at the issuer, between its begin and its answer
 	noticeCookie  = "grapnel_notice" // what an action says on the next page
 	themeCookie   = "grapnel_theme"
 	timesCookie   = "grapnel_times"
@@ -110,6 +122,9 @@ func (s *seals) newID() (string, error) {
 
 // session reads the session of a request; nil: there is none, or it has ended.
 func (w *web) session(r *http.Request) *session {
+	if w.home != "" {
+		return w.portalSession(r)
+	}
 	text := w.cookie(r, sessionCookie)
 	if text == "" {
 		return nil

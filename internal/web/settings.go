@@ -19,6 +19,7 @@ type keysModel struct {
 	Answer string
 	Next   string
 	Create string
+	Acts   []act
 	Rows   []keyRow
 	Older  string
 }
@@ -32,7 +33,7 @@ type keyRow struct {
 }
 
 func keys(v *visit) (keysModel, error) {
-	m := keysModel{Create: createKeyCommand}
+	m := keysModel{Create: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}
 	found, err := v.client.Keys(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err
@@ -58,7 +59,7 @@ func keys(v *visit) (keysModel, error) {
 	if len(m.Rows) == 1 {
 		m.Answer = "There is one API key, and it may do everything."
 	}
-	m.Next = "A revoked key ends at once, with all sessions that signed in with it. The command line creates a key, and shows it once:"
+	m.Next = "A revoked key ends at once, with all sessions that signed in with it. On the command line:"
 	if found.Next != "" {
 		m.Older = v.link("/keys" + withQuery("cursor", found.Next))
 	}
@@ -109,7 +110,7 @@ func audit(v *visit) (auditModel, error) {
 		if a.DeliveryID != "" {
 			r.Thing = a.DeliveryID
 		}
-		if to := jump(r.Thing); to != "" {
+		if to := jump(r.Thing); to != "" && v.leads(to) {
 			r.Href = v.link(to)
 		}
 		m.Rows = append(m.Rows, r)

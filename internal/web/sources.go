@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // sourcesModel is the list of sources.
@@ -16,6 +17,7 @@ type sourcesModel struct {
 	Next   string
 	Empty  bool
 	Create string
+	Acts   []act
 	Rows   []sourceRow
 	Inbox  string // where the requests to all sources are
 	Older  string
@@ -33,7 +35,7 @@ type sourceRow struct {
 }
 
 func sources(v *visit) (sourcesModel, error) {
-	m := sourcesModel{Inbox: v.link("/inbox"), Create: createSourceCommand}
+	m := sourcesModel{Inbox: v.link("/inbox"), Create: createSourceCommand, Acts: v.offers("Add a source", "/sources/new")}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
@@ -79,7 +81,7 @@ func (v *visit) sourceRow(s *client.Source) sourceRow {
 		r.Provider, r.Address, r.Why = "outbox", s.Outbox.Place, s.Outbox.Detail
 	}
 	if s.Refusals != nil {
-		r.Why, r.Last = s.Refusals.LastReason, v.at(s.Refusals.LastAt)
+		r.Why, r.Last = words.Instants(s.Refusals.LastReason), v.at(s.Refusals.LastAt)
 		if s.Refusals.LastHour > 0 {
 			r.Refused = count(s.Refusals.LastHour)
 		}
@@ -126,6 +128,7 @@ type sourceModel struct {
 	Settings []fact
 	Requests []requestRow
 	All      string
+	Links    []act // forms about it
 }
 
 // Title is of the browser's tab.
@@ -148,6 +151,7 @@ func source(v *visit) (sourceModel, error) {
 	}
 	m.Verdict = v.sourceVerdict(s, m.Requests)
 	m.describe(v, s)
+	m.Links = v.formLinks("/sources/{id}/", "edit", "Change", "delete", "Delete")
 	return m, nil
 }
 
@@ -171,7 +175,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 		if s.Provider.RetriesFor != nil {
 			out.Next += " The provider repeats a refused request for " + spoken(time.Duration(*s.Provider.RetriesFor)) + "."
 		} else {
-			out.Next += " " + sentence(s.Provider.Retries)
+			out.Next += " Repeated requests: " + sentence(s.Provider.Retries)
 		}
 	case len(requests) == 0:
 		say("It has accepted no request yet.", "", "Give its address to the provider.")

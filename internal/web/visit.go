@@ -22,6 +22,9 @@ type visit struct {
 	answers *inProcess
 	place   place
 	now     time.Time
+	refusal *client.Error // why the API refused the form that is drawn again
+	said    string        // what the next page says, in a frame
+	secret  *secretModel  // an action made a secret, which is shown in place of the next page
 }
 
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
@@ -33,10 +36,10 @@ func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 }
 
 // link is the path of a page as the browser has to ask for it.
-func (v *visit) link(path string) string { return v.place.base + path }
+func (v *visit) link(path string) string { return v.place.base + v.web.home + path }
 
-// here is the path and query of the request, below the base.
-func (v *visit) here() string { return v.URL.RequestURI() }
+// here is the path and query of the request, below the base and the home.
+func (v *visit) here() string { return strings.TrimPrefix(v.URL.RequestURI(), v.web.home) }
 
 // local returns an address of this site that came from outside, or the overview. A path with two
 // slashes or a backslash in front would lead to another site.
@@ -50,6 +53,10 @@ func local(to string) string {
 
 // redirect sends the browser to a page of this site.
 func (v *visit) redirect(to string) {
+	if v.session != nil && v.session.framed {
+		v.answer(http.StatusOK, map[string]string{"to": v.link(local(to)), "notice": v.said})
+		return
+	}
 	v.rw.Header().Set("Location", v.link(local(to)))
 	v.rw.WriteHeader(http.StatusSeeOther)
 }
@@ -59,6 +66,10 @@ func (v *visit) goTo(path string) { v.PostForm.Set("back", path) }
 
 // toLogin asks for a key and then leads back here.
 func (v *visit) toLogin() {
+	if v.web.home != "" {
+		v.ended()
+		return
+	}
 	to := "/login"
 	if here := v.here(); v.Method == http.MethodGet && here != "/" && len(here) <= v.web.Bounds.Next {
 		to += "?" + url.Values{"next": {here}}.Encode()
@@ -73,6 +84,10 @@ const mostNotice = 1000 // bytes
 func (v *visit) notify(sentence string) {
 	if len(sentence) > mostNotice {
 		sentence = strings.ToValidUTF8(sentence[:mostNotice], "") + "…"
+	}
+	if v.session != nil && v.session.framed {
+		v.said = sentence // a frame has no cookies
+		return
 	}
 	if text, err := v.web.seals.seal(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
 		v.web.setCookie(v.rw, v.Request, noticeCookie, text, time.Minute)
@@ -95,14 +110,21 @@ func (v *visit) notice() string {
 
 // model asks the API for the page's view model.
 func (v *visit) model() (any, error) {
+	if !v.session.May(v.page.scope) && v.session.portal {
+		return nil, refused(http.StatusForbidden, "This link does not allow that.", "Ask for a link that does, where you got this one.")
+	}
 	if !v.session.May(v.page.scope) {
+		if v.session.Role != "" {
+			return nil, refused(http.StatusForbidden, "Your role may not see this page.",
+				"You are "+string(v.session.Role)+". Ask an administrator for another role.")
+		}
 		return nil, refused(http.StatusForbidden, "This key may not see this page.", "Sign in with a key that has the scope "+string(v.page.scope)+".")
 	}
 	return v.page.build(v)
 }
 
 // show answers with the page.
-func (v *visit) show() {
+func (v *visit) show(status int) {
 	model, err := v.model()
 	if err != nil {
 		v.fail(err)
@@ -113,7 +135,7 @@ func (v *visit) show() {
 		v.fail(err)
 		return
 	}
-	v.write(http.StatusOK, &b)
+	v.write(status, &b)
 }
 
 func (v *visit) write(status int, b *bytes.Buffer) {

@@ -9,12 +9,16 @@
 //   - There is no second way to the data. The package sends typed requests (package client) to the
 //     API's own handler, in this process, with the key of the session. So the API decides what the
 //     key may see and do, and a revoked key ends its sessions at once.
-//   - The server stores no session: the cookie holds the key, sealed (session.go).
+//   - The server stores no session: the cookie holds the key, sealed (session.go). The key of a
+//     person is a pass (package pass), which is made when the person signs in.
 //   - Text from outside is escaped by html/template. Templates contain no script and no inline
 //     style, and the Content-Security-Policy refuses both.
 //   - A form is accepted from this server's own pages only: the browser says so, and the form has
 //     the session's token.
 //   - Live pages with one query share one reader, whose work is bounded (live.go).
+//
+// The portal (portal.go) is a second set of such pages, for people who have a link instead of a
+// key.
 //
 // What it does not promise: that signing out invalidates copies of the cookie. Revoking the key
 // does.
@@ -33,6 +37,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
 // Options say what the dashboard stands on. API and Secret are needed.
@@ -40,42 +45,51 @@ type Options struct {
 	Bounds   Bounds
 	API      http.Handler               // answers the requests of pages; all requests that are for no page
 	Origin   func(*http.Request) string // base URL of this server as the caller reaches it; nil: from Host
+	Passes   *pass.Sealer               // makes and reads passes; nil: there is no portal, and people have no sessions
 	Secret   func(use string) [32]byte  // secrets of all nodes that serve the same sessions, by their use
 	Stopping func() bool                // the server drains: live pages end; nil: never
 	Clock    func() time.Time           // nil: time.Now
 	Random   io.Reader                  // nil: crypto/rand
 	Log      *slog.Logger               // nil: nothing is logged
+	People   People                     // how people sign in
 	Dev      Dev                        // what `grapnel dev` adds
 }
 
 // Bounds limit what browsers can make grow.
 type Bounds struct {
 	Session  time.Duration `bound:"12h" tiny:"1h"`        // life of a session
+	Flow     time.Duration `bound:"10m" tiny:"10m"`       // for a sign-in at the issuer
+	Flows    int           `bound:"4096"`                 // finished sign-ins that are remembered
+	SignIns  time.Duration `bound:"1s" tiny:"1ms"`        // least time between two log lines about failed sign-ins
 	FormBody int64         `bound:"256KiB" tiny:"256KiB"` // bytes of a form
 	Key      int           `bound:"512" tiny:"512"`       // bytes of a key that is typed in
 	Next     int           `bound:"2048" tiny:"2048"`     // bytes of the address to go to after signing in
 	Search   int           `bound:"1024" tiny:"256"`      // bytes of a search
 
 	LiveEvery  time.Duration `bound:"500ms" tiny:"20ms"` // between two looks of a live page
-	LiveRest   int           `bound:"20" tiny:"1"`       // a reader rests this many times the duration of its last look
+	LiveRest   int           `bound:"20" tiny:"1"`       // a reader rests this many times the duration of its last look, for each reader
 	LiveRedraw time.Duration `bound:"15s" tiny:"100ms"`  // a live page is drawn again without changes
 	LiveSlow   time.Duration `bound:"10s"`               // for which a browser may take nothing in
 	LiveTenant int           `bound:"64"`                // live pages of one tenant
 	LiveAll    int           `bound:"512"`               // live pages of all tenants
 
-	Page      int `bound:"50" tiny:"5"`    // rows of a list
-	Endpoints int `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
-	Ahead     int `bound:"200" tiny:"200"` // pending deliveries that the retry forecast looks at
-	Letters   int `bound:"500" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are looked at
-	Named     int `bound:"1000" tiny:"10"` // deliveries that a replay names
-	Plans     int `bound:"20" tiny:"5"`    // endpoints of one preview
-	Body      int `bound:"16384"`          // bytes of a body that a page shows
+	Page      int           `bound:"35" tiny:"5"`    // rows of a list: forty with long names are more than 60 KB
+	Endpoints int           `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
+	Letters   int           `bound:"200" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are read
+	Named     int           `bound:"1000" tiny:"10"` // deliveries that a replay names
+	Plans     int           `bound:"20" tiny:"5"`    // endpoints of one preview
+	Sample    int           `bound:"100" tiny:"100"` // named deliveries that the plans of one preview look at, likewise
+	Counting  time.Duration `bound:"16ms" tiny:"1m"` // for the plans of one preview, unless all is to be counted
+
+	Body int `bound:"16384"` // bytes of a body that a page shows
 }
 
 // web is what all pages share. Nothing in it changes after New but the live readers.
 type web struct {
 	Options
+	home    string // the path below which its pages are: of the portal; else empty
 	seals   *seals
+	flows   *flows
 	pages   []page
 	actions []action
 	nav     []entry
@@ -106,7 +120,7 @@ func newWeb(o Options) *web {
 		o.Origin = func(r *http.Request) string { return "http://" + r.Host }
 	}
 	w := &web{
-		Options: o, seals: newSeals(o.Secret, o.Random), pages: pages(), actions: actions(), nav: navigation(),
+		Options: o, seals: newSeals(o.Secret, o.Random), flows: newFlows(o.Bounds), pages: pages(), actions: actions(), nav: navigation(),
 		assets: newAssets(), cross: http.NewCrossOriginProtection(),
 	}
 	if o.Dev.Coach != nil {
@@ -130,13 +144,24 @@ func (w *web) mux() *http.ServeMux {
 	}
 	mux.HandleFunc("GET /login", w.headed(w.login))
 	mux.HandleFunc("POST /login", w.headed(w.signIn))
+	if w.People.Issuer != nil {
+		mux.HandleFunc("GET "+startPath, w.headed(w.startPeople))
+		mux.HandleFunc("GET "+callbackPath, w.headed(w.callback))
+		mux.HandleFunc("GET "+outPath, w.headed(w.signOutIssuer))
+	}
 	if w.Dev.Codes != nil {
 		mux.HandleFunc("GET /login/once", w.headed(w.once))
 		mux.HandleFunc("POST /login/once", w.headed(w.signInOnce))
 	}
 	mux.HandleFunc("POST /logout", w.headed(w.signOut))
 	mux.HandleFunc("POST /look", w.headed(w.look))
+	mux.HandleFunc("GET /complete", w.headed(w.completions))
+	mux.HandleFunc("GET /deliveries/export", w.headed(w.export("/deliveries/export")))
+	mux.HandleFunc("GET /dead-letters/export", w.headed(w.export("/dead-letters/export")))
 	mux.HandleFunc("GET /assets/{name}", w.asset)
+	if w.Passes != nil {
+		newPortal(w).portalMux(mux)
+	}
 	mux.Handle("/", w.API)
 	return mux
 }
@@ -148,12 +173,20 @@ var contentPolicy = strings.Join([]string{
 	"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
 }, "; ")
 
+// policy is the same for the portal, but for the logo in a data: URL.
+func (w *web) policy() string {
+	if w.home == "" {
+		return contentPolicy
+	}
+	return strings.Replace(contentPolicy, "img-src 'self'", "img-src 'self' data:", 1)
+}
+
 // headed adds the headers of every page. The referrer is needed within the site only: without one,
 // browsers send a form's origin as null.
 func (w *web) headed(next http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		h := rw.Header()
-		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Content-Security-Policy", w.policy())
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "same-origin")
@@ -161,7 +194,7 @@ func (w *web) headed(next http.HandlerFunc) http.HandlerFunc {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 		h.Set("Cache-Control", "no-store")
-		h.Add("Vary", "Accept, Cookie")
+		h.Add("Vary", "Accept, Authorization, Cookie")
 		next(rw, r)
 	}
 }

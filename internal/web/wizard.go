@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -30,6 +32,7 @@ type wizardModel struct {
 	Start   string   // where it is started; empty: there is nothing to start
 	Button  string
 	Once    string // the idempotency key of the start
+	Count   string // where everything is counted, if the time was too short; empty: it is
 	Rate    int
 	Stop    int
 }
@@ -60,22 +63,28 @@ func wizard(v *visit) (wizardModel, error) {
 	query := v.URL.Query()
 	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "", Crumbs: v.trail(v.history(), crumb{"Replay", ""}),
 		Preview: v.link("/replays/new"), Rate: usualRate, Stop: usualStop}
+	if len(s.Faults) > 0 && len(m.IDs) == 0 { // a condition that is misspelt must not select everything
+		m.Verdict = verdict{Pieces: []piece{{"The search cannot be read.", toneBad}}, Next: "Nothing is selected until it can be."}
+		return m, nil
+	}
 	var c choice
 	if len(m.IDs) > 0 {
 		c, err = v.chooseNamed(m.IDs, m.Again)
 	} else {
-		c, err = v.choose(f, m.Again)
+		c, err = v.choose(f, m.Again, query.Get("count") == "all")
 	}
 	if err != nil {
 		return m, err
 	}
-	m.Notes = c.notes
+	if m.Notes = c.notes; c.more {
+		m.countAll(v, query)
+	}
 	if len(c.orders) > v.web.Bounds.Plans {
 		m.Notes = append(m.Notes, fmt.Sprintf("These are the first %d of %d endpoints. Replay the others afterwards.",
 			v.web.Bounds.Plans, len(c.orders)))
 		c.orders = c.orders[:v.web.Bounds.Plans]
 	}
-	if err := m.plan(v, c.orders, query["endpoint"]); err != nil {
+	if err := m.plan(v, c.orders, query); err != nil {
 		return m, err
 	}
 	var random [12]byte
@@ -86,23 +95,37 @@ func wizard(v *visit) (wizardModel, error) {
 	return m, nil
 }
 
-// plan asks the API what each order would do. One that is refused says so and is left out; only is
-// empty or has the endpoints that are ticked.
-func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
+// plan asks the API what each order would do. One that is refused says so and is left out; the
+// query names the endpoints that are ticked, or none. All plans together are counted for Counting,
+// so that the page comes at once however much matches.
+func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
+	only := query["endpoint"]
 	var total client.ReplayPlan
 	started, longest := 0, 0
 	var ill []string
 	states := map[string]*client.Endpoint{}
-	if len(orders) > 0 {
-		all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
+	ids := make([]string, len(orders))
+	for i := range orders {
+		ids[i] = orders[i].Endpoint
+	}
+	all, err := v.endpointsOf(ids)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		states[all[i].ID] = &all[i]
+	}
+	short := query.Get("count") != "all"
+	for _, o := range orders {
+		text, err := json.Marshal(o)
 		if err != nil {
 			return err
 		}
-		for i := range all.Data {
-			states[all.Data[i].ID] = &all.Data[i]
+		named := len(o.Replay.Deliveries)
+		if short {
+			o.Replay.CountFor = policy.Duration(max(v.web.Bounds.Counting/time.Duration(len(orders)), time.Millisecond))
+			o.Replay.Deliveries = o.Replay.Deliveries[:min(named, max(v.web.Bounds.Sample/len(orders), 1))]
 		}
-	}
-	for _, o := range orders {
 		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)),
 			Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
 		if e := states[o.Endpoint]; e != nil {
@@ -121,15 +144,13 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 		if err != nil {
 			return err
 		}
+		plan.Partial = plan.Partial || len(o.Replay.Deliveries) < named
 		row.Total, row.Keys, row.Chain, row.Out = count(plan.Total), count(plan.Keys), count(plan.LongestChain), leftOut(&plan.Excluded)
 		if plan.Partial {
 			row.Total += "+"
+			m.countAll(v, query)
 		}
 		if row.Chosen && plan.Total > 0 {
-			text, err := json.Marshal(o)
-			if err != nil {
-				return err
-			}
 			row.Order = string(text)
 			started++
 			if row.Pill.Tone == toneBad || row.Pill.Word == "failing" {
@@ -149,6 +170,16 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 	}
 	m.answer(v, &total, started, longest)
 	return nil
+}
+
+// countAll offers the preview that counts everything, unless this is it.
+func (m *wizardModel) countAll(v *visit, query url.Values) {
+	if query.Get("count") == "all" {
+		return
+	}
+	all := maps.Clone(query)
+	all.Set("count", "all")
+	m.Count = v.link("/replays/new?" + all.Encode())
 }
 
 // leftOut says what a replay leaves out, and why.

@@ -1,12 +1,11 @@
 package web
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // moment is an instant on a page: relative to now in the text, absolute on hover.
@@ -55,121 +54,27 @@ func (m moment) Relative() string {
 	}
 }
 
-// spoken is a duration in its two largest units: "4 min 12 s", "3 h", "2 days". The script on the
-// page does the same.
-func spoken(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < 10*time.Minute:
-		return units(d, time.Minute, "min", time.Second, "s")
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 10*time.Hour:
-		return units(d, time.Hour, "h", time.Minute, "min")
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return fmt.Sprintf("%d days", d/(24*time.Hour))
-}
+// The forms of numbers and durations are those of package words.
 
-// roughly is a duration in its largest unit.
-func roughly(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return spoken(d)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return spoken(d)
-}
-
-func units(d, large time.Duration, name string, small time.Duration, rest string) string {
-	if left := d % large / small; left > 0 {
-		return fmt.Sprintf("%d %s %d %s", d/large, name, left, rest)
-	}
-	return fmt.Sprintf("%d %s", d/large, name)
-}
-
-// took is how long something took, with the digits that matter.
-func took(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0 ms"
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d < 10*time.Second && d >= time.Second:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-	}
-	return spoken(d)
-}
-
-// count is a number with a space between thousands.
-func count[N ~int | ~int64](n N) string {
-	text := strconv.FormatInt(int64(n), 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "\u202f" + text[i:]
-	}
-	return text
-}
-
-// many is a number with its noun.
-func many[N ~int | ~int64](n N, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n) + " " + more
-}
-
-// percent is part of whole, with one digit; 100 only if it is all.
-func percent(part, whole int64) string {
-	if whole == 0 {
-		return "–"
-	}
-	p := float64(part) / float64(whole) * 100
-	if part < whole && p > 99.9 {
-		p = 99.9
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0")
-}
-
-// list joins names as a sentence does.
-func list(names []string) string {
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-		return names[0]
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-}
-
-// sentence begins with a capital and ends with a full stop.
-func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	text = strings.ToUpper(text[:1]) + text[1:]
-	if !strings.HasSuffix(text, ".") {
-		text += "."
-	}
-	return text
-}
+func spoken(d time.Duration) string                      { return words.Spoken(d) }
+func roughly(d time.Duration) string                     { return words.Roughly(d) }
+func took(d time.Duration) string                        { return words.Took(d) }
+func count[N ~int | ~int64](n N) string                  { return words.Count(n) }
+func percent(part, whole int64) string                   { return words.Percent(part, whole) }
+func list(names []string) string                         { return words.List(names) }
+func sentence(text string) string                        { return words.Sentence(text) }
+func many[N ~int | ~int64](n N, one, more string) string { return words.Many(n, one, more) }
 
 // pill is a state: its colour, its sign and its word.
 type pill struct{ Tone, Word string }
 
 // The tones of states. Each has a colour and a sign in app.css.
 const (
-	toneOK   = "ok"   // it went
-	toneWait = "wait" // it will be tried again
-	toneHold = "hold" // it waits in order
-	toneBad  = "bad"  // an operator has to look
-	toneNone = "none" // it ended, and no operator has to look
+	toneOK   = words.OK
+	toneWait = words.Wait
+	toneHold = words.Hold
+	toneBad  = words.Bad
+	toneNone = words.None
 )
 
 // deliveryPill is the state of a delivery. A pending one that was attempted is being retried.
@@ -191,25 +96,7 @@ func deliveryPill(status grapnel.Status, attempts int) pill {
 }
 
 // healthPill is the state of an endpoint.
-func healthPill(state grapnel.HealthState) pill {
-	switch state {
-	case grapnel.HealthHealthy:
-		return pill{toneOK, "healthy"}
-	case grapnel.HealthFailing:
-		return pill{toneWait, "failing"}
-	case grapnel.HealthOpen:
-		return pill{toneBad, "circuit open"}
-	case grapnel.HealthRecovering:
-		return pill{toneWait, "recovering"}
-	case grapnel.HealthThrottled:
-		return pill{toneWait, "throttled"}
-	case grapnel.HealthPaused:
-		return pill{toneHold, "paused"}
-	case grapnel.HealthDisabled:
-		return pill{toneBad, "disabled"}
-	}
-	return pill{toneNone, "unknown"}
-}
+func healthPill(state grapnel.HealthState) pill { return pill(words.Health(state)) }
 
 // classes says in words what an attempt ended in. The number of the status comes before it.
 var classes = map[string]string{

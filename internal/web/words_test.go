@@ -57,53 +57,6 @@ func TestNumbersInWords(t *testing.T) {
 }
 
 // say is a verdict as one text.
-func (v verdict) say() string {
-	var b strings.Builder
-	for _, p := range v.Pieces {
-		b.WriteString(p.Text)
-	}
-	return b.String()
-}
-
-func TestOverallVerdict(t *testing.T) {
-	ago := func(d time.Duration) *time.Time { at := then.Add(-d); return &at }
-	named := func(name, url string, health client.Health) client.Endpoint {
-		e := client.Endpoint{Health: health}
-		e.Description, e.URL = name, url
-		return e
-	}
-	well := named("ledger", "", client.Health{State: grapnel.HealthHealthy})
-	open := func(name string, held int) client.Endpoint {
-		probe, drain := then.Add(30*time.Second), policy.Duration(21*time.Second)
-		return named(name, "", client.Health{State: grapnel.HealthOpen, FailingSince: ago(8 * time.Minute), Held: held, NextProbeAt: &probe,
-			DrainEstimate: &drain})
-	}
-	paused := named("", "https://a.example/hooks/", client.Health{State: grapnel.HealthPaused, Since: ago(time.Hour)})
-	for _, c := range []struct {
-		name         string
-		all          []client.Endpoint
-		more         bool
-		day          client.Totals
-		answer, next string
-	}{
-		{"one well", []client.Endpoint{well}, false, client.Totals{}, "The endpoint takes its deliveries.", "No delivery ended"},
-		{"all well", []client.Endpoint{well, well}, false, client.Totals{Delivered: 10, FirstAttemptSuccess: 9}, "All 2 endpoints take their deliveries.", "90 % of them"},
-		{"well, with failures", []client.Endpoint{well}, false, client.Totals{Delivered: 10, Failed: 3}, "The endpoint takes its deliveries.", "10 delivered and 3 failed"},
-		{"more than were looked at", []client.Endpoint{well, well}, true, client.Totals{}, "The first 2 endpoints take their deliveries.", ""},
-		{"one open", []client.Endpoint{well, open("acme-prod", 412)}, false, client.Totals{},
-			"acme-prod has failed for 8 min. 412 deliveries wait in order; nothing is lost.", "as a probe in 30 s and holds the others. Once it works, the held deliveries take about 21 s."},
-		{"two open, the worse first", []client.Endpoint{open("a", 1), open("b", 9)}, false, client.Totals{}, "b and a have failed for 8 min. 10 deliveries wait", "b: Grapnel sends"},
-		{"four open", []client.Endpoint{open("a", 4), open("b", 3), open("c", 2), open("d", 1)}, false, client.Totals{}, "a, b and 2 others have failed", ""},
-		{"open and paused", []client.Endpoint{paused, open("a", 1)}, false, client.Totals{}, "a has failed for 8 min. 1 delivery waits in order", "1 other endpoint needs attention too."},
-		{"paused", []client.Endpoint{paused}, false, client.Totals{}, "a.example/hooks has been paused for 1 h.", "until an operator resumes it"},
-	} {
-		v := overall(then, c.all, c.more, c.day)
-		if !strings.HasPrefix(v.say(), c.answer) || !strings.Contains(v.Next, c.next) {
-			t.Errorf("%s:\n%s\n%s\nwant\n%s\n%s", c.name, v.say(), v.Next, c.answer, c.next)
-		}
-	}
-}
-
 func TestAttemptsInWords(t *testing.T) {
 	at := func(status int, class policy.Class) client.Attempt {
 		return client.Attempt{StatusCode: status, ErrorClass: class}

@@ -14,6 +14,7 @@ const attemptFormat = 1
 const (
 	flagReused  = 1
 	flagRequest = 2 // headers of the request follow
+	flagPeer    = 4 // the receiver's end of the connection follows
 )
 
 // EncodeAttempt writes one.
@@ -37,6 +38,9 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	if len(a.RequestHeaders) > 0 {
 		flags |= flagRequest
 	}
+	if a.Peer != (grapnel.Peer{}) {
+		flags |= flagPeer
+	}
 	e.uint(flags)
 	e.int(int64(a.StatusCode))
 	encodeWord(&e, Classes, a.Class)
@@ -48,6 +52,11 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	e.int(a.PolicyRevision)
 	if flags&flagRequest != 0 {
 		encodeRequest(&e, a.RequestHeaders)
+	}
+	if flags&flagPeer != 0 {
+		e.text(a.Peer.Address)
+		e.text(a.Peer.Certificate)
+		e.time(a.Peer.CertificateUntil)
 	}
 	return e.b
 }
@@ -101,6 +110,9 @@ func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
 	}
 	if flags&flagRequest != 0 {
 		a.RequestHeaders = decodeRequest(&d)
+	}
+	if flags&flagPeer != 0 {
+		a.Peer = grapnel.Peer{Address: d.text(), Certificate: d.text(), CertificateUntil: d.time()}
 	}
 	if d.bad {
 		return grapnel.Attempt{}, ErrMangled

@@ -145,6 +145,11 @@ func (f *Faulty) Counts(ctx context.Context, scope store.Scope) (map[string]map[
 	return call(f, "Counts", func() (map[string]map[grapnel.Status]int64, error) { return f.Store.Counts(ctx, scope) })
 }
 
+// Backlogs may fail.
+func (f *Faulty) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
+	return call(f, "Backlogs", func() ([]store.Backlog, error) { return f.Store.Backlogs(ctx, scope, tenant, now, limit) })
+}
+
 // Waiting may fail.
 func (f *Faulty) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
 	return call(f, "Waiting", func() (int, error) { return f.Store.Waiting(ctx, endpoint, limit) })

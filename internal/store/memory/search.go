@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// DeliverySearch reads at most lookedAt deliveries.
+// DeliverySearch reads at most lookedAt deliveries. Those out of scope do not count: where a page
+// ends would tell how many another tenant has.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)
@@ -22,6 +23,9 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 	}
 	looked, last := 0, int64(0)
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
+		if !scope.Allows(d.Tenant) {
+			continue
+		}
 		if looked == lookedAt || len(list) >= q.Limit {
 			return list, last, nil
 		}

@@ -92,5 +92,6 @@ type Bounds struct {
 	Searched      int           `bound:"10000"`
 	SearchedBytes int64         `bound:"16MiB" tiny:"1KiB"`
 	LeastSearched int           `bound:"100"`
-	SearchFor     time.Duration `bound:"30ms" tiny:"1ms"`
+	SearchFor     time.Duration `bound:"24ms" tiny:"1ms"`
+	LeastBlocks   int           `bound:"16" tiny:"2"` // looked into in any case
 }

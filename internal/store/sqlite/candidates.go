@@ -154,7 +154,7 @@ func (c *candidates) ofKeys() (numbers []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		events, err := of.stream(c.ctx, c.r, c.bounds, within)
+		events, err := of.stream(c.ctx, c.r, c.bounds, within, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 
 // stream is the numbers of the events in a window that may pass the filter: all that pass are among
 // them.
-func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in window) (*stream, error) {
+func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in window, look *look) (*stream, error) {
 	if f.key == "" && f.anyKind() {
 		return columnStream(r, b, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
 	}
@@ -94,7 +94,8 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 	if err != nil {
 		return nil, err
 	}
-	blocks := blocks{ctx: ctx, r: r, most: b.Wanted, in: in.and(everything(newest + 1)), one: eventsKindQuery, all: eventsKindsQuery}
+	blocks := blocks{ctx: ctx, r: r, look: look, most: b.Wanted, in: in.and(everything(newest + 1)), one: eventsKindQuery,
+		all: eventsKindsQuery}
 	if f.source != "" {
 		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
 	}
@@ -156,7 +157,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if err != nil || q.Limit <= 0 {
 			return err
 		}
-		events, err := f.stream(ctx, r, &s.bounds, within.and(everything(q.Before)))
+		events, err := f.stream(ctx, r, &s.bounds, within.and(everything(q.Before)), nil)
 		if err != nil {
 			return err
 		}

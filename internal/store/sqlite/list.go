@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -28,6 +30,7 @@ type lister struct {
 	events eventFilter
 	status statusFilter
 	within window // range of the deliveries created by acceptance
+	look   *look  // nil: a list is read to its end
 }
 
 // DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To concern the
@@ -105,15 +108,6 @@ func (l *lister) takes(d *row) bool {
 		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
-// streams are the row ids of all deliveries that may match, found in one way.
-func (l *lister) streams() ([]*stream, error) {
-	ways, err := l.ways()
-	if err != nil || len(ways) == 0 {
-		return nil, err
-	}
-	return ways[len(ways)-1]()
-}
-
 // ways are the ways of finding the row ids of all deliveries that may match.
 func (l *lister) ways() (ways []func() ([]*stream, error), err error) {
 	within, err := l.events.events(l.r)
@@ -183,7 +177,7 @@ func (l *lister) byEvent(within window) ([]*stream, error) {
 		}
 		within = within.and(window{below: newest + 1})
 	}
-	events, err := l.events.stream(l.ctx, l.r, l.bounds, within)
+	events, err := l.events.stream(l.ctx, l.r, l.bounds, within, l.look)
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +189,13 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 	return newStream(in.below, func(int64) ([]int64, error) {
 		for {
 			event, err := events.peek()
+			if at := (gaveUp{}); errors.As(err, &at) {
+				first, err := integer(l.r, firstDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(at.at) })
+				if err != nil || first == 0 {
+					first = in.below
+				}
+				return nil, cmp.Or[error](err, gaveUp{min(first, in.below)})
+			}
 			if err != nil || event == 0 {
 				return nil, err
 			}

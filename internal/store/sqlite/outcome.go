@@ -85,6 +85,10 @@ const (
 	nextOutcomeQuery     = "SELECT outcome FROM finished WHERE target = ? AND status = ? AND status <> 3 AND outcome > ? ORDER BY outcome LIMIT 1"
 	finishedOutcomeQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND outcome = ? AND status <> 3
 		AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?`
+	// letterOutcomeQuery goes past dead letters about which something was done without reading them.
+	letterOutcomeQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND outcome = ? AND status <> 3
+		AND EXISTS (SELECT 1 FROM letter l WHERE l.target = finished.target AND l.seq = finished.seq)
+		AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?`
 	nextDeliveredOutcomeQuery = "SELECT outcome FROM delivered_outcome WHERE outcome > ? ORDER BY outcome LIMIT 1"
 	blockOfOutcomeQuery       = "SELECT block FROM delivered_outcome WHERE outcome = ? AND block <= ? ORDER BY block DESC LIMIT 1"
 	targetsOfOutcomeQuery     = "SELECT target FROM target_outcome WHERE outcome = ? LIMIT ?"
@@ -157,8 +161,12 @@ func (l *lister) outcomes(next string, values ...int64) (found []int64, err erro
 // matching outcome.
 func (l *lister) undelivered(target, status int64) (streams []*stream, err error) {
 	outcomes, err := l.outcomes(nextOutcomeQuery, target, status)
+	query := finishedOutcomeQuery
+	if l.query.DeadLetters && !l.query.Replayed {
+		query = letterOutcomeQuery
+	}
 	for _, outcome := range outcomes {
-		streams = append(streams, l.column(finishedOutcomeQuery, l.within, target, status, outcome))
+		streams = append(streams, l.column(query, l.within, target, status, outcome))
 	}
 	return streams, err
 }
@@ -183,6 +191,9 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 			block, err = l.blockWith(outcomes, block)
 			if err != nil || block < l.within.from>>blockBits {
 				return nil, err
+			}
+			if l.look.spent() {
+				return nil, gaveUp{min(below, (block+1)<<blockBits)}
 			}
 			var numbers []int64
 			if all {

@@ -142,6 +142,8 @@ func TestPlans(t *testing.T) {
 		{blockOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=? AND target=? AND outcome=?)"}},
 		{blockOutcomesQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=?)"}},
 		{deadLettersQuery, []string{"SEARCH letter USING PRIMARY KEY (target=? AND seq>? AND seq<?)"}},
+		{letterOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_outcome (target=? AND status=? AND outcome=? AND rowid>? AND rowid<?)",
+			"SEARCH l EXISTS USING PRIMARY KEY (target=? AND seq=?)"}},
 		{fewLettersQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH letter USING PRIMARY KEY (target=?)", "SCAN (subquery-1)"}},
 		{replayedLettersQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)",
 			"CORRELATED SCALAR SUBQUERY 1", "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)"}},

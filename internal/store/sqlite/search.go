@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -11,7 +12,8 @@ import (
 )
 
 // DeliverySearch searches the data of the deliveries that a DeliveryList would show. Corrupt data
-// contain no text.
+// contain no text. If it is unknown which of two filters leaves fewer rows, it tries both, each for
+// a part of the time, and takes the one that comes further.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
@@ -20,58 +22,117 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 			return nil
 		}
 		l := s.newLister(ctx, r, scope, q)
-		streams, err := l.streams()
+		l.look = &look{bounds: &s.bounds, now: s.now}
+		ways, err := l.ways()
 		if err != nil {
 			return err
 		}
-		look := search{store: s, r: r, text: []byte(text), began: s.now()}
-		ended := true
-		err = merge(ctx, streams, func(seq int64) (bool, error) {
-			if len(list) >= q.Limit || look.enough() {
-				ended = false
-				return false, nil
+		for i, way := range ways {
+			l.look.begin(len(ways))
+			found, rest, err := s.look(l, way, text)
+			if err != nil {
+				return err
 			}
-			resume = seq
-			d, err := fetch(r, seq)
-			look.deliveries++
-			if err != nil || d == nil || !l.takes(d) {
-				return err == nil, err
+			if i == 0 || rest < resume {
+				list, resume = found, rest
 			}
-			found, err := look.contains(d.EventSeq)
-			if found {
-				list = append(list, d.Delivery)
+			if rest == 0 || len(found) == q.Limit {
+				list, resume = found, rest
+				return nil
 			}
-			return err == nil, err
-		})
-		if ended {
-			resume = 0
 		}
-		return err
+		return nil
 	})
 	return list, resume, err
 }
 
-// search is the progress of a search.
-type search struct {
-	store      *Store
-	r          *sqlite3.Conn
-	text       []byte
-	began      time.Time
-	deliveries int
-	bytes      int
-	event      int64 // the last examined one: deliveries of one event follow each other
-	found      bool
+// look makes a search in one way.
+func (s *Store) look(l *lister, way func() ([]*stream, error), text string) (list []grapnel.Delivery, resume int64, err error) {
+	streams, err := way()
+	if err != nil {
+		return nil, 0, err
+	}
+	data := search{store: s, r: l.r, text: []byte(text), look: l.look}
+	ended := true
+	err = merge(l.ctx, streams, func(seq int64) (bool, error) {
+		if len(list) >= l.query.Limit || l.look.enough() {
+			ended = false
+			return false, nil
+		}
+		resume = seq
+		d, err := fetch(l.r, seq)
+		l.look.deliveries++
+		if err != nil || d == nil || !l.takes(d) {
+			return err == nil, err
+		}
+		found := text == ""
+		if !found {
+			found, err = data.contains(d.EventSeq)
+		}
+		if found {
+			list = append(list, d.Delivery)
+		}
+		return err == nil, err
+	})
+	if at := (gaveUp{}); errors.As(err, &at) {
+		return list, at.at, nil
+	}
+	if ended {
+		resume = 0
+	}
+	return list, resume, err
 }
 
-func (s *search) enough() bool {
-	b := &s.store.bounds
+// look is how much one search has read. Its bounds are for rows, for the data in which it looks for
+// a text, and for the time, which includes the time for blocks without a match.
+type look struct {
+	bounds     *Bounds
+	now        func() time.Time
+	began      time.Time
+	within     time.Duration
+	deliveries int
+	bytes      int
+	blocks     int
+}
+
+// begin begins to count, for one of several ways.
+func (k *look) begin(ways int) {
+	k.began, k.within = k.now(), k.bounds.SearchFor/time.Duration(ways)
+	k.deliveries, k.bytes, k.blocks = 0, 0, 0
+}
+
+func (k *look) late() bool { return k.now().Sub(k.began) > k.within }
+
+// enough says whether no further row may be read.
+func (k *look) enough() bool {
+	b := k.bounds
 	switch {
-	case s.deliveries >= b.Searched, int64(s.bytes) >= b.SearchedBytes:
+	case k.deliveries >= b.Searched, int64(k.bytes) >= b.SearchedBytes:
 		return true
-	case s.deliveries < b.LeastSearched, s.deliveries%16 != 0:
+	case k.deliveries < b.LeastSearched, k.deliveries%16 != 0:
 		return false
 	}
-	return s.store.now().Sub(s.began) > b.SearchFor
+	return k.late()
+}
+
+// spent says whether no further block may be looked into. Some blocks are looked into in any case,
+// so that a search that goes on comes to an end.
+func (k *look) spent() bool {
+	if k == nil {
+		return false
+	}
+	k.blocks++
+	return k.blocks > k.bounds.LeastBlocks && k.blocks%4 == 0 && k.late()
+}
+
+// search looks for a text.
+type search struct {
+	store *Store
+	r     *sqlite3.Conn
+	text  []byte
+	look  *look
+	event int64 // the last examined one: deliveries of one event follow each other
+	found bool
 }
 
 func (s *search) contains(event int64) (bool, error) {
@@ -90,7 +151,7 @@ func (s *search) contains(event int64) (bool, error) {
 	if there {
 		defer q.Reset()
 		if e := s.store.readEvent(q); e != nil {
-			s.bytes += len(e.Data)
+			s.look.bytes += len(e.Data)
 			s.found = bytes.Contains(e.Data, s.text)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -42,14 +44,17 @@ func (s *stream) peek() (int64, error) {
 }
 
 // columnStream yields the first column of a query whose last three values are: below, from, limit.
+// It reads few at first: a list of many endpoints has many streams and takes little of each.
 func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func(*sqlite3.Stmt)) *stream {
+	most := max(b.Chunk/16, 1)
 	return newStream(in.below, func(below int64) ([]int64, error) {
+		defer func() { most = min(4*most, b.Chunk) }()
 		q, err := r.Prepare(query)
 		if err != nil {
 			return nil, err
 		}
 		bind(q)
-		return integers(q.Int(below).Int(in.from).Int(int64(b.Chunk)))
+		return integers(q.Int(below).Int(in.from).Int(int64(most)))
 	})
 }
 
@@ -68,6 +73,7 @@ type blocks struct {
 	all    string // the numbers in a block, and their values
 	// upTo returns the newest block up to one that may have any, or -1. nil: each may.
 	upTo func(block int64) (int64, error)
+	look *look // nil: until the end
 }
 
 func (b blocks) stream() *stream {
@@ -87,6 +93,9 @@ func (b blocks) stream() *stream {
 			}
 			if block < b.in.from>>blockBits {
 				return nil, nil
+			}
+			if b.look.spent() {
+				return nil, gaveUp{min(below, (block+1)<<blockBits)}
 			}
 			numbers, err := b.block(block)
 			numbers = newestFirst(numbers, window{b.in.from, below})
@@ -164,12 +173,26 @@ func (w window) empty() bool { return w.from >= w.below }
 
 func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }
 
+// gaveUp is the error of a stream whose look is spent: it has yielded all its row ids from `at` on.
+type gaveUp struct{ at int64 }
+
+func (g gaveUp) Error() string { return fmt.Sprintf("sqlite: read down to row id %d", g.at) }
+
 // merge calls yield with the row ids of all streams, the newest first and each once, until it
-// returns false.
+// returns false. If a stream gives up it yields those of the others down to there and gives up too.
 func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, error)) error {
+	stop := gaveUp{}
+	peek := func(s *stream) (int64, error) {
+		n, err := s.peek()
+		if at := (gaveUp{}); errors.As(err, &at) {
+			stop.at = max(stop.at, at.at)
+			return 0, nil
+		}
+		return n, err
+	}
 	var h streamHeap
 	for _, s := range streams {
-		if n, err := s.peek(); err != nil {
+		if n, err := peek(s); err != nil {
 			return err
 		} else if n != 0 {
 			h = append(h, s)
@@ -177,7 +200,7 @@ func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, erro
 	}
 	heap.Init(&h)
 	last := int64(0)
-	for len(h) > 0 {
+	for len(h) > 0 && h[0].ready[0] >= stop.at {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -190,7 +213,7 @@ func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, erro
 			}
 			last = n
 		}
-		next, err := s.peek()
+		next, err := peek(s)
 		switch {
 		case err != nil:
 			return err
@@ -199,6 +222,9 @@ func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, erro
 		default:
 			heap.Fix(&h, 0)
 		}
+	}
+	if stop.at > 0 {
+		return stop
 	}
 	return nil
 }

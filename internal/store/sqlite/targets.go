@@ -72,9 +72,15 @@ func (l *lister) byTarget() ([]*stream, error) {
 			finals = nil
 		}
 	}
+	// Pending deliveries with an outcome are sifted in one go: gathered for each target, all of
+	// them would be read as rows.
+	atOnce := waiting != "" && l.narrow() && l.query.Endpoint == ""
+	if atOnce {
+		streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
+	}
 	for _, t := range targets {
 		waits := l.status.waitingAt(t.endpoint)
-		if l.query.DeadLetters {
+		if l.query.DeadLetters || atOnce {
 			waits = ""
 		}
 		more, err := l.ofTarget(t, finals, waits)
@@ -119,8 +125,8 @@ func (l *lister) finished(targets []target) (*stream, error) {
 		return l.delivered(numbers)
 	}
 	newest, err := one(l.r, newestFinishedQuery)
-	blocks := blocks{ctx: l.ctx, r: l.r, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery,
-		all: finishedTargetsQuery}
+	blocks := blocks{ctx: l.ctx, r: l.r, look: l.look, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)),
+		one: finishedTargetQuery, all: finishedTargetsQuery}
 	for _, t := range targets {
 		blocks.wanted = append(blocks.wanted, t.number)
 	}
@@ -176,24 +182,16 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
 	var streams []*stream
 	for _, status := range finals {
-		letters := l.query.DeadLetters && !l.query.Replayed
-		if letters && l.narrow() && t.counts[status] > 0 {
-			n, err := integer(l.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(t.number).Int(int64(l.bounds.Gathered)) })
-			if err != nil {
-				return nil, err
-			}
-			letters = n < int64(l.bounds.Gathered) // otherwise the narrower filter is better
-		}
 		switch {
 		case t.counts[status] == 0:
-		case letters:
-			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
 		case l.narrow():
 			more, err := l.undelivered(t.number, status)
 			if err != nil {
 				return nil, err
 			}
 			streams = append(streams, more...)
+		case l.query.DeadLetters && !l.query.Replayed:
+			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
 		case l.query.DeadLetters:
 			streams = append(streams, l.column(replayedLettersQuery, l.within, t.number))
 		default:

@@ -147,15 +147,21 @@ func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel
 	if q.Limit < 1000 {
 		return // the list ends before the search does
 	}
+	m.searchFor(" ", scope, q, all)
+	m.searchFor("", scope, q, all)
+}
+
+func (m *machine) searchFor(text string, scope store.Scope, q store.DeliveryQuery, all []grapnel.Delivery) {
+	m.Helper()
 	q.Limit = 2
 	var want, got []grapnel.Delivery
 	for _, d := range all {
-		if string(m.model.events[d.EventSeq-1].Data) == " " {
+		if text == "" || string(m.model.events[d.EventSeq-1].Data) == text {
 			want = append(want, d)
 		}
 	}
 	for {
-		list, resume, err := m.DeliverySearch(m.ctx, scope, q, " ")
+		list, resume, err := m.DeliverySearch(m.ctx, scope, q, text)
 		m.must(err, "DeliverySearch")
 		if len(list) > q.Limit || q.Before != 0 && resume >= q.Before {
 			m.Fatalf("DeliverySearch found %d below %d and goes on at %d", len(list), q.Before, resume)
@@ -181,6 +187,7 @@ func (m *machine) compare(*rapid.T) {
 	m.same(m.standings(), m.model.standings, "Standings")
 	m.compareReplays()
 	m.compareLeases()
+	m.compareBacklogs()
 	m.learnEntries()
 	m.conserved()
 	for _, ep := range someEndpoints {

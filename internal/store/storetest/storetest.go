@@ -56,6 +56,7 @@ func Run(t *testing.T, h Harness) {
 		{"Known", knownCases},
 		{"Inbox", inboxCases},
 		{"History", historyCases},
+		{"Backlogs", backlogCases},
 		{"Scope", scopeCases},
 		{"Copies", copyCases},
 		{"Archive", archiveCases},

@@ -53,33 +53,39 @@
   };
   const ready = of => { all("[data-js]", of).forEach(e => { e.hidden = false; }); all("[data-nojs]", of).forEach(e => { e.hidden = true; }); };
   const main = $("#live-main"), light = $("#live"), aloud = $("#aloud");
-  let spoke = 0;
+  let spoke = 0, aimed = 0, late = 0; // rows stay for 2 s after the pointer has moved over one
+  document.addEventListener("pointermove", e => { aimed = e.target.closest("tr[data-row]") ? Date.now() : 0; });
   const show = html => {
+    clearTimeout(late);
+    if (Date.now() - aimed < 2000) { late = setTimeout(show, 200, html); return; }
     const box = document.createElement("div");
     box.innerHTML = html;
     box.id = main.id;
     for (const a of main.attributes) box.setAttribute(a.name, a.value);
+    document.dispatchEvent(new CustomEvent("live", { detail: box })); // lists.js keeps rows back here
     const before = $(".answer", main)?.textContent;
     morph(main, box);
     ready(main);
     tell();
     const now = $(".answer", main)?.textContent;
+    document.dispatchEvent(new CustomEvent("drawn"));
     if (now !== before && Date.now() - spoke > 5000) { aloud.textContent = now; spoke = Date.now(); }
   };
 
   // Live updates: an EventSource while the tab is visible; after two failures the page asks from time to time.
-  let source = null, failures = 0, paused = false, poll = 0;
+  let source = null, failures = 0, paused = false, poll = 0, lost = false;
   const state = word => { if (light) { light.dataset.state = word; $("span", light).textContent = word; } };
   const busy = () => document.hidden || paused;
-  const stop = () => { source?.close(); source = null; clearTimeout(poll); };
+  const stop = () => { source?.close(); source = null; clearTimeout(poll); clearTimeout(late); };
   const ask = async () => {
     if (busy()) return;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.redirected) return location.reload();
       if (answer.ok) { const part = $("#live-main", new DOMParser().parseFromString(await answer.text(), "text/html")); if (part) show(part.innerHTML); }
+      if (lost) { lost = false; failures = 0; return start(); } // the server is back
       state("polling");
-    } catch { state("lost"); }
+    } catch { lost = true; state("lost"); }
     poll = setTimeout(ask, 15000);
   };
   const start = () => {
@@ -117,15 +123,13 @@
   };
 
   // Rows and keys.
-  let row = -1;
-  const rows = () => all("tr[data-row]");
+  const rows = () => all("tr[data-row]"), row = () => rows().findIndex(e => e.ariaSelected);
   const mark = to => {
-    const list = rows();
-    if (!list.length) return;
-    list[row]?.removeAttribute("aria-selected");
-    row = Math.max(0, Math.min(to, list.length - 1));
-    list[row].setAttribute("aria-selected", "true");
-    list[row].scrollIntoView({ block: "nearest" });
+    const list = rows(), next = list[Math.max(0, Math.min(to, list.length - 1))];
+    if (!next) return;
+    list[row()]?.removeAttribute("aria-selected");
+    next.setAttribute("aria-selected", "true");
+    next.scrollIntoView({ block: "nearest" });
   };
   const press = key => { const b = all("button[data-key]").find(e => e.dataset.key === key && e.offsetParent); if (b) b.click(); return !!b; };
   const acts = {
@@ -135,13 +139,12 @@
   let prefix = 0;
   const keys = {
     "/": () => $(".search input").focus(), "?": acts.help, t: theme, " ": pause, y: () => copy(location.href),
-    j: () => mark(row + 1), k: () => mark(row - 1), Enter: () => { const a = rows()[row] && $("a", rows()[row]); if (a) a.click(); return !!a; },
-    x: () => { const b = rows()[row] && $("input[type=checkbox]", rows()[row]); if (b) b.checked = !b.checked; },
+    j: () => mark(row() + 1), k: () => mark(row() - 1), Enter: () => { const a = $("[aria-selected] a"); if (a) a.click(); return !!a; },
+    x: () => { const b = $("[aria-selected] input[type=checkbox]"); if (b) b.checked = !b.checked; },
     r: () => press("r"), p: () => press("p"),
   };
   const off = () => localStorage.getItem("grapnel-keys") === "off";
   document.addEventListener("keydown", e => {
-    if ((e.ctrlKey || e.metaKey) && e.key === "k") { $(".search input")?.focus(); return e.preventDefault(); }
     const typing = e.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog");
     if (typing && e.key === "Escape") e.target.blur();
     if (typing || e.ctrlKey || e.metaKey || e.altKey || off()) return;
@@ -165,6 +168,8 @@
   const nokeys = $("#nokeys");
   if (nokeys) { nokeys.checked = off(); nokeys.addEventListener("change", () => localStorage.setItem("grapnel-keys", nokeys.checked ? "off" : "on")); }
 
+  document.addEventListener("redraw", e => show(e.detail));
+  document.addEventListener("ready", e => { ready(e.detail); tell(); });
   ready(document);
   tell();
   setInterval(tell, 1000);

@@ -18,13 +18,18 @@ func Outage(slices []Slice, says string) SVG {
 		attempts, backlog = max(attempts, s.Attempts), max(backlog, s.Backlog)
 	}
 	step := float64(width) / float64(max(len(slices), 1))
+	for i := 0; i < len(slices); i++ {
+		from := i
+		for i < len(slices) && slices[i].Down {
+			i++
+		}
+		if i > from { // one shade for all of it: edges between shades would be seen
+			d.put(`<rect class="down" x="%s" y="0" width="%s" height="%d"/>`, n(float64(from)*step), n(float64(i-from)*step), height)
+		}
+	}
 	for i, s := range slices {
 		x := float64(i) * step
-		class := "hit"
-		if s.Down {
-			class = "down"
-		}
-		d.put(`<g>%s<rect class="%s" x="%s" y="0" width="%s" height="%d"/>`, hint(s.Says), class, n(x), n(step+.1), height)
+		d.put(`<g>%s<rect class="hit" x="%s" y="0" width="%s" height="%d"/>`, hint(s.Says), n(x), n(step), height)
 		if s.Attempts > 0 && attempts > 0 {
 			h := max(s.Attempts/attempts*(height-2*margin), 2)
 			d.put(`<rect class="hold" x="%s" y="%s" width="%s" height="%s"/>`, n(x+step*.15), n(height-h), n(step*.7), n(h))

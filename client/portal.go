@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// NewPortalLink, PortalLink, PortalSession, PortalSettings and Portal are what the calls below take
+// and return.
+type (
+	NewPortalLink  = wire.NewPortalLink
+	PortalLink     = wire.PortalLink
+	PortalSession  = wire.PortalSession
+	PortalSettings = wire.PortalSettings
+	Portal         = wire.Portal
+)
+
+// CreatePortalLink makes a link that opens the portal of a tenant once.
+func (c *Client) CreatePortalLink(ctx context.Context, tenant string, link NewPortalLink) (*PortalLink, error) {
+	return post[PortalLink](ctx, c, tenantPath(tenant)+"/portal-links", link)
+}
+
+// RevokePortalLinks ends all portal links and sessions of a tenant.
+func (c *Client) RevokePortalLinks(ctx context.Context, tenant, reason string) error {
+	return c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/portal-links", why(reason), nil, nil)
+}
+
+// OpenPortal exchanges the code of a link, which is the key of this client, for a session.
+func (c *Client) OpenPortal(ctx context.Context) (*PortalSession, error) {
+	return post[PortalSession](ctx, c, "/v1/portal-sessions", nil)
+}
+
+// Portal returns how the portal of a tenant looks.
+func (c *Client) Portal(ctx context.Context, tenant string) (*Portal, error) {
+	return get[Portal](ctx, c, tenantPath(tenant)+"/portal", nil)
+}
+
+// UpdatePortal changes how the portal of a tenant looks. Members of changes that are nil are set
+// back.
+func (c *Client) UpdatePortal(ctx context.Context, tenant string, changes map[string]any) (*Portal, error) {
+	out := new(Portal)
+	return orNil(out, c.Do(ctx, http.MethodPatch, tenantPath(tenant)+"/portal", nil, changes, out))
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/monitoring"
+)
+
+func (s *session) monitoringCommand() *cobra.Command {
+	var dir string
+	export := &cobra.Command{
+		Use: "export", Short: "Write rules for Prometheus and a dashboard for Grafana", Args: takes(cobra.NoArgs),
+		Long: "Writes grapnel.rules.yaml (promises of 28 days with alerts on their budgets, and signs of trouble) and grapnel.dashboard.json. " +
+			"It talks to no server.",
+		Example: "grapnel monitoring export --dir /etc/prometheus/grapnel",
+		RunE: func(*cobra.Command, []string) error {
+			for name, write := range map[string]func() ([]byte, error){
+				"grapnel.rules.yaml": monitoring.Rules, "grapnel.dashboard.json": monitoring.Dashboard,
+			} {
+				text, err := write()
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, name), text, 0o644) //nolint:gosec // another program reads it
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	export.Flags().StringVar(&dir, "dir", ".", "directory to write to")
+	return group("monitoring", "Files for programs that watch Grapnel", export)
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+// Command shots writes screenshots of every page of the dashboard: wide and narrow, light and dark,
+// of an empty store and of a full one.
+//
+//	make shots
+//	make shots ARGS="-all -to /tmp/shots -only full,390"
+//
+// It starts the real binary on a new database and real Chromium. The full store gets settings and
+// traffic by the public API, with receivers on loopback. Its past (two days of finished deliveries,
+// and deliveries between two attempts) is written by the store itself, because no call of the API
+// sets the clock back. All of it is the same in each run, apart from ids and instants.
+//
+// A picture is named by page, size, theme and state: deliveries-one-1440-dark-full.png. It has at
+// most 255 colours (palette.go), so the file is small and its text is sharp.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// job has the flags.
+type job struct {
+	to, binary, dir string
+	only            string // part of a picture's name
+	all             bool   // also pictures that are not committed
+	queued          int    // messages of the long queue
+}
+
+func main() {
+	var j job
+	flag.StringVar(&j.to, "to", "docs/shots", "directory for the pictures")
+	flag.StringVar(&j.binary, "binary", "", "the grapnel binary; empty: it is built")
+	flag.StringVar(&j.only, "only", "", "parts of names, separated by commas: only pictures whose name has all of them")
+	flag.BoolVar(&j.all, "all", false, "every page in every size, theme and state; without it those that are committed")
+	flag.IntVar(&j.queued, "queued", 1_000_000, "messages that wait in the long queue")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := j.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "shots:", err)
+		os.Exit(1)
+	}
+}
+
+// run takes the pictures of the empty store, fills it, and takes those of the full one.
+func (j *job) run(ctx context.Context) (err error) {
+	if j.dir, err = os.MkdirTemp("", "grapnel-shots-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(j.dir)) }()
+	if j.binary == "" {
+		if j.binary, err = process.Build(j.dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(j.to, 0o750); err != nil {
+		return err
+	}
+	began := time.Now()
+	file := filepath.Join(j.dir, "grapnel.db")
+	g, err := start(ctx, j.binary, "sqlite:"+file, j.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { g.stop() }()
+	if err := j.take(ctx, g, empty, nil); err != nil {
+		return err
+	}
+	w := &world{server: g}
+	defer w.close()
+	if err := w.settle(ctx); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	g.stop()
+	if err := w.past(ctx, file, j.queued); err != nil {
+		return fmt.Errorf("the past: %w", err)
+	}
+	if g, err = start(ctx, j.binary, "sqlite:"+file, j.dir); err != nil {
+		return err
+	}
+	w.server = g
+	if err := w.present(ctx); err != nil {
+		return fmt.Errorf("traffic: %w", err)
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "filled after %v\n", time.Since(began).Round(time.Second))
+	if err := j.take(ctx, g, full, w.ids); err != nil || !j.all {
+		return err
+	}
+	return j.several(ctx)
+}
+
+// several takes the picture of three nodes on one database.
+func (j *job) several(ctx context.Context) (err error) {
+	database, err := pgtest.Start(ctx, pgtest.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Stop()) }()
+	store, err := database.Create(ctx, "grapnel")
+	if err != nil {
+		return err
+	}
+	var first *server
+	for range 3 {
+		g, err := start(ctx, j.binary, store, j.dir)
+		if err != nil {
+			return err
+		}
+		defer g.stop()
+		if first == nil {
+			first = g
+		}
+	}
+	c, err := first.client()
+	if err != nil {
+		return err
+	}
+	err = until(ctx, time.Minute, func() (bool, error) {
+		cluster, err := c.Cluster(ctx)
+		return err == nil && len(cluster.Nodes) == 3, err
+	})
+	if err != nil {
+		return fmt.Errorf("three nodes: %w", err)
+	}
+	return j.take(ctx, first, several, nil)
+}
+
+// take takes the pictures of one state; of an empty store, those of pages about one thing do not
+// exist.
+func (j *job) take(ctx context.Context, g *server, state string, ids map[string]string) (err error) {
+	b, err := open(ctx, filepath.Join(j.dir, "chromium-"+state), g.url())
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	taken, written := 0, 0
+	for _, s := range shots(state) {
+		if !s.committed() && !j.all || !j.wanted(s.name()) {
+			continue
+		}
+		target, ok := s.target(ids)
+		if !ok {
+			continue
+		}
+		picture, err := b.shoot(target, s.size, s.theme)
+		if err != nil {
+			return fmt.Errorf("%s: %w", target, err)
+		}
+		small, err := shrink(picture)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(j.to, s.name()+".png"), small, 0o600); err != nil {
+			return err
+		}
+		taken, written = taken+len(picture), written+len(small)
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "%s: %d KiB, with palettes %d KiB\n", state, taken>>10, written>>10)
+	return nil
+}
+
+func (j *job) wanted(name string) bool {
+	for part := range strings.SplitSeq(j.only, ",") {
+		if !strings.Contains(name, part) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryPageHasAPicture: each row of the dashboard's pages has pictures in all sizes, themes and
+// states, under names of its own, and no name needs quotes in a shell or a link.
+func TestEveryPageHasAPicture(t *testing.T) {
+	plain := regexp.MustCompile(`^[a-z0-9-]+$`)
+	names, pages := map[string]bool{}, map[string]int{}
+	for _, state := range []string{empty, full} {
+		for _, s := range shots(state) {
+			if name := s.name(); names[name] || !plain.MatchString(name) {
+				t.Errorf("%s: the name %s is used twice, or is not plain", s.path, name)
+			}
+			names[s.name()] = true
+			if s.size != paper {
+				pages[s.page()]++
+			}
+		}
+	}
+	for page, n := range pages {
+		if n != 2*len(sizes)*len(themes) {
+			t.Errorf("%s has %d pictures", page, n)
+		}
+	}
+	for _, page := range kept {
+		if pages[page] == 0 {
+			t.Errorf("%s is committed and no page", page)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	ids := map[string]string{"deliveries": "dlv_1", "endpoints": "ep_1"}
+	for _, c := range []struct {
+		path, want string
+		ok         bool
+	}{
+		{"/{$}", "/", true},
+		{"/deliveries/{id}", "/deliveries/dlv_1", true},
+		{"/replays/{id}", "", false},
+		{"/replays/new", "/replays/new?q=status:failed+endpoint:ep_1", true},
+		{"/policies/{id}", "/policies/standard?outage=6h", true},
+	} {
+		got, ok := shot{path: c.path}.target(ids)
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("%s leads to %s, %v; want %s, %v", c.path, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// TestCommittedPictures: the pictures in the repository are those of pages that exist, they are
+// small, and those that README shows are there and have words for people who cannot see them.
+func TestCommittedPictures(t *testing.T) {
+	const most = 8 << 20
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "docs", "shots", "*.png"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pictures: %v", err)
+	}
+	var known []string
+	for _, state := range []string{empty, full} {
+		for _, s := range shots(state) {
+			if s.committed() {
+				known = append(known, s.name())
+			}
+		}
+	}
+	var total int64
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+		if name := strings.TrimSuffix(filepath.Base(file), ".png"); !slices.Contains(known, name) {
+			t.Errorf("%s is the picture of no page that is committed", file)
+		}
+	}
+	if total > most {
+		t.Errorf("the pictures have %d bytes, more than %d", total, most)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?s)!\[([^\]]*)\]\((docs/shots/[^)]+)\)`).FindAllSubmatch(readme, -1)
+	if len(shown) < 2 {
+		t.Errorf("README shows %d pictures", len(shown))
+	}
+	for _, m := range shown {
+		if len(m[1]) < 60 {
+			t.Errorf("%s: %q does not say what the picture shows", m[2], m[1])
+		}
+		if _, err := os.Stat(filepath.Join(root, string(m[2]))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestShrinkKeepsRareColours: among thousands of shades, one red point stays red.
+func TestShrinkKeepsRareColours(t *testing.T) {
+	picture := image.NewRGBA(image.Rect(0, 0, 128, 128))
+	for y := range 128 {
+		for x := range 128 {
+			picture.SetRGBA(x, y, color.RGBA{byte(x), byte(y), byte(x + y), 255})
+		}
+	}
+	red := color.RGBA{250, 20, 10, 255}
+	picture.SetRGBA(64, 64, red)
+	var raw bytes.Buffer
+	if err := png.Encode(&raw, picture); err != nil {
+		t.Fatal(err)
+	}
+	small, err := shrink(raw.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := png.Decode(bytes.NewReader(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := got.(*image.Paletted); !ok || len(p.Palette) > 256 || p.At(64, 64) != red {
+		t.Errorf("it is %T, and the point is %v", got, got.At(64, 64))
+	}
+}

@@ -1,0 +1,88 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// play publishes n events and records each first attempt as a receiver would end it that fails what
+// fails says.
+func (w *world) play(n int, fails func(i int) bool) {
+	w.t.Helper()
+	for i := range n {
+		w.clock = w.clock.Add(time.Second)
+		currency := []string{"EUR", "USD", "JPY", "EUR"}[i%4]
+		w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"invoice.paid","data":{"currency":%q,"n":%d}}`, currency, i))
+		d := w.newest(w.t)
+		a := &grapnel.Attempt{Number: 1, StartedAt: w.clock, StatusCode: 200, Class: policy.ClassNone, Decision: policy.Deliver,
+			Peer: grapnel.Peer{Address: fmt.Sprintf("192.0.2.%d", i%3)}}
+		status := grapnel.Delivered
+		if fails(i) {
+			a.StatusCode, a.Decision, a.ResponseBody = 422, policy.Fail, fmt.Appendf(nil, `{"error":"invoice %d refused at %s"}`, i, w.clock)
+			status = grapnel.Failed
+		}
+		if _, err := w.engine.Record(w.t.Context(), []store.Change{{Delivery: d.Seq, At: w.clock, Status: status, Due: w.clock,
+			Trigger: grapnel.TriggerSchedule, Attempt: a}}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// The field that failures have in common is named, with both rates, and the answers are one group
+// although each is different.
+func TestCausesNameTheField(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	w.play(48, func(i int) bool { return i%4 == 2 })
+	got := w.must(200, "GET", "/v1/endpoints/"+ep+"/causes", "")
+	want := `All 12 failures have data.currency = "JPY", and none of the 36 successes.`
+	if got["sentence"] != want || got["failures"] != 12.0 || got["successes"] != 36.0 {
+		t.Errorf("%v\n%v", got, want)
+	}
+	groups := got["groups"].([]any)
+	if len(groups) != 1 || groups[0].(map[string]any)["count"] != 12.0 || !strings.Contains(fmt.Sprint(groups[0]), "invoice # refused at #") {
+		t.Errorf("groups %v", groups)
+	}
+}
+
+func TestCausesSayWhenThereIsNone(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	for _, step := range []struct {
+		n     int
+		fails func(int) bool
+		want  string
+	}{
+		{0, nil, "Nothing was sent to it yet."},
+		{5, func(int) bool { return false }, "Nothing fails: the first attempts of the last 5 deliveries went."},
+		{12, func(i int) bool { return i%5 == 0 }, "3 of the last 17 deliveries failed at first, and nothing that Grapnel sees sets them apart from the others."},
+	} {
+		w.play(step.n, step.fails)
+		if got := w.must(200, "GET", "/v1/endpoints/"+ep+"/causes", ""); got["sentence"] != step.want {
+			t.Errorf("%v; want %s", got["sentence"], step.want)
+		}
+	}
+}
+
+// A rotation from which on everything fails is named, whether or not the audit reaches further
+// back.
+func TestCausesNameTheRotation(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	w.play(30, func(int) bool { return false })
+	w.clock = w.clock.Add(time.Minute)
+	w.must(200, "POST", "/v1/endpoints/"+ep+"/rotate-secret", `{"overlap":"0s"}`)
+	at := w.clock.UTC().Format(time.RFC3339)
+	w.play(15, func(int) bool { return true })
+	got := w.must(200, "GET", "/v1/endpoints/"+ep+"/causes", "")
+	want := "All 15 failures were signed with the secret of " + at + ", and none of the 30 successes."
+	if got["sentence"] != want {
+		t.Errorf("%v\nwant %s", got["sentence"], want)
+	}
+}

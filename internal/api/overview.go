@@ -1,0 +1,172 @@
+package api
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+func overviewRoutes() []route {
+	return []route{{method: "GET", path: "/v1/overview", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: overview,
+		name: "overview", tag: "Statistics",
+		summary: "Count endpoints by health, pending deliveries by state, dead letters and attempts ahead",
+		about: "The numbers of the dashboard's first page and of grapnel top. " +
+			"Numbers of pending deliveries and dead letters are of this moment. " +
+			"At most 20,000 heads of keys and 20,000 dead letters are counted; with more of them, more is true. " +
+			"On a server with several cells, a key without tenant gets the sums of all cells, unless " + cellHeader + " names one.",
+		query: []param{tenantParam}, gives: map[int]any{200: wire.Overview{}}}}
+}
+
+// mostAttention is how many endpoints an overview names in each list.
+const mostAttention = 50
+
+// survey is an overview being made.
+type survey struct {
+	wire.Overview
+	c        *call
+	now      time.Time
+	tenant   string
+	totals   map[time.Time]*grapnel.Totals
+	ahead    store.Backlog
+	letters  []wire.EndpointDeadLetters
+	troubles []trouble
+}
+
+// trouble is an endpoint that is not healthy.
+type trouble struct {
+	endpoint grapnel.Endpoint
+	health   grapnel.Health
+	held     int64
+}
+
+// overview counts this cell, or all cells for a caller who asks for no cell and no tenant and whose
+// key is bound to none.
+func overview(a *api, c *call) (answer, error) {
+	s := survey{c: c, now: c.now.UTC(), tenant: c.query.text("tenant"), totals: map[time.Time]*grapnel.Totals{}}
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	places := []Cell{{a.Engine, a.History, a.Away}}
+	if _, one := c.scope.One(); !one && s.tenant == "" && c.Header.Get(cellHeader) == "" {
+		places = append(places, a.Others...)
+	}
+	for _, place := range places {
+		if err := s.count(place, a.Bounds.Counted); err != nil {
+			return answer{}, err
+		}
+	}
+	return jsonAnswer(http.StatusOK, s.view()), nil
+}
+
+// count adds the numbers of a cell.
+func (s *survey) count(at Cell, limit int64) error {
+	list, err := at.History.Backlogs(s.c.Context(), s.c.scope, s.tenant, s.now, limit)
+	if err != nil {
+		return err
+	}
+	held, backlogs := map[string]bool{}, map[string]*store.Backlog{}
+	for _, id := range at.Engine.Held() {
+		held[id] = true
+	}
+	for i := range list {
+		s.backlog(&list[i], held[list[i].Endpoint])
+		backlogs[list[i].Endpoint] = &list[i]
+	}
+	eps := slices.DeleteFunc(slices.Clone(at.Engine.Endpoints(s.c.scope)), func(ep grapnel.Endpoint) bool {
+		return ep.Queue != nil || s.tenant != "" && ep.Tenant != s.tenant || at.Away(ep.Tenant) != nil
+	})
+	for i, health := range at.Engine.Healths(ids(eps)) {
+		state := cmp.Or(health.State, "unknown")
+		s.Endpoints.All++
+		*s.Endpoints.State(state)++
+		if state == grapnel.HealthHealthy {
+			continue
+		}
+		health.State = state
+		t := trouble{endpoint: eps[i], health: health}
+		if b := backlogs[eps[i].ID]; b != nil {
+			t.held = b.Pending
+		}
+		s.troubles = append(s.troubles, t)
+	}
+	s.HoursFrom = s.now.Add(-day).Truncate(time.Hour)
+	parts, err := at.History.Totals(s.c.Context(), s.c.scope,
+		store.TotalsQuery{Tenant: s.tenant, From: s.HoursFrom, To: s.now.Truncate(time.Hour).Add(time.Hour)})
+	for i := range parts {
+		if s.totals[parts[i].At] == nil {
+			s.totals[parts[i].At] = new(grapnel.Totals)
+		}
+		s.totals[parts[i].At].Add(&parts[i].Totals)
+	}
+	return err
+}
+
+func ids(eps []grapnel.Endpoint) []string {
+	list := make([]string, len(eps))
+	for i := range eps {
+		list[i] = eps[i].ID
+	}
+	return list
+}
+
+// backlog adds the pending deliveries and the dead letters of an endpoint.
+func (s *survey) backlog(b *store.Backlog, held bool) {
+	p := &s.Pending
+	p.All, p.Leased, p.Waiting, p.Held = p.All+b.Pending, p.Leased+b.Leased, p.Waiting+b.Waiting, p.Held+b.Blocked
+	p.More = p.More || b.More
+	if held {
+		p.Held += b.Ready + b.Scheduled()
+	} else {
+		p.Ready, p.Scheduled = p.Ready+b.Ready, p.Scheduled+b.Scheduled()
+		s.ahead.Later += b.Later
+		for part, n := range b.Ahead {
+			s.ahead.Ahead[part] += n
+		}
+	}
+	if !b.Oldest.IsZero() && (s.OldestPending == nil || b.Oldest.Before(*s.OldestPending)) {
+		s.OldestPending = &b.Oldest
+	}
+	s.DeadLetters.All += b.Dead
+	s.DeadLetters.More = s.DeadLetters.More || b.DeadMore
+	if b.Dead > 0 {
+		s.letters = append(s.letters, wire.EndpointDeadLetters{Endpoint: b.Endpoint, Count: b.Dead, More: b.DeadMore})
+	}
+}
+
+// view is the overview of the added numbers.
+func (s *survey) view() *wire.Overview {
+	slices.SortStableFunc(s.letters, func(a, b wire.EndpointDeadLetters) int { return cmp.Compare(b.Count, a.Count) })
+	s.DeadLetters.Endpoints = len(s.letters)
+	s.DeadLetters.ByEndpoint = append([]wire.EndpointDeadLetters{}, s.letters[:min(len(s.letters), mostAttention)]...)
+	s.AheadLater = s.ahead.Later
+	var from policy.Duration
+	for part, n := range s.ahead.Ahead {
+		until := policy.Duration(store.AheadEnd(part))
+		s.Ahead = append(s.Ahead, wire.Ahead{From: from, Until: until, Attempts: n})
+		from = until
+	}
+	ranks := wire.Troubles()
+	rank := func(t *trouble) int { return slices.Index(ranks, t.health.State) }
+	slices.SortStableFunc(s.troubles, func(a, b trouble) int { return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.held, a.held)) })
+	s.Attention = []wire.OverviewEndpoint{}
+	for i := range s.troubles[:min(len(s.troubles), mostAttention)] {
+		t := &s.troubles[i]
+		s.Attention = append(s.Attention, wire.OverviewEndpoint{ID: t.endpoint.ID, Tenant: t.endpoint.Tenant, Description: t.endpoint.Description,
+			URL: t.endpoint.URL, DisabledReason: t.endpoint.DisabledReason, Health: viewHealth(t.health, int(t.held), s.now)})
+	}
+	s.Hours = []wire.Bucket{}
+	var all grapnel.Totals
+	for _, at := range slices.SortedFunc(maps.Keys(s.totals), time.Time.Compare) {
+		s.Hours = append(s.Hours, wire.Bucket{At: at, Totals: viewTotals(s.totals[at])})
+		all.Add(s.totals[at])
+	}
+	s.Totals = viewTotals(&all)
+	return &s.Overview
+}

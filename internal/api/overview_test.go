@@ -1,0 +1,80 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// An overview counts what other calls list: pending deliveries, dead letters and endpoints. It
+// shows a tenant only its own.
+func TestOverviewCountsWhatListsShow(t *testing.T) {
+	w := newWorld(t)
+	w.endpoint(admin, "")
+	other := w.endpoint(acmeAdmin, "")
+	for range 2 {
+		w.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	}
+	w.as(acmeAdmin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	w.as(acmeAdmin, 200, "POST", "/v1/endpoints/"+other+"/pause", "{}")
+	get := func(key, query string) map[string]any {
+		t.Helper()
+		return w.as(key, 200, "GET", "/v1/overview"+query, "")
+	}
+	for _, c := range []struct {
+		key, query                  string
+		all, held, endpoints, pause float64
+	}{
+		{admin, "", 3, 1, 2, 1},
+		{admin, "?tenant=acme", 1, 1, 1, 1},
+		{acmeAdmin, "", 1, 1, 1, 1},
+	} {
+		got := get(c.key, c.query)
+		pending, states := got["pending"].(map[string]any), got["endpoints"].(map[string]any)
+		is := []any{pending["all"], pending["held"], states["all"], states["paused"]}
+		if d := cmp.Diff([]any{c.all, c.held, c.endpoints, c.pause}, is); d != "" {
+			t.Errorf("%s %s: %s", c.key, c.query, d)
+		}
+		sum := 0.0
+		for _, state := range []string{"ready", "scheduled", "leased", "held", "waiting"} {
+			sum += pending[state].(float64)
+		}
+		if sum != pending["all"] {
+			t.Errorf("%s %s: the states add up to %v of %v", c.key, c.query, sum, pending["all"])
+		}
+		if len(got["ahead"].([]any)) != 35 || got["oldest_pending_at"] == nil {
+			t.Errorf("%s %s: %v", c.key, c.query, got)
+		}
+	}
+	if got := get(acmeAdmin, "?tenant=default")["pending"].(map[string]any)["all"]; got != 0.0 {
+		t.Errorf("acme sees %v deliveries of another tenant", got)
+	}
+}
+
+// On a server with several cells, a key without tenant that names neither cell nor tenant gets the
+// sums of all cells; other requests get the numbers of one.
+func TestOverviewAddsCells(t *testing.T) {
+	west := newWorld(t)
+	west.endpoint(admin, "")
+	west.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	w := newWorld(t, func(o *Options) {
+		o.Others = []Cell{{Engine: west.engine, History: west.engine.Faulty, Away: func(string) error { return nil }}}
+	})
+	w.endpoint(admin, "")
+	for range 2 {
+		w.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	}
+	for _, c := range []struct {
+		query              string
+		header             []string
+		pending, endpoints float64
+	}{{"", nil, 3, 2}, {"?tenant=default", nil, 2, 1}, {"", []string{cellHeader, grapnel.DefaultCell}, 2, 1}} {
+		got := w.as(admin, 200, "GET", "/v1/overview"+c.query, "", c.header...)
+		all, states := got["pending"].(map[string]any)["all"], got["endpoints"].(map[string]any)["all"]
+		if all != c.pending || states != c.endpoints {
+			t.Errorf("%s %v: %v pending, %v endpoints", c.query, c.header, all, states)
+		}
+	}
+}

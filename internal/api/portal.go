@@ -1,0 +1,223 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/pass"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+func portalRoutes() []route {
+	const tag = portalTag
+	return []route{
+		{method: "POST", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: createLink,
+			name: "create-portal-link", tag: tag, summary: "Create a link that opens a tenant's portal once",
+			about: "Give the link to one person at the moment of need: its first user has the portal for the session's time. " +
+				"A key that is bound to a tenant makes links for its own tenant.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewPortalLink{},
+			gives: map[int]any{201: wire.PortalLink{}}},
+		{method: "DELETE", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: revokeLinks,
+			name: "revoke-portal-links", tag: tag, summary: "End all portal links and sessions of a tenant",
+			about: "Links that were not opened do not open any more, and sessions that they opened end with their next request. Links that are " +
+				"created afterwards are not affected. API keys stay.",
+			query: []param{reasonParam}, gives: map[int]any{204: nil}},
+		{method: "POST", path: "/v1/portal-sessions", scope: grapnel.ScopePortalOpen, portal: grapnel.ScopePortalOpen, handle: openPortal,
+			name: "open-portal", tag: tag, summary: "Open a portal with the code of a link",
+			about: "The portal's own page does this. A page of your own sends the part of the link after the # as Authorization: Bearer, and " +
+				"calls the API with the pass of the answer. A code works once: 401 for one that was used, has expired or was revoked.",
+			gives: map[int]any{201: wire.PortalSession{}}},
+		{method: "GET", path: "/v1/tenants/{tenant}/portal", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getPortal,
+			name: "get-portal", tag: tag, summary: "Get how a tenant's portal looks", gives: map[int]any{200: wire.Portal{}}},
+		{method: "PATCH", path: "/v1/tenants/{tenant}/portal", scope: grapnel.ScopeManage, handle: patchPortal,
+			name: "update-portal", tag: tag, summary: "Change how a tenant's portal looks, and where it may be framed",
+			about: "A JSON merge patch: null sets a field back.",
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.PortalSettings{},
+			gives: map[int]any{200: wire.Portal{}}},
+	}
+}
+
+// portalTag is the heading of the portal's routes in the manual.
+const portalTag = "Portal"
+
+const mostLogo = 12 << 10 // bytes
+
+// theirTenant is the tenant in the path, if the caller has it. To the keys of others it looks like
+// a tenant that does not exist.
+func theirTenant(a *api, c *call) (string, error) {
+	name := c.PathValue("tenant")
+	if !grapnel.ValidTenant(name) || !c.scope.Whole().Allows(name) {
+		return "", store.ErrNotFound("tenant")
+	}
+	return name, a.Away(name)
+}
+
+// createLink seals a link. Its code is a pass whose one right is to open the portal.
+func createLink(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[wire.NewPortalLink](c.body, &f)
+	tenant, err := theirTenant(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	for i, id := range in.Endpoints {
+		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || ep.Queue != nil {
+			f.Add("/endpoints/"+strconv.Itoa(i), "endpoint not found")
+		}
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	if a.Passes == nil {
+		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no portal.")
+	}
+	if len(in.Scopes) == 0 {
+		in.Scopes = []grapnel.Scope{grapnel.ScopeRead}
+	}
+	subject := strings.TrimSuffix("portal/"+in.Subject, "/")
+	ends := c.now.Add(duration(in.ExpiresIn))
+	frames := a.portal(tenant).FrameAncestors
+	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
+		Series: a.Engine.Series(tenant), Begins: c.now, Ends: ends,
+		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
+			Look: pass.Look{Theme: in.Theme, Return: in.ReturnURL}}}
+	code, err := a.Passes.Seal(link)
+	if err != nil {
+		return answer{}, err
+	}
+	url := c.links.origin(c.Request) + "/portal"
+	if len(frames) > 0 {
+		of, err := a.Passes.SealFor(pass.UseFrames, pass.Frames{Origins: frames, Ends: ends})
+		if err != nil {
+			return answer{}, err
+		}
+		url += "?of=" + of
+	}
+	entry := c.entryOf(grapnel.VerbCreate, tenant, "portal", "link for "+subject)
+	if err := a.History.Note(c.Context(), *entry); err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusCreated, wire.PortalLink{URL: url + "#" + code, ExpiresAt: ends}), nil
+}
+
+// openPortal exchanges the code of a link for a session. The store remembers the code with random
+// bytes in the place of a request's fingerprint: the first request to store it is answered, on any
+// node, and each later one has other bytes.
+func openPortal(a *api, c *call) (answer, error) {
+	if c.pass == nil || c.pass.Opens == nil {
+		return answer{}, grapnel.Errorf(codeForbidden, "Only the code of a portal link opens a portal.")
+	}
+	once := store.Once{Key: "portal/" + c.pass.ID, Now: c.now, Expires: c.pass.Ends.Add(time.Hour)}
+	if _, err := io.ReadFull(a.Random, once.Fingerprint[:]); err != nil {
+		return answer{}, err
+	}
+	once.Answer = func(any) store.Answer { return store.Answer{Fingerprint: once.Fingerprint, Status: http.StatusCreated} }
+	if err := a.Idempotency.Remember(c.Context(), &once); grapnel.CodeOf(err) == grapnel.CodeMismatch {
+		return answer{}, grapnel.Errorf(codeUnauthenticated, "The link was opened before. Ask for a new one.")
+	} else if err != nil {
+		return answer{}, err
+	}
+	opens := c.pass.Opens
+	session := pass.Pass{Subject: c.pass.Subject, Tenant: c.pass.Tenant, Portal: true, Scopes: opens.Scopes, Endpoints: opens.Endpoints,
+		Series: c.pass.Series, Begins: c.now, Ends: c.now.Add(opens.For), Look: opens.Look}
+	text, err := a.Passes.Seal(session)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusCreated, wire.PortalSession{Pass: text, ExpiresAt: session.Ends}), nil
+}
+
+// revokeLinks gives the tenant's passes another series.
+func revokeLinks(a *api, c *call) (answer, error) {
+	tenant, err := theirTenant(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	var b [16]byte
+	if _, err := io.ReadFull(a.Random, b[:]); err != nil {
+		return answer{}, err
+	}
+	k := grapnel.Key{ID: grapnel.SeriesID(tenant), Name: "passes", Tenant: tenant, CreatedAt: c.now,
+		Series: base64.RawURLEncoding.EncodeToString(b[:])}
+	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "portal", c.reason())}
+	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, with); err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}
+
+// portal is how the portal of a tenant looks.
+func (a *api) portal(tenant string) grapnel.Portal {
+	p, _ := a.Engine.Portal(tenant)
+	return p
+}
+
+func viewPortal(tenant string, p *grapnel.Portal) wire.Portal {
+	return wire.Portal{Tenant: tenant, Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors, UpdatedAt: p.UpdatedAt}
+}
+
+func getPortal(a *api, c *call) (answer, error) {
+	tenant, err := theirTenant(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	p := a.portal(tenant)
+	return jsonAnswer(http.StatusOK, viewPortal(tenant, &p)), nil
+}
+
+func patchPortal(a *api, c *call) (answer, error) {
+	tenant, err := theirTenant(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	var f strict.Faults
+	p := a.portal(tenant)
+	settings := wire.PortalSettings{Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors}
+	whole := merged(settings, gjson.ParseBytes(c.body), &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	in := decode[wire.PortalSettings](whole, &f)
+	checkLogo(in.Logo, &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	p = grapnel.Portal{Name: in.Name, Logo: in.Logo, Accent: strings.ToLower(in.Accent), FrameAncestors: in.FrameAncestors, UpdatedAt: c.now}
+	k := grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: c.now, Portal: &p}
+	with := store.With{Audit: c.entryOf(grapnel.VerbChange, tenant, "portal", "")}
+	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, with); err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewPortal(tenant, &p)), nil
+}
+
+// magic are the first bytes of the pictures that a logo can be.
+var magic = map[string]string{"png": "\x89PNG\r\n\x1a\n", "jpeg": "\xff\xd8\xff", "webp": "RIFF"}
+
+// checkLogo refuses data that are no picture of the type that they claim: browsers would show
+// nothing.
+func checkLogo(logo string, f *strict.Faults) {
+	if logo == "" {
+		return
+	}
+	head, data, _ := strings.Cut(logo, ";base64,")
+	raw, err := base64.StdEncoding.DecodeString(data)
+	switch kind := magic[strings.TrimPrefix(head, "data:image/")]; {
+	case kind == "": // the form has refused it
+	case err != nil || !bytes.HasPrefix(raw, []byte(kind)):
+		f.Add("/logo", "must be the picture that its type says, in base64")
+	case len(raw) > mostLogo:
+		f.Add("/logo", "must have at most 12 KiB")
+	}
+}

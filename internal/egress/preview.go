@@ -1,0 +1,43 @@
+package egress
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Rebuilt returns the body that the attempts of a delivery had, made again from the event. The
+// error is the reason for which the event has none. It chooses the shape as Sender.bodyOf does, and
+// endpoints keep their former shapes, so a change of an endpoint's shape does not change the body.
+func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time) ([]byte, error) {
+	shape := e.ShapeAt(event.AcceptedAt)
+	body, _, err := Formatted(shape, event)
+	if later := e.ShapeAt(created); err != nil && created.After(event.AcceptedAt) && later.Transform != shape.Transform {
+		body, _, err = Formatted(later, event)
+	}
+	return body, err
+}
+
+// Preview returns the request that an endpoint would get for an event now: its headers, signed by
+// the endpoint's secrets, and its body. Nothing is sent. It takes the same way as an attempt, but
+// for connections, which it does not have. The error is the reason for which there is no request.
+func Preview(e *grapnel.Endpoint, event *grapnel.Event, agent string, now time.Time) (header http.Header, body []byte, err error) {
+	body, described, err := Formatted(e.Shape(), event)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &route{endpoint: e, until: now.Add(time.Hour)}
+	if err := r.prepareSigner(e, now); err != nil {
+		return nil, nil, err
+	}
+	if err := r.prepareHeaders(e, agent, ""); err != nil {
+		return nil, nil, err
+	}
+	signature, err := r.signer.Sign(event.ID, now, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := Delivery{Endpoint: e, Event: event, ID: "dlv_preview", Number: 1, Trigger: grapnel.TriggerTest, CreatedAt: now}
+	return r.header(&attempt{start: now}, d, described.Get(headerContentType), signature), body, nil
+}

@@ -1,0 +1,109 @@
+// Package insight says why deliveries fail. It puts failures that look alike into groups, and it
+// explains failures by what they have in common and successes have not: a value in the payload, the
+// event type, the size, the secret that signed, the address that answered, the certificate, a
+// span of time.
+//
+// It is arithmetic over observations that its caller hands in, without a clock, a store or a
+// goroutine: the same observations give the same causes, whatever their order.
+//
+// It promises a cause only if chance is a bad explanation (Bounds.Evidence), and it never says more
+// than that failures are associated with something: a receiver's code is not to be seen from here.
+package insight
+
+import "time"
+
+// Observation is one attempt, with everything about it that may explain its outcome.
+type Observation struct {
+	At       time.Time
+	Failed   bool
+	Endpoint string
+	Type     string // of the event
+	Class    string // of the failure: timeout, tls, …; empty: an answer told it, or it did not fail
+	Status   int    // 0: no answer
+	Answer   string // of a failure: the fingerprint of the answer's body
+	Size     int    // bytes of the request's body
+	Traits   []Trait
+}
+
+// Trait is one thing that an observation had. Its kind says which sentence is made of it.
+type Trait struct {
+	Kind  Kind
+	Name  string // of a field in the payload: its path; empty for the other kinds
+	Value string
+}
+
+// Kind is a kind of cause.
+type Kind string
+
+// The kinds, those that say most to a person first: of two causes that explain the same attempts
+// equally well, the first is named.
+const (
+	Secret      Kind = "secret"      // the secrets that signed
+	Certificate Kind = "certificate" // that the receiver showed
+	Address     Kind = "address"     // that the request went to
+	Endpoint    Kind = "endpoint"    // in causes over several endpoints
+	Settings    Kind = "settings"    // the revision of the endpoint's settings
+	Type        Kind = "type"        // of the event
+	Field       Kind = "field"       // a value in the payload, or its absence
+	Size        Kind = "size"        // from a number of bytes on
+	Outage      Kind = "outage"      // a span in which nearly everything failed, and after which it went
+	Since       Kind = "since"       // a moment from which on it fails
+)
+
+func kinds() []Kind {
+	return []Kind{Secret, Certificate, Address, Endpoint, Settings, Type, Field, Size, Outage, Since}
+}
+
+// Bounds are the limits of an explanation. Zero fields take their defaults.
+type Bounds struct {
+	Support  int     // failures that a cause has to explain at least
+	Rate     float64 // of the attempts with the cause, the part that has to fail at least
+	Lift     float64 // by how much more often attempts fail with the cause than without it
+	Evidence float64 // how much less likely chance is, in powers of e, after counting every cause that was tried
+	Outage   time.Duration
+	Groups   int // of failures that are explained one by one
+	Values   int // different values of one trait that are counted; the rest are passed over
+	Causes   int // that are named at most
+}
+
+// Defaults are the bounds that are used where none is given.
+func Defaults() Bounds {
+	return Bounds{Support: 8, Rate: 0.5, Lift: 3, Evidence: 10, Outage: 30 * time.Minute, Groups: 5, Values: 256, Causes: 3}
+}
+
+func (b Bounds) filled() Bounds {
+	d := Defaults()
+	fill(&b.Support, d.Support)
+	fill(&b.Rate, d.Rate)
+	fill(&b.Lift, d.Lift)
+	fill(&b.Evidence, d.Evidence)
+	fill(&b.Outage, d.Outage)
+	fill(&b.Groups, d.Groups)
+	fill(&b.Values, d.Values)
+	fill(&b.Causes, d.Causes)
+	return b
+}
+
+func fill[T int | float64 | time.Duration](to *T, value T) {
+	if *to == 0 {
+		*to = value
+	}
+}
+
+// Cause is something that failures have in common and successes have not.
+type Cause struct {
+	Kind      Kind
+	Name      string    // of a field: its path
+	Value     string    // of a trait; for a field that is absent: Absent
+	Bytes     int       // of Size: failing requests have this many bytes or more
+	From, To  time.Time // of Outage and Since: the first and the last failure
+	Failed    int       // attempts with it that failed
+	Delivered int       // attempts with it that did not
+	Failures  int       // of the attempts compared: for an address, those of which it is known
+	Successes int
+	Evidence  float64 // see Bounds.Evidence
+	Group     *Group  // the failures that were compared, if they are one group; nil: all
+}
+
+// Absent is the value of a field that a payload did not have.
+const Absent = "\x00absent"

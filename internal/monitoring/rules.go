@@ -1,0 +1,189 @@
+// Package monitoring writes the files that other programs need to watch Grapnel: rules for
+// Prometheus and a dashboard for Grafana. Both are made from the tables in this package, so a name
+// of a metric stands in one place; a test holds every name against a running server.
+//
+// The promises are those of GUARANTEES.md over 28 days. An alert fires when the budget of a promise
+// is used up too fast in a long window and still is in a short one: the long window keeps a spike
+// from paging anybody, the short one ends the alert soon after the fault.
+package monitoring
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// promise is an objective over 28 days, and how its failures are counted.
+type promise struct {
+	name      string
+	says      string
+	objective float64
+	bad, all  string // per second over a window, which stands for $w
+}
+
+func promises() []promise {
+	const ingress = `sum(rate(grapnel_ingress_requests_total%s[$w]))`
+	const publish = `sum(rate(grapnel_ingest_duration_seconds_count%s[$w]))`
+	return []promise{
+		{"availability", "publishes and incoming webhooks are answered within a second", 0.9995,
+			zero(fmt.Sprintf(publish, `{result="bad"}`)) + " + " + zero(fmt.Sprintf(ingress, `{outcome=~"failed|busy"}`)),
+			zero(fmt.Sprintf(publish, "")) + " + " + zero(fmt.Sprintf(ingress, ""))},
+		{"freshness", "deliveries are attempted within two seconds of being first in line", 0.99,
+			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w])) - sum(rate(grapnel_first_attempt_lag_seconds_bucket{le="2"}[$w]))`,
+			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w]))`},
+	}
+}
+
+// zero is an expression that is 0 where there is no series.
+func zero(expression string) string { return "(" + expression + " or vector(0))" }
+
+// burn is one pair of windows: the alert fires if both have used up the budget of 28 days this many
+// times too fast.
+type burn struct {
+	severity    string
+	long, short time.Duration
+	rate        float64 // budget of 28 days × 672 h ÷ the long window
+}
+
+func burns() []burn {
+	return []burn{
+		{"page", time.Hour, 5 * time.Minute, 13.44},     // 2 % of the budget
+		{"page", 6 * time.Hour, 30 * time.Minute, 5.6},  // 5 %
+		{"ticket", 24 * time.Hour, 2 * time.Hour, 2.8},  // 10 %
+		{"ticket", 72 * time.Hour, 6 * time.Hour, 0.93}, // 10 %
+	}
+}
+
+// leastEvents is how many events of a promise a short window needs: in fewer, one failure is a rate
+// that says nothing.
+const leastEvents = 100
+
+// sign is an alert that is no promise: something is wrong or will be soon.
+type sign struct {
+	name, severity string
+	expression     string
+	lasts          time.Duration
+	summary, doing string
+}
+
+func signs() []sign {
+	return []sign{
+		{"GrapnelDown", "page", `absent(grapnel_build_info)`, 2 * time.Minute, "no Grapnel answers", "Is the process running, and is /metrics reachable with its key?"},
+		{"GrapnelAuditImbalance", "page", `grapnel_audit_imbalance != 0`, 2 * time.Minute, "the counts of deliveries do not agree",
+			"This is a defect of Grapnel. Report it with the log, and keep the database."},
+		{"GrapnelStoreFull", "page", `grapnel_store_full == 1`, 0, "new events are refused: there is no room", "Free some space; publishing works again by itself."},
+		{"GrapnelRecordsFail", "page", `increase(grapnel_record_failures_total[10m]) > 0`, 5 * time.Minute, "outcomes cannot be stored and are repeated",
+			"The store is in trouble: read the log, look at the disk and the database."},
+		{"GrapnelShardsWithoutOwner", "page",
+			`(sum(grapnel_shards{state="held"}) < 256) and (count(grapnel_shards) > 0)`, 2 * time.Minute,
+			"some endpoints have no node", "grapnel cluster status names the shards; check the nodes' connection to the database."},
+		{"GrapnelStoreSlow", "ticket", `max(grapnel_commit_average_seconds) > 0.25`, 10 * time.Minute, "commits take more than 250 ms",
+			"The disk or the database is too slow for the load."},
+		{"GrapnelBacklogGrows", "ticket", `sum(grapnel_pending) > 1000 and sum(deriv(grapnel_pending[30m])) > 0`, time.Hour,
+			"pending deliveries have grown for an hour", "grapnel endpoints list says which endpoint holds them and why."},
+		{"GrapnelDeadLetters", "ticket",
+			`sum(increase(grapnel_dead_letters_total[1h])) > 10 and sum(increase(grapnel_dead_letters_total[1h])) > 5 * sum(increase(grapnel_dead_letters_total[7d])) / 168`,
+			0, "five times as many dead letters as usual",
+			"grapnel why ENDPOINT says what they have in common; grapnel replay delivers them again."},
+		{"GrapnelCircuitsOpen", "ticket", `sum(increase(grapnel_breaker_transitions_total{to="open"}[5m])) >= 10`, 0, "many circuits opened at once",
+			"Many receivers seldom fail together: look at DNS, the network and the proxy on this side."},
+		{"GrapnelSignatures", "ticket", `sum(increase(grapnel_ingress_requests_total{outcome="unverified"}[15m])) > 10`, 5 * time.Minute,
+			"webhooks come in with wrong signatures", "A secret was rotated at the provider only, or requests are forged: grapnel inbox list --outcome unverified."},
+		{"GrapnelLeasesExpire", "ticket", `sum(increase(grapnel_leases_over_total[15m])) > 10`, 5 * time.Minute, "consumers do not settle their leases in time",
+			"Workers die, or are slower than their lease."},
+	}
+}
+
+// The documents of Prometheus.
+type (
+	file  struct{ Groups []group }
+	group struct {
+		Name     string
+		Interval string `yaml:",omitempty"`
+		Rules    []rule
+	}
+	rule struct {
+		Record      string            `yaml:",omitempty"`
+		Alert       string            `yaml:",omitempty"`
+		Expr        string            `yaml:"expr"`
+		For         string            `yaml:",omitempty"`
+		Labels      map[string]string `yaml:",omitempty"`
+		Annotations map[string]string `yaml:",omitempty"`
+	}
+)
+
+// Rules is a file of rules for Prometheus.
+func Rules() ([]byte, error) { return encode(append(kept(), seen())...) }
+
+func encode(groups ...group) ([]byte, error) {
+	text, err := yaml.Marshal(file{groups})
+	return append([]byte("# Rules for Prometheus, written by: grapnel monitoring export\n"), text...), err
+}
+
+// kept are the rules about promises.
+func kept() (groups []group) {
+	for _, p := range promises() {
+		groups = append(groups, p.rules())
+	}
+	return groups
+}
+
+// seen are the alerts about signs.
+func seen() group {
+	g := group{Name: "grapnel-signs"}
+	for _, s := range signs() {
+		r := rule{Alert: s.name, Expr: s.expression, Labels: map[string]string{"severity": s.severity},
+			Annotations: map[string]string{"summary": "Grapnel: " + s.summary, "description": s.doing}}
+		if s.lasts > 0 {
+			r.For = span(s.lasts)
+		}
+		g.Rules = append(g.Rules, r)
+	}
+	return g
+}
+
+// rules are the ratio of failures in each window, and the alerts about them.
+func (p *promise) rules() group {
+	g := group{Name: "grapnel-" + p.name, Interval: "30s"}
+	for _, w := range windows() {
+		in := strings.NewReplacer("$w", span(w))
+		g.Rules = append(g.Rules,
+			rule{Record: p.ratio(w), Expr: "(" + in.Replace(p.bad) + ") / (" + in.Replace(p.all) + " > 0)"},
+			rule{Record: p.count(w), Expr: "(" + in.Replace(p.all) + ") * " + strconv.Itoa(int(w.Seconds()))})
+	}
+	for _, b := range burns() {
+		limit := strconv.FormatFloat(b.rate*(1-p.objective), 'g', 4, 64)
+		g.Rules = append(g.Rules, rule{
+			Alert: "Grapnel" + strings.ToUpper(p.name[:1]) + p.name[1:] + "Burns",
+			Expr: fmt.Sprintf("%s > %s and %s > %s and %s >= %d", p.ratio(b.long), limit, p.ratio(b.short), limit, p.count(b.short),
+				leastEvents),
+			Labels: map[string]string{"severity": b.severity, "window": span(b.long)},
+			Annotations: map[string]string{
+				"summary": fmt.Sprintf("Grapnel: the budget of its promise of %s is used up %g times too fast", p.name, b.rate),
+				"description": fmt.Sprintf("The promise over 28 days: %g %% of %s. Of the last %s {{ $value | humanizePercentage }} were not.",
+					100*p.objective, p.says, span(b.long)),
+			},
+		})
+	}
+	return g
+}
+
+func (p *promise) ratio(w time.Duration) string { return "grapnel:" + p.name + ":bad_ratio_" + span(w) }
+
+func (p *promise) count(w time.Duration) string { return "grapnel:" + p.name + ":events_" + span(w) }
+
+// windows are all windows of the alerts, the shortest first.
+func windows() []time.Duration {
+	return []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 24 * time.Hour, 72 * time.Hour}
+}
+
+// span is a duration in one unit, as Prometheus reads it.
+func span(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	return strconv.Itoa(int(d/time.Minute)) + "m"
+}

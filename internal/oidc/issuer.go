@@ -1,0 +1,258 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// newHTTP makes the client for the issuer. It is not the one for endpoints: the operator configured
+// the issuer, so it may have a private address. Connections are not kept: sign-ins are rare, and so
+// nothing remains to be closed.
+func newHTTP(b Bounds) *http.Client {
+	return &http.Client{
+		Timeout: b.Fetch,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: b.Fetch}).DialContext,
+			DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// address checks an address of the issuer: https, or http on this machine.
+func address(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Opaque != "":
+		return nil, errors.New("not an address such as https://login.example.com")
+	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
+		return u, nil
+	}
+	return nil, errors.New("addresses begin with https://; http:// is for this machine only")
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// document has the fields of the issuer's metadata that are used (OpenID Connect Discovery 1.0).
+type document struct {
+	Issuer        string   `json:"issuer"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Keys          string   `json:"jwks_uri"`
+	UserInfo      string   `json:"userinfo_endpoint"`
+	EndSession    string   `json:"end_session_endpoint"`
+	Methods       []string `json:"token_endpoint_auth_methods_supported"`
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"`
+}
+
+func (p *Provider) readDocument(ctx context.Context) (document, error) {
+	var doc document
+	at := strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration"
+	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return doc, fault(Unreachable, "its document has no usable address")
+	}
+	if err := p.ask(rq, &doc); err != nil {
+		return doc, err
+	}
+	if doc.Issuer != p.Issuer {
+		return doc, fault(Misnamed, "the document of %q is of the issuer %q", p.Issuer, cut(doc.Issuer))
+	}
+	for name, at := range map[string]string{"authorization_endpoint": doc.Authorization, "token_endpoint": doc.Token, "jwks_uri": doc.Keys} {
+		if _, err := address(at); err != nil {
+			return doc, fault(Unreachable, "%s of the issuer's document, %q: %w", name, cut(at), err)
+		}
+	}
+	for _, at := range []*string{&doc.UserInfo, &doc.EndSession} {
+		if _, err := address(*at); err != nil {
+			*at = "" // it has none that can be used
+		}
+	}
+	return doc, nil
+}
+
+// cut shortens text of the issuer for the log.
+func cut(text string) string {
+	if len(text) > 200 {
+		return text[:200]
+	}
+	return text
+}
+
+// tokens is what the issuer gives for a code.
+type tokens struct {
+	ID     string `json:"id_token"`
+	Access string `json:"access_token"`
+}
+
+// exchange trades a code for tokens. The issuer compares the PKCE verifier with the challenge of
+// the flow in which it issued the code, so a code of another browser's flow is refused.
+func (p *Provider) exchange(ctx context.Context, doc *document, f Flow, code string) (tokens, error) {
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
+	basic := p.Secret != "" && (len(doc.Methods) == 0 || slices.Contains(doc.Methods, "client_secret_basic"))
+	if !basic {
+		form.Set("client_id", p.ClientID)
+		if p.Secret != "" {
+			form.Set("client_secret", p.Secret)
+		}
+	}
+	var t tokens
+	rq, err := http.NewRequestWithContext(ctx, http.MethodPost, doc.Token, strings.NewReader(form.Encode()))
+	if err != nil {
+		return t, fault(Unreachable, "token_endpoint has no usable address")
+	}
+	rq.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if basic {
+		rq.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(p.Secret)) // escaped as RFC 6749 §2.3.1 says
+	}
+	if err := p.ask(rq, &t); err != nil {
+		return t, err
+	}
+	if t.ID == "" || len(t.ID) > p.Bounds.Token {
+		return t, fault(BadToken, "the issuer's answer has no ID token, or one of more than %d bytes", p.Bounds.Token)
+	}
+	return t, nil
+}
+
+// complete adds the claims that the issuer tells only at its userinfo endpoint. Claims of the
+// signed token are not replaced, and the endpoint has to speak of the same person.
+func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access string) (Claims, error) {
+	lacks := func(name string) bool { _, told := c.find(name); return !told }
+	if doc.UserInfo == "" || access == "" || !slices.ContainsFunc(p.Mapping.claims(), lacks) {
+		return c, nil
+	}
+	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, doc.UserInfo, nil)
+	if err != nil {
+		return nil, fault(Unreachable, "userinfo_endpoint has no usable address")
+	}
+	rq.Header.Set("Authorization", "Bearer "+access)
+	var more Claims
+	if err := p.ask(rq, &more); err != nil {
+		return nil, err
+	}
+	if subject, _ := more.Text("sub"); subject != c.Subject() {
+		return nil, fault(BadToken, "the userinfo endpoint speaks of another person than the ID token")
+	}
+	for name, value := range more {
+		if _, told := c[name]; !told {
+			c[name] = value
+		}
+	}
+	return c, nil
+}
+
+// ask sends a request to the issuer and reads its answer, JSON of bounded size. The answer is not
+// repeated in errors: it may have a token in it.
+func (p *Provider) ask(rq *http.Request, into any) error {
+	rq.Header.Set("Accept", "application/json")
+	rq.Header.Set("User-Agent", "grapnel")
+	resp, err := p.http.Do(rq)
+	if err != nil {
+		var told *url.Error
+		if errors.As(err, &told) && told.Timeout() {
+			return fault(Unreachable, "%s did not answer within %v", rq.URL.Host, p.Bounds.Fetch)
+		}
+		return fault(Unreachable, "cannot reach the issuer: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, p.Bounds.Answer+1))
+	switch {
+	case err != nil:
+		return fault(Unreachable, "the answer of %s broke off", rq.URL.Path)
+	case int64(len(body)) > p.Bounds.Answer:
+		return fault(Unreachable, "the answer of %s has more than %d bytes", rq.URL.Path, p.Bounds.Answer)
+	case resp.StatusCode != http.StatusOK:
+		var told struct {
+			Error string `json:"error"`
+		}
+		if resp.StatusCode < http.StatusInternalServerError && json.Unmarshal(body, &told) == nil && told.Error != "" {
+			return refusal(told.Error)
+		}
+		if resp.StatusCode == http.StatusUnauthorized && rq.Method == http.MethodPost {
+			return fault(BadClient, "%s answered 401", rq.URL.Path)
+		}
+		return fault(Unreachable, "%s answered %d", rq.URL.Path, resp.StatusCode)
+	}
+	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && media == "application/jwt" {
+		return fault(Unreachable, "%s answered a signed document, which is not understood", rq.URL.Path)
+	}
+	if json.Unmarshal(body, into) != nil {
+		return fault(Unreachable, "%s answered no usable JSON", rq.URL.Path)
+	}
+	return nil
+}
+
+// cache keeps one document of the issuer. One caller at a time reads it; the others wait for the
+// result, so however many browsers come, the issuer is asked once.
+type cache[D any] struct {
+	turn chan struct{} // its holder reads the document
+	read func(context.Context) (D, error)
+
+	mu    sync.Mutex
+	doc   D
+	known bool
+	at    time.Time // of the last successful read
+	tried time.Time // end of the last read
+	err   error     // of the last read
+}
+
+// have returns the document without reading it.
+func (c *cache[D]) have() (D, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doc, c.known
+}
+
+// fresh returns the result of a read that need not or must not be repeated (ok): a document younger
+// than age, or the error of a read less than pause ago.
+func (c *cache[D]) fresh(now time.Time, age, pause time.Duration) (doc D, ok bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.known && now.Sub(c.at) < age && !now.Before(c.at):
+		return c.doc, true, nil
+	case c.err != nil && now.Sub(c.tried) < pause && !now.Before(c.tried):
+		return doc, true, c.err
+	}
+	return doc, false, nil
+}
+
+// get returns a document younger than age. After a read failed, the next one is at least pause
+// later.
+func (c *cache[D]) get(ctx context.Context, now time.Time, age, pause time.Duration) (doc D, err error) {
+	if doc, ok, err := c.fresh(now, age, pause); ok {
+		return doc, err
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return doc, ctx.Err()
+	}
+	if doc, ok, err := c.fresh(now, age, pause); ok { // another caller has read it meanwhile
+		return doc, err
+	}
+	// The result is for all who wait, so it does not depend on whether this browser stays.
+	doc, err = c.read(context.WithoutCancel(ctx))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried, c.err = now, err
+	if err == nil {
+		c.doc, c.known, c.at = doc, true, now
+	}
+	return doc, err
+}

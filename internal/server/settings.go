@@ -1,0 +1,87 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// effective lists the settings in force, for the API. Each is named here, so a setting that is
+// added to Options is not shown by itself: it may be a secret.
+func (o *Options) effective() []wire.Setting {
+	all := []wire.Setting{
+		{Name: "listen", Value: o.Listen, Doc: "address of the server"},
+		{Name: "store", Value: placeOf(o.Store), Doc: "database, without its credentials"},
+	}
+	add := func(name, value, doc string) { all = append(all, wire.Setting{Name: name, Value: value, Doc: doc}) }
+	for _, c := range o.Cells {
+		add("cell", c.Name+"="+placeOf(c.Store), "another store that is served")
+	}
+	span := func(d time.Duration) string { return policy.Duration(d).String() }
+	limit := func(n int64) string {
+		if n == 0 {
+			return "no limit"
+		}
+		return fmt.Sprint(n)
+	}
+	all = append(all, wire.Setting{Name: "admin-key", Secret: true, Doc: "the first API key"})
+	add("public-url", textOf(o.PublicURL), "base of links in answers")
+	add("trusted-proxies", joined(o.Proxies), "proxies whose X-Forwarded-* headers are believed")
+	add("egress-allow", joined(o.EgressAllow), "addresses that deliveries may reach although they are not public")
+	add("https-only", fmt.Sprint(o.HTTPSOnly), "endpoints with http:// URLs are refused")
+	add("metrics-open", fmt.Sprint(o.MetricsOpen), "/metrics needs no key")
+	add("dashboard", fmt.Sprint(!o.NoDashboard), "the dashboard is served")
+	add("drain-timeout", span(o.DrainTimeout), "how long attempts in flight may take after a stop")
+	add("max-event", fmt.Sprint(o.MaxEvent), "bytes of the data of one event")
+	add("max-body", fmt.Sprint(o.MaxBody), "bytes of the body of a request to a source")
+	add("max-in-flight", fmt.Sprint(o.MaxInFlight), "attempts at once, in each cell")
+	add("max-per-host", map[bool]string{true: "half of max-in-flight", false: fmt.Sprint(o.MaxPerHost)}[o.MaxPerHost == 0],
+		"attempts of one tenant at once at one host and port")
+	add("max-pending", limit(o.MaxPending), "pending deliveries of one tenant")
+	add("max-endpoints", limit(int64(o.MaxEndpoints)), "endpoints and queues of one tenant")
+	add("retention", span(o.Retention), "how long finished deliveries and their events are retained")
+	for _, r := range o.Rules {
+		add("retention-rule", fmt.Sprintf("tenant=%s,type=%s,for=%s", orAll(r.Tenant), orAll(r.Type), span(r.For)), "another retention; the first that matches counts")
+	}
+	return all
+}
+
+func orAll(text string) string {
+	if text == "" {
+		return "*"
+	}
+	return text
+}
+
+func textOf(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+func joined[T fmt.Stringer](all []T) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = one.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// placeOf is where a database is: no user, no password, no parameters, which can have either. A
+// text of another form is not shown.
+func placeOf(store string) string {
+	if path, ok := strings.CutPrefix(store, "sqlite:"); ok {
+		path, _, _ = strings.Cut(path, "?")
+		return "sqlite:" + path
+	}
+	u, err := url.Parse(store)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return "another database"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}

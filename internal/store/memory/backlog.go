@@ -1,0 +1,78 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Backlogs reads all deliveries.
+func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	type found struct{ heads, dead []*delivery }
+	by, all := make(map[string]*found), make(map[string]*store.Backlog)
+	letters := store.DeliveryQuery{DeadLetters: true}
+	for _, d := range s.deliveries {
+		pending, dead := d.Status == grapnel.Pending, letters.Dead(&d.Delivery)
+		if !pending && !dead || !scope.Allows(d.Tenant) || !either(tenant, d.Tenant) {
+			continue
+		}
+		if by[d.EndpointID] == nil {
+			by[d.EndpointID], all[d.EndpointID] = new(found), &store.Backlog{Endpoint: d.EndpointID}
+		}
+		f, b := by[d.EndpointID], all[d.EndpointID]
+		switch {
+		case dead:
+			f.dead = append(f.dead, d)
+		case d.Waiting.Head:
+			f.heads = append(f.heads, d)
+			fallthrough
+		default:
+			b.Pending++
+		}
+	}
+	names := slices.Sorted(maps.Keys(by))
+	shares := func(of func(name string) int64) []int64 {
+		rows := make([]int64, len(names))
+		for i, name := range names {
+			rows[i] = of(name)
+		}
+		return store.Shares(rows, limit)
+	}
+	heads := shares(func(name string) int64 { return all[name].Pending })
+	letter := shares(func(name string) int64 { return int64(len(by[name].dead)) })
+	var list []store.Backlog
+	for i, name := range names {
+		b, f := all[name], by[name]
+		count(b, f.heads[:min(int64(len(f.heads)), heads[i])], micro(now))
+		b.Settle(min(int64(len(f.heads)), heads[i]), heads[i])
+		b.Dead, b.DeadMore = letter[i], letter[i] < int64(len(f.dead))
+		list = append(list, *b)
+	}
+	return list, nil
+}
+
+// count counts heads.
+func count(b *store.Backlog, heads []*delivery, now time.Time) {
+	for i, d := range heads {
+		switch {
+		case d.Waiting.Blocked:
+			b.Blocked++
+		case d.lease != nil:
+			b.Leased++
+		default:
+			b.Due(d.Waiting.Due, now, 1)
+		}
+		if i == 0 {
+			b.Oldest = d.CreatedAt
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// The numbers of pending deliveries are in the tally. Heads are counted in their index, which has
+// all columns that are needed. A range of due times that has no head costs nothing: the next due
+// time says which range to count next.
+const (
+	blockedQuery = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
+	nextDueQuery = "SELECT due FROM pending WHERE head = 1 AND target = ? AND due >= ? ORDER BY due LIMIT 1"
+	rangeQuery   = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? LIMIT ?)`
+	leasedDueQuery = "SELECT due FROM pending WHERE target = ? AND token IS NOT NULL LIMIT ?"
+)
+
+// Backlogs reads one snapshot.
+func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
+	limit int64) (list []store.Backlog, err error) {
+	tenant, some := scope.Narrow(tenant)
+	if !some {
+		return nil, ctx.Err()
+	}
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		targets, err := tallied(r, tenant)
+		if err != nil {
+			return err
+		}
+		of := func(status int64) []int64 {
+			rows := make([]int64, len(targets))
+			for i, t := range targets {
+				rows[i] = t.counts[status]
+			}
+			return store.Shares(rows, limit)
+		}
+		heads, letters := of(statusPending), of(statusFailed)
+		for i, t := range targets {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i]}
+			c.Endpoint, c.Pending = t.endpoint, t.counts[statusPending]
+			if err := c.heads(heads[i]); err != nil {
+				return err
+			}
+			if err := c.letters(t.counts[statusFailed], letters[i]); err != nil {
+				return err
+			}
+			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
+				list = append(list, c.Backlog)
+			}
+		}
+		slices.SortFunc(list, func(a, b store.Backlog) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+		return nil
+	})
+	return list, err
+}
+
+// tallied are the endpoints with their counts, of one tenant or of all.
+func tallied(r *sqlite3.Conn, tenant string) (found []target, err error) {
+	query := tallyAllQuery
+	if tenant != "" {
+		query = tallyTenantQuery
+	}
+	q, err := r.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	if tenant != "" {
+		q.Text(tenant)
+	}
+	for {
+		more, err := q.Next()
+		if !more {
+			return found, err
+		}
+		status, n := q.Integer(2), q.Integer(3)
+		if status != statusPending && status != statusFailed || n == 0 {
+			continue
+		}
+		if number := q.Integer(0); len(found) == 0 || found[len(found)-1].number != number {
+			found = append(found, target{number: number, endpoint: q.String(1), counts: make(map[int64]int64)})
+		}
+		found[len(found)-1].counts[status] += n
+	}
+}
+
+// backlogCount counts an endpoint's pending deliveries and dead letters.
+type backlogCount struct {
+	store.Backlog
+	r      *sqlite3.Conn
+	target int64
+	now    int64
+	left   int64 // heads that may still be counted
+	oldest int64 // lowest row id among those that were
+}
+
+func (c *backlogCount) heads(most int64) error {
+	if most == 0 {
+		c.Settle(0, 0)
+		return nil
+	}
+	n, err := c.count(blockedQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(c.left) })
+	if err != nil {
+		return err
+	}
+	c.Blocked = n
+	for from := int64(math.MinInt64); c.left > 0; {
+		due, found, err := c.next(from)
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+		part := store.PartOf(codec.Moment(due), codec.Moment(c.now))
+		end := int64(math.MaxInt64)
+		switch {
+		case part == 0:
+			end = c.now + 1
+		case part <= store.AheadParts:
+			end = c.now + store.AheadEnd(part-1).Microseconds()
+		}
+		n, err := c.count(rangeQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(due).Int(end).Int(c.left) })
+		if err != nil {
+			return err
+		}
+		c.AddPart(part, n)
+		from = end
+	}
+	counted := most - c.left
+	if err := c.leased(most); err != nil {
+		return err
+	}
+	c.Settle(counted, most)
+	return nil
+}
+
+func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
+	q, err := c.r.Prepare(nextDueQuery)
+	if err != nil {
+		return 0, false, err
+	}
+	if found, err = q.Int(c.target).Int(from).Row(); !found {
+		return 0, false, err
+	}
+	defer q.Reset()
+	return q.Integer(0), true, nil
+}
+
+// count runs a query that counts heads, and remembers the oldest of them.
+func (c *backlogCount) count(query string, bind func(*sqlite3.Stmt)) (n int64, err error) {
+	err = single(c.r, query, bind, func(q *sqlite3.Stmt) {
+		n = q.Integer(0)
+		if seq := q.Integer(1); n > 0 && (c.oldest == 0 || seq < c.oldest) {
+			c.oldest, c.Oldest = seq, codec.Moment(q.Integer(2))
+		}
+	})
+	c.left -= n
+	return n, err
+}
+
+// leased takes heads with a lease out of the numbers of heads by due time, which include them.
+func (c *backlogCount) leased(most int64) error {
+	q, err := c.r.Prepare(leasedDueQuery)
+	if err != nil {
+		return err
+	}
+	dues, err := integers(q.Int(c.target).Int(most))
+	if err != nil {
+		return err
+	}
+	c.Leased = int64(len(dues))
+	for _, due := range dues {
+		c.AddPart(store.PartOf(codec.Moment(due), codec.Moment(c.now)), -1)
+	}
+	return nil
+}
+
+// letters counts dead letters. The endpoint's failed deliveries include others.
+func (c *backlogCount) letters(failed, most int64) (err error) {
+	if failed == 0 {
+		return nil
+	}
+	c.Dead, err = integer(c.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
+	c.DeadMore = c.Dead == most && most < failed
+	return err
+}

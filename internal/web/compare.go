@@ -1,0 +1,83 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// compareModel compares the data of two events, which can be named by a delivery.
+type compareModel struct {
+	Crumbs []crumb
+	Answer string
+	Hint   string
+	A, B   string // ids as they were given
+	Sides  []compareSide
+	Lines  []diffLine
+}
+
+// compareSide is one of the two.
+type compareSide struct {
+	Name, ID, Href string
+	Type, Key      string
+	At             moment
+}
+
+func compare(v *visit) (compareModel, error) {
+	m := compareModel{Crumbs: v.trail(v.history(), crumb{"Compare", ""}), A: v.PathValue("id"),
+		B:      strings.TrimSpace(v.URL.Query().Get("with")),
+		Answer: "Compare its data with those of another.",
+		Hint:   "Give the id of a delivery or an event. In a list, select two rows and choose Compare two."}
+	var texts []string
+	for i, id := range []string{m.A, m.B} {
+		if id == "" {
+			return m, nil
+		}
+		e, err := v.eventBehind(id)
+		if err != nil {
+			return m, err
+		}
+		if e == nil {
+			m.Answer, m.Hint, m.Sides = "Retention has deleted the data of "+id+".", "There is nothing left to compare.", nil
+			return m, nil
+		}
+		name := []string{"First", "Second"}[i]
+		m.Sides = append(m.Sides, compareSide{name, e.ID, v.eventLink(e.Tenant, e.ID), e.Type, e.Key, v.at(e.AcceptedAt)})
+		if e.DataBase64 != nil {
+			m.Answer, m.Hint = "These data are no text.", "Only text can be compared by lines."
+			return m, nil
+		}
+		texts = append(texts, lined(e.Data))
+	}
+	lines, differs := difference(texts[0], texts[1])
+	if !differs {
+		m.Answer, m.Hint = "The data are the same.", ""
+		return m, nil
+	}
+	less, more := 0, 0
+	for _, l := range lines {
+		switch l.Tone {
+		case "less":
+			less++
+		case "more":
+			more++
+		}
+	}
+	m.Answer, m.Hint = "The data differ: "+many(less, "line is", "lines are")+" only in the first, "+count(more)+" only in the second.", ""
+	m.Lines = folded(lines)
+	return m, nil
+}
+
+// eventBehind is the event with an id, or of the delivery with it; nil: it is deleted.
+func (v *visit) eventBehind(id string) (*client.Event, error) {
+	tenant := ""
+	if strings.HasPrefix(id, grapnel.DeliveryPrefix+"_") {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		tenant, id = d.Tenant, d.EventID
+	}
+	return optional(v.client.EventOf(v.Context(), tenant, id))
+}

@@ -1,0 +1,111 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+const (
+	localServer = "http://localhost:3000/hooks"
+	mostDone    = 20
+)
+
+// tools are what can be done with the shown attempt elsewhere: send it again by hand, have it come
+// to a local server, compare it with the one before.
+func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
+	if ep != nil {
+		m.Local = "grapnel listen " + localServer + " --endpoint " + shellQuote(ep.ID)
+	}
+	if event != nil && event.DataBase64 == nil {
+		m.Compare = v.link("/deliveries/" + d.ID + "/compare")
+	}
+	if m.Shown == nil {
+		return
+	}
+	i := m.Shown.Number - d.Attempts[0].Number
+	a := &d.Attempts[i]
+	if i > 0 {
+		lines, differs := difference(attemptText(&d.Attempts[i-1]), attemptText(a))
+		if m.Before = d.Attempts[i-1].Number; differs {
+			m.Changes = folded(lines)
+		}
+	}
+	if event == nil || event.DataBase64 != nil || len(event.Data) > v.web.Bounds.Body || a.RequestHeaders == nil {
+		return
+	}
+	address := localServer
+	if ep != nil && ep.URL != "" {
+		address = ep.URL
+	}
+	words := []string{"curl -X POST " + shellQuote(address)}
+	for _, h := range m.Request.Headers {
+		switch h.Name {
+		case "content-length", "host", "user-agent", "accept-encoding", "traceparent":
+			continue
+		}
+		words = append(words, "-H "+shellQuote(h.Name+": "+h.Value))
+	}
+	m.Curl = strings.Join(append(words, "--data-binary "+shellQuote(string(event.Data))), " ")
+	id, at := a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-id")], a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-timestamp")]
+	if id != "" && at != "" {
+		m.Signed = fmt.Sprintf("%s.%s.BODY", id, at)
+	}
+}
+
+// headerOf is a header's name as it is written among headers.
+func headerOf(all map[string]string, name string) string {
+	for written := range all {
+		if strings.EqualFold(written, name) {
+			return written
+		}
+	}
+	return name
+}
+
+// attemptText is an attempt as text to compare. Times, signatures and the like,
+// which differ in every attempt, are left out.
+func attemptText(a *client.Attempt) string {
+	var b strings.Builder
+	put := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
+	for _, h := range headers(a.RequestHeaders) {
+		if strings.HasSuffix(h.Name, "-signature") || strings.HasSuffix(h.Name, "-timestamp") || h.Name == "traceparent" ||
+			h.Name == "grapnel-attempt" {
+			continue
+		}
+		put("> %s: %s", h.Name, h.Value)
+	}
+	switch {
+	case a.StatusCode != 0:
+		put("< %d %s", a.StatusCode, http.StatusText(a.StatusCode))
+	default:
+		put("< %s: %s", result(0, string(a.ErrorClass)), a.Error)
+	}
+	for _, h := range headers(a.ResponseHeaders) {
+		if h.Name == "date" {
+			continue
+		}
+		put("< %s: %s", h.Name, h.Value)
+	}
+	put("%s", strings.TrimSuffix(lined([]byte(a.ResponseBody)), "\n"))
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// audit lists what people did with the delivery.
+func (m *deliveryModel) audit(v *visit, d *client.Delivery) error {
+	found, err := v.client.Audit(v.Context(), client.AuditFilter{Delivery: d.ID, Limit: mostDone})
+	if err != nil {
+		told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
+		if ok && told.Status == http.StatusForbidden || grapnel.CodeOf(err) == grapnel.CodeNotFound {
+			return nil
+		}
+		return err
+	}
+	for _, a := range found.Data {
+		m.Audit = append(m.Audit, auditLine{v.at(a.At), strings.ReplaceAll(string(a.Verb), "_", " "), a.Actor, a.Reason})
+	}
+	return nil
+}

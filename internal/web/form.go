@@ -1,0 +1,249 @@
+package web
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// A page with a form and the action that the form posts to have the same path. If the API refuses
+// the request, the action draws the page again: with each fault at its input, and the inputs as
+// they were sent. So the builder of the page is the only one, and nothing is typed twice.
+
+// blank is the form of one kind of object: its rows, and the type of its requests.
+type blank struct {
+	of   reflect.Type
+	rows []input
+}
+
+// form is a form as it is drawn.
+type form struct {
+	Groups   []formGroup
+	Problems []string // faults that no input can show
+	Post     string
+	Was      string // the values when the form was drawn: only what differs from them is sent
+	Once     string // the idempotency key: a form that is sent twice does its work once
+	Button   string
+	Danger   bool
+	Cancel   string
+	Preview  string // the label of a button that shows the effect and changes nothing
+}
+
+// formGroup is a part of a form with a heading.
+type formGroup struct {
+	Title  string
+	Fields []field
+	Folded bool // rarely needed, and empty
+}
+
+// formModel is a page that is mainly a form.
+type formModel struct {
+	Name    string
+	Crumbs  []crumb
+	Verdict verdict
+	Views   []savedView // other forms for the same purpose
+	Picks   []savedView // the forms to choose from, before there is one
+	Notes   []string
+	Form    form
+}
+
+// Title is of the browser's tab.
+func (m formModel) Title() string { return m.Name }
+
+// again says whether a visit draws the form again because it was refused, or because a preview was
+// asked for.
+func (v *visit) again() bool { return v.Method == http.MethodPost }
+
+// inputs are the rows that a visit has: those for creating or for updating, and those that its
+// session may set.
+func (v *visit) inputs(b *blank, when string) []input {
+	return slices.DeleteFunc(slices.Clone(b.rows), func(in input) bool {
+		return in.when != "" && in.when != when || in.owner && v.session.Tenant != ""
+	})
+}
+
+// form makes a form to fill in. is is the object as the API shows it; nil: there is none yet.
+func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, folded ...string) (form, error) {
+	when := "create"
+	if is != nil {
+		when = "update"
+	}
+	f := form{Post: v.link(v.here())}
+	was := map[string]string{}
+	group := ""
+	for _, in := range v.inputs(b, when) {
+		shown := in.field(b.of, "", choices[in.at])
+		value := ""
+		if is != nil && shown.Kind != kindSecret {
+			value = textOf(shown.Kind, descend(is, in.at))
+			was[in.at] = value
+		}
+		if v.again() {
+			value = v.typed(&shown)
+		}
+		shown = in.field(b.of, value, chosenToo(choices[in.at], value))
+		if in.group != "" || len(f.Groups) == 0 {
+			group = in.group
+			f.Groups = append(f.Groups, formGroup{Title: group, Folded: slices.Contains(folded, group)})
+		}
+		g := &f.Groups[len(f.Groups)-1]
+		g.Fields = append(g.Fields, shown)
+		if value != "" && is != nil && shown.Kind != kindChoice && shown.Kind != kindTick && shown.Kind != kindNumber {
+			g.Folded = false
+		}
+	}
+	if is != nil {
+		text, err := json.Marshal(was)
+		if err != nil {
+			return f, err
+		}
+		f.Was = string(text)
+	}
+	if v.again() {
+		if is != nil {
+			f.Was = v.PostForm.Get("was")
+		}
+		f.place(v.refusal)
+	}
+	if v.again() && v.refusal == nil {
+		f.Once = v.PostForm.Get("once")
+		return f, nil
+	}
+	// A refused form gets a new key: the API keeps its refusal under the one before.
+	var err error
+	f.Once, err = v.onceKey()
+	return f, err
+}
+
+// onceKey makes an idempotency key for a form.
+func (v *visit) onceKey() (string, error) {
+	var random [12]byte
+	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
+		return "", err
+	}
+	return "dashboard-" + hex.EncodeToString(random[:]), nil
+}
+
+// chosenToo adds the present value to the options of a choice that does not list it, such as a
+// policy that an endpoint has of its own.
+func chosenToo(options []option, value string) []option {
+	if options == nil || value == "" || slices.ContainsFunc(options, func(o option) bool { return o.Value == value }) {
+		return options
+	}
+	return append(slices.Clone(options), option{Value: value, Word: value})
+}
+
+// place puts the faults of a refused request at their inputs.
+func (f *form) place(told *client.Error) {
+	if told == nil {
+		return
+	}
+	if len(told.Fields) == 0 {
+		f.Problems = append(f.Problems, sentence(told.Error()))
+	}
+	for _, fault := range told.Fields {
+		if name, query := strings.CutPrefix(fault.Pointer, "?"); query {
+			fault.Pointer = "/" + name
+		}
+		if at := f.find(fault.Pointer); at == nil {
+			f.Problems = append(f.Problems, sentence(strings.TrimPrefix(fault.Pointer+": "+fault.Detail, ": ")))
+		} else {
+			rest, below := strings.CutPrefix(fault.Pointer, "/"+at.Name+"/")
+			if !below {
+				rest = ""
+			}
+			at.Problem = strings.TrimSpace(at.Problem + " " + sentence(strings.TrimPrefix(rest+": "+fault.Detail, ": ")))
+		}
+	}
+	for i := range f.Groups {
+		if slices.ContainsFunc(f.Groups[i].Fields, func(at field) bool { return at.Problem != "" }) {
+			f.Groups[i].Folded = false
+		}
+	}
+}
+
+// find is the input that a pointer of the API is about: the one with the longest name that leads to
+// it, or the first one below it.
+func (f *form) find(pointer string) (found *field) {
+	for i := range f.Groups {
+		for j := range f.Groups[i].Fields {
+			at := &f.Groups[i].Fields[j]
+			if to := "/" + at.Name; pointer == to || strings.HasPrefix(pointer, to+"/") {
+				if found == nil || len(found.Name) < len(at.Name) {
+					found = at
+				}
+			}
+		}
+	}
+	if found != nil || pointer == "" {
+		return found
+	}
+	for i := range f.Groups {
+		for j := range f.Groups[i].Fields {
+			if at := &f.Groups[i].Fields[j]; strings.HasPrefix("/"+at.Name, pointer+"/") {
+				return at
+			}
+		}
+	}
+	return nil
+}
+
+// descend finds a member in JSON; nil: there is none.
+func descend(doc json.RawMessage, pointer string) json.RawMessage {
+	for name := range strings.SplitSeq(pointer, "/") {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(doc, &members) != nil {
+			return nil
+		}
+		doc = members[name]
+	}
+	return doc
+}
+
+// itsOwn stands for a value that a choice cannot show: choosing it changes nothing.
+const itsOwn = "(its own)"
+
+// textOf is the text of a member's value in an input of a kind.
+func textOf(kind string, raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	switch kind {
+	case kindJSON:
+		var b bytes.Buffer
+		if json.Indent(&b, raw, "", "  ") == nil {
+			return b.String()
+		}
+	case kindLines, kindTicks:
+		var all []string
+		if json.Unmarshal(raw, &all) == nil {
+			return strings.Join(all, map[string]string{kindLines: "\n", kindTicks: " "}[kind])
+		}
+	case kindPairs:
+		var all map[string]string
+		if json.Unmarshal(raw, &all) == nil {
+			var b strings.Builder
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				fmt.Fprintf(&b, "%s: %s\n", name, all[name])
+			}
+			return strings.TrimSpace(b.String())
+		}
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	if kind == kindChoice {
+		return itsOwn
+	}
+	return string(raw)
+}

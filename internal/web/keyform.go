@@ -1,0 +1,37 @@
+package web
+
+import (
+	"reflect"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+var keyBlank = blank{of: reflect.TypeFor[wire.NewKey](), rows: []input{
+	{at: "name", label: "Name", sample: "ci", help: "what the key is for; the audit shows it"},
+	{at: "tenant", label: "Tenant", owner: true, sample: "all tenants", help: "the only tenant that it sees. Empty: all of them"},
+	{at: "scopes", label: "It may", help: "publish: publish events. read: see everything. manage: change endpoints, policies, sources and queues. " +
+		"replay: retry, skip and replay. consume: lease messages of queues. admin: all of it, keys and nodes."},
+}}
+
+func newKey(v *visit) (formModel, error) {
+	f, err := v.form(&keyBlank, nil, nil)
+	f.Button, f.Cancel = "Create the key", v.link("/keys")
+	m := formModel{Name: "Create an API key", Form: f, Crumbs: []crumb{{"API keys", v.link("/keys")}, {"Create", ""}}}
+	m.Verdict.Pieces = []piece{{"What should the key do?", ""}}
+	m.Verdict.Next = "The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else."
+	return m, err
+}
+
+func addKey(v *visit) (string, error) {
+	var made client.Key
+	if err := v.create(&keyBlank, "/v1/keys", &made); err != nil {
+		return "", err
+	}
+	v.secret = &secretModel{Label: "API key", Secret: made.Secret, Back: "/keys"}
+	v.secret.Verdict.Pieces = []piece{{"The key " + made.Name + " works now.", ""}}
+	v.secret.Verdict.Next = "Copy it. Only its hash is stored, so it cannot be shown again; a lost key is revoked and replaced."
+	v.secret.Commands = []ownLine{{"For the command line:", "export GRAPNEL_SERVER=" + shellQuote(v.place.URL("")) + " GRAPNEL_KEY=…"}}
+	v.secret.Verdict.Acts = []act{{Label: "To the keys", Href: v.link("/keys"), Main: true}}
+	return "", nil
+}

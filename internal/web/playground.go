@@ -1,0 +1,306 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/sign"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// trial is what the playground asks for: an event, and maybe one endpoint to send it to.
+type trial struct {
+	wire.NewEvent
+	Endpoint string `json:"endpoint"`
+	Twice    bool   `json:"twice"`
+}
+
+var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
+	{group: "The event", at: "type", label: "Event type", sample: "invoice.paid"},
+	{at: "key", label: "Key", sample: "inv_123", help: "events of one key arrive in order. Empty: no order"},
+	{at: "data", label: "Data", help: "JSON. It is sent byte for byte: digits and the order of members stay"},
+	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
+	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
+	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},
+}}
+
+// playgroundModel is the playground: the event, who would get it, the request, and the answers to
+// tests.
+type playgroundModel struct {
+	formModel
+	Types   []savedView
+	Looked  bool
+	Rows    []wantRow
+	Others  string // those that would not get it and are not shown
+	More    bool
+	Request *message
+	Target  string
+	Signed  string
+	Covers  string
+	Curl    string
+	Tampers []ownLine
+	Sent    []deliveryRow
+	Command string
+	Publish bool // the session may publish
+}
+
+// wantRow says whether an endpoint would get the event.
+type wantRow struct {
+	Name, Href, Why string
+	Pill            pill
+}
+
+const mostTypes = 12
+
+// mostUnwanted is how many endpoints are shown that would not get the event.
+const mostUnwanted = 6
+
+func playground(v *visit) (playgroundModel, error) {
+	var m playgroundModel
+	m.Name, m.Publish = "Playground", v.session.May(grapnel.ScopePublish)
+	endpoints, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: mostOptions})
+	if err != nil {
+		return m, err
+	}
+	choices := []option{{Value: "", Word: "only look"}}
+	for i := range endpoints.Data {
+		choices = append(choices, option{Value: endpoints.Data[i].ID, Word: endpointName(&endpoints.Data[i])})
+	}
+	f, err := v.form(&trialBlank, nil, map[string][]option{"endpoint": choices})
+	if err != nil {
+		return m, err
+	}
+	m.Form = f
+	m.Form.Post, m.Form.Button = v.link("/playground"), "Look who would get it"
+	if err := m.types(v); err != nil {
+		return m, err
+	}
+	m.Verdict.Pieces = []piece{{"Compose an event, and see who would get it.", ""}}
+	m.Verdict.Next = "Looking publishes nothing. The request is shown as the endpoint would get it, with its signature."
+	if sent := v.URL.Query()["sent"]; len(sent) > 0 {
+		return m, m.answers(v, sent)
+	}
+	if !v.again() || v.refusal != nil {
+		return m, nil
+	}
+	return m, m.look(v)
+}
+
+// types are the registered event types. Choosing one fills in its example.
+func (m *playgroundModel) types(v *visit) error {
+	found, err := v.client.EventTypes(v.Context(), mostTypes, "")
+	if err != nil {
+		return err
+	}
+	chosen := v.URL.Query().Get("type")
+	for i := range found.Data {
+		t := &found.Data[i]
+		m.Types = append(m.Types, savedView{t.Name, v.link("/playground" + withQuery("type", t.ID)), t.ID == chosen})
+	}
+	if v.again() {
+		return nil
+	}
+	if chosen == "" {
+		m.Form.set("type", "invoice.paid")
+		m.Form.set("data", "{\n  \"amount\": 100\n}")
+		return nil
+	}
+	t, err := v.client.EventType(v.Context(), chosen)
+	if err != nil {
+		return err
+	}
+	m.Form.set("type", t.Name)
+	m.Form.set("tenant", t.Tenant)
+	for i := range slices.Backward(t.Versions) {
+		if example := t.Versions[i].Example; len(example) > 0 {
+			m.Form.set("data", textOf(kindJSON, example))
+			break
+		}
+	}
+	return nil
+}
+
+// trialEvent reads the event that was typed in. Its data keep their bytes.
+func (v *visit) trialEvent() (e client.NewEvent, endpoint string, twice bool, err error) {
+	in, err := v.creation(&trialBlank)
+	if err != nil {
+		return e, "", false, err
+	}
+	text := func(name string) string { s, _ := in[name].(string); return s }
+	e.Type, e.Key, e.Tenant = text("type"), text("key"), text("tenant")
+	if v.session.Tenant != "" {
+		e.Tenant = v.session.Tenant
+	}
+	e.Data, _ = in["data"].(json.RawMessage)
+	if len(e.Data) == 0 {
+		return e, "", false, wrong("data", "is needed; write {} for an event without data")
+	}
+	twice, _ = in["twice"].(bool)
+	return e, text("endpoint"), twice, nil
+}
+
+// look asks the API who would get the event.
+func (m *playgroundModel) look(v *visit) error {
+	e, endpoint, _, err := v.trialEvent()
+	if err != nil {
+		return err
+	}
+	p, err := v.client.Preview(v.Context(), e, endpoint)
+	if err != nil {
+		return err
+	}
+	m.Looked, m.More = true, p.More
+	wanted := 0
+	for _, one := range p.Endpoints {
+		r := wantRow{Name: one.Name, Href: v.ownerLink(one.ID), Why: one.Reason, Pill: pill{toneNone, "does not get it"}}
+		if r.Name == "" {
+			r.Name = one.ID
+		}
+		if one.Wanted {
+			wanted++
+			r.Pill = pill{toneOK, "gets it"}
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	slices.SortStableFunc(m.Rows, func(a, b wantRow) int { return strings.Compare(b.Pill.Tone, a.Pill.Tone) })
+	if shown := wanted + mostUnwanted; len(m.Rows) > shown {
+		m.Others, m.Rows = many(len(m.Rows)-shown, "other does not, and is not shown", "others do not, and are not shown"), m.Rows[:shown]
+	}
+	m.Verdict.Pieces = []piece{{many(wanted, "endpoint", "endpoints") + " would get it; " + many(len(p.Endpoints)-wanted, "other", "others") + " would not.", ""}}
+	if p.More {
+		m.Verdict.Pieces = []piece{{fmt.Sprintf("%s of the first %s would get it.", count(wanted), many(len(p.Endpoints), "endpoint", "endpoints")), ""}}
+	}
+	m.Verdict.Next = "Nothing was published. Publish sends it to all that want it; Send to this endpoint sends it to one, marked as a test."
+	m.Command = "grapnel send " + shellQuote(e.Type) + " -d " + shellQuote(string(e.Data))
+	if e.Key != "" {
+		m.Command += " --key " + shellQuote(e.Key)
+	}
+	if p.Request != nil {
+		m.request(v, p.Request)
+	}
+	return nil
+}
+
+// request shows the request as the endpoint would get it, and what a receiver has to refuse.
+func (m *playgroundModel) request(v *visit, rq *client.PreviewRequest) {
+	m.Request, m.Target = &message{First: rq.Method + " " + rq.URL, Body: v.readable([]byte(rq.Body))}, rq.URL
+	if len(rq.Body) <= v.web.Bounds.Body {
+		m.Request.Raw = rq.Body
+	}
+	m.Request.Headers = headers(rq.Headers)
+	m.Signed = fmt.Sprintf("%s covers these %s: the id, the timestamp and the body, joined by dots.", sign.HeaderSignature, many(len(rq.Signed), "byte", "bytes"))
+	if len(rq.Signed) <= v.web.Bounds.Body {
+		m.Covers = rq.Signed
+	}
+	good := curlOf(rq, rq.Headers, rq.Body)
+	m.Curl = good
+	late := maps.Clone(rq.Headers)
+	late["webhook-timestamp"] = "1"
+	m.Tampers = []ownLine{
+		{"The body was changed on the way: the receiver has to answer 4xx", curlOf(rq, rq.Headers, rq.Body+" ")},
+		{"The timestamp was changed: the receiver has to answer 4xx", curlOf(rq, late, rq.Body)},
+		{"The same request twice, as after a lost answer: the receiver has to do the work once", good + "\n" + good},
+	}
+}
+
+// curlOf is a request as a command. The body is sent byte for byte.
+func curlOf(rq *client.PreviewRequest, header map[string]string, body string) string {
+	words := []string{"curl -i"}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		words = append(words, "-H "+shellQuote(name+": "+header[name]))
+	}
+	return strings.Join(append(words, "--data-raw "+shellQuote(body), shellQuote(rq.URL)), " ")
+}
+
+// tryOut looks, or sends to one endpoint, or publishes.
+func tryOut(v *visit) (string, error) {
+	switch v.PostForm.Get("then") {
+	case "publish":
+		return v.publishTrial()
+	case "send":
+		return v.sendTrial()
+	}
+	e, endpoint, _, err := v.trialEvent()
+	if err != nil {
+		return "", err
+	}
+	if _, err := v.client.Preview(v.Context(), e, endpoint); err != nil { // so that a refusal is drawn at its input
+		return "", err
+	}
+	return "", errPreview
+}
+
+func (v *visit) publishTrial() (string, error) {
+	e, _, _, err := v.trialEvent()
+	if err != nil {
+		return "", err
+	}
+	made, err := v.client.Publish(v.Context(), e)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/events/" + url.PathEscape(made.ID) + v.ofTenant(e.Tenant))
+	return "Published, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
+}
+
+// sendTrial sends test events to one endpoint. A test is a real request with the trigger test; it
+// goes to this endpoint alone, whatever it subscribes to.
+func (v *visit) sendTrial() (string, error) {
+	e, endpoint, twice, err := v.trialEvent()
+	if err != nil {
+		return "", err
+	}
+	if endpoint == "" {
+		return "", wrong("endpoint", "choose the endpoint that gets it")
+	}
+	d, err := v.client.TestEndpoint(v.Context(), endpoint, e.Type, e.Data)
+	if err != nil {
+		return "", err
+	}
+	to, said := url.Values{"sent": {d.ID}}, "A test is on its way."
+	if twice {
+		to.Set("twice", "1")
+		said += " When it has arrived, Send again delivers the same event a second time, with the same id."
+	}
+	v.goTo("/playground?" + to.Encode())
+	return said, nil
+}
+
+// answers show what became of the tests that were sent.
+func (m *playgroundModel) answers(v *visit, sent []string) error {
+	names := map[string]string{}
+	if len(sent) > mostBehind {
+		return refused(http.StatusBadRequest, "Too many tests are named.", "Open the playground again.")
+	}
+	settled := true
+	for _, id := range sent {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			return err
+		}
+		if d.Status == grapnel.Pending {
+			settled = false
+		}
+		if d.Last != nil {
+			m.Verdict.Pieces = []piece{{"The endpoint answered " + result(d.Last.StatusCode, string(d.Last.ErrorClass)) + " after " + took(d.Last.Duration.Std()) + ".", ""}}
+		}
+		m.Sent = append(m.Sent, v.deliveryRow(d, names))
+	}
+	m.Verdict.Next = "The delivery's page has the request and the answer."
+	if !settled {
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look again", Href: v.link(v.here())})
+	}
+	if v.URL.Query().Get("twice") != "" && settled && v.session.mayDo("/deliveries/{id}/retry") {
+		again := v.link("/deliveries/" + url.PathEscape(sent[0]) + "/retry")
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Send again", Post: again, Main: true})
+	}
+	return nil
+}

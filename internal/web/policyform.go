@@ -1,0 +1,260 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// policyRequest has the members of the request that makes a policy.
+type policyRequest struct {
+	policy.Policy
+	Tenant string `json:"tenant"`
+}
+
+var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
+	{group: "The policy", at: "name", label: "Name", sample: "patient", help: "endpoints name it. It cannot change while one does"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
+	{group: "Attempts", at: "schedule/mode", label: "Pauses", kind: kindChoice},
+	{at: "schedule/delays", label: "Table of pauses", sample: "0s\n5s\n5m", help: "one on each line; the first is before the first attempt. Not for exponential pauses"},
+	{at: "schedule/tail", label: "After the table", kind: kindChoice},
+	{at: "schedule/base", label: "First pause", kind: kindText, sample: "5s", help: "exponential only"},
+	{at: "schedule/factor", label: "Factor", kind: kindNumber, sample: "2", help: "exponential only"},
+	{at: "schedule/max", label: "Longest pause", kind: kindText, sample: "1h", help: "exponential only"},
+	{at: "max_attempts", label: "Most attempts", kind: kindNumber, help: "Empty: no limit"},
+	{at: "max_age", label: "Oldest delivery", kind: kindText, sample: "72h",
+		help: "an older delivery is not attempted again. Empty: no limit"},
+	{at: "jitter", label: "Jitter", kind: kindValue, sample: "0.1", help: "0.1 adds up to 10 % to a pause, so that retries do not come all at once"},
+	{at: "timeout", label: "Timeout", kind: kindText, sample: "15s", help: "of one attempt, from the connection to the end of the answer"},
+	{group: "Answers", at: "success", label: "Success", kind: kindLines, sample: "2xx", help: "one on each line: 200, 2xx or 200-299"},
+	{at: "classify", label: "Exceptions", kind: kindPairs, sample: "410: disable", help: "one on each line: a status or an error, and deliver, retry, fail, throttle or disable"},
+	{at: "retry_after", label: "Retry-After", kind: kindChoice},
+	{group: "After the last attempt", at: "on_exhausted", label: "The delivery", kind: kindChoice},
+	{at: "then", label: "Its key", kind: kindChoice, help: "with block, no later event of the key overtakes one that failed"},
+	{group: "When an endpoint fails", at: "breaker", label: "Circuit", kind: kindValue, sample: `{"failures": 5}`, help: "as JSON. Empty: the default circuit. false: none"},
+	{at: "disable/consecutive", label: "Disable after failed deliveries in a row", kind: kindNumber, help: "0: never"},
+	{at: "disable/after", label: "Disable after time without a success", kind: kindText, sample: "120h", help: "0s: never"},
+	{at: "disable/pending", label: "Pending deliveries of a disabled endpoint", kind: kindChoice},
+}}
+
+var policyChoices = map[string][]option{
+	"schedule/mode": {{Value: "since_previous", Word: "a table; each pause counts from the attempt before"}, {Value: "since_first", Word: "a table; each time counts from the first attempt"},
+		{Value: "exponential", Word: "exponential"}},
+	"schedule/tail": {{Value: "stop", Word: "stop"}, {Value: "repeat", Word: "repeat the last pause"}, {Value: "", Word: "not set"}},
+	"retry_after":   {{Value: "extend", Word: "may lengthen a pause"}, {Value: "ignore", Word: "is ignored"}},
+	"on_exhausted":  {{Value: "dead_letter", Word: "is a dead letter, which can be replayed"}, {Value: "discard", Word: "is discarded"}},
+	"then": {{Value: "advance", Word: "advance: the key goes on with the next event"},
+		{Value: "block", Word: "block: the key waits for an operator"}},
+	"disable/pending": {{Value: "hold", Word: "are held"}, {Value: "drop", Word: "are dropped"}},
+}
+
+var foldedOfPolicies = []string{"Answers", "When an endpoint fails"}
+
+// policyFormModel is the form of a policy, with what it would do.
+type policyFormModel struct {
+	formModel
+	Shown    policyModel // empty: the policy cannot be used as it is
+	Rehearse bool
+}
+
+// fill puts the values of an object into a new form.
+func (f *form) fill(doc json.RawMessage) {
+	for i := range f.Groups {
+		for j := range f.Groups[i].Fields {
+			at := &f.Groups[i].Fields[j]
+			at.Value = textOf(at.Kind, descend(doc, at.Name))
+			for k := range at.Options {
+				at.Options[k].Chosen = at.Options[k].Value == at.Value
+			}
+		}
+	}
+}
+
+func newPolicy(v *visit) (policyFormModel, error) {
+	var m policyFormModel
+	m.Name, m.Crumbs = "Add a policy", []crumb{{"Policies", v.link("/policies")}, {"Add", ""}}
+	m.Verdict.Pieces = []piece{{"When should a failed delivery be attempted again?", ""}}
+	m.Verdict.Next = "Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button."
+	f, err := v.form(&policyBlank, nil, policyChoices, foldedOfPolicies...)
+	if err != nil {
+		return m, err
+	}
+	m.Form = f
+	m.Form.Button, m.Form.Cancel, m.Form.Preview = "Add the policy", v.link("/policies"), "Preview"
+	if v.again() {
+		return m, m.rehearse(v)
+	}
+	from := v.URL.Query().Get("from")
+	preset, known := policy.Preset(from)
+	if !known {
+		from = "standard"
+		preset, _ = policy.Preset(from)
+	}
+	for _, p := range policy.Presets() {
+		m.Views = append(m.Views, savedView{p.Name, v.link("/policies/new" + withQuery("from", p.Name)), p.Name == from})
+	}
+	preset.Name = ""
+	doc, err := json.Marshal(preset)
+	if err != nil {
+		return m, err
+	}
+	m.Form.fill(doc)
+	return m, m.show(v, &preset)
+}
+
+func editPolicy(v *visit) (policyFormModel, error) {
+	var m policyFormModel
+	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return m, err
+	}
+	if p.Preset {
+		return m, refused(http.StatusConflict, "A preset cannot be changed.", "Add a policy of your own that begins with it.")
+	}
+	f, err := v.form(&policyBlank, p.JSON(), policyChoices, foldedOfPolicies...)
+	if err != nil {
+		return m, err
+	}
+	m.Form = f
+	back := v.link(policyPath(p))
+	m.Form.Button, m.Form.Cancel, m.Form.Preview = "Save", back, "Preview"
+	m.Name, m.Crumbs = "Change "+p.Name, []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Change", ""}}
+	m.Verdict.Pieces = []piece{{"Change " + p.Name + ".", ""}}
+	m.Verdict.Next = "Endpoints that name it use the change at once, also for deliveries that are pending. The picture shows an outage of 6 h under it."
+	if v.again() {
+		return m, m.rehearse(v)
+	}
+	rules, err := policyRules(p)
+	if err != nil {
+		return m, nil // the form shows what this server knows of it
+	}
+	return m, m.show(v, &rules)
+}
+
+// typedPolicy is the policy in the form as a whole document. Limits that are empty are no limits.
+func (v *visit) typedPolicy() (map[string]any, error) {
+	doc, err := v.creation(&policyBlank)
+	if err != nil {
+		return nil, err
+	}
+	for _, limit := range []string{"max_attempts", "max_age"} {
+		if _, given := doc[limit]; !given {
+			doc[limit] = nil
+		}
+	}
+	return doc, nil
+}
+
+// rehearse shows what the policy in the form would do, or puts its faults at the inputs.
+func (m *policyFormModel) rehearse(v *visit) error {
+	doc, err := v.typedPolicy()
+	if err == nil {
+		delete(doc, "tenant")
+		delete(doc, "name")
+		var text []byte
+		if text, err = json.Marshal(doc); err != nil {
+			return err
+		}
+		var rules policy.Policy
+		if rules, err = policy.Parse(text); err == nil {
+			return m.show(v, &rules)
+		}
+	}
+	if v.refusal != nil { // the form has its faults already
+		return nil
+	}
+	var wrong policy.Errors
+	var told *client.Error
+	switch {
+	case errors.As(err, &wrong):
+		told = &client.Error{}
+		for _, e := range wrong {
+			told.Fields = append(told.Fields, client.Field{Pointer: e.Pointer, Detail: e.Detail})
+		}
+	case !asRefusal(err, &told):
+		return err
+	}
+	m.Form.place(told)
+	return nil
+}
+
+// show simulates the policy, and finds its contradictions.
+func (m *policyFormModel) show(v *visit, rules *policy.Policy) error {
+	reach := rules.Reach()
+	m.Rehearse = true
+	m.Shown.Verdict = policyVerdict(rules, reach)
+	m.Shown.schedule(reach)
+	m.Shown.Findings = policy.Lint(rules.Claims())
+	if err := m.Shown.simulate(v, rules); err != nil {
+		var told *client.Error
+		if !asRefusal(err, &told) {
+			return err
+		}
+		m.Shown.Picture = &chart{Title: "An outage", Empty: sentence(strings.TrimSpace(told.Error()))}
+	}
+	m.Shown.Choices, m.Shown.Kinds, m.Shown.Others = nil, nil, nil // a link would lose the inputs
+	return nil
+}
+
+func addPolicy(v *visit) (string, error) {
+	if v.PostForm.Get("preview") != "" {
+		return "", errPreview
+	}
+	doc, err := v.typedPolicy()
+	if err != nil {
+		return "", err
+	}
+	var made client.Policy
+	if err := v.postOnce("/v1/policies", doc, &made); err != nil {
+		return "", err
+	}
+	v.goTo("/policies/" + url.PathEscape(made.ID))
+	return "The policy is added. An endpoint can name it now.", nil
+}
+
+func savePolicy(v *visit) (string, error) {
+	if v.PostForm.Get("preview") != "" {
+		return "", errPreview
+	}
+	changes, err := v.changes(&policyBlank)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/policies/" + url.PathEscape(v.PathValue("id")))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	patch, err := json.Marshal(changes)
+	if err != nil {
+		return "", err
+	}
+	_, err = v.client.UpdatePolicy(v.Context(), v.PathValue("id"), patch)
+	return "Saved. Endpoints that name the policy use it now.", err
+}
+
+func deletePolicyForm(v *visit) (formModel, error) {
+	p, err := v.client.Policy(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	back := v.link(policyPath(p))
+	m := formModel{Name: "Delete " + p.Name, Crumbs: []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Delete", ""}}}
+	m.Verdict.Pieces = []piece{{"Delete the policy " + p.Name + "?", ""}}
+	m.Verdict.Next = "A policy that an endpoint names cannot be deleted: give the endpoint another one first."
+	m.Form, err = v.consentForm(deleteWord, "", "Delete the policy", back)
+	return m, err
+}
+
+func deletePolicy(v *visit) (string, error) {
+	if _, err := v.consented(deleteWord); err != nil {
+		return "", err
+	}
+	v.goTo("/policies")
+	return "The policy is deleted.", v.client.DeletePolicy(v.Context(), v.PathValue("id"))
+}

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+var queueBlank = blank{of: reflect.TypeFor[wire.NewQueue](), rows: []input{
+	{group: "The queue", at: "name", label: "Name", sample: "orders", help: "for consumers: letters, digits, _ and -"},
+	{at: "description", label: "Description"},
+	{group: "Which events", at: "event_types", label: "Event types", sample: "order.*", help: "one on each line; * stands for a whole segment. Empty: every type"},
+	{at: "filter", label: "Filter", sample: "event.data.amount > 100", help: "a CEL expression over event (type, key, data, metadata). Empty: no filter"},
+	{at: "source", label: "Source", kind: kindChoice, help: "only events that this source received"},
+	{group: "Leases and retries", at: "policy", label: "Policy", kind: kindChoice, help: "says when a message that was not acknowledged comes again"},
+	{at: "ordering", label: "Order", help: "key: messages of one key are leased one after the other"},
+	{at: "lease", label: "Lease", sample: "30s", help: "how long a consumer has for a message, 1s to 12h"},
+	{at: "max_leased", label: "Leases of one consumer", sample: "1000", help: "at once"},
+	{at: "quiet", label: "Only consumers notice it", help: "no operational events, statistics or dead letters"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
+}}
+
+func (v *visit) queueForm(is *client.Queue) (form, error) {
+	policies, err := v.policyOptions("queue")
+	if err != nil {
+		return form{}, err
+	}
+	sources, err := v.sourceOptions()
+	if err != nil {
+		return form{}, err
+	}
+	var doc json.RawMessage
+	if is != nil {
+		doc = is.JSON()
+	}
+	return v.form(&queueBlank, doc, map[string][]option{"policy": policies, "source": sources})
+}
+
+func newQueue(v *visit) (formModel, error) {
+	f, err := v.queueForm(nil)
+	f.Button, f.Cancel = "Add the queue", v.link("/queues")
+	m := formModel{Name: "Add a queue", Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {"Add", ""}}}
+	m.Verdict.Pieces = []piece{{"Which events should wait for consumers?", ""}}
+	m.Verdict.Next = "A queue needs no URL: programs fetch its messages, and acknowledge each."
+	return m, err
+}
+
+func addQueue(v *visit) (string, error) {
+	var made client.Queue
+	if err := v.create(&queueBlank, "/v1/queues", &made); err != nil {
+		return "", err
+	}
+	v.goTo("/queues/" + url.PathEscape(made.ID))
+	return "The queue is added. It gets every matching event from now on.", nil
+}
+
+func editQueue(v *visit) (formModel, error) {
+	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.queueForm(q)
+	back := v.link("/queues/" + url.PathEscape(q.ID))
+	f.Button, f.Cancel = "Save", back
+	m := formModel{Name: "Change " + q.Name, Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {q.Name, back}, {"Change", ""}}}
+	m.Verdict.Pieces = []piece{{"Change " + q.Name + ".", ""}}
+	m.Verdict.Next = "Consumers that use the name need the new one, if you change it."
+	return m, err
+}
+
+func saveQueue(v *visit) (string, error) {
+	changes, err := v.changes(&queueBlank)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/queues/" + url.PathEscape(v.PathValue("id")))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateQueue(v.Context(), v.PathValue("id"), changes)
+	return "Saved.", err
+}
+
+// queueQuestion is the page of a form that ends all messages of a queue.
+func (v *visit) queueQuestion(verb string) (*client.Queue, formModel, error) {
+	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, formModel{}, err
+	}
+	m := formModel{Name: verb + " " + q.Name, Crumbs: []crumb{{"Queues", v.link("/queues")}, {q.Name, v.link("/queues/" + url.PathEscape(q.ID))}, {verb, ""}}}
+	return q, m, nil
+}
+
+// messagesIn is how many messages a queue has.
+func messagesIn(q *client.Queue) int64 {
+	if q.QueueCounts == nil {
+		return 0
+	}
+	return q.Ready + q.Leased + q.Delayed + q.Waiting + q.Blocked
+}
+
+func purgeQueueForm(v *visit) (formModel, error) {
+	q, m, err := v.queueQuestion("Purge")
+	if err != nil {
+		return m, err
+	}
+	m.Verdict.Pieces = []piece{{"Discard all " + many(messagesIn(q), "message", "messages") + " of " + q.Name + "?", ""}}
+	m.Verdict.Next = "Leased ones too: what their consumers answer has no effect then. Dead letters stay."
+	m.Form, err = v.consentForm(q.Name, "", "Purge the queue", v.link("/queues/"+url.PathEscape(q.ID)))
+	return m, err
+}
+
+func purgeQueue(v *visit) (string, error) {
+	in, err := v.creation(consentBlank("", ""))
+	if err != nil {
+		return "", err
+	}
+	name, _ := in["confirm"].(string)
+	reason, _ := in["reason"].(string)
+	done, err := v.client.PurgeQueue(v.Context(), v.PathValue("id"), name, reason) // which refuses another name
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/queues/" + url.PathEscape(v.PathValue("id")))
+	return fmt.Sprintf("%s discarded.", many(done.Discarded, "message was", "messages were")), nil
+}
+
+func deleteQueueForm(v *visit) (formModel, error) {
+	q, m, err := v.queueQuestion("Delete")
+	if err != nil {
+		return m, err
+	}
+	m.Verdict.Pieces = []piece{{"Delete the queue " + q.Name + "?", ""}}
+	m.Verdict.Next = many(messagesIn(q), "message ends", "messages end") + " as dropped. Its consumers get 404. Its history stays until retention deletes it."
+	m.Form, err = v.consentForm(q.Name, "To stop leasing for a time, pause the queue instead.", "Delete the queue",
+		v.link("/queues/"+url.PathEscape(q.ID)))
+	return m, err
+}
+
+func deleteQueue(v *visit) (string, error) {
+	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	reason, err := v.consented(q.Name)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/queues")
+	return "The queue is deleted.", v.client.DeleteQueue(v.Context(), q.ID, reason)
+}
+
+// snippets are programs to copy, which consume a queue.
+func (v *visit) snippets(q *client.Queue) []ownLine {
+	at := v.place.URL("/v1/queues/" + url.PathEscape(q.Name))
+	base := v.place.URL("")
+	return []ownLine{
+		{"Command line: the handler gets each message on stdin, and its exit code acknowledges it", "grapnel queues consume " + shellQuote(q.Name) + " -- ./handler.sh"},
+		{"curl: lease one, then acknowledge it", `curl -i -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(at+"/next?wait=20s") + "\n" +
+			`curl -X POST -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(base+"/v1/leases/LEASE/ack")},
+		{"curl: a stream of server-sent events", `curl -N -H "Authorization: Bearer $GRAPNEL_KEY" ` + shellQuote(at+"/stream")},
+		{"Go", "c, err := client.New(client.Options{Server: " + jsonText(base) + ", Key: os.Getenv(\"GRAPNEL_KEY\")})\n" +
+			"for {\n\tmessages, err := c.Next(ctx, " + jsonText(q.Name) + ", client.Take{Max: 10, Wait: 20 * time.Second})\n" +
+			"\tfor _, m := range messages {\n\t\thandle(m.Body)\n\t\terr = c.Ack(ctx, m.Lease)\n\t}\n}"},
+		{"TypeScript", "const auth = { Authorization: `Bearer ${process.env.GRAPNEL_KEY}` };\nfor (;;) {\n" +
+			"  const answer = await fetch(" + jsonText(at+"/next?wait=20s&max=10") + ", { headers: auth });\n" +
+			"  if (answer.status === 204) continue;\n  for (const m of (await answer.json()).data) {\n    await handle(m.body);\n" +
+			"    await fetch(`" + base + "/v1/leases/${m.meta.lease}/ack`, { method: \"POST\", headers: auth });\n  }\n}"},
+		{"Python", "import os, requests\nauth = {\"Authorization\": \"Bearer \" + os.environ[\"GRAPNEL_KEY\"]}\nwhile True:\n" +
+			"    answer = requests.get(" + jsonText(at+"/next?wait=20s&max=10") + ", headers=auth, timeout=60)\n" +
+			"    if answer.status_code == 204:\n        continue\n    for m in answer.json()[\"data\"]:\n        handle(m[\"body\"])\n" +
+			"        requests.post(" + jsonText(base+"/v1/leases/") + " + m[\"meta\"][\"lease\"] + \"/ack\", headers=auth, timeout=60)"},
+	}
+}

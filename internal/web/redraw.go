@@ -1,0 +1,76 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// errPreview has an action draw its page again with the inputs as they were sent. Nothing was
+// changed.
+var errPreview = errors.New("web: a preview was asked for")
+
+// redraw draws the form of an action again, after the API refused it or a preview was
+// asked for; false: the action has no page, or the error is about something else.
+func (v *visit) redraw(path string, err error) bool {
+	i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.path == path })
+	if i < 0 {
+		return false
+	}
+	var told *client.Error
+	switch {
+	case errors.Is(err, errPreview):
+		v.page = &v.web.pages[i]
+		v.show(http.StatusOK)
+		return true
+	case !asRefusal(err, &told):
+		return false
+	}
+	switch told.Status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusInsufficientStorage:
+		v.page, v.refusal = &v.web.pages[i], told
+		v.show(told.Status)
+		return true
+	}
+	return false
+}
+
+// wrong refuses the text of an input, in the way of the API.
+func wrong(at, detail string) error {
+	return invalid(client.Field{Pointer: "/" + at, Detail: detail})
+}
+
+func invalid(faults ...client.Field) error {
+	return &client.Error{Status: http.StatusUnprocessableEntity, Code: string(grapnel.CodeInvalid), Title: "A field is invalid",
+		Fields: faults}
+}
+
+// secretModel is the answer to an action that made a secret. It is the action's own answer and no
+// page: it has no address, browsers do not keep it, and the API will not show the secret again.
+type secretModel struct {
+	Verdict  verdict
+	Label    string
+	Secret   string
+	Facts    []fact
+	Commands []ownLine
+	Back     string // where its buttons lead
+}
+
+func (v *visit) reveal() {
+	if v.secret.Secret == "" {
+		v.secret.unrevealed()
+	}
+	s := v.bare("Shown once")
+	s.Model, s.Nav, s.Finds, s.Here = v.secret, v.entries(""), v.link("/deliveries"), v.secret.Back
+	var b bytes.Buffer
+	if err := v.web.views["secret.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+		v.fail(err)
+		return
+	}
+	v.write(http.StatusOK, &b)
+}

@@ -1,0 +1,195 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// A form that a browser sends becomes a request to the API: the texts of its inputs, as JSON of the
+// inputs' kinds. form.go draws it.
+
+// typed is what the browser sent for an input, as a text of its kind.
+func (v *visit) typed(at *field) string {
+	switch at.Kind {
+	case kindTicks:
+		return strings.Join(v.PostForm[at.Name], " ")
+	case kindTick:
+		if v.PostForm.Get(at.Name) != "" {
+			return "true"
+		}
+		return "false"
+	}
+	return strings.TrimSpace(strings.ReplaceAll(v.PostForm.Get(at.Name), "\r\n", "\n"))
+}
+
+// creation reads the form of an object that does not exist yet. An empty input is left to the API's
+// default.
+func (v *visit) creation(b *blank) (map[string]any, error) {
+	return v.request(b, "create", nil)
+}
+
+// changes reads the form of an object that exists, as a merge patch: what differs from the values
+// when the form was drawn. So two people who change different settings do not undo each other's.
+func (v *visit) changes(b *blank) (map[string]any, error) {
+	was := map[string]string{}
+	if err := json.Unmarshal([]byte(v.PostForm.Get("was")), &was); err != nil {
+		return nil, refused(http.StatusBadRequest, "The form cannot be read.", "Open it again.")
+	}
+	return v.request(b, "update", was)
+}
+
+func (v *visit) request(b *blank, when string, was map[string]string) (map[string]any, error) {
+	out := map[string]any{}
+	var faults []client.Field
+	given := map[string]bool{} // objects inside the request of which a part is given
+	rows := v.inputs(b, when)
+	for _, in := range rows {
+		parent, _, nested := strings.Cut(in.at, "/")
+		at := in.field(b.of, "", nil)
+		given[parent] = given[parent] || nested && !nothing(&at, v.typed(&at))
+	}
+	for _, in := range rows {
+		at := in.field(b.of, "", nil)
+		text := v.typed(&at)
+		old, known := was[in.at]
+		unchanged := was != nil && (text == old || !known)
+		if at.Kind == kindSecret || was == nil {
+			unchanged = nothing(&at, text)
+		}
+		if unchanged {
+			continue
+		}
+		value, err := valueOf(&at, text, old)
+		if err != nil {
+			faults = append(faults, client.Field{Pointer: "/" + in.at, Detail: err.Error()})
+			continue
+		}
+		parent, name, nested := strings.Cut(in.at, "/")
+		switch {
+		case !nested:
+			out[in.at] = value
+		case !given[parent]:
+			out[parent] = nil
+		default:
+			inside, _ := out[parent].(map[string]any)
+			if inside == nil {
+				inside = map[string]any{}
+			}
+			inside[name] = value
+			out[parent] = inside
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalid(faults...)
+	}
+	return out, nil
+}
+
+// nothing says whether an input was left as an empty form has it.
+func nothing(at *field, text string) bool {
+	return text == "" || at.Kind == kindTick && text == "false"
+}
+
+// valueOf is the JSON for a text that was typed in; old is the text before, for members that a
+// merge patch has to remove.
+func valueOf(at *field, text, old string) (any, error) {
+	switch at.Kind {
+	case kindTick:
+		return text == "true", nil
+	case kindTicks:
+		return strings.Fields(text), nil
+	case kindLines:
+		if text == "" {
+			return nil, nil // an empty list may be refused, where none may not
+		}
+		return splitLines(text), nil
+	case kindPairs:
+		return pairsOf(text, old)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	switch at.Kind {
+	case kindNumber:
+		var n json.Number
+		if err := json.Unmarshal([]byte(text), &n); err != nil || strings.HasPrefix(text, `"`) {
+			return nil, fmt.Errorf("%q is no number", text)
+		}
+		return n, nil
+	case kindJSON:
+		return checkedJSON(text)
+	case kindValue:
+		if json.Valid([]byte(text)) {
+			return json.RawMessage(text), nil
+		}
+	}
+	return text, nil
+}
+
+func splitLines(text string) []string {
+	all := []string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// pairsOf reads "name: value" on each line. Names that were there before and are left out become
+// null, which removes them.
+func pairsOf(text, old string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, line := range splitLines(old) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			out[strings.TrimSpace(name)] = nil
+		}
+	}
+	for i, line := range splitLines(text) {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("line %d has no colon; write name: value", i+1)
+		}
+		out[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return out, nil
+}
+
+// checkedJSON is a JSON document, or an error that says where it is wrong.
+func checkedJSON(text string) (json.RawMessage, error) {
+	var any json.RawMessage
+	err := json.Unmarshal([]byte(text), &any)
+	if err == nil {
+		return json.RawMessage(text), nil
+	}
+	at := len(text)
+	if wrong, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // encoding/json returns it as it is
+		at = min(max(int(wrong.Offset)-1, 0), len(text))
+	}
+	line := strings.Count(text[:at], "\n") + 1
+	column := at - strings.LastIndex(text[:at], "\n")
+	return nil, fmt.Errorf("line %d, column %d: this is not JSON: %w", line, column, err)
+}
+
+// create sends the form of an object that does not exist yet, once; made is the API's answer.
+func (v *visit) create(b *blank, path string, made any) error {
+	in, err := v.creation(b)
+	if err != nil {
+		return err
+	}
+	return v.postOnce(path, in, made)
+}
+
+// postOnce creates something with the form's idempotency key, so that a form that the browser sends
+// twice creates it once.
+func (v *visit) postOnce(path string, in, out any) error {
+	once := v.PostForm.Get("once")
+	if len(once) > 100 {
+		return refused(http.StatusBadRequest, "The form cannot be read.", "Open it again.")
+	}
+	return v.client.PostOnce(v.Context(), path, once, in, out)
+}

@@ -1,0 +1,32 @@
+package web
+
+import "fmt"
+
+// settingsModel lists the settings that the server runs with.
+type settingsModel struct {
+	Answer string
+	Next   string
+	Rows   []settingRow
+	Links  []act
+}
+
+// settingRow is one setting. Of a secret there is no value.
+type settingRow struct {
+	Name, Value, Doc string
+	Secret           bool
+}
+
+// serverSettings asks for the settings of the node that answers.
+func serverSettings(v *visit) (settingsModel, error) {
+	found, err := v.client.Settings(v.Context())
+	if err != nil {
+		return settingsModel{}, err
+	}
+	m := settingsModel{Answer: fmt.Sprintf("Grapnel %s runs with %s.", found.Version, many(len(found.Settings), "setting", "settings")),
+		Next: "They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are not sent to this page."}
+	for _, s := range found.Settings {
+		m.Rows = append(m.Rows, settingRow{s.Name, s.Value, s.Doc, s.Secret})
+	}
+	m.Links = []act{{Label: "Nodes and tenants", Href: v.link("/nodes")}, {Label: "API keys", Href: v.link("/keys")}, {Label: "Audit", Href: v.link("/audit")}}
+	return m, nil
+}

@@ -1,0 +1,185 @@
+package web
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// outboxScheme stands for a source that reads a producer's outbox instead of taking requests.
+const outboxScheme = "outbox"
+
+// verifyRows are the settings of verification. A provider's form has those that its scheme reads.
+var verifyRows = []input{
+	{at: "verify/header", label: "Header of the signature or key"}, {at: "verify/algorithm", label: "Algorithm"}, {at: "verify/encoding", label: "Encoding"},
+	{at: "verify/prefix", label: "Prefix", sample: "sha256="}, {at: "verify/signed", label: "Signed text", sample: "{timestamp}.{body}"},
+	{at: "verify/timestamp_header", label: "Header of the timestamp"}, {at: "verify/id_header", label: "Header of the id"},
+	{at: "verify/type_header", label: "Header of the type"}, {at: "verify/username", label: "User name"}, {at: "verify/tolerance", label: "Tolerance", sample: "5m"},
+}
+
+// sourceBlank is the form of a source with a scheme: the table of schemes says which settings it
+// has.
+func sourceBlank(scheme string, s *ingress.Scheme) *blank {
+	b := &blank{of: reflect.TypeFor[wire.NewSource](), rows: []input{
+		{group: "The source", at: "name", label: "Name", sample: scheme, help: "for operators, unique within the tenant"},
+		{at: "description", label: "Description"},
+	}}
+	if scheme == outboxScheme {
+		b.rows = append(b.rows, input{at: "outbox/dsn", label: "Database of the producer", kind: kindSecret, sample: "postgres://user:password@host:5432/database"},
+			input{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"})
+		return b
+	}
+	if s.Needs != "" {
+		b.rows = append(b.rows, input{at: "verify/secret", label: "Secret", kind: kindSecret, when: "create", help: s.Needs})
+	}
+	for _, row := range verifyRows {
+		if name := strings.TrimPrefix(row.at, "verify/"); slices.Contains(s.Settings, name) {
+			b.rows = append(b.rows, row)
+		}
+	}
+	b.rows = append(b.rows, input{at: "on_unverified", label: "Requests that cannot be verified", help: "reject: 401, and nothing is stored. quarantine: stored for people to see, and never delivered"},
+		input{group: "Events", at: "type", label: "Event type", help: "a CEL expression. Empty: the provider's own field"},
+		input{at: "key", label: "Ordering key", help: "a CEL expression. Empty: the provider's own field, if it has one"},
+		input{group: "Duplicates and limits", at: "dedupe/by", label: "Duplicates are recognised by", help: "the first of these that a request has counts"},
+		input{at: "dedupe/window", label: "Remembered for", sample: "192h"},
+		input{at: "dedupe/ignore", label: "Left out of the content", sample: "$.sent_at"},
+		input{at: "rate_limit/per_second", label: "Requests per second", sample: "no limit", help: "more get 429. Empty: no limit"},
+		input{at: "rate_limit/burst", label: "In one burst"},
+		input{at: "max_body", label: "Largest body, bytes", sample: "the server's limit"},
+		input{at: "public_url", label: "URL that the provider calls", help: "for signatures that cover it. Empty: below the server's own"},
+		input{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"})
+	return b
+}
+
+var foldedOfSources = []string{"Events", "Duplicates and limits"}
+
+// schemeAsked is the scheme in the address of the form.
+func (v *visit) schemeAsked() (string, ingress.Scheme, bool) {
+	name := v.URL.Query().Get("scheme")
+	s, known := ingress.SchemeOf(name)
+	return name, s, known || name == outboxScheme
+}
+
+func newSource(v *visit) (formModel, error) {
+	scheme, s, known := v.schemeAsked()
+	m := formModel{Name: "Add a source", Crumbs: []crumb{{"Sources", v.link("/sources")}, {"Add", ""}}}
+	for _, one := range ingress.Schemes() {
+		if one.Name == "none" {
+			one.Title = "Not verified"
+		}
+		m.Picks = append(m.Picks, savedView{one.Title, v.link("/sources/new" + withQuery("scheme", one.Name)), one.Name == scheme})
+	}
+	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), scheme == outboxScheme})
+	if !known {
+		m.Verdict.Pieces = []piece{{"Whose webhooks should come in?", ""}}
+		m.Verdict.Next = "Choose the provider: Grapnel knows its signature, its ids and how long it retries. HMAC is for a provider that is not in the list."
+		return m, nil
+	}
+	m.Verdict.Pieces = []piece{{"Receive the webhooks of " + s.Title + ".", ""}}
+	m.Verdict.Next = strings.TrimSpace(sentence(s.Signature) + " " + sentence(s.Retries))
+	if scheme == outboxScheme {
+		m.Verdict.Pieces = []piece{{"Read events from the outbox of a producer.", ""}}
+		m.Verdict.Next = "A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there."
+	}
+	m.Picks = nil
+	m.Crumbs = []crumb{{"Sources", v.link("/sources")}, {"Add", v.link("/sources/new")}, {scheme, ""}}
+	f, err := v.form(sourceBlank(scheme, &s), nil, nil, foldedOfSources...)
+	f.Button, f.Cancel = "Add the source", v.link("/sources")
+	m.Form = f
+	return m, err
+}
+
+func addSource(v *visit) (string, error) {
+	scheme, s, known := v.schemeAsked()
+	if !known {
+		return "", wrong("verify/scheme", "choose the provider first")
+	}
+	in, err := v.creation(sourceBlank(scheme, &s))
+	if err != nil {
+		return "", err
+	}
+	if scheme != outboxScheme {
+		verify, _ := in["verify"].(map[string]any)
+		if verify == nil {
+			verify = map[string]any{}
+		}
+		verify["scheme"] = scheme
+		in["verify"] = verify
+	}
+	var made client.Source
+	if err := v.postOnce("/v1/sources", in, &made); err != nil {
+		return "", err
+	}
+	v.goTo("/sources/" + url.PathEscape(made.ID))
+	if scheme == outboxScheme {
+		return "The source is added. It connects to the producer's database now.", nil
+	}
+	return "The source is added. Give its address to the provider.", nil
+}
+
+// blankOf is the form of a source that exists.
+func blankOf(s *client.Source) *blank {
+	if s.Outbox != nil {
+		return sourceBlank(outboxScheme, nil)
+	}
+	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
+	return sourceBlank(s.Verify.Scheme, &scheme)
+}
+
+func editSource(v *visit) (formModel, error) {
+	s, err := v.client.Source(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
+	back := v.link("/sources/" + url.PathEscape(s.ID))
+	f.Button, f.Cancel = "Save", back
+	m := formModel{Name: "Change " + s.Name, Form: f, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Change", ""}}}
+	m.Verdict.Pieces = []piece{{"Change " + s.Name + ".", ""}}
+	m.Verdict.Next = "New settings apply to the next request. Only what you change here is sent."
+	return m, err
+}
+
+func saveSource(v *visit) (string, error) {
+	s, err := v.client.Source(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	changes, err := v.changes(blankOf(s))
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/sources/" + url.PathEscape(s.ID))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateSource(v.Context(), s.ID, changes)
+	return "Saved.", err
+}
+
+func deleteSourceForm(v *visit) (formModel, error) {
+	s, err := v.client.Source(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	back := v.link("/sources/" + url.PathEscape(s.ID))
+	m := formModel{Name: "Delete " + s.Name, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Delete", ""}}}
+	m.Verdict.Pieces = []piece{{"Delete the source " + s.Name + "?", ""}}
+	m.Verdict.Next = "Its address answers 404 from then on, so remove it at the provider first. Events that came in stay."
+	m.Form, err = v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.", "Delete the source", back)
+	return m, err
+}
+
+func deleteSource(v *visit) (string, error) {
+	reason, err := v.consented(deleteWord)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/sources")
+	return "The source is deleted.", v.client.DeleteSource(v.Context(), v.PathValue("id"), reason)
+}

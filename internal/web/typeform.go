@@ -1,0 +1,128 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// The forms of event types and their versions.
+var (
+	typeBlank = blank{of: reflect.TypeFor[wire.NewEventType](), rows: []input{
+		{at: "name", label: "Event type", when: "create", sample: "invoice.paid", help: "dotted segments; it cannot be changed later"},
+		{at: "description", label: "Description", help: "for people: when is such an event published?"},
+		{at: "check", label: "Check", help: "not set is off. refuse: an event that does not satisfy the schema is answered 422, and is not stored. off: events are not compared"},
+		{at: "schema", label: "JSON Schema of the data", when: "create", sample: `{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}`,
+			help: "JSON Schema 2020-12, at most 64 KiB. Empty: add it later as version 1"},
+		{at: "example", label: "Example", when: "create", sample: `{"id": "in_1"}`, help: "data that satisfy the schema. Playground and Send example use it"},
+		{at: "note", label: "Note on version 1", when: "create"},
+		{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
+	}}
+	versionBlank = blank{of: reflect.TypeFor[wire.NewTypeVersion](), rows: []input{
+		{at: "schema", label: "JSON Schema of the data", help: "the whole schema. It cannot be changed later"},
+		{at: "example", label: "Example", help: "data that satisfy the schema"},
+		{at: "note", label: "Note", help: "the changes, for the people who receive these events"},
+	}}
+)
+
+func newType(v *visit) (formModel, error) {
+	f, err := v.form(&typeBlank, nil, nil)
+	f.Button, f.Cancel = "Register", v.link("/event-types")
+	m := formModel{Name: "Register an event type", Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {"Register", ""}}}
+	m.Verdict.Pieces = []piece{{"Which events do you publish?", ""}}
+	m.Verdict.Next = "A registered type has a schema in versions, an example, and a list of the endpoints that get it."
+	return m, err
+}
+
+func addType(v *visit) (string, error) {
+	var made client.EventType
+	if err := v.create(&typeBlank, "/v1/event-types", &made); err != nil {
+		return "", err
+	}
+	v.goTo("/event-types/" + url.PathEscape(made.ID))
+	return "The event type is registered.", nil
+}
+
+// typeFormOf is a form about an event type that exists.
+func (v *visit) typeFormOf(b *blank, update bool, title string) (*client.EventType, formModel, error) {
+	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, formModel{}, err
+	}
+	var is json.RawMessage
+	if update {
+		is = t.JSON()
+	}
+	f, err := v.form(b, is, nil)
+	f.Button, f.Cancel = title, v.link("/event-types/"+url.PathEscape(t.ID))
+	m := formModel{Name: title, Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, f.Cancel}, {title, ""}}}
+	m.Verdict.Pieces = []piece{{title + ": " + t.Name + ".", ""}}
+	return t, m, err
+}
+
+func editType(v *visit) (formModel, error) {
+	_, m, err := v.typeFormOf(&typeBlank, true, "Save")
+	m.Verdict.Next = "Schemas are changed by adding a version."
+	return m, err
+}
+
+func saveType(v *visit) (string, error) {
+	changes, err := v.changes(&typeBlank)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/event-types/" + url.PathEscape(v.PathValue("id")))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateEventType(v.Context(), v.PathValue("id"), changes)
+	return "Saved.", err
+}
+
+func newVersion(v *visit) (formModel, error) {
+	t, m, err := v.typeFormOf(&versionBlank, false, "Add a version")
+	if err != nil {
+		return m, err
+	}
+	m.Verdict.Next = "Events without schema_version follow the newest version from then on."
+	if n := len(t.Versions); n > 0 && !v.again() {
+		m.Form.set("schema", textOf(kindJSON, t.Versions[n-1].Schema))
+		m.Form.set("example", textOf(kindJSON, t.Versions[n-1].Example))
+	}
+	return m, nil
+}
+
+func addVersion(v *visit) (string, error) {
+	var t client.EventType
+	at := "/event-types/" + url.PathEscape(v.PathValue("id"))
+	if err := v.create(&versionBlank, "/v1"+at+"/versions", &t); err != nil {
+		return "", err
+	}
+	v.goTo(at)
+	return fmt.Sprintf("The newest version is %d. Look at its differences below.", len(t.Versions)), nil
+}
+
+func deleteTypeForm(v *visit) (formModel, error) {
+	t, err := v.client.EventType(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	back := v.link("/event-types/" + url.PathEscape(t.ID))
+	m := formModel{Name: "Delete " + t.Name, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, back}, {"Delete", ""}}}
+	m.Verdict.Pieces = []piece{{"Delete the event type " + t.Name + "?", ""}}
+	m.Verdict.Next = many(len(t.Versions), "version ends", "versions end") + " with it. Events of the type stay, and are published without a check from then on."
+	m.Form, err = v.consentForm(deleteWord, "", "Delete the event type", back)
+	return m, err
+}
+
+func deleteType(v *visit) (string, error) {
+	if _, err := v.consented(deleteWord); err != nil {
+		return "", err
+	}
+	v.goTo("/event-types")
+	return "The event type is deleted.", v.client.DeleteEventType(v.Context(), v.PathValue("id"))
+}

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// whyModel says why deliveries to an endpoint fail.
+type whyModel struct {
+	Endpoint string
+	Back     string
+	Answer   string
+	Tone     string
+	Next     string
+	Causes   []causeRow
+	Groups   []groupRow
+}
+
+// Title is of the browser's tab.
+func (m whyModel) Title() string { return "Why " + m.Endpoint }
+
+// causeRow is one cause, with the parts of failures and of successes that have it, in
+// percent.
+type causeRow struct {
+	Sentence            string
+	Failures, Successes int
+	Href                string
+}
+
+// groupRow is failures that look alike.
+type groupRow struct {
+	Pill   pill
+	Answer string
+	Count  string
+	Last   moment
+	Href   string
+}
+
+func whyPage(v *visit) (whyModel, error) {
+	id := v.PathValue("id")
+	e, err := v.client.Endpoint(v.Context(), id)
+	if err != nil {
+		return whyModel{}, err
+	}
+	c, err := v.client.Causes(v.Context(), id)
+	if err != nil {
+		return whyModel{}, err
+	}
+	m := whyModel{Endpoint: endpointName(e), Back: v.link("/endpoints/" + id), Answer: c.Sentence}
+	if c.Failures > 0 {
+		m.Tone = toneBad
+		m.Next = fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
+			"Grapnel does not see the receiver's code.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed")
+	}
+	for i := range c.Causes {
+		m.Causes = append(m.Causes, v.causeRow(c, &c.Causes[i]))
+	}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		word := string(g.ErrorClass)
+		if g.StatusCode > 0 {
+			word = fmt.Sprint(g.StatusCode)
+		}
+		m.Groups = append(m.Groups, groupRow{Pill: pill{toneBad, word}, Answer: g.Answer, Count: count(g.Count),
+			Last: v.at(g.Last), Href: v.link("/deliveries/" + g.DeliveryID)})
+	}
+	return m, nil
+}
+
+func (v *visit) causeRow(all *client.Causes, c *client.Cause) causeRow {
+	row := causeRow{Sentence: c.Sentence, Failures: percentOf(c.Failures, all.Failures), Successes: percentOf(c.Successes, all.Successes)}
+	if c.Filter != "" {
+		row.Href = v.link("/deliveries" + withQuery("q", c.Filter))
+	}
+	return row
+}
+
+func percentOf(n, of int) int { return (100*n + of/2) / max(1, of) }
+
+func whyTwin(v *visit) (string, url.Values) {
+	return "/v1/endpoints/" + url.PathEscape(v.PathValue("id")) + "/causes", nil
+}

@@ -1,0 +1,183 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Pill is a state: its colour, its sign and its word.
+type Pill struct{ Tone, Word string }
+
+// The tones of states.
+const (
+	OK   = "ok"   // it went
+	Wait = "wait" // it will be tried again
+	Hold = "hold" // it waits in order
+	Bad  = "bad"  // an operator has to look
+	None = "none" // it ended, and no operator has to look
+)
+
+// Health is the state of an endpoint.
+func Health(state grapnel.HealthState) Pill {
+	switch state {
+	case grapnel.HealthHealthy:
+		return Pill{OK, "healthy"}
+	case grapnel.HealthFailing:
+		return Pill{Wait, "failing"}
+	case grapnel.HealthOpen:
+		return Pill{Bad, "circuit open"}
+	case grapnel.HealthRecovering:
+		return Pill{Wait, "recovering"}
+	case grapnel.HealthThrottled:
+		return Pill{Wait, "throttled"}
+	case grapnel.HealthPaused:
+		return Pill{Hold, "paused"}
+	case grapnel.HealthDisabled:
+		return Pill{Bad, "disabled"}
+	}
+	return Pill{None, "unknown"}
+}
+
+// Figure is one of the large numbers of an overview.
+type Figure struct{ Name, Value, Unit, Tone string }
+
+// Figures are the four numbers of an overview. waiting is the number of deliveries that are
+// pending, as text.
+func Figures(day *wire.Totals, waiting string) [4]Figure {
+	first := Figure{"At the first attempt", Percent(day.FirstAttemptSuccess, day.Delivered+day.Failed), "%", OK}
+	if day.Delivered+day.Failed == 0 {
+		first.Unit = ""
+	}
+	answer := Figure{"Time to an answer, p95", "–", "", OK}
+	if day.Latency.P95 != nil {
+		answer.Value = Took(time.Duration(*day.Latency.P95))
+	}
+	return [4]Figure{{"Delivered", Count(day.Delivered), "in 24 h", OK}, first, answer, {"Waiting now", waiting, "held or due", Hold}}
+}
+
+// Capped is a number that may be a lower bound.
+func Capped(n int64, more bool) string {
+	if more {
+		return Count(n) + "+"
+	}
+	return Count(n)
+}
+
+// Backlog says what pending deliveries wait for, and how old the oldest is.
+func Backlog(now time.Time, o *wire.Overview) string {
+	if o.Pending.All == 0 {
+		return "Nothing is pending."
+	}
+	text := Many(o.Pending.All, "delivery is pending", "deliveries are pending")
+	if parts := Waits(&o.Pending); parts != "" {
+		text += ": " + parts
+	}
+	if text += "."; o.OldestPending != nil {
+		text += " The oldest is " + Roughly(max(now.Sub(*o.OldestPending), 0)) + " old."
+	}
+	return text
+}
+
+// Waits are the numbers of pending deliveries by what they wait for: "2 ready and 400 scheduled".
+func Waits(p *wire.PendingStates) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int64
+		word string
+	}{{p.Ready, "ready"}, {p.Scheduled, "scheduled"}, {p.Leased, "leased"}, {p.Held, "held"}, {p.Waiting, "waiting in order"}} {
+		if part.n > 0 {
+			parts = append(parts, Capped(part.n, p.More)+" "+part.word)
+		}
+	}
+	return List(parts)
+}
+
+// Pending says how many deliveries are pending, and since when the oldest is.
+func Pending(now time.Time, o *wire.Overview) string {
+	if o.Pending.All == 0 {
+		return "Nothing is pending."
+	}
+	text := Many(o.Pending.All, "delivery is pending", "deliveries are pending")
+	if o.OldestPending != nil {
+		text += ", the oldest for " + Roughly(max(now.Sub(*o.OldestPending), 0))
+	}
+	return text + "."
+}
+
+// DeadLetters says how many deliveries failed for good.
+func DeadLetters(o *wire.Overview) string {
+	d := &o.DeadLetters
+	if d.All == 0 && !d.More {
+		return "There are no dead letters."
+	}
+	number := Many(d.All, "delivery has", "deliveries have")
+	if d.More {
+		number = "At least " + number
+	}
+	return number + " failed for good at " + Many(d.Endpoints, "endpoint", "endpoints") + "."
+}
+
+// States are the numbers of endpoints by health: "12 healthy, 1 circuit open".
+func States(s *wire.EndpointStates) string {
+	var parts []string
+	for _, state := range append([]grapnel.HealthState{grapnel.HealthHealthy}, wire.Troubles()...) {
+		if n := *s.State(state); n > 0 {
+			parts = append(parts, Count(n)+" "+Health(state).Word)
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Wave is the attempts that are scheduled, by the hour from now.
+type Wave struct {
+	Hours [24]int64
+	Soon  []int64 // of the first hour, by five minutes
+	Total int64
+	Says  string
+	Empty string // instead of a picture
+}
+
+// Ahead is the wave of retries and first attempts of an overview.
+func Ahead(now time.Time, o *wire.Overview) (w Wave) {
+	total, most := int64(0), 0
+	for _, part := range o.Ahead {
+		hour := min(int(time.Duration(part.From)/time.Hour), len(w.Hours)-1)
+		w.Hours[hour] += part.Attempts
+		total += part.Attempts
+		w.Total = total
+		if hour == 0 {
+			w.Soon = append(w.Soon, part.Attempts)
+		}
+	}
+	for hour, n := range w.Hours {
+		if n > w.Hours[most] {
+			most = hour
+		}
+	}
+	if total+o.AheadLater == 0 {
+		w.Empty = "No attempt is scheduled."
+		if o.Pending.All > 0 {
+			w.Empty = "Pending deliveries wait for their endpoint, not for a time."
+		}
+		return w
+	}
+	from := now.Add(time.Duration(most) * time.Hour).UTC().Format("15:04 UTC")
+	w.Says = Many(total, "attempt is scheduled", "attempts are scheduled") + " in the next 24 h"
+	if o.Pending.More {
+		w.Says = "At least " + w.Says
+	}
+	if total > 0 {
+		w.Says += fmt.Sprintf(", most of them (%s) in the hour from %s", Count(w.Hours[most]), from)
+	}
+	if w.Says += "."; o.AheadLater > 0 {
+		w.Says += " " + Many(o.AheadLater, "is", "are") + " later."
+	}
+	return w
+}

@@ -1,0 +1,187 @@
+package words
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Piece is a part of a sentence; its tone says whether it is about trouble.
+type Piece struct{ Text, Tone string }
+
+// Verdict is the answer that a page opens with: one sentence, and what follows from it.
+type Verdict struct {
+	Pieces []Piece
+	Next   string
+}
+
+// Say is the sentence without tones.
+func (v *Verdict) Say() string {
+	var b strings.Builder
+	for _, p := range v.Pieces {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// Name is what people call an endpoint: its description, else where it is.
+func Name(e *wire.OverviewEndpoint) string {
+	if e.Description != "" {
+		return e.Description
+	}
+	return Where(e.URL)
+}
+
+// Where is an address without its scheme.
+func Where(address string) string {
+	_, rest, found := strings.Cut(address, "://")
+	if !found {
+		return address
+	}
+	return strings.TrimSuffix(rest, "/")
+}
+
+// Overall is the verdict on all endpoints.
+func Overall(now time.Time, o *wire.Overview) Verdict {
+	bad := o.Attention
+	if len(bad) == 0 {
+		return well(o)
+	}
+	held := 0
+	for i := range bad {
+		held += bad[i].Health.Held
+	}
+	var v Verdict
+	worst := &bad[0]
+	var same []string
+	for i := range bad {
+		if bad[i].Health.State == worst.Health.State {
+			same = append(same, Name(&bad[i]))
+		}
+	}
+	alike := max(*o.Endpoints.State(worst.Health.State), len(same))
+	several, all := alike > 1, max(o.Endpoints.All-o.Endpoints.Healthy, len(bad))
+	if alike > 3 {
+		same = append(same[:2:2], Many(alike-2, "other", "others"))
+	}
+	v.Pieces = append(v.Pieces, Piece{List(same) + " " + Happened(now, worst, several), Health(worst.Health.State).Tone}, Piece{".", ""})
+	if held > 0 {
+		v.Pieces = append(v.Pieces, Piece{" " + Held(held, all > len(bad)), Hold}, Piece{" in order; nothing is lost.", ""})
+	}
+	v.Next = Consequence(now, worst)
+	if several {
+		v.Next = Name(worst) + ": " + v.Next
+	}
+	if others := all - alike; others > 0 {
+		v.Next += " " + Many(others, "other endpoint needs", "other endpoints need") + " attention too."
+	}
+	return v
+}
+
+// well is the verdict when no endpoint needs attention.
+func well(o *wire.Overview) Verdict {
+	number := Many(o.Endpoints.All, "endpoint takes its", "endpoints take their")
+	if o.Endpoints.All > 1 {
+		number = "All " + number
+	} else {
+		number = "The " + strings.TrimPrefix(number, "1 ")
+	}
+	if o.Endpoints.All == 0 {
+		return Verdict{Pieces: []Piece{{"There is no endpoint yet. Events that are published go nowhere.", ""}}}
+	}
+	v := Verdict{Pieces: []Piece{{number + " deliveries.", ""}}}
+	day := &o.Totals
+	switch {
+	case day.Failed > 0:
+		v.Next = fmt.Sprintf("Of the deliveries that ended in the last 24 h, %s delivered and %s failed. A failed delivery is stored as a dead letter "+
+			"until retention deletes it.", Count(day.Delivered), Count(day.Failed))
+	case day.Delivered > 0:
+		v.Next = fmt.Sprintf("%s delivered in the last 24 h, %s %% of them at the first attempt. None failed.",
+			Many(day.Delivered, "delivery was", "deliveries were"), Percent(day.FirstAttemptSuccess, day.Delivered))
+	default:
+		v.Next = "No delivery ended in the last 24 h."
+	}
+	return v
+}
+
+// Held is the number of held deliveries. more says that it is a lower bound.
+func Held(held int, more bool) string {
+	if more && held >= 1000 {
+		return "More than " + Many(held/1000*1000, "delivery waits", "deliveries wait")
+	}
+	if more {
+		return "At least " + Many(held, "delivery waits", "deliveries wait")
+	}
+	return Many(held, "delivery waits", "deliveries wait")
+}
+
+// Happened is the trouble of an endpoint, and for how long: "has failed for 8 min".
+func Happened(now time.Time, e *wire.OverviewEndpoint, several bool) string {
+	is, has := "is", "has"
+	if several {
+		is, has = "are", "have"
+	}
+	began := e.Health.Since
+	if state := e.Health.State; e.Health.FailingSince != nil && (state == grapnel.HealthOpen || state == grapnel.HealthFailing) {
+		began = e.Health.FailingSince
+	}
+	long := ""
+	if began != nil && now.Sub(*began) >= time.Second {
+		long = " for " + Roughly(now.Sub(*began))
+	}
+	switch e.Health.State {
+	case grapnel.HealthOpen:
+		return has + " failed" + long
+	case grapnel.HealthFailing:
+		return has + " not succeeded" + long
+	case grapnel.HealthThrottled:
+		return has + " asked for a pause"
+	case grapnel.HealthRecovering:
+		return is + " recovering"
+	case grapnel.HealthDisabled:
+		return is + " disabled"
+	case grapnel.HealthPaused:
+		return has + " been paused" + long
+	}
+	return is + " in a state that this server does not know yet"
+}
+
+// Consequence says what follows for an endpoint's deliveries, and what Grapnel does about it.
+func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
+	h := &e.Health
+	var s []string
+	switch h.State {
+	case grapnel.HealthOpen:
+		if h.NextProbeAt != nil && h.NextProbeAt.After(now) {
+			s = append(s, fmt.Sprintf("Grapnel sends it one delivery as a probe in %s and holds the others.", Spoken(h.NextProbeAt.Sub(now))))
+		} else {
+			s = append(s, "Grapnel sends it one delivery as a probe and holds the others.")
+		}
+	case grapnel.HealthDisabled:
+		s = append(s, "Nothing is sent to it until an operator enables it.")
+		if e.DisabledReason != "" {
+			s = append(s, "Reason: "+Sentence(e.DisabledReason))
+		}
+	case grapnel.HealthFailing:
+		s = append(s, "Attempts go on as each delivery's schedule says.")
+	case grapnel.HealthThrottled:
+		if h.NextAttemptAt != nil && h.NextAttemptAt.After(now) {
+			s = append(s, fmt.Sprintf("The next attempt is in %s.", Spoken(h.NextAttemptAt.Sub(now))))
+		}
+	case grapnel.HealthRecovering:
+		s = append(s, "It answers again; held deliveries are released gradually.")
+	case grapnel.HealthPaused:
+		s = append(s, "An operator paused it. Its deliveries are held until an operator resumes it.")
+	}
+	if h.DrainEstimate != nil && h.Held > 0 {
+		s = append(s, fmt.Sprintf("Once it works, the held deliveries take about %s.", Spoken(max(time.Duration(*h.DrainEstimate), time.Second))))
+	}
+	return strings.Join(s, " ")
+}
+
+// Rank is the place of a state among those that need attention, the worst first.
+func Rank(state grapnel.HealthState) int { return slices.Index(wire.Troubles(), state) }
