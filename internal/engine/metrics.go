@@ -19,8 +19,8 @@ import (
 // Metrics are the engine's own metrics. Labels are bounded: no series grows with endpoints, tenants
 // or keys.
 type Metrics struct {
-	events         prometheus.Counter
-	duplicates     prometheus.Counter
+	events         *prometheus.CounterVec
+	duplicates     *prometheus.CounterVec
 	deliveries     *prometheus.CounterVec
 	attempts       *prometheus.CounterVec
 	seconds        prometheus.Histogram
@@ -46,14 +46,16 @@ type Metrics struct {
 func newMetrics() *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
-		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
-			Help: "Events that were stored."}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_deduplicated_total",
-			Help: "Events published again under an id that exists."}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
+			Help: "Events that were stored, by where they came from."}, []string{"source_kind"}),
+		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_deduplicated_total",
+			Help: "Publishes that changed nothing, by what recognized them: the event's id, the source's dedupe, or the Idempotency-Key."},
+			[]string{"stage"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_deliveries_total",
 			Help: "Finished deliveries, by outcome."}, []string{"outcome"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_attempts_total",
-			Help: "Attempts, by error class and by trigger."}, []string{"error_class", "trigger"}),
+			Help: "Attempts, by result, error class and trigger. internal: the fault was the server's; the attempt is repeated and not recorded."},
+			[]string{"result", "error_class", "trigger"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempt_duration_seconds",
 			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_first_attempt_lag_seconds",
@@ -84,9 +86,52 @@ func newMetrics() *Metrics {
 		byClass: map[policy.Class]prometheus.Counter{},
 	}
 	for _, class := range policy.Classes() {
-		m.byClass[class] = m.attempts.WithLabelValues(string(class), string(grapnel.TriggerSchedule))
+		m.byClass[class] = m.attempts.WithLabelValues(resultOf(class), string(class), string(grapnel.TriggerSchedule))
+	}
+	for _, kind := range []string{fromAPI, fromSource, fromOutbox, fromServer} {
+		m.events.WithLabelValues(kind)
+	}
+	for _, stage := range []string{stageID, stageSource, stageKey} {
+		m.duplicates.WithLabelValues(stage)
 	}
 	return m
+}
+
+// Where events come from.
+const (
+	fromAPI    = "api"
+	fromSource = "source"
+	fromOutbox = "outbox"
+	fromServer = "operational"
+)
+
+func sourceKind(ev *grapnel.Event) string {
+	switch {
+	case ev.Source != "" && ev.Intake != nil:
+		return fromSource
+	case ev.Source != "":
+		return fromOutbox
+	case grapnel.Operational(ev.Type):
+		return fromServer
+	}
+	return fromAPI
+}
+
+// What recognizes a repeated publish.
+const (
+	stageID     = "event_id"
+	stageSource = "source"
+	stageKey    = "idempotency_key"
+)
+
+func resultOf(class policy.Class) string {
+	switch class {
+	case policy.ClassNone:
+		return "success"
+	case policy.ClassInternal:
+		return "internal"
+	}
+	return "failure"
 }
 
 // watch adds the collectors that ask parts of the engine.
@@ -110,12 +155,14 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.more...)
 }
 
-func (m *Metrics) accepted(p store.Placed) {
+func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 	switch {
+	case p.Duplicate && in.Known != nil:
+		m.duplicates.WithLabelValues(stageSource).Inc()
 	case p.Duplicate:
-		m.duplicates.Inc()
+		m.duplicates.WithLabelValues(stageID).Inc()
 	case !p.Conflict:
-		m.events.Inc()
+		m.events.WithLabelValues(sourceKind(in.Event)).Inc()
 	}
 }
 
@@ -125,7 +172,7 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 	if c := m.byClass[r.Outcome.Class]; c != nil && a.Trigger == grapnel.TriggerSchedule {
 		c.Inc()
 	} else {
-		m.attempts.WithLabelValues(string(r.Outcome.Class), string(a.Trigger)).Inc()
+		m.attempts.WithLabelValues(resultOf(r.Outcome.Class), string(r.Outcome.Class), string(a.Trigger)).Inc()
 	}
 	if exemplar, ok := m.seconds.(prometheus.ExemplarObserver); ok && r.Outcome.Class != policy.ClassNone {
 		exemplar.ObserveWithExemplar(r.Duration.Seconds(), prometheus.Labels{"delivery": delivery})

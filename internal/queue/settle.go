@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -74,12 +75,28 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 			errs[i] = errOver
 			r.metrics.stale.Inc()
 		default:
-			r.metrics.settled.WithLabelValues(string(list[i].Verdict)).Inc()
+			r.settledBy(&leases[n], list[i].Verdict, now)
 		}
 		r.granted.drop(leases[n].Token)
 		r.line(leases[n].Queue).unbar()
 	}
 	return errs
+}
+
+// settledBy counts a lease that ended, and logs it at the debug level, as the engine does with
+// attempts.
+func (r *Broker) settledBy(l *grapnel.Lease, by Verdict, now time.Time) {
+	held := max(now.Sub(l.GrantedAt), 0)
+	r.metrics.settled.WithLabelValues(string(by)).Inc()
+	if by != expire {
+		r.metrics.held.Observe(held.Seconds())
+	}
+	if r.log.Enabled(context.Background(), slog.LevelDebug) {
+		r.log.LogAttrs(context.Background(), slog.LevelDebug, "lease settled",
+			slog.String("delivery", r.store.IDs().Delivery(l.CreatedAt, l.Delivery)),
+			slog.String("endpoint", l.Queue), slog.Int("attempt", l.Number), slog.String("trigger", string(l.Trigger)),
+			slog.String("action", string(by)), slog.String("duration", held.String()))
+	}
 }
 
 // Extend moves the end of a lease to `by` from now, or by the queue's own lease time if by is 0. It
@@ -216,7 +233,7 @@ func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	}
 	for i := range results {
 		if results[i].Applied {
-			r.metrics.over.Inc()
+			r.settledBy(&leases[i], expire, now)
 		}
 	}
 	r.line(ep.ID).unbar()
