@@ -79,7 +79,11 @@ func (s *session) announce(srv *server.Server) error {
 		}
 		s.Note("The admin key was written to %s. To use it: export GRAPNEL_KEY_FILE=%s", key.Path, path)
 	}
-	p, err := s.NewPrinter(s.output, s.jq)
+	form := s.output
+	if s.LogsJSON() && form == cli.Table {
+		form = cli.Lines
+	}
+	p, err := s.NewPrinter(form, s.jq)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ func (t *Tracer) export(ctx context.Context, batch []Span) {
 		case err == nil:
 			t.sent(len(batch))
 			return
+		case ctx.Err() != nil:
+			t.last(ctx, batch)
+			return
 		case !again || try >= t.bounds.Tries:
 			t.lost(len(batch), err)
 			return
@@ -32,11 +35,18 @@ func (t *Tracer) export(ctx context.Context, batch []Span) {
 		t.note(err)
 		steps := backoff.Steps{First: t.bounds.First, Longest: t.bounds.Pause}
 		if !backoff.Wait(ctx.Done(), max(steps.After(try), min(pause, t.bounds.Pause))) {
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bounds.Last)
-			defer cancel()
-			t.once(last, batch)
+			t.last(ctx, batch)
 			return
 		}
+	}
+}
+
+// last makes the last attempt for a batch after ctx has ended, and for those in the queue.
+func (t *Tracer) last(ctx context.Context, batch []Span) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bounds.Last)
+	defer cancel()
+	for ; len(batch) > 0; batch = t.rest() {
+		t.once(ctx, batch)
 	}
 }
 

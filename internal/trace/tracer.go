@@ -150,11 +150,7 @@ func (t *Tracer) Run(ctx context.Context) {
 			t.export(ctx, batch)
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bounds.Last)
-	defer cancel()
-	for batch := t.rest(); len(batch) > 0; batch = t.rest() {
-		t.once(last, batch)
-	}
+	t.last(ctx, t.rest())
 }
 
 // gather waits for a span, and then for a full batch or the end of the delay.
