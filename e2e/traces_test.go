@@ -131,7 +131,8 @@ func TestTracesAndLogsOfTheRealBinary(t *testing.T) {
 			t.Errorf("attempt %d has more of the trace: %v", i+1, h)
 		}
 	}
-	if strings.Count(spans, `"traceId":"`+traceID+`"`) != 5 || !strings.Contains(spans, `"name":"send invoice.paid"`) || // three spans, two of them with a link
+	// three spans, two of them with a link
+	if strings.Count(spans, `"traceId":"`+traceID+`"`) != 5 || !strings.Contains(spans, `"name":"send invoice.paid"`) ||
 		!strings.Contains(spans, `"key":"http.request.resend_count","value":{"intValue":"1"}`) || sent[0].Get("X-Token") != "canary-collector" {
 		t.Errorf("the collector got\n%s", spans)
 	}

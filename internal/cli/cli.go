@@ -82,8 +82,8 @@ func (*World) Columns(f io.Writer) int {
 	return width
 }
 
-// Note prints a line on stderr that is neither data nor an error. It is a line of the log if that is
-// JSON, since a program that reads JSON lines cannot read text between them.
+// Note prints a line on stderr that is neither data nor an error. It is a line of the log if that
+// is JSON, since a program that reads JSON lines cannot read text between them.
 func (w *World) Note(format string, args ...any) {
 	if w.lines != nil {
 		w.lines.Info(clean(fmt.Sprintf(format, args...)))

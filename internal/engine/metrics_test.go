@@ -151,7 +151,8 @@ func TestMetricsOfEventsAndAttempts(t *testing.T) {
 		b.endpoint("ep", r, func(*grapnel.Endpoint) {})
 		publish := func(id string, change func(*store.Incoming), once *store.Once) {
 			now := time.Now()
-			in := store.Incoming{Event: &grapnel.Event{ID: id, Tenant: "default", Type: "a.b", Data: []byte("1"), OccurredAt: now, AcceptedAt: now}}
+			in := store.Incoming{Event: &grapnel.Event{ID: id, Tenant: "default", Type: "a.b", Data: []byte("1"),
+				OccurredAt: now, AcceptedAt: now}}
 			change(&in)
 			if _, err := b.engine.Publish(t.Context(), []store.Incoming{in}, once); err != nil {
 				t.Fatal(err)
@@ -168,7 +169,8 @@ func TestMetricsOfEventsAndAttempts(t *testing.T) {
 		publish("evt_2", outbox, nil)
 		publish("evt_3", source, nil)
 		publish("evt_4", source, nil)
-		once := &store.Once{Key: "key/1", Expires: time.Now().Add(time.Hour), Now: time.Now(), Answer: func(any) store.Answer { return store.Answer{} }}
+		once := &store.Once{Key: "key/1", Expires: time.Now().Add(time.Hour), Now: time.Now(),
+			Answer: func(any) store.Answer { return store.Answer{} }}
 		publish("evt_5", api, once)
 		publish("evt_6", api, once)
 		time.Sleep(time.Hour)

@@ -108,7 +108,8 @@ func traced(t *testing.T, on bool, do func(*bench, *spanCollector, *bytes.Buffer
 func (b *bench) publishTraced(id, traceparent string) store.Placed {
 	b.t.Helper()
 	now := time.Now()
-	ev := &grapnel.Event{ID: id, Tenant: "default", Type: "a.b", Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: now, AcceptedAt: now}
+	ev := &grapnel.Event{ID: id, Tenant: "default", Type: "a.b", Data: []byte(`{}`),
+		ContentType: grapnel.JSONType, OccurredAt: now, AcceptedAt: now}
 	if traceparent != "" {
 		ev.SetTrace(traceparent)
 	}
@@ -159,7 +160,8 @@ func TestOneTraceFromThePublisherToTheReceiver(t *testing.T) {
 			attempts[s.Name] = append(attempts[s.Name], s)
 		}
 		if producer.Name != "send a.b" || producer.ParentSpanID != publisherTrace[36:52] || producer.has("messaging.operation.type") != "send" ||
-			producer.has("messaging.system") != "grapnel" || producer.has("messaging.message.id") != "evt_1" || producer.has("grapnel.deliveries") != "2" {
+			producer.has("messaging.system") != "grapnel" || producer.has("messaging.message.id") != "evt_1" ||
+			producer.has("grapnel.deliveries") != "2" {
 			b.t.Errorf("%+v", producer)
 		}
 		tries := attempts["POST open"]
@@ -167,7 +169,8 @@ func TestOneTraceFromThePublisherToTheReceiver(t *testing.T) {
 			b.t.Fatalf("%+v\n%q", attempts, got)
 		}
 		for i, s := range tries {
-			if s.Kind != 3 || s.ParentSpanID != "" || len(s.Links) != 1 || s.Links[0].SpanID != producer.SpanID || s.Links[0].TraceID != producer.TraceID {
+			if s.Kind != 3 || s.ParentSpanID != "" || len(s.Links) != 1 ||
+				s.Links[0].SpanID != producer.SpanID || s.Links[0].TraceID != producer.TraceID {
 				b.t.Errorf("attempt %d does not link to the producer: %+v", i+1, s)
 			}
 			if want := "00-" + s.TraceID + "-" + s.SpanID + "-01"; got[i] != want {
@@ -181,7 +184,8 @@ func TestOneTraceFromThePublisherToTheReceiver(t *testing.T) {
 			first.has("cloudevents.event_id") != "evt_1" || first.has("messaging.destination.name") != "open" {
 			b.t.Errorf("%+v\n%+v", first, second)
 		}
-		if n := strings.Count(log.String(), `"msg":"attempt finished"`); n != 3 || strings.Count(log.String(), `"trace":"`+producer.TraceID+`"`) != 3 {
+		if n := strings.Count(log.String(), `"msg":"attempt finished"`); n != 3 ||
+			strings.Count(log.String(), `"trace":"`+producer.TraceID+`"`) != 3 {
 			b.t.Errorf("%d lines about 3 attempts:\n%s", n, log)
 		}
 		if all := c.text.String() + log.String(); strings.Contains(all, "hunter2") || strings.Contains(all, "token=") {

@@ -30,11 +30,13 @@ func (c *counting) Backlogs(_ context.Context, _ store.Scope, _ string, _ time.T
 // The last count stands in for those that fail, for a while.
 func TestScrapesShareACount(t *testing.T) {
 	from, now := &counting{}, time.Unix(1_700_000_000, 0)
-	b := store.Backlog{Endpoint: "a", Pending: 20, Ready: 3, Leased: 1, Blocked: 2, Waiting: 4, Later: 10, Oldest: now.Add(-time.Hour), Dead: 5}
+	b := store.Backlog{Endpoint: "a", Pending: 20, Ready: 3, Leased: 1, Blocked: 2, Waiting: 4, Later: 10,
+		Oldest: now.Add(-time.Hour), Dead: 5}
 	more := store.Backlog{Endpoint: "b", Pending: 1000, Ready: 30, Later: 5, More: true, Oldest: now.Add(-time.Minute)}
 	from.list = []store.Backlog{b, more, {Endpoint: "c", Dead: 2}}
 	size := func(context.Context) (int64, error) { return 0, errors.New("away") }
-	m := newBacklog(Bounds{}, from, func() []string { return []string{"b", "z"} }, size, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	m := newBacklog(Bounds{}, from, func() []string { return []string{"b", "z"} }, size,
+		func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	scrape := func() map[string]float64 {
 		t.Helper()
 		r := prometheus.NewPedanticRegistry()
@@ -59,7 +61,8 @@ func TestScrapesShareACount(t *testing.T) {
 		got := scrape()
 		for name, want := range map[string]float64{"grapnel_backlog ready": 3, "grapnel_backlog scheduled": 10, "grapnel_backlog held": 35,
 			"grapnel_backlog leased": 1, "grapnel_backlog blocked": 2, "grapnel_backlog waiting": 4, "grapnel_backlog uncounted": 965,
-			"grapnel_oldest_undelivered_age_seconds": 3600, "grapnel_dead_letters": 7, "grapnel_ordering_blocked_keys": 2, "grapnel_queue_leases": 1} {
+			"grapnel_oldest_undelivered_age_seconds": 3600, "grapnel_dead_letters": 7, "grapnel_ordering_blocked_keys": 2,
+			"grapnel_queue_leases": 1} {
 			if got[name] != want {
 				t.Fatalf("%s is %v, want %v", name, got[name], want)
 			}

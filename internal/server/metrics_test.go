@@ -70,7 +70,8 @@ func TestMetricsMove(t *testing.T) {
 			c.must(204, "POST", "/v1/leases/"+l+"/"+answer, "")
 		}
 	}
-	for state, want := range map[string]float64{"ready": 2, "scheduled": 2, "held": 2, "leased": 1, "blocked": 1, "waiting": 1, "uncounted": 0} {
+	for state, want := range map[string]float64{"ready": 2, "scheduled": 2, "held": 2, "leased": 1, "blocked": 1,
+		"waiting": 1, "uncounted": 0} {
 		settled(`grapnel_backlog{state="`+state+`"}`, want) // the returned message is scheduled
 	}
 	for name, want := range map[string]float64{
@@ -116,7 +117,7 @@ func TestMetricsMove(t *testing.T) {
 }
 
 // TestConsumersGetTheTrace: a lease has the trace of the publish, from a header or from metadata;
-// what is no trace is ignored.
+// text that is no traceparent is ignored.
 func TestConsumersGetTheTrace(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -133,7 +134,8 @@ func TestConsumersGetTheTrace(t *testing.T) {
 		{"/v1/events", `{"type":"a","data":1,"metadata":{"traceparent":"` + two + `"}}`, one, []string{two}},
 		{"/v1/events", `{"type":"a","data":1,"metadata":{"traceparent":"mine"}}`, "", []string{""}},
 		{"/v1/events/raw?type=a", `"x"`, one, []string{one}},
-		{"/v1/events/batch", `{"events":[{"type":"a","data":1},{"type":"a","data":2,"metadata":{"traceparent":"` + two + `"}}]}`, one, []string{one, two}},
+		{"/v1/events/batch", `{"events":[{"type":"a","data":1},{"type":"a","data":2,"metadata":{"traceparent":"` + two + `"}}]}`, one,
+			[]string{one, two}},
 		{source[strings.Index(source, "/in/"):], `{}`, one, []string{one}},
 	} {
 		header := []string{"Content-Type", "application/json"}
