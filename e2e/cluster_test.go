@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -289,12 +290,11 @@ func TestChangesReachEveryNode(t *testing.T) {
 		t.Error("a paused endpoint was sent something")
 	}
 	for i, id := range ids {
-		var page struct{ Data []row }
-		c.nodes[i%3].must(http.StatusOK, http.MethodGet, "/v1/deliveries?endpoint="+id+"&status=held", nil, &page)
-		if len(page.Data) != 5 {
-			t.Fatalf("%d are held", len(page.Data))
+		held := c.nodes[i%3].rows(url.Values{"endpoint": {id}, "status": {"held"}})
+		if len(held) != 5 {
+			t.Fatalf("%d are held", len(held))
 		}
-		for _, d := range page.Data[1:] {
+		for _, d := range held[1:] {
 			c.nodes[(i+2)%3].must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+d.ID+"/skip", map[string]any{"reason": "of no use"}, nil)
 		}
 		c.nodes[(i+1)%3].must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+id, map[string]any{"status": "enabled"}, nil)
