@@ -13,7 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
-	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -58,14 +57,8 @@ func (c *call) meta(m *queue.Message) wire.Meta {
 		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: m.Event.Key,
 		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: m.Event.AcceptedAt, LeaseExpiresAt: m.Until,
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
-		Traceparent: traceOf(m.Event),
+		Traceparent: m.Trace,
 	}
-}
-
-// traceOf is the event's traceparent, if it has a valid one.
-func traceOf(ev *grapnel.Event) string {
-	is, _ := trace.Parse(ev.Metadata[grapnel.TraceKey])
-	return is.String()
 }
 
 func contentTypeOf(ev *grapnel.Event) string {

@@ -24,6 +24,7 @@ type Metrics struct {
 	deliveries     *prometheus.CounterVec
 	attempts       *prometheus.CounterVec
 	seconds        prometheus.Histogram
+	phases         *prometheus.HistogramVec
 	lag            prometheus.Histogram
 	tries          prometheus.Histogram
 	success        *prometheus.HistogramVec
@@ -41,6 +42,7 @@ type Metrics struct {
 	open map[string]bool // endpoints whose recorded circuit is open
 	// attempts by schedule, resolved once because this is the hot path
 	byClass map[policy.Class]prometheus.Counter
+	byPhase [5]prometheus.Observer
 }
 
 func newMetrics() *Metrics {
@@ -58,6 +60,8 @@ func newMetrics() *Metrics {
 			[]string{"result", "error_class", "trigger"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempt_duration_seconds",
 			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_attempt_phase_seconds",
+			Help: "Duration of the parts of attempts, without parts that an attempt did not have.", Buckets: buckets}, []string{"phase"}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_first_attempt_lag_seconds",
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
 		tries: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempts_per_delivery",
@@ -87,6 +91,9 @@ func newMetrics() *Metrics {
 	}
 	for _, class := range policy.Classes() {
 		m.byClass[class] = m.attempts.WithLabelValues(resultOf(class), string(class), string(grapnel.TriggerSchedule))
+	}
+	for i, phase := range [...]string{"dns", "connect", "tls", "first_byte", "body"} {
+		m.byPhase[i] = m.phases.WithLabelValues(phase)
 	}
 	for _, kind := range []string{fromAPI, fromSource, fromOutbox, fromServer} {
 		m.events.WithLabelValues(kind)
@@ -150,7 +157,7 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 // Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
-		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.tries, m.success, m.letters,
+		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.phases, m.lag, m.tries, m.success, m.letters,
 			m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
@@ -178,6 +185,11 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 		exemplar.ObserveWithExemplar(r.Duration.Seconds(), prometheus.Labels{"delivery": delivery})
 	} else {
 		m.seconds.Observe(r.Duration.Seconds())
+	}
+	for i, took := range [...]time.Duration{r.Phases.DNS, r.Phases.Connect, r.Phases.TLS, r.Phases.FirstByte, r.Phases.Body} {
+		if took > 0 {
+			m.byPhase[i].Observe(took.Seconds())
+		}
 	}
 	if a.Number == 1 {
 		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())

@@ -56,21 +56,13 @@ func (p producing) end(tracer *trace.Tracer, events []store.Incoming, accepted s
 			continue
 		}
 		s.Name, s.Kind, s.End = "send "+ev.Type, trace.Producer, tracer.Now()
-		s.Attributes = append(messaging(ev), trace.Text("messaging.operation.type", "send"), trace.Text("messaging.operation.name", "publish"),
+		s.Attributes = append(trace.About(ev), trace.Text("messaging.operation.type", "send"), trace.Text("messaging.operation.name", "publish"),
 			trace.Number("messaging.message.body.size", int64(len(ev.Data))),
 			trace.Number("grapnel.deliveries", int64(accepted.Events[i].Deliveries)))
 		if ev.Source != "" {
 			s.Attributes = append(s.Attributes, trace.Text("grapnel.source.id", ev.Source))
 		}
 		tracer.Record(s.Span)
-	}
-}
-
-// messaging are the attributes of an event in every span about it.
-func messaging(ev *grapnel.Event) []trace.Attribute {
-	return []trace.Attribute{
-		trace.Text("messaging.system", "grapnel"), trace.Text("messaging.message.id", ev.ID), trace.Text("cloudevents.event_id", ev.ID),
-		trace.Text("cloudevents.event_type", ev.Type), trace.Text("grapnel.tenant", ev.Tenant),
 	}
 }
 
@@ -131,7 +123,7 @@ func (s attempting) end(to outlet, a *core.Attempt, ev *grapnel.Event, r *egress
 func (s *attempting) client(a *core.Attempt, ev *grapnel.Event, r *egress.Result, delivery string) trace.Span {
 	is := trace.Span{Context: s.is, Link: s.producer, Name: "POST " + a.Config.ID, Kind: trace.Client,
 		Start: r.StartedAt, End: r.StartedAt.Add(r.Duration)}
-	is.Attributes = append(messaging(ev), trace.Text("messaging.operation.type", "process"), trace.Text("messaging.operation.name", "deliver"),
+	is.Attributes = append(trace.About(ev), trace.Text("messaging.operation.type", "process"), trace.Text("messaging.operation.name", "deliver"),
 		trace.Text("messaging.destination.name", a.Config.ID), trace.Text("http.request.method", "POST"),
 		trace.Text("grapnel.delivery.id", delivery), trace.Text("grapnel.trigger", string(a.Trigger)))
 	if a.Number > 1 {

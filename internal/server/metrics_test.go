@@ -1,9 +1,12 @@
 package server
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,6 +116,68 @@ func TestMetricsMove(t *testing.T) {
 	for name, want := range map[string]float64{`grapnel_replay_items_total{result="created"}`: 2,
 		`grapnel_replay_items_total{result="failed"}`: 0, `grapnel_replay_items_total{result="other"}`: 0, "grapnel_dead_letters": 1} {
 		settled(name, want)
+	}
+}
+
+// TestLeasesHaveSpans: with a collector a consumer gets the context of its lease's span, which links
+// to the span of the publish and ends with the consumer's answer.
+func TestLeasesHaveSpans(t *testing.T) {
+	var mu sync.Mutex
+	var spans strings.Builder
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		spans.Write(body)
+	}))
+	defer collector.Close()
+	o := options(t.TempDir())
+	o.AdminKey, o.Traces.JSON, o.Traces.Sampler.Ratio = testKey, true, 1
+	o.Traces.Endpoint, _ = url.Parse(collector.URL)
+	s := start(t, o)
+	c := s.consumer(t)
+	c.must(201, "POST", "/v1/queues", `{"name":"jobs","ordering":"none"}`)
+	const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	got := map[string]string{} // the span ids of leases, by the answers to them
+	for _, answer := range []string{"ack", "reject"} {
+		c.must(202, "POST", "/v1/events", `{"type":"a","data":1}`, "Traceparent", caller)
+		_, h, _ := c.ask("GET", "/v1/queues/jobs/next?wait=5s", "")
+		meta := gjson.Parse(h.Get("Grapnel-Meta"))
+		is := meta.Get("traceparent").String()
+		if len(is) != len(caller) || is[:35] != caller[:35] || is[36:52] == caller[36:52] {
+			t.Fatalf("the consumer gets the trace %q", is)
+		}
+		got[answer] = is[36:52]
+		c.must(204, "POST", "/v1/leases/"+meta.Get("lease").String()+"/"+answer, "")
+	}
+	if err := s.stop(); err != nil { // which exports the rest
+		t.Fatal(err)
+	}
+	producers, found := map[string]bool{}, 0
+	all := gjson.Parse(spans.String()).Get("resourceSpans.0.scopeSpans.0.spans").Array()
+	for _, span := range all {
+		if span.Get("kind").Int() == 4 {
+			producers[span.Get("spanId").String()] = true
+		}
+	}
+	for _, span := range all {
+		for answer, id := range got {
+			if span.Get("spanId").String() != id {
+				continue
+			}
+			found++
+			action := span.Get(`attributes.#(key=="grapnel.action").value.stringValue`).String()
+			if failed := span.Get("status.code").Int() == 2; action != answer || failed != (answer != "ack") || span.Get("kind").Int() != 5 ||
+				!producers[span.Get("links.0.spanId").String()] {
+				t.Errorf("the span of the lease with the answer %s: %s", answer, span)
+			}
+		}
+	}
+	if found != 2 || len(producers) != 2 {
+		t.Errorf("%d spans of 2 leases, %d of 2 events: %s", found, len(producers), spans.String())
 	}
 }
 

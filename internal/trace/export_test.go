@@ -189,6 +189,7 @@ func TestSpansAreSentInBatches(t *testing.T) {
 				tr.Record(span())
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if len(c.bodies) != 3 { // two full batches, and the rest after the delay
 				t.Errorf("%d requests for 25 spans", len(c.bodies))
 			}

@@ -1,6 +1,10 @@
 package trace
 
-import "time"
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
 
 // Kind is the role of a span, as OTLP numbers it.
 type Kind int
@@ -9,6 +13,7 @@ type Kind int
 const (
 	Client   Kind = 3
 	Producer Kind = 4
+	Consumer Kind = 5
 )
 
 // Span is one finished operation.
@@ -36,6 +41,14 @@ func Text(key, text string) Attribute { return Attribute{Key: key, text: text} }
 
 // Number is an attribute with a whole number.
 func Number(key string, n int64) Attribute { return Attribute{Key: key, number: n, numeric: true} }
+
+// About returns the attributes of an event in every span about it.
+func About(ev *grapnel.Event) []Attribute {
+	return []Attribute{
+		Text("messaging.system", "grapnel"), Text("messaging.message.id", ev.ID), Text("cloudevents.event_id", ev.ID),
+		Text("cloudevents.event_type", ev.Type), Text("grapnel.tenant", ev.Tenant),
+	}
+}
 
 // scope names the maker of the spans.
 const scope = "github.com/grapnelhq/grapnel"
