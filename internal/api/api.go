@@ -74,6 +74,10 @@ type Options struct {
 	// Published gets each answer to a publish, judged by the promise of availability; nil: none is
 	// judged.
 	Published func(good bool, took time.Duration)
+	// Served gets whether the server answered any other request without failing; nil: nothing does.
+	Served func(good bool, took time.Duration)
+	// Turned gets each request for a source that was refused before ingress saw it; nil: nothing does.
+	Turned func()
 
 	Passes *pass.Sealer // reads passes; nil: there are none
 

@@ -35,10 +35,11 @@ type Hour struct {
 // timed is how many indicators, the first ones, have durations.
 const timed = int(Arrive) + 1
 
-// Add counts one event at a time of the hour. took is ignored for indicators without durations.
+// Add counts one event at a time of the hour. took is ignored if it is negative, and for indicators
+// without durations.
 func (h *Hour) Add(at time.Time, i Indicator, good bool, took time.Duration) {
 	h.slots[slotOf(at)][i].add(one(good))
-	if int(i) < timed {
+	if int(i) < timed && took >= 0 {
 		h.took[i].Count(took)
 	}
 }
