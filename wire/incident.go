@@ -2,6 +2,9 @@ package wire
 
 import "time"
 
+// IncidentKind is the kind of documents that keep incidents.
+const IncidentKind = "incident"
+
 // Incident is something that readers of the status page are told: an incident, or planned
 // maintenance.
 type Incident struct {

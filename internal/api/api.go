@@ -40,6 +40,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/pass"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -78,6 +79,11 @@ type Options struct {
 	Served func(good bool, took time.Duration)
 	// Turned gets each request for a source that was refused before ingress saw it; nil: nothing does.
 	Turned func()
+
+	Documents store.Documents       // of the first cell: incidents; nil: there are none
+	Promises  func() promise.Report // how the server keeps its promises; nil: nothing is counted
+	Told      func()                // called when an incident has changed; nil: nothing is
+	Status    http.Handler          // the public status page in all its forms; nil: there is none
 
 	Passes *pass.Sealer // reads passes; nil: there are none
 

@@ -26,6 +26,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/statuspage"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
@@ -495,13 +496,21 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{}, Bounds: under, Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
+		Tenants: &town{}, Documents: w.engine.Faulty, Promises: counted(now), Bounds: under, Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
+	}
+	if w.options.Status == nil {
+		w.options.Status = statuspage.NewPages(func() error {
+			if w.options.Ready == nil {
+				return nil
+			}
+			return w.options.Ready()
+		}, Plainly, "")
 	}
 	w.handler = New(w.options)
 	w.key("key_admin", admin, "", grapnel.ScopeAdmin)

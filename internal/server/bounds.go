@@ -35,6 +35,7 @@ type Bounds struct {
 	API       api.Bounds
 	Web       web.Bounds
 	OIDC      oidc.Bounds
+	Promises  PromiseBounds
 }
 
 // ParseBounds reads the value of --bounds.

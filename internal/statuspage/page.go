@@ -21,18 +21,18 @@ import (
 
 // Page is everything that the page says, and its JSON.
 type Page struct {
-	Status     string      `json:"status"` // ok or unavailable
-	Events     string      `json:"events"` // accepted or refused
+	Status     string      `json:"status" enum:"ok,unavailable"`
+	Events     string      `json:"events" enum:"accepted,refused" doc:"new ones"`
 	Detail     string      `json:"detail"`
 	Version    string      `json:"version"`
-	State      State       `json:"state"`
+	State      State       `json:"state" enum:"operational,maintenance,degraded,outage,unknown"`
 	Verdict    string      `json:"verdict"`
-	At         time.Time   `json:"at"`
-	Components []Component `json:"components"`
-	Promises   []Promise   `json:"promises"`
-	Latency    []Latency   `json:"latency"`
-	Incidents  []Incident  `json:"incidents"`   // the newest first
-	Planned    []Incident  `json:"maintenance"` // planned or under way, the next first
+	At         time.Time   `json:"at" nullable:"true"` // of the sample; zero: nothing was measured yet
+	Components []Component `json:"components" nullable:"false"`
+	Promises   []Promise   `json:"promises" nullable:"false"`
+	Latency    []Latency   `json:"latency" nullable:"false"`
+	Incidents  []Incident  `json:"incidents" nullable:"false" doc:"the newest first"`
+	Planned    []Incident  `json:"maintenance" nullable:"false" doc:"planned or under way, the next first"`
 }
 
 // State is how something does, from best to worst.
@@ -52,15 +52,15 @@ type Component struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	Says  string `json:"says"`
-	State State  `json:"state"`
-	Good  string `json:"good"` // of 28 days; empty: nothing was measured
-	Days  []Day  `json:"days"`
+	State State  `json:"state" enum:"operational,maintenance,degraded,outage,unknown"`
+	Good  string `json:"good" doc:"share of 28 days; empty: nothing was measured"`
+	Days  []Day  `json:"days" nullable:"false"`
 }
 
 // Day is one bar.
 type Day struct {
 	Date  string `json:"date"`
-	State State  `json:"state"`
+	State State  `json:"state" enum:"operational,maintenance,degraded,outage,unknown"`
 	Says  string `json:"says"`
 }
 
@@ -71,8 +71,8 @@ type Promise struct {
 	Says      string  `json:"says"`
 	Kept      string  `json:"kept"`
 	Budget    string  `json:"budget"`
-	Left      float64 `json:"left"` // 0 to 1
-	State     State   `json:"state"`
+	Left      float64 `json:"left" doc:"part of the budget that is left"`
+	State     State   `json:"state" enum:"operational,maintenance,degraded,outage,unknown"`
 }
 
 // Latency are durations in words over the last day.
@@ -88,12 +88,12 @@ type Incident struct {
 	ID         string    `json:"id"`
 	Title      string    `json:"title"`
 	Impact     string    `json:"impact"`
-	Components []string  `json:"components"`
+	Components []string  `json:"components" nullable:"false"`
 	Status     string    `json:"status"`
 	Open       bool      `json:"open"`
 	From       time.Time `json:"from"`
 	To         time.Time `json:"to,omitzero"`
-	Updates    []Update  `json:"updates"`
+	Updates    []Update  `json:"updates" nullable:"false"`
 }
 
 // Update is one message.

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Pages serves the page as of the last Update. It is safe for concurrent use.
@@ -110,6 +111,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Access-Control-Allow-Origin", "*") // it is public, and another site's page may show it
 	}
 	if r.Header.Get("If-None-Match") == tag {
+		h.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -151,7 +153,7 @@ func Read(dir string) (Page, bool, error) {
 func render(p *Page, home string) (*Files, error) {
 	f := new(Files)
 	var err error
-	if f.JSON, err = json.Marshal(p); err != nil {
+	if f.JSON, err = wire.Encode(p); err != nil {
 		return nil, err
 	}
 	f.JSON = append(f.JSON, '\n')
