@@ -41,7 +41,7 @@ func sloView(slo *client.SLO) cli.View {
 			if b.Fires {
 				fires = "yes"
 			}
-			burns = append(burns, []string{p.Title, b.Severity, b.Long.String() + " / " + b.Short.String(), promise.Percent(b.Threshold),
+			burns = append(burns, []string{p.Title, b.Severity, b.Long.String() + " / " + b.Short.String(), fmt.Sprintf("%.3g %%", 100*b.Threshold),
 				promise.Percent(b.LongRatio), promise.Percent(b.ShortRatio), number(b.Events), fires})
 		}
 	}

@@ -78,7 +78,7 @@ func Objectives() []Objective {
 		{Availability, "Availability", "publishes and incoming webhooks are answered within a second", 0.9995, []Indicator{Accept, Receive}},
 		{Freshness, "Freshness", "deliveries are attempted within two seconds of being first in line", 0.99, []Indicator{Dispatch}},
 		{Arrival, "Arrival", "deliveries to healthy endpoints arrive within five seconds", 0, []Indicator{Arrive}},
-		{NoLoss, "No loss", "deliveries are in the balance", 1, []Indicator{Loss}},
+		{NoLoss, "No loss", "accepted events are accounted for", 1, []Indicator{Loss}},
 	}
 }
 

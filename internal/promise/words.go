@@ -10,9 +10,9 @@ import (
 
 // Percent is a share as people write it: 99.95 %, 71 %, and never 100 % for something less.
 func Percent(share float64) string {
-	p := share * 100
+	p := share*100 + 1e-9 // a share such as 0.0028 has no exact form
 	switch {
-	case p == 100 || p == 0:
+	case share == 1 || share == 0:
 		return strconv.Itoa(int(p)) + " %"
 	case p > 99.9 || p < 0.1 && p > -0.1:
 		return trimmed(math.Floor(p*1000)/1000, 3) + " %"

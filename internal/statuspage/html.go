@@ -41,7 +41,7 @@ func (p *Page) html() ([]byte, error) {
 func Bars(label string, days []Day) template.HTML {
 	const wide, gap, high = 12, 4, 36
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, len(days)*(wide+gap)-gap, high,
+	fmt.Fprintf(&b, `<svg class="daybars" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, len(days)*(wide+gap)-gap, high,
 		template.HTMLEscapeString(label))
 	for i, d := range days {
 		top := map[State]int{Operational: 0, Degraded: 9, Outage: 18, Unknown: 32}[d.State]

@@ -162,7 +162,15 @@ func New(r promise.Report, all []wire.Incident) Page {
 
 // judge says in a sentence how the server does.
 func (p *Page) judge(r *promise.Report) {
-	p.State, p.Verdict, p.Detail = Operational, "Grapnel accepts events and delivers them.", "New events are accepted and delivered."
+	p.State, p.Verdict, p.Detail = Operational, "Grapnel accepts events and delivers them.", "All parts work now."
+	for _, kept := range p.Promises {
+		if kept.State == Outage {
+			p.Detail += " " + kept.Title + " of these 28 days is below its promise."
+		}
+	}
+	if len(p.Planned) > 0 {
+		p.Detail += " Maintenance is planned for " + clock(p.Planned[0].From) + "."
+	}
 	for i := range r.Promises {
 		if v := &r.Promises[i]; v.Fires() == "page" || v.Share >= 1 && v.Broken() {
 			p.State, p.Verdict = Degraded, "Grapnel accepts events, but more goes wrong than it promises."
@@ -227,6 +235,12 @@ func (p *Page) component(at int, r *promise.Report) Component {
 		}
 	}
 	return c
+}
+
+// DayOf is a bar of counts; Date is like 2026-11-23.
+func DayOf(date string, good, bad int64, budget float64) Day {
+	at, _ := time.Parse(time.DateOnly, date)
+	return day(&promise.Day{Date: at, Count: promise.Count{Good: good, Bad: bad}}, budget)
 }
 
 // day is one bar. Its colour is its share of failures: within the budget it is good.

@@ -46,7 +46,7 @@ type Files struct {
 // ready into one of a few sentences for the public.
 func NewPages(ready func() error, say func(error) string, home string) *Pages {
 	return &Pages{ready: ready, say: say, home: home, page: Page{Status: "ok", Events: "accepted", Version: grapnel.Version, State: Operational,
-		Verdict: "Grapnel accepts events and delivers them.", Detail: "New events are accepted and delivered.",
+		Verdict: "Grapnel accepts events and delivers them.", Detail: "All parts work now.",
 		Components: []Component{}, Promises: []Promise{}, Latency: []Latency{}, Incidents: []Incident{}, Planned: []Incident{}}}
 }
 
