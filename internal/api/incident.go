@@ -132,7 +132,7 @@ func openIncident(a *api, c *call) (answer, error) {
 		planMaintenance(&in, &req, c.now, &f)
 	} else {
 		if req.EndsAt != nil {
-			f.Add("/ends_at", "is for maintenance; an incident ends with an update whose status is resolved")
+			f.Add("/ends_at", "must not be given together with kind incident, which ends with an update whose status is resolved")
 		}
 		if in.StartsAt.After(c.now) {
 			f.Add("/starts_at", "must not be in the future; plan maintenance with kind maintenance")
@@ -154,7 +154,7 @@ func planMaintenance(in *wire.Incident, req *wire.NewIncident, now time.Time, f 
 		f.Add("/ends_at", "is required for maintenance")
 	}
 	if req.Status != "" {
-		f.Add("/status", "is for incidents; that of maintenance follows the clock")
+		f.Add("/status", "must not be given together with kind maintenance, whose status follows the clock")
 	}
 	if req.StartsAt == nil || req.EndsAt == nil {
 		return
@@ -165,42 +165,57 @@ func planMaintenance(in *wire.Incident, req *wire.NewIncident, now time.Time, f 
 	in.EndsAt, in.Status = req.EndsAt, "planned"
 }
 
+// updateIncident adds a message, and begins again if another request has added one meanwhile.
 func updateIncident(a *api, c *call) (answer, error) {
-	in, revision, err := a.incident(c)
-	if err != nil {
-		return answer{}, err
+	for tries := 1; ; tries++ {
+		in, revision, err := a.incident(c)
+		if err != nil {
+			return answer{}, err
+		}
+		var f strict.Faults
+		req := decode[wire.NewIncidentUpdate](c.body, &f)
+		if err := f.Err(); err != nil {
+			return answer{}, err
+		}
+		if err := addMessage(&in, &req, c.now); err != nil {
+			return answer{}, err
+		}
+		ans, err := a.putIncident(c, &in, revision, grapnel.VerbChange, http.StatusOK)
+		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
+			continue
+		}
+		return ans, err
 	}
+}
+
+// addMessage adds a message to an incident, or refuses it.
+func addMessage(in *wire.Incident, req *wire.NewIncidentUpdate, at time.Time) error {
 	var f strict.Faults
-	req := decode[wire.NewIncidentUpdate](c.body, &f)
-	now := statuspage.StatusAt(&in, c.now)
+	now := statuspage.StatusAt(in, at)
 	switch maintenance := in.Kind == "maintenance"; {
-	case f.Err() != nil:
 	case now == "resolved" || now == "finished":
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "This is %s; open another one.", now)
+		return grapnel.Errorf(grapnel.CodeConflict, "This is %s; open another one.", now)
 	case len(in.Updates) >= mostMessages:
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "This has %d messages, which is the most; resolve it and open another one.", mostMessages)
+		return grapnel.Errorf(grapnel.CodeConflict, "This has %d messages, which is the most; resolve it and open another one.", mostMessages)
 	case maintenance && req.Status != "" && req.Status != "resolved":
-		f.Add("/status", "of maintenance follows the clock; only resolved may be given, to end it")
+		f.Add("/status", "must not be given together with maintenance, which follows the clock; only resolved ends it")
 	case maintenance && req.Status == "resolved":
-		in.Status, in.EndsAt = "finished", &c.now
+		in.Status, in.EndsAt = "finished", &at
 	case maintenance:
-		if in.Status = now; req.EndsAt != nil && (!req.EndsAt.After(c.now) || !req.EndsAt.After(in.StartsAt)) {
+		if in.Status = now; req.EndsAt != nil && (!req.EndsAt.After(at) || !req.EndsAt.After(in.StartsAt)) {
 			f.Add("/ends_at", "must be after starts_at, and in the future")
 		} else if req.EndsAt != nil {
 			in.EndsAt = req.EndsAt
 		}
 	case req.EndsAt != nil:
-		f.Add("/ends_at", "is for maintenance")
+		f.Add("/ends_at", "must not be given together with an incident; it is for maintenance")
 	default:
 		if in.Status = cmp.Or(req.Status, in.Status); in.Status == "resolved" {
-			in.EndsAt = &c.now
+			in.EndsAt = &at
 		}
 	}
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	in.Updates = append([]wire.IncidentUpdate{{At: c.now, Status: in.Status, Text: req.Text}}, in.Updates...)
-	return a.putIncident(c, &in, revision, grapnel.VerbChange, http.StatusOK)
+	in.Updates = append([]wire.IncidentUpdate{{At: at, Status: in.Status, Text: req.Text}}, in.Updates...)
+	return f.Err()
 }
 
 // putIncident stores an incident with its audit entry, and has the page made anew.

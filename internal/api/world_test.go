@@ -30,6 +30,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -649,8 +650,12 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	documents, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: wire.IncidentKind, Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	config := w.engine.config()
-	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
+	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {

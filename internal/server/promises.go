@@ -163,17 +163,25 @@ func (p *promises) changed() {
 func (p *promises) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.stopped = cancel, make(chan struct{})
-	if p.pages != nil && p.dir != "" {
-		if page, found, err := statuspage.Read(p.dir); found {
-			p.pages.Update(page)
-		} else if err != nil {
-			p.log.Warn("reading the last status page failed; it is made anew", "err", err)
-		}
-	}
+	p.restore()
 	go func() {
 		defer close(p.stopped)
 		p.run(ctx)
 	}()
+}
+
+// restore serves the page of the process before this one until the store has answered.
+func (p *promises) restore() {
+	if p.pages == nil || p.dir == "" {
+		return
+	}
+	page, found, err := statuspage.Read(p.dir)
+	switch {
+	case found:
+		p.pages.Update(page)
+	case err != nil:
+		p.log.Warn("reading the last status page failed; it is made anew", "err", err)
+	}
 }
 
 // stop ends sampling, and stores the last counts if write says so.
@@ -388,7 +396,7 @@ func (p *promises) judge(now time.Time) {
 	p.mu.Lock()
 	p.report = report
 	p.mu.Unlock()
-	if p.pages == nil {
+	if p.pages == nil || !p.loaded { // the page of before says more
 		return
 	}
 	p.pages.Update(statuspage.New(report, p.incidents))

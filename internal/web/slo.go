@@ -119,7 +119,7 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 
 // addPromise adds a promise's row, its bars and its pairs of windows.
 func (m *sloModel) addPromise(p *client.Promise) {
-	pills := map[string]pill{"kept": {"ok", "kept"}, "burning": {"wait", "burning"}, "broken": {"bad", "broken"}, "few": {"off", "too few"}, "informative": {"off", "shown"}}
+	pills := map[string]pill{"kept": {"ok", "kept"}, "burning": {"wait", "burning"}, "broken": {"bad", "broken"}, "few": {toneNone, "too few"}, "informative": {toneNone, "shown"}}
 	row := promiseRow{Pill: pills[p.State], Title: p.Title, Bad: count(int(p.Bad)), Words: sentence(p.Sentence)}
 	if row.Says = "shown, not promised: " + p.Says; p.Objective > 0 {
 		row.Says = promise.Percent(p.Objective) + " of " + p.Says
