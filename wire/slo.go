@@ -37,7 +37,7 @@ type Promise struct {
 	Days       []PromiseDay     `json:"days" nullable:"false" doc:"of the window, in UTC, the oldest first"`
 }
 
-// PromiseBurn is a pair of windows; its alert fires if both have more bad events than the threshold.
+// PromiseBurn is a pair of windows; its alert fires if both are above the threshold.
 type PromiseBurn struct {
 	Severity   string          `json:"severity" enum:"page,ticket"`
 	Long       policy.Duration `json:"long"`

@@ -15,8 +15,8 @@ import (
 
 func (s *session) sloCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "slo", Short: "Show how the server keeps its promises, and what is left of their budgets", Args: takes(cobra.NoArgs),
-		Long: "Show how the server keeps its promises over 28 days: the share of good events, what is left of the budget and how long it " +
+		Use: "slo", Short: "Show how the server keeps its promises, and the rest of their budgets", Args: takes(cobra.NoArgs),
+		Long: "Show how the server keeps its promises over 28 days: the share of good events, the rest of the budget and how long it " +
 			"lasts, and how fast it is used up in each pair of windows. What callers and receivers do wrong is not counted.",
 		Example: "grapnel slo\ngrapnel slo --jq '.promises[] | select(.state != \"kept\") | .name'",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
@@ -34,7 +34,8 @@ func sloView(slo *client.SLO) cli.View {
 	var rows, burns, took [][]string
 	for i := range slo.Promises {
 		p := &slo.Promises[i]
-		rows = append(rows, []string{p.Title, share(p.Objective, p.Objective > 0), share(good(p), p.Good+p.Bad > 0), number(p.Bad), p.State, p.Sentence})
+		rows = append(rows, []string{p.Title, share(p.Objective, p.Objective > 0), share(good(p), p.Good+p.Bad > 0),
+			number(p.Bad), p.State, p.Sentence})
 		v.Items = append(v.Items, cli.Item{Name: p.Name, JSON: cli.Encode(p)})
 		for _, b := range p.Burns {
 			fires := "no"
@@ -51,7 +52,8 @@ func sloView(slo *client.SLO) cli.View {
 	}
 	v.Parts = []cli.Part{
 		{Head: []string{"PROMISE", "OBJECTIVE", "GOOD", "BAD", "STATE", "IN WORDS"}, Rows: rows},
-		{Title: "How fast the budgets are used up", Head: []string{"PROMISE", "ALERT", "WINDOWS", "LIMIT", "LONG", "SHORT", "EVENTS", "FIRES"}, Rows: burns},
+		{Title: "How fast the budgets are used up", Head: []string{"PROMISE", "ALERT", "WINDOWS", "LIMIT", "LONG", "SHORT",
+			"EVENTS", "FIRES"}, Rows: burns},
 	}
 	if len(took) > 0 {
 		v.Parts = append(v.Parts, cli.Part{Title: "Durations of the last day", Head: []string{"OF", "P50", "P95", "P99"}, Rows: took})

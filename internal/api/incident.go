@@ -225,8 +225,9 @@ func (a *api) putIncident(c *call, in *wire.Incident, revision int64, verb grapn
 		return answer{}, err
 	}
 	reply := func(store.Put) answer { return jsonAnswer(status, viewIncident(in, c.now)) }
-	done, err := a.Documents.PutDocuments(c.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{Kind: wire.IncidentKind,
-		ID: in.ID, Revision: revision, At: c.now, Body: body}}},
+	done, err := a.Documents.PutDocuments(c.Context(), store.Everyone(),
+		[]store.DocumentWrite{{Document: store.Document{Kind: wire.IncidentKind,
+			ID: in.ID, Revision: revision, At: c.now, Body: body}}},
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(verb, "", in.ID, in.Title)})
 	if err == nil && a.Told != nil {
 		a.Told()

@@ -50,14 +50,16 @@ func viewReport(r *promise.Report) wire.SLO {
 }
 
 func viewPromise(is *promise.Verdict, now time.Time) wire.Promise {
-	v := wire.Promise{Name: is.Name, Title: is.Title, Says: is.Says, Objective: is.Share, Good: is.Good, Bad: is.Bad, State: stateOfPromise(is),
+	v := wire.Promise{Name: is.Name, Title: is.Title, Says: is.Says, Objective: is.Share, Good: is.Good, Bad: is.Bad,
+		State:    stateOfPromise(is),
 		Sentence: is.Budget(now), BudgetLeft: is.Left, BurnRate: is.Rate, Until: timeOrNil(is.Until), Burns: []wire.PromiseBurn{},
 		Days: []wire.PromiseDay{}}
 	if is.Share > 0 && is.Share < 1 {
 		v.BudgetTime = tookOf(is.Time())
 	}
 	for _, b := range is.Burning {
-		v.Burns = append(v.Burns, wire.PromiseBurn{Severity: b.Severity, Long: policy.Duration(b.Long), Short: policy.Duration(b.Short), Rate: b.Rate,
+		v.Burns = append(v.Burns, wire.PromiseBurn{Severity: b.Severity, Long: policy.Duration(b.Long),
+			Short: policy.Duration(b.Short), Rate: b.Rate,
 			Threshold: b.Threshold, LongRatio: b.LongRatio, ShortRatio: b.ShortRatio, Events: int64(b.Events), Fires: b.Fires})
 	}
 	for i := range is.Days {

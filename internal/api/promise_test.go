@@ -30,7 +30,8 @@ func TestPromisesAreShownToTheOperator(t *testing.T) {
 	v := w.must(200, "GET", "/v1/slo", "")
 	first := v["promises"].([]any)[0].(map[string]any)
 	if first["name"] != "availability" || first["bad"] != 10.0 || first["state"] != "broken" || first["budget_time"] != "20m9.6s" ||
-		!strings.Contains(first["sentence"].(string), "used up 20 times") || len(first["burns"].([]any)) != 4 || len(first["days"].([]any)) != 28 {
+		!strings.Contains(first["sentence"].(string), "used up 20 times") || len(first["burns"].([]any)) != 4 ||
+		len(first["days"].([]any)) != 28 {
 		t.Errorf("the promise is %v", first)
 	}
 	w.as(acmeAdmin, 403, "GET", "/v1/slo", "")

@@ -70,5 +70,5 @@ func TestReceiversFaultsAreNotOurs(t *testing.T) {
 	}
 }
 
-// pass lets a second pass, so that what comes is younger than the endpoint.
+// pass lets a second pass, so that later deliveries are younger than the endpoint.
 func (s *shop) pass() { s.run(time.Second) }

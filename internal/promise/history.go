@@ -6,7 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// History is what was counted in the last 28 days, by the hour.
+// History has the counts of the last 28 days, by the hour.
 type History struct{ hours map[int64]*Hour }
 
 // NewHistory returns one without counts.
@@ -101,7 +101,7 @@ func (h *History) between(from, to time.Time, of []Indicator) (n Count) {
 	return n
 }
 
-// Day is what was counted on one day, in UTC.
+// Day has the counts of one day, in UTC.
 type Day struct {
 	Date time.Time
 	Count

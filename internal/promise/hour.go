@@ -25,7 +25,7 @@ func one(good bool) Count {
 	return Count{Bad: 1}
 }
 
-// Hour is what was counted in one hour: a count for each slot and indicator, and the durations of
+// Hour has the counts of one hour: one for each slot and indicator, and the durations of
 // Accept, Receive, Dispatch and Arrive.
 type Hour struct {
 	slots [PerHour][indicators]Count
@@ -59,7 +59,7 @@ func (h *Hour) Plus(o *Hour) {
 // slotOf is the slot of its hour that a time is in.
 func slotOf(at time.Time) int { return at.UTC().Minute() / int(Slot/time.Minute) }
 
-// The stored form leaves out what is zero: a quiet hour has a few bytes.
+// The stored form leaves out zeros: a quiet hour has a few bytes.
 type storedHour struct {
 	Slots   []map[string][2]int64        `json:"slots"`
 	Latency map[string]map[string]uint32 `json:"latency,omitempty"`

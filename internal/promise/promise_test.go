@@ -188,7 +188,8 @@ func TestBudget(t *testing.T) {
 	}{
 		{outage{}, "budget left 100 %, nothing of it was used", ""},
 		// 5 m 50 s of 20.16 m are 29 %, ten days ago.
-		{outage{whole - 240*time.Hour, whole - 240*time.Hour + 350*time.Second, 1}, "budget left 71 %, nothing of it was used in the last day", ""},
+		{outage{whole - 240*time.Hour, whole - 240*time.Hour + 350*time.Second, 1},
+			"budget left 71 %, nothing of it was used in the last day", ""},
 		// 0.1 % of the last day is twice the budget's rate: 1/14 is used, and the rest lasts 13 days.
 		{outage{whole - 24*time.Hour, whole, .001}, "budget left 92 %, at this rate until 30 December", ""},
 		{outage{whole - 24*time.Hour, whole, .0001}, "budget left 99.28 %, at this rate it lasts", ""},

@@ -32,7 +32,7 @@ func trimmed(n float64, digits int) string {
 	return text
 }
 
-// Budget says in words what is left of the budget and how long it lasts, without a full stop:
+// Budget says in words how much of the budget is left and how long it lasts, without a full stop:
 // "budget left 71 %, at this rate until 9 June".
 func (v *Verdict) Budget(now time.Time) string {
 	switch {

@@ -214,7 +214,7 @@ func (p *promises) run(ctx context.Context) {
 	}
 }
 
-// sample counts what nobody asks for by a request: whether events are accepted, and the balance.
+// sample counts what no request shows: whether events are accepted, and the balance.
 func (p *promises) sample() {
 	p.count(promise.Ready, p.unable() == nil, -1)
 	all, unequal := p.balances()
@@ -342,7 +342,8 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 }
 
 func (p *promises) readIncidents(ctx context.Context) (all []wire.Incident, _ error) {
-	found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: incidentKind, Backwards: true, Limit: p.bounds.Incidents})
+	found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: incidentKind, Backwards: true,
+		Limit: p.bounds.Incidents})
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +373,7 @@ func (p *promises) clear(ctx context.Context, now time.Time) error {
 	}
 }
 
-// judge makes the report and the status page from what is in memory.
+// judge makes the report and the status page from the counts in memory.
 func (p *promises) judge(now time.Time) {
 	settled := hourName(now.Add(-time.Hour))
 	p.mu.Lock()

@@ -127,13 +127,15 @@ func TestCountsSurviveARestart(t *testing.T) {
 func TestPageWhileTheStoreFails(t *testing.T) {
 	ctx, db := t.Context(), memory.New()
 	w := newWatched(t, db, "node_a", slotTime)
-	in := wire.Incident{ID: "inc_1", Kind: "incident", Title: "Publishing is slow", Status: "identified", Impact: "degraded", StartsAt: slotTime}
+	in := wire.Incident{ID: "inc_1", Kind: "incident", Title: "Publishing is slow", Status: "identified",
+		Impact: "degraded", StartsAt: slotTime}
 	body, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: store.Document{Kind: incidentKind, ID: in.ID, At: slotTime,
-		Body: body}}}, store.With{}); err != nil {
+	if _, err := db.PutDocuments(ctx, store.Everyone(),
+		[]store.DocumentWrite{{Document: store.Document{Kind: incidentKind, ID: in.ID, At: slotTime,
+			Body: body}}}, store.With{}); err != nil {
 		t.Fatal(err)
 	}
 	w.publishes(150, 0)
@@ -179,7 +181,7 @@ func TestPageWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-// TestStatusPageOfAServer: what is done through the whole server is on the page, nothing of a
+// TestStatusPageOfAServer: publishes and incidents are on the page, nothing of a
 // tenant is, and a restart keeps the counts.
 func TestStatusPageOfAServer(t *testing.T) {
 	dir := t.TempDir()
@@ -197,7 +199,8 @@ func TestStatusPageOfAServer(t *testing.T) {
 	c := s.client(t, strings.TrimSpace(string(key)))
 	ctx := t.Context()
 	const tenant, address = "tenant-of-nobodys-business", "https://receiver.of.nobodys.business/hooks"
-	if _, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: address, Tenant: tenant, Description: "endpoint-of-nobodys-business"}); err != nil {
+	if _, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: address, Tenant: tenant,
+		Description: "endpoint-of-nobodys-business"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 120 {

@@ -27,7 +27,8 @@ var policy = func() string {
 
 var page = template.Must(template.New("status").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
-	"bars":  Bars, "word": word, "clock": clock, "iso": iso, "sign": sign, "names": named, "span": span, "meter": meter, "lower": strings.ToLower,
+	"bars":  Bars, "word": word, "clock": clock, "iso": iso, "sign": sign, "names": named, "span": span, "meter": meter,
+	"lower": strings.ToLower,
 }).Parse(source))
 
 func (p *Page) html() ([]byte, error) {
@@ -41,7 +42,8 @@ func (p *Page) html() ([]byte, error) {
 func Bars(label string, days []Day) template.HTML {
 	const wide, gap, high = 12, 4, 36
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="daybars" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, len(days)*(wide+gap)-gap, high,
+	fmt.Fprintf(&b, `<svg class="daybars" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`,
+		len(days)*(wide+gap)-gap, high,
 		template.HTMLEscapeString(label))
 	for i, d := range days {
 		top := map[State]int{Operational: 0, Degraded: 9, Outage: 18, Unknown: 32}[d.State]
@@ -54,9 +56,10 @@ func Bars(label string, days []Day) template.HTML {
 
 // meter draws the part of a budget that is left.
 func meter(p Promise) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="%s">`+ //nolint:gosec // escaped
-		`<rect class="rest" width="100" height="4"/><rect class="%s" width="%s" height="4"/></svg>`, template.HTMLEscapeString(p.Budget), p.State,
-		strconv.FormatFloat(100*p.Left, 'f', 1, 64)))
+	text := fmt.Sprintf(`<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="%s">`+
+		`<rect class="rest" width="100" height="4"/><rect class="%s" width="%s" height="4"/></svg>`,
+		template.HTMLEscapeString(p.Budget), p.State, strconv.FormatFloat(100*p.Left, 'f', 1, 64))
+	return template.HTML(text) //nolint:gosec // escaped above
 }
 
 // word is a state or a status as people read it.

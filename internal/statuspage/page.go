@@ -189,7 +189,7 @@ func (p *Page) judge(r *promise.Report) {
 			if open.Impact == "outage" {
 				p.State = Outage
 			}
-			p.Detail = "Grapnel accepts events. The messages below say what is known."
+			p.Detail = "Grapnel accepts events. See the messages below."
 			break
 		}
 	}

@@ -45,7 +45,8 @@ type Files struct {
 // NewPages makes pages that know nothing but whether events are accepted. say turns the reason of
 // ready into one of a few sentences for the public.
 func NewPages(ready func() error, say func(error) string, home string) *Pages {
-	return &Pages{ready: ready, say: say, home: home, page: Page{Status: "ok", Events: "accepted", Version: grapnel.Version, State: Operational,
+	return &Pages{ready: ready, say: say, home: home, page: Page{Status: "ok", Events: "accepted",
+		Version: grapnel.Version, State: Operational,
 		Verdict: "Grapnel accepts events and delivers them.", Detail: "All parts work now.",
 		Components: []Component{}, Promises: []Promise{}, Latency: []Latency{}, Incidents: []Incident{}, Planned: []Incident{}}}
 }

@@ -67,7 +67,8 @@ func incidents() []wire.Incident {
 		{ID: "inc_old", Kind: "incident", Title: "Deliveries began late", Impact: "degraded", Status: "resolved", Components: []string{"delivering"},
 			StartsAt: now.Add(-9 * 24 * time.Hour), EndsAt: ptr(now.Add(-9*24*time.Hour + 40*time.Minute)),
 			Updates: []wire.IncidentUpdate{up(215*time.Hour, "resolved", "It is over.")}},
-		{ID: "inc_ancient", Kind: "incident", Title: "Too long ago", Status: "resolved", StartsAt: now.Add(-40 * 24 * time.Hour), EndsAt: ptr(now.Add(-39 * 24 * time.Hour))},
+		{ID: "inc_ancient", Kind: "incident", Title: "Too long ago", Status: "resolved",
+			StartsAt: now.Add(-40 * 24 * time.Hour), EndsAt: ptr(now.Add(-39 * 24 * time.Hour))},
 		{ID: "inc_plan", Kind: "maintenance", Title: "Upgrade of the database", Impact: "none", Status: "planned", Components: []string{"accepting", "dashboard"},
 			StartsAt: now.Add(40 * time.Hour), EndsAt: ptr(now.Add(41 * time.Hour)), Updates: []wire.IncidentUpdate{up(time.Hour, "planned", "Publishing pauses for seconds. Clients of ours repeat by themselves.")}},
 	}
@@ -133,7 +134,8 @@ func TestThePageSaysHowThingsAre(t *testing.T) {
 			states[c.ID+" "+d.Date] = d.State
 		}
 	}
-	for day, want := range map[string]State{"accepting 2026-11-14": Degraded, "receiving 2026-11-19": Outage, "delivering 2026-11-20": Operational} {
+	for day, want := range map[string]State{"accepting 2026-11-14": Degraded, "receiving 2026-11-19": Outage,
+		"delivering 2026-11-20": Operational} {
 		if states[day] != want {
 			t.Errorf("%s is %q and not %q", day, states[day], want)
 		}
@@ -170,7 +172,7 @@ func TestThePageFollowsReadiness(t *testing.T) {
 	}
 }
 
-// A copy is what is served, and a page is read back from it as it was.
+// A copy has the bytes that are served, and a page is read back from it as it was.
 func TestACopyIsWhatIsServed(t *testing.T) {
 	pages := NewPages(accepts, say, "")
 	pages.Update(New(report(28), append(incidents(), open("Now", "degraded"))))

@@ -240,7 +240,8 @@ const (
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand, openIncidentCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
+		createKeyCommand, openIncidentCommand}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from

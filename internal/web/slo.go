@@ -52,7 +52,7 @@ type incidentRow struct {
 func slo(v *visit) (m sloModel, _ error) {
 	if v.session.Tenant != "" {
 		m.Verdict.Pieces = []piece{{"Promises are about the whole server.", ""}}
-		m.Verdict.Next = "This session sees one tenant. The public status page has what everybody may know."
+		m.Verdict.Next = "This session sees one tenant. The public status page is at /status."
 		return m, nil
 	}
 	found, err := v.client.SLO(v.Context())
@@ -73,7 +73,8 @@ func slo(v *visit) (m sloModel, _ error) {
 	titles := map[string]string{"accept": "Answering a publish", "receive": "Answering a provider", "dispatch": "From commit to attempt",
 		"arrive": "From commit to receipt"}
 	for _, l := range found.Latency {
-		m.Latency = append(m.Latency, latencyRow{titles[l.Of], statuspage.Spoken(l.P50.Std()), statuspage.Spoken(l.P95.Std()), statuspage.Spoken(l.P99.Std())})
+		m.Latency = append(m.Latency, latencyRow{titles[l.Of], statuspage.Spoken(l.P50.Std()),
+			statuspage.Spoken(l.P95.Std()), statuspage.Spoken(l.P99.Std())})
 	}
 	for i := range told.Data {
 		in := &told.Data[i]
@@ -137,8 +138,10 @@ func (m *sloModel) addPromise(p *client.Promise) {
 	row.Bars = statuspage.Bars(p.Title+" by day", days)
 	m.Promises = append(m.Promises, row)
 	for _, b := range p.Burns {
-		one := burnRow{Pill: pill{"ok", "quiet"}, Promise: p.Title, Windows: spoken(b.Long.Std()) + " and " + spoken(b.Short.Std()) + ", " + b.Severity,
-			Limit: fmt.Sprintf("%.3g %%", 100*b.Threshold), Ratios: promise.Percent(b.LongRatio) + " and " + promise.Percent(b.ShortRatio), Events: count(int(b.Events))}
+		one := burnRow{Pill: pill{"ok", "quiet"}, Promise: p.Title,
+			Windows: spoken(b.Long.Std()) + " and " + spoken(b.Short.Std()) + ", " + b.Severity,
+			Limit:   fmt.Sprintf("%.3g %%", 100*b.Threshold),
+			Ratios:  promise.Percent(b.LongRatio) + " and " + promise.Percent(b.ShortRatio), Events: count(int(b.Events))}
 		if b.Fires {
 			one.Pill = pill{map[string]string{"page": "bad", "ticket": "wait"}[b.Severity], "fires"}
 		}
@@ -156,7 +159,7 @@ func incidentPill(status string) pill {
 
 var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input{
 	{at: "title", label: "Title", sample: "Publishing is slow", help: "public: one line that says what readers notice"},
-	{at: "text", label: "Message", kind: kindLong, help: "public: what is known, and what happens next"},
+	{at: "text", label: "Message", kind: kindLong, help: "public: the facts, and the next step"},
 	{at: "kind", label: "Kind"},
 	{at: "impact", label: "Impact"},
 	{at: "components", label: "Parts"},
@@ -201,7 +204,7 @@ func incidentForm(v *visit) (formModel, error) {
 		m.Notes = append(m.Notes, v.at(u.At).Clock()+", "+u.Status+": "+u.Text)
 	}
 	if in.Status == "resolved" || in.Status == "finished" {
-		m.Verdict.Next = "It is over, so no message can follow. Publish another incident if it comes back."
+		m.Verdict.Next = "It has ended, so no message can follow. Publish another incident if it comes back."
 		return m, nil
 	}
 	m.Verdict.Next = "The message is public at once."
@@ -222,8 +225,10 @@ func sayMore(v *visit) (string, error) {
 
 // promisePages are the page of the promises and the forms of incidents.
 func promisePages() []page {
-	form := func(path, title string, b func(*visit) (formModel, error), twin func(*visit) (string, url.Values), command func(*visit) string) page {
-		return page{path: path, title: title, nav: "Promises", scope: grapnel.ScopeAdmin, build: build(b), template: "form.html", still: true}.as(twin, command)
+	form := func(path, title string, b func(*visit) (formModel, error), twin func(*visit) (string, url.Values),
+		command func(*visit) string) page {
+		return page{path: path, title: title, nav: "Promises", scope: grapnel.ScopeAdmin, build: build(b),
+			template: "form.html", still: true}.as(twin, command)
 	}
 	return []page{
 		{path: "/slo", title: "Promises", nav: "Promises", scope: grapnel.ScopeRead, build: build(slo), template: "slo.html",
