@@ -72,7 +72,7 @@ func routes() []route {
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
 		causeRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
-		clusterRoutes(), settingsRoutes(), serviceRoutes(),
+		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/trace"
 )
@@ -49,6 +50,8 @@ type Options struct {
 	Ready func(queue string)
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
+	// nil, or gets what package promise counts of attempts; it must not block
+	Promised func(i promise.Indicator, good bool, took time.Duration)
 
 	// Limits beyond which new work is refused: see admission.go.
 	MaxPublishing int                       // publishes in flight to the store; 1024

@@ -31,7 +31,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed,
-		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(),
+		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised),
 		forsaken: make(chan struct{}),
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
