@@ -25,7 +25,7 @@ type Delta struct {
 
 // Example is a delivery of an issue.
 type Example struct {
-	Delivery string    `json:"delivery"` // its plain id
+	Delivery string    `json:"delivery"` // its public id
 	At       time.Time `json:"at"`       // of its last failure of the issue
 }
 

@@ -65,6 +65,7 @@ type Bounds struct {
 	Flush  time.Duration `bound:"3s" tiny:"20ms"`    // between two flushes
 	Rescan time.Duration `bound:"10m" tiny:"200ms"`  // between two readings of all issues
 	Within time.Duration `bound:"10s" tiny:"10s"`    // of one flush
+	Last   time.Duration `bound:"2s" tiny:"2s"`      // of the one when the engine stops
 	Kept   time.Duration `bound:"2160h" tiny:"720h"` // an issue that nothing has changed for so long is deleted
 
 	Batch int `bound:"32"`               // issues written in one transaction
@@ -121,7 +122,7 @@ func IsID(id string) bool { return strings.HasPrefix(id, grapnel.IssuePrefix+"_"
 type Failure struct {
 	Group
 	At       time.Time
-	Delivery string // its plain id
+	Delivery string // its public id, which survives moves of the tenant
 	Key      string
 	// creation of the delivery; it is not before the event's acceptance
 	Created time.Time

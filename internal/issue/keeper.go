@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -43,21 +44,33 @@ func NewKeeper(o Options) *Keeper {
 	return &Keeper{o: o, index: newIndex()}
 }
 
-// Run flushes until over is closed, and once more. Sending ends the last flush.
+// Run flushes some seconds after something was counted, until over is closed. It reads all issues
+// at the start and from time to time. Sending ends a flush in progress.
 func (k *Keeper) Run(sending context.Context, over <-chan struct{}) {
-	tick := time.NewTicker(k.o.Bounds.Flush)
-	defer tick.Stop()
-	for last := false; !last; {
+	rescan := time.NewTicker(k.o.Bounds.Rescan)
+	defer rescan.Stop()
+	for {
+		k.try(sending, k.o.Bounds.Within)
 		select {
-		case <-tick.C:
+		case <-k.o.Tally.work:
+		case <-rescan.C:
 		case <-over:
-			last = true
+			return
 		}
-		ctx, cancel := context.WithTimeout(sending, k.o.Bounds.Within)
-		if err := k.Flush(ctx); err != nil && sending.Err() == nil {
-			k.o.Log.Error("storing issues failed; retrying", "err", err)
+		if !backoff.Wait(over, k.o.Bounds.Flush) {
+			return
 		}
-		cancel()
+	}
+}
+
+// Close flushes what was counted since Run returned, if that takes no longer than Bounds.Last.
+func (k *Keeper) Close() { k.try(context.Background(), k.o.Bounds.Last) }
+
+func (k *Keeper) try(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := k.Flush(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		k.o.Log.Error("storing issues failed; retrying", "err", err)
 	}
 }
 
@@ -91,8 +104,8 @@ func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
 			n++
 		}
 		if err := k.batch(ctx, groups[:n], pending); err != nil {
-			failures = append(failures, err)
-			if grapnel.CodeOf(err) != grapnel.CodeNotFound { // else the tenant is in no scope any more
+			if !errors.Is(err, store.ErrSealed) { // else the tenant is moving, and so are its endpoints
+				failures = append(failures, err)
 				for _, g := range groups[:n] {
 					k.o.Tally.giveBack(g, pending[g])
 				}

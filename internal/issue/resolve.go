@@ -57,6 +57,7 @@ func (k *Keeper) resolve(ctx context.Context, now time.Time) error {
 		switch {
 		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
 			k.index.remove(e.id)
+		case errors.Is(err, store.ErrSealed): // the tenant is moving
 		case err != nil:
 			failures = append(failures, err)
 		default:
@@ -127,8 +128,14 @@ func (k *Keeper) scan(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// purgePause is how often old issues are looked for.
+const purgePause = time.Hour
+
 // forget deletes issues that nothing has changed for a long time.
 func (k *Keeper) forget(ctx context.Context, now time.Time) error {
+	if k.purge.IsZero() {
+		k.purge = now.Add(purgePause)
+	}
 	if now.Before(k.purge) || !k.o.Leads() {
 		return nil
 	}
@@ -138,7 +145,7 @@ func (k *Keeper) forget(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if n < k.o.Bounds.Clear {
-			k.purge = now.Add(time.Hour)
+			k.purge = now.Add(purgePause)
 			return nil
 		}
 	}

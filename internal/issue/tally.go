@@ -10,7 +10,8 @@ import (
 // its mutex.
 type Tally struct {
 	bounds  Bounds
-	watched atomic.Bool // streaks is not empty
+	watched atomic.Bool   // streaks is not empty
+	work    chan struct{} // holds a token after something was counted
 
 	mu         sync.Mutex
 	pending    map[Group]*Delta
@@ -22,7 +23,7 @@ type Tally struct {
 
 // NewTally makes one.
 func NewTally(b Bounds) *Tally {
-	t := &Tally{bounds: b.filled(), streaks: map[string]int64{}}
+	t := &Tally{bounds: b.filled(), streaks: map[string]int64{}, work: make(chan struct{}, 1)}
 	t.empty()
 	return t
 }
@@ -35,6 +36,7 @@ func (t *Tally) empty() {
 func (t *Tally) Failed(f *Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.wake()
 	d := t.delta(f.Group)
 	if d == nil {
 		t.uncounted++
@@ -71,8 +73,17 @@ func (t *Tally) Succeeded(endpoint string) {
 	t.mu.Lock()
 	if n, watched := t.streaks[endpoint]; watched {
 		t.streaks[endpoint] = n + 1
+		t.wake()
 	}
 	t.mu.Unlock()
+}
+
+// wake tells the keeper that there is something to flush.
+func (t *Tally) wake() {
+	select {
+	case t.work <- struct{}{}:
+	default:
+	}
 }
 
 // watch counts the successes of these endpoints, and of no others.
@@ -112,6 +123,7 @@ func (t *Tally) take() (pending map[Group]*Delta, uncounted int64) {
 func (t *Tally) giveBack(g Group, d *Delta) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.wake()
 	if to := t.delta(g); to != nil {
 		to.Merge(d)
 		return
