@@ -26,7 +26,10 @@ func (e *Engine) newIssues(o Options) {
 	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally}
 	e.issueKeeper = issue.NewKeeper(issue.Options{Bounds: e.bounds.Issues, Documents: o.Store, Tally: tally, Now: e.now, Log: o.Log,
 		Failing: func(ctx context.Context, i *issue.Issue) (bool, error) { return stillFailing(ctx, o.Store, i) },
-		Gone:    func(endpoint string) bool { return e.Book.Snapshot().At(endpoint) == nil }, Leads: e.shards.Leads})
+		Gone: func(endpoint string) bool {
+			ep := e.Book.Snapshot().At(endpoint)
+			return ep == nil || !ep.DeletedAt.IsZero()
+		}, Leads: e.shards.Leads})
 }
 
 // closeIssues stores what was counted while draining, unless the store answers nothing any more.
@@ -60,7 +63,7 @@ func (n *issues) failed(ch *core.Change, a *grapnel.Attempt) {
 	n.tally.Failed(&issue.Failure{
 		Group: issue.Group{Tenant: ep.Tenant, Endpoint: ep.ID, Class: a.Class, Status: a.StatusCode,
 			Answer: insight.Fingerprint(a.ResponseBody, issue.AnswerBytes)},
-		At: a.StartedAt.Add(a.Duration), Delivery: named(ch, n.ids), Key: ch.Subject.Key, Created: ch.Subject.CreatedAt,
+		At: a.StartedAt.Add(a.Duration), Delivery: n.ids.Delivery(ch.Subject.CreatedAt, ch.Delivery), Key: ch.Subject.Key, Created: ch.Subject.CreatedAt,
 		Again: a.Trigger == grapnel.TriggerReplay || a.Trigger == grapnel.TriggerManual,
 	})
 }
