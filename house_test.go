@@ -64,6 +64,7 @@ var floors = map[string]int{
 	"internal/sim/history":     3,
 	"internal/api/strict":      3,
 	"internal/oidc":            3,
+	"internal/issue":           3,
 	"internal/words":           3,
 
 	// The shell around the core, and its simulations.

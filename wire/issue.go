@@ -6,13 +6,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Issue is failed attempts of one endpoint that look alike, and what people have decided about them.
+// Issue is failed attempts of one endpoint that look alike, and the decisions of people about them.
 type Issue struct {
 	Raw
 	ID          string       `json:"id" doc:"follows from endpoint, error class, status code and answer"`
 	EndpointID  string       `json:"endpoint_id"`
 	Tenant      string       `json:"tenant"`
-	Sentence    string       `json:"sentence" doc:"what fails, since when, how often, and what was decided"`
+	Sentence    string       `json:"sentence" doc:"the failure, its beginning, its counts, and its state"`
 	State       string       `json:"state" enum:"open,acknowledged,muted,resolved"`
 	ErrorClass  policy.Class `json:"error_class" doc:"other: failures of the endpoint that got no issue of their own, because there are too many different ones"`
 	StatusCode  int          `json:"status_code" nullable:"true" doc:"null: there was no response"`
@@ -35,7 +35,7 @@ type Issue struct {
 	Resolution  string       `json:"resolution" nullable:"true" doc:"why it was resolved"`
 	ChangedAt   *time.Time   `json:"changed_at" nullable:"true" doc:"of its state"`
 	ChangedBy   string       `json:"changed_by" nullable:"true" doc:"the id of an API key, a person, or grapnel"`
-	Owner       string       `json:"owner" nullable:"true" doc:"who takes care of it"`
+	Owner       string       `json:"owner" nullable:"true" doc:"the person or team that takes care of it"`
 	Note        string       `json:"note" nullable:"true"`
 	Why         *Causes      `json:"why,omitempty" doc:"what these failures have in common and successes have not; only in the answer about one issue, and not while others are being explained"`
 }
@@ -47,7 +47,7 @@ func (i Issue) MarshalJSON() ([]byte, error) { return Encode(i) }
 type IssueChanges struct {
 	State      string     `json:"state" enum:"open,acknowledged,muted,resolved"`
 	MutedUntil *time.Time `json:"muted_until" form:"time" doc:"with the state muted: at most 30 days ahead; 24 hours if not given"`
-	Owner      string     `json:"owner" maxLength:"100" form:"line" doc:"any name; null or empty: nobody"`
+	Owner      string     `json:"owner" maxLength:"100" form:"line" doc:"a person or team; null or empty: none"`
 	Note       string     `json:"note" maxLength:"2000" doc:"for the next person who looks at it; null or empty: none"`
 	Reason     string     `json:"reason" minLength:"1" maxLength:"500" doc:"why; kept in the audit, and with a resolution in the issue"`
 }

@@ -40,7 +40,8 @@ func (s *session) issuesCommand() *cobra.Command {
 }
 
 func issueRow(r reader, i *client.Issue) []string {
-	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), i.EndpointID, strconv.FormatInt(i.Failures, 10), aboutMany(i, i.Deliveries),
+	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), i.EndpointID, strconv.FormatInt(i.Failures, 10),
+		aboutMany(i, i.Deliveries),
 		r.Time(&i.Since), r.Time(&i.LastSeen), i.Owner}
 }
 
@@ -55,7 +56,8 @@ func aboutMany(i *client.Issue, n int) string {
 func issueView(r reader, i *client.Issue) cli.View {
 	rows := [][]string{
 		{"issue", i.ID}, {"what", i.Sentence}, {"state", i.State}, {"muted until", r.Time(i.MutedUntil)}, {"owner", i.Owner}, {"note", i.Note},
-		{"endpoint", i.EndpointID}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status", positive(i.StatusCode)}, {"answer", i.Answer},
+		{"endpoint", i.EndpointID}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status", positive(i.StatusCode)},
+		{"answer", i.Answer},
 		{"failures", strconv.FormatInt(i.Failures, 10)}, {"deliveries", aboutMany(i, i.Deliveries)}, {"keys", aboutMany(i, i.Keys)},
 		{"first", r.Time(&i.FirstSeen)}, {"last", r.Time(&i.LastSeen)}, {"regressions", positive(i.Regressions)},
 		{"resolved", r.Time(i.ResolvedAt)}, {"because", i.Resolution},
@@ -109,7 +111,8 @@ func issuesReplay(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, ask := cmd.Context(), client.NewIssueReplay{Rate: start.Rate, StopAfter: start.StopAfter, Canary: start.Canary, Reason: start.Reason}
+			ctx := cmd.Context()
+			ask := client.NewIssueReplay{Rate: start.Rate, StopAfter: start.StopAfter, Canary: start.Canary, Reason: start.Reason}
 			plan, err := r.PlanIssueReplay(ctx, args[0], ask)
 			if err != nil {
 				return err

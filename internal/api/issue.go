@@ -32,7 +32,8 @@ func issueRoutes() []route {
 			name: "list-issues", tag: issueTag, summary: "List issues, the one that failed last first",
 			about: "An issue is the failed attempts of one endpoint with one error class, one status code and one answer, numbers, ids and times aside. " +
 				"Its counts are indications; the deliveries are the truth. Of more than 2,000 issues, 2,000 are read: name a tenant or an endpoint.",
-			query: pageOf(param{name: "state", repeat: true, one: states, doc: "one or more states, repeated or separated by commas"}, endpointParam, tenantParam),
+			query: pageOf(param{name: "state", repeat: true, one: states, doc: "one or more states, repeated or separated by commas"},
+				endpointParam, tenantParam),
 			gives: map[int]any{200: list[wire.Issue]{}}},
 		{method: "GET", path: "/v1/issues/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getIssue,
 			name: "get-issue", tag: issueTag, summary: "Get an issue, and why its deliveries fail",
@@ -42,7 +43,8 @@ func issueRoutes() []route {
 			name: "update-issue", tag: issueTag, summary: "Acknowledge, mute, resolve or reopen an issue; set its owner and note",
 			about: "A resolved issue opens again with the next failure. A muted one is open again after muted_until. Grapnel itself resolves an issue after " +
 				"resolves_after successes of its endpoint since the last failure, while no delivery of it is being retried.",
-			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.IssueChanges{}, gives: map[int]any{200: wire.Issue{}}},
+			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.IssueChanges{},
+			gives: map[int]any{200: wire.Issue{}}},
 		{method: "POST", path: "/v1/issues/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: replayIssue,
 			name: "replay-issue", tag: issueTag, summary: "Redeliver the dead letters of an issue",
 			about: "Creates a replay of the endpoint's dead letters whose last attempt has the issue's error class and status code, of events since its " +
@@ -154,7 +156,8 @@ func listIssues(a *api, c *call) (answer, error) {
 }
 
 func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
-	v := wire.Issue{ID: i.ID, EndpointID: i.Endpoint, Tenant: i.Tenant, Sentence: i.Sentence(a.nameOf(c, i.Endpoint), c.now), State: string(i.At(c.now)),
+	v := wire.Issue{ID: i.ID, EndpointID: i.Endpoint, Tenant: i.Tenant,
+		Sentence: i.Sentence(a.nameOf(c, i.Endpoint), c.now), State: string(i.At(c.now)),
 		ErrorClass: i.Class, StatusCode: i.Status, Answer: i.Answer, FirstSeen: i.First, LastSeen: i.Last, Since: i.Began(),
 		Failures: i.Delta.Count, DeliveryIDs: []string{}, Regressions: i.Regressions, ResolvesIn: int(i.Needs(issue.Bounds{})),
 		ReopenedAt: timeOf(i.ReopenedAt), ResolvedAt: timeOf(i.ResolvedAt), Resolution: i.Resolution, ChangedAt: timeOf(i.ChangedAt),
@@ -324,7 +327,7 @@ func decide(c *call, i *issue.Issue, in *wire.IssueChanges) *grapnel.AuditEntry 
 var verbs = map[issue.State]grapnel.Verb{issue.Open: grapnel.VerbReopen, issue.Acknowledged: grapnel.VerbAcknowledge,
 	issue.Muted: grapnel.VerbMute, issue.Resolved: grapnel.VerbResolve}
 
-// replayIssue redelivers the dead letters that are like the issue's: replays do not compare answers.
+// replayIssue redelivers the dead letters that are like the issue's. Replays compare no answers.
 func replayIssue(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewIssueReplay](c.body, &f)

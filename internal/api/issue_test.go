@@ -19,10 +19,12 @@ func (w *world) issue(tenant, endpoint string, status, n int, answer string) str
 	g := issue.Group{Tenant: tenant, Endpoint: endpoint, Class: policy.ClassStatus4xx, Status: status, Answer: answer}
 	tally := issue.NewTally(issue.Bounds{})
 	for i := range n {
-		tally.Failed(&issue.Failure{Group: g, At: w.clock.Add(-time.Duration(n-i) * time.Minute), Delivery: storeIDs.Delivery(w.clock, int64(900+i)),
-			Key: fmt.Sprint("k", i%2), Created: w.clock.Add(-time.Hour)})
+		tally.Failed(&issue.Failure{Group: g, At: w.clock.Add(-time.Duration(n-i) * time.Minute),
+			Delivery: storeIDs.Delivery(w.clock, int64(900+i)),
+			Key:      fmt.Sprint("k", i%2), Created: w.clock.Add(-time.Hour)})
 	}
-	k := issue.NewKeeper(issue.Options{Documents: w.engine, Tally: tally, Now: func() time.Time { return w.clock }, Log: slog.New(slog.DiscardHandler),
+	k := issue.NewKeeper(issue.Options{Documents: w.engine, Tally: tally, Now: func() time.Time { return w.clock },
+		Log:  slog.New(slog.DiscardHandler),
 		Gone: func(string) bool { return false }, Leads: func() bool { return false }})
 	if err := k.Flush(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -52,7 +54,8 @@ func TestIssuesAreListed(t *testing.T) {
 		want       []string
 	}{
 		{admin, "", []string{c, b, a}}, {admin, "?tenant=default", []string{c, a}}, {admin, "?endpoint=" + two, []string{b}},
-		{acmeAdmin, "", []string{b}}, {acmeAdmin, "?endpoint=" + one, nil}, {admin, "?state=resolved,muted", nil}, {admin, "?state=open", []string{c, b, a}},
+		{acmeAdmin, "", []string{b}}, {acmeAdmin, "?endpoint=" + one, nil}, {admin, "?state=resolved,muted", nil},
+		{admin, "?state=open", []string{c, b, a}},
 		{admin, "?endpoint=" + two + "&tenant=default", nil},
 	} {
 		if got := idsIn(w.as(x.key, 200, "GET", "/v1/issues"+x.query, "")); strings.Join(got, " ") != strings.Join(x.want, " ") {
@@ -126,7 +129,8 @@ func TestIssuesAreDecided(t *testing.T) {
 		before := len(verbs())
 		got := w.as(step.key, 200, "PATCH", "/v1/issues/"+id, step.body)
 		after := verbs()
-		if got["state"] != step.state || step.verb == "" && len(after) != before || step.verb != "" && (len(after) != before+1 || after[0] != step.verb) {
+		if got["state"] != step.state || step.verb == "" && len(after) != before ||
+			step.verb != "" && (len(after) != before+1 || after[0] != step.verb) {
 			t.Errorf("%s: %v, audit %v", step.body, got, after)
 		}
 	}

@@ -115,7 +115,7 @@ var (
 	}, OnlyTenant)
 
 	IssueSettings = []Setting{
-		{"owner", "owner", "text", "who takes care of it; '' for nobody", ""},
+		{"owner", "owner", "text", "a person or team that takes care of it; '' removes it", ""},
 		{"note", "note", "text", "for the next person who looks at it; '' for none", ""},
 	}
 

@@ -20,25 +20,15 @@ type issues struct {
 	tally *issue.Tally
 }
 
-// newIssues makes the tally and the keeper that stores it.
-func (e *Engine) newIssues(o Options) {
-	tally := issue.NewTally(e.bounds.Issues)
-	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally}
-	e.issueKeeper = issue.NewKeeper(issue.Options{Bounds: e.bounds.Issues, Documents: o.Store, Tally: tally, Now: e.now, Log: o.Log,
-		Failing: func(ctx context.Context, i *issue.Issue) (bool, error) { return stillFailing(ctx, o.Store, i) },
-		Gone: func(endpoint string) bool {
-			ep := e.Book.Snapshot().At(endpoint)
-			return ep == nil || !ep.DeletedAt.IsZero()
-		}, Leads: e.shards.Leads})
-}
-
-// closeIssues stores what was counted while draining, unless the store answers nothing any more.
-func (e *Engine) closeIssues() {
-	select {
-	case <-e.forsaken:
-	default:
-		e.issueKeeper.Close()
+// newIssueKeeper makes the keeper that stores a tally.
+func newIssueKeeper(o issue.Options, from Store, book *configuration.Book) *issue.Keeper {
+	o.Documents = from
+	o.Failing = func(ctx context.Context, i *issue.Issue) (bool, error) { return stillFailing(ctx, from, i) }
+	o.Gone = func(endpoint string) bool {
+		ep := book.Snapshot().At(endpoint)
+		return ep == nil || !ep.DeletedAt.IsZero()
 	}
+	return issue.NewKeeper(o)
 }
 
 // recorded counts attempts that are durable. It reads nothing and never blocks.
@@ -63,7 +53,8 @@ func (n *issues) failed(ch *core.Change, a *grapnel.Attempt) {
 	n.tally.Failed(&issue.Failure{
 		Group: issue.Group{Tenant: ep.Tenant, Endpoint: ep.ID, Class: a.Class, Status: a.StatusCode,
 			Answer: insight.Fingerprint(a.ResponseBody, issue.AnswerBytes)},
-		At: a.StartedAt.Add(a.Duration), Delivery: n.ids.Delivery(ch.Subject.CreatedAt, ch.Delivery), Key: ch.Subject.Key, Created: ch.Subject.CreatedAt,
+		At: a.StartedAt.Add(a.Duration), Delivery: n.ids.Delivery(ch.Subject.CreatedAt, ch.Delivery),
+		Key: ch.Subject.Key, Created: ch.Subject.CreatedAt,
 		Again: a.Trigger == grapnel.TriggerReplay || a.Trigger == grapnel.TriggerManual,
 	})
 }

@@ -19,7 +19,8 @@ type Store interface {
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
-	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error)
+	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+		text string) (list []grapnel.Delivery, resume int64, err error)
 	store.Documents
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Delta is what is counted of the failures of one group. Merging deltas in any order gives the same
+// Delta has the counts of failures of one group. Merging deltas in any order gives the same
 // result.
 type Delta struct {
 	Count       int64     `json:"count"` // failed attempts

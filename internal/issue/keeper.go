@@ -63,7 +63,7 @@ func (k *Keeper) Run(sending context.Context, over <-chan struct{}) {
 	}
 }
 
-// Close flushes what was counted since Run returned, if that takes no longer than Bounds.Last.
+// Close flushes the counts since Run returned, if that takes no longer than Bounds.Last.
 func (k *Keeper) Close() { k.try(context.Background(), k.o.Bounds.Last) }
 
 func (k *Keeper) try(ctx context.Context, within time.Duration) {
@@ -74,7 +74,7 @@ func (k *Keeper) try(ctx context.Context, within time.Duration) {
 	}
 }
 
-// Flush stores what was counted, and resolves issues. Deltas that cannot be stored now are given
+// Flush stores the tally's deltas, and resolves issues. Deltas that cannot be stored now are given
 // back to the tally.
 func (k *Keeper) Flush(ctx context.Context) error {
 	now := k.o.Now()
@@ -246,7 +246,8 @@ func (b *merging) write() error {
 
 func (i *Issue) write(now time.Time) (store.DocumentWrite, error) {
 	body, err := i.Encode()
-	return store.DocumentWrite{Document: store.Document{Tenant: i.Tenant, Kind: Kind, ID: i.ID, Revision: i.Revision, At: now, Body: body}}, err
+	is := store.Document{Tenant: i.Tenant, Kind: Kind, ID: i.ID, Revision: i.Revision, At: now, Body: body}
+	return store.DocumentWrite{Document: is}, err
 }
 
 func read(ctx context.Context, from store.Documents, scope store.Scope, tenant, id string) (*Issue, error) {

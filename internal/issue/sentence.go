@@ -28,7 +28,8 @@ func (i *Issue) What() string {
 	}
 }
 
-// Sentence says what fails, since when, how often, and what was decided. Name is the endpoint's.
+// Sentence names the failure, its beginning, its counts and the issue's state. Name is the
+// endpoint's.
 func (i *Issue) Sentence(name string, now time.Time) string {
 	n, _, _ := i.Affected()
 	about := ""

@@ -110,7 +110,7 @@ func (t *Tally) streak(endpoint string) int64 {
 	return t.streaks[endpoint]
 }
 
-// take returns what was collected since the last call.
+// take returns the deltas collected since the last call.
 func (t *Tally) take() (pending map[Group]*Delta, uncounted int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

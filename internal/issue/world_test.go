@@ -148,10 +148,11 @@ func (w *world) issue(g Group) *Issue {
 func (w *world) set(g Group, s State) {
 	w.t.Helper()
 	w.now = w.now.Add(time.Second)
-	_, err := Change(w.t.Context(), w.docs, store.Of(g.Tenant), g.Tenant, g.ID(), Bounds{}, w.now, func(i *Issue) (*grapnel.AuditEntry, error) {
-		i.Set(s, w.now, "key_1", "")
-		return i.Entry(grapnel.VerbResolve, w.now, "key_1", ""), nil
-	})
+	_, err := Change(w.t.Context(), w.docs, store.Of(g.Tenant), g.Tenant, g.ID(), Bounds{}, w.now,
+		func(i *Issue) (*grapnel.AuditEntry, error) {
+			i.Set(s, w.now, "key_1", "")
+			return i.Entry(grapnel.VerbResolve, w.now, "key_1", ""), nil
+		})
 	if err != nil {
 		w.t.Fatal(err)
 	}

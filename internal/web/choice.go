@@ -66,8 +66,8 @@ func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) clien
 	}
 }
 
-// choose makes the orders of a search. A replay of the API selects by status, type, key, time and result;
-// for any other condition the deliveries are looked up here and named; all: more of them.
+// choose makes the orders of a search. A replay of the API selects by status, type, key, time and
+// result; for any other condition the deliveries are looked up here and named; all: more of them.
 func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error) {
 	var c choice
 	var statuses []grapnel.Status

@@ -294,7 +294,8 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		if m.Search.Text != "" {
 			label = "Replay all that match"
 		}
-		m.Verdict.Acts = append([]act{{Label: label, Href: v.link("/replays/new" + withQuery("q", m.Search.Text)), Main: true}}, m.Verdict.Acts...)
+		replay := act{Label: label, Href: v.link("/replays/new" + withQuery("q", m.Search.Text)), Main: true}
+		m.Verdict.Acts = append([]act{replay}, m.Verdict.Acts...)
 	}
 }
 

@@ -53,7 +53,8 @@ func issues(v *visit) (issuesModel, error) {
 	for _, view := range issueViews {
 		m.Views = append(m.Views, savedView{view.name, at(url.Values{"state": {view.state}}), view.state == state})
 	}
-	found, err := v.client.Issues(v.Context(), client.IssueFilter{States: []string{state}, Endpoint: endpoint, Limit: v.web.Bounds.Page, Cursor: cursor})
+	found, err := v.client.Issues(v.Context(), client.IssueFilter{States: []string{state}, Endpoint: endpoint,
+		Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
@@ -99,7 +100,7 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 		m.Hint = "Choose another view above."
 	case open > 0:
 		m.Verdict.Pieces = []piece{{more + many(open, "issue is open", "issues are open") + ".", toneBad}}
-		m.Verdict.Next = "Acknowledge what somebody takes care of. An issue is resolved by itself once its endpoint delivers again."
+		m.Verdict.Next = "Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again."
 	default:
 		m.Verdict.Pieces = []piece{{more + many(n, "issue", "issues") + ", none open.", ""}}
 	}
@@ -191,7 +192,8 @@ func issuePage(v *visit) (issueModel, error) {
 	if err != nil {
 		return issueModel{}, err
 	}
-	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: cmp.Or(names[i.EndpointID], i.EndpointID), At: v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
+	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: cmp.Or(names[i.EndpointID], i.EndpointID),
+		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
 	if i.State == "open" {
