@@ -66,7 +66,7 @@ func sibling(t *testing.T, s running, key, first string) owned {
 	if err != nil || len(found.Data) != 1 {
 		t.Fatal(found, err)
 	}
-	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none"}
+	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none", iss: s.issue(t, "acme", ep.ID)}
 	o.ids = []string{ep.ID, o.dlv, o.evt}
 	o.texts = []string{"endpoint-of-sibling", "key-sibling", "secret-sibling", "127.0.0.1:9/sibling", "sibling.only"}
 	o.state = func() string {
@@ -92,7 +92,7 @@ func TestPortalsSeeTheirOwnOnly(t *testing.T) {
 	s := start(t, o)
 	acme, globex := own(t, s, "acme"), own(t, s, "globex")
 	other := sibling(t, s, acme.key, acme.ep)
-	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none"}
+	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none", iss: "iss_none"}
 	for name, portal := range map[string]struct {
 		limit   []string
 		foreign []owned
