@@ -92,6 +92,7 @@ type look struct {
 	limit       time.Duration // for all ways together
 	least       int           // deliveries, and
 	leastBlocks int           // blocks, that are looked into in any case
+	every       int           // deliveries between two looks at the clock
 	within      time.Duration
 	deliveries  int
 	bytes       int
@@ -100,12 +101,12 @@ type look struct {
 
 // hurried divides what a search looks into in any case, if its caller has less time than the bounds
 // allow: callers make many such searches.
-const hurried = 4
+const hurried = 8
 
 func newLook(b *Bounds, now func() time.Time, within time.Duration) *look {
-	k := &look{bounds: b, now: now, limit: b.SearchFor, least: b.LeastSearched, leastBlocks: b.LeastBlocks}
+	k := &look{bounds: b, now: now, limit: b.SearchFor, least: b.LeastSearched, leastBlocks: b.LeastBlocks, every: 16}
 	if within > 0 && within < k.limit {
-		k.limit, k.least, k.leastBlocks = within, max(k.least/hurried, 1), max(k.leastBlocks/hurried, 1)
+		k.limit, k.least, k.leastBlocks, k.every = within, max(k.least/hurried, 1), max(k.leastBlocks/hurried, 1), 4
 	}
 	return k
 }
@@ -124,7 +125,7 @@ func (k *look) enough() bool {
 	switch {
 	case k.deliveries >= b.Searched, int64(k.bytes) >= b.SearchedBytes:
 		return true
-	case k.deliveries < k.least, k.deliveries%16 != 0:
+	case k.deliveries < k.least, k.deliveries%k.every != 0:
 		return false
 	}
 	return k.late()
