@@ -43,7 +43,8 @@ func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (
 		return nil, err
 	}
 	out := new(ReplayPlan)
-	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, out: out, idempotent: true}))
+	rq := call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, out: out, idempotent: true}
+	return orNil(out, c.do(ctx, rq))
 }
 
 // StartReplay starts a replay. It is durable when this returns.

@@ -157,8 +157,8 @@ func searchable(ep *grapnel.Endpoint, s *grapnel.Selection) (store.DeliveryQuery
 	return q, len(s.Deliveries) == 0 && one
 }
 
-// glance counts as count does, the newest first. It uses a search of the store, which stops when the
-// time is up, whatever it has found until then.
+// glance counts as count does, the newest first. It uses a search of the store, which stops when
+// the time is up, whatever it has found until then.
 func (r *Runner) glance(ctx context.Context, ep *grapnel.Endpoint, c *counting, q store.DeliveryQuery, overBy time.Time) error {
 	for q.Limit = c.atOnce; ; {
 		q.Within = c.left(r.now())

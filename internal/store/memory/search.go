@@ -12,8 +12,8 @@ import (
 // lookedAtBriefly is the number of deliveries that DeliverySearch reads with a Within.
 const lookedAtBriefly = lookedAt / 10
 
-// DeliverySearch reads at most lookedAt deliveries, or lookedAtBriefly. Those out of scope do not count: where a page
-// ends would tell how many another tenant has.
+// DeliverySearch reads at most lookedAt deliveries, or lookedAtBriefly. Those out of scope do not
+// count: where a page ends would tell how many another tenant has.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)

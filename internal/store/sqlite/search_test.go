@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestSearchWithLittleTime: a search whose caller has little time reads fewer rows than one that has
-// the store's own time, if the clock runs fast, and its pages are together the whole list.
+// TestSearchWithLittleTime: a search whose caller has little time reads fewer rows than one that
+// has the store's own time, if the clock runs fast, and its pages are together the whole list.
 func TestSearchWithLittleTime(t *testing.T) {
 	var clock atomic.Int64
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
@@ -24,8 +24,8 @@ func TestSearchWithLittleTime(t *testing.T) {
 	const all = 300
 	var events []store.Incoming
 	for i := range all {
-		events = append(events, store.Incoming{Event: &grapnel.Event{ID: fmt.Sprint("e", i), Tenant: "acme", Type: "t", AcceptedAt: time.Unix(1, 0)},
-			Targets: []store.Target{{Endpoint: "ep"}}})
+		e := &grapnel.Event{ID: fmt.Sprint("e", i), Tenant: "acme", Type: "t", AcceptedAt: time.Unix(1, 0)}
+		events = append(events, store.Incoming{Event: e, Targets: []store.Target{{Endpoint: "ep"}}})
 	}
 	if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: events}); err != nil {
 		t.Fatal(err)
