@@ -102,9 +102,12 @@ func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error)
 		c.orders = []order{{f.Endpoint, replay}}
 		return c, nil
 	}
-	most := v.web.Bounds.Letters
-	if byName && all {
+	most := v.web.Bounds.Found
+	switch {
+	case byName && all:
 		most = v.web.Bounds.Named
+	case byName:
+		most = v.web.Bounds.Letters
 	}
 	found, more, err := v.finished(f, letters, most)
 	if err != nil {
