@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -24,24 +25,29 @@ func statsRoutes() []route {
 			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
 			query: span, gives: map[int]any{200: wire.Stats{}}},
 		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour or day", about: about,
-			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
+			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour, day, type, endpoint, tenant or reason",
+			about: about + " With by the answer has more figures, by group.",
+			query: slices.Concat([]param{tenantParam}, span, groupParams()), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
 
 var totalFields = pairOf[grapnel.Totals, wire.Totals]("Latency")
 
 func viewTotals(t *grapnel.Totals) (v wire.Totals) {
+	totalFields.show(t, &v)
+	v.Latency = viewPercentiles(t.Latency.Percentile)
+	return v
+}
+
+func viewPercentiles(percentile func(float64) time.Duration) wire.Latency {
 	part := func(p float64) *policy.Duration {
-		d := policy.Duration(t.Latency.Percentile(p))
+		d := policy.Duration(percentile(p))
 		if d <= 0 {
 			return nil
 		}
 		return &d
 	}
-	totalFields.show(t, &v)
-	v.Latency = wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
-	return v
+	return wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
 }
 
 const (
@@ -55,6 +61,14 @@ const (
 
 // stats adds up what happened at one endpoint, or at all.
 func stats(a *api, c *call) (answer, error) {
+	if c.query.text("by") != "" {
+		return a.grouped(c)
+	}
+	for _, name := range []string{"endpoint", "type", "groups"} {
+		if c.query.text(name) != "" {
+			c.query.faults.Add("?"+name, "only together with by")
+		}
+	}
 	q, v, err := c.totals()
 	if err != nil {
 		return answer{}, err

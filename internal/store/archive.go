@@ -69,7 +69,7 @@ const (
 )
 
 // TotalsQuery selects totals. They are stored by endpoint and tenant, and by type and tenant, but
-// not by endpoint and type: Type and ByType exclude Endpoint and ByEndpoint (ByTypes).
+// not by endpoint and type: with Type or ByType, Endpoint and ByEndpoint find nothing (Impossible).
 type TotalsQuery struct {
 	Endpoint string    // empty: all in scope, added up
 	Tenant   string    // empty: any
@@ -84,6 +84,11 @@ type TotalsQuery struct {
 
 // ByTypes says whether the totals by type answer the query.
 func (q *TotalsQuery) ByTypes() bool { return q.Type != "" || q.By == ByType }
+
+// Impossible says whether nothing can answer the query, because it combines endpoints and types.
+func (q *TotalsQuery) Impossible() bool {
+	return q.ByTypes() && (q.Endpoint != "" || q.By == ByEndpoint)
+}
 
 // AlsoTypes says whether the totals by type have duplicates that the others lack.
 func (q *TotalsQuery) AlsoTypes() bool {

@@ -113,6 +113,9 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 		return nil, err
 	}
 	defer leave()
+	if q.Impossible() {
+		return nil, nil
+	}
 	sums := store.NewSums(&q)
 	within := func(at time.Time, whole bool, tenant string) (time.Time, bool) {
 		long := hour

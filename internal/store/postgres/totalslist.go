@@ -69,7 +69,7 @@ const (
 // Totals sums the rows that the query selects.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	tenant, some := scope.Narrow(q.Tenant)
-	if !some {
+	if !some || q.Impossible() {
 		return nil, ctx.Err()
 	}
 	sums := store.NewSums(&q)

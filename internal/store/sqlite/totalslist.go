@@ -71,6 +71,9 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 func (l *totalsList) aim(scope store.Scope) (bool, error) {
 	var err error
 	q := l.query
+	if q.Impossible() {
+		return false, nil
+	}
 	l.target = allTargets
 	if q.Endpoint != "" {
 		l.target, err = integer(l.r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) })

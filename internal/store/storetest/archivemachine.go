@@ -55,12 +55,7 @@ func (m *machine) totals(t *rapid.T) {
 	q := store.TotalsQuery{Endpoint: pick(t, "endpoint", "", epA, epX, "ep_unknown"), Tenant: pick(t, "tenant", "", "", acme, "nobody"),
 		Daily: chance(t, "daily", 2), By: pick(t, "by", store.ByTime, store.ByEndpoint, store.ByTenant, store.ByType),
 		Duplicates: chance(t, "duplicates", 2)}
-	if q.Endpoint == "" && q.By != store.ByEndpoint {
-		q.Type = pick(t, "type", "", "", someTypes[0], "nobody.knows")
-	}
-	if q.ByTypes() {
-		q.Endpoint = ""
-	}
+	q.Type = pick(t, "type", "", "", "", someTypes[0], "nobody.knows")
 	bound := func(what string) time.Time {
 		if chance(t, what, 2) {
 			return at(float64(rapid.IntRange(-2, 2).Draw(t, what)) * 3600 / 2)

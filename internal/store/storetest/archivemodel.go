@@ -64,6 +64,9 @@ func (m *model) ended(r *row) {
 }
 
 func (m *model) totals(scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket) {
+	if (q.Type != "" || q.By == store.ByType) && (q.Endpoint != "" || q.By == store.ByEndpoint) {
+		return nil // nothing is counted by endpoint and type
+	}
 	for _, f := range m.facts {
 		long := time.Hour
 		if f.whole || q.Daily {

@@ -134,6 +134,14 @@ var groupCases = []testCase{
 		}
 		d.same(all, int64(store.TypesCounted+more+2), "all")
 	}},
+	{"counts what the rows of deliveries and attempts say", func(d *driver) {
+		h := newHistory(d)
+		for range 12 {
+			h.step()
+		}
+		h.d.reopenIfAble()
+		h.compare()
+	}},
 }
 
 const cellOfTimeout = 5
