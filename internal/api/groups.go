@@ -71,11 +71,6 @@ func (a *api) grouped(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if q.Endpoint != "" {
-		if err := a.known(c, q.Endpoint); err != nil {
-			return answer{}, err
-		}
-	}
 	list, err := a.History.Totals(c.Context(), c.scope, q)
 	if err != nil {
 		return answer{}, err
