@@ -62,6 +62,7 @@ func Run(t *testing.T, h Harness) {
 		{"Archive", archiveCases},
 		{"Groups", groupCases},
 		{"Clear", clearCases},
+		{"Documents", documentCases},
 		{"Reopen", reopenCases},
 	}
 	for _, group := range groups {

@@ -1,5 +1,5 @@
 -- creates: total_type
--- cost: pending: adds a column to pending
+-- cost: pending: locks pending briefly
 -- Totals by event type. body is a grapnel.Totals. whole is 0 for an hour and 1 for a day, whose hour
 -- is then its first. The empty type has all types that are not told apart.
 CREATE TABLE total_type (
