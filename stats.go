@@ -141,12 +141,11 @@ func (t *Totals) Counted() (n int64) {
 // MostTries is the number of attempts from which on Tries does not distinguish.
 const MostTries = 16
 
-// Tries counts deliveries by number of attempts: index 3 has those with 3, the last index those with
-// MostTries or more.
+// Tries counts deliveries by number of attempts. The last index has those with MostTries or more.
 type Tries [MostTries + 1]int64
 
-// Cells of counts by class and by reason code. Stores write them by index, so the lists only grow at
-// their end. Index 0 is of all others.
+// Cells of counts by class and by reason code. Stores write them by index, so the lists only grow
+// at their end. Index 0 is of all others.
 const (
 	classCells  = 18
 	reasonCells = 8

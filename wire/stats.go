@@ -80,7 +80,7 @@ type AttemptCount struct {
 // Reason counts attempts of a class or finished deliveries with a reason code.
 type Reason struct {
 	Name    string `json:"name" doc:"a class, or a reason code"`
-	Of      string `json:"of" enum:"attempts,deliveries" doc:"what is counted"`
+	Of      string `json:"of" enum:"attempts,deliveries" doc:"whether attempts or deliveries are counted"`
 	Count   int64  `json:"count"`
 	Retried int64  `json:"retried" doc:"of attempts: those after which the delivery stayed pending"`
 }

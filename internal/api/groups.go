@@ -21,6 +21,33 @@ const (
 	byDay    = "day"
 )
 
+func statsRoutes() []route {
+	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
+		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
+	return []route{
+		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
+			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
+			query: spanParams(), gives: map[int]any{200: wire.Stats{}}},
+		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: statsOfAll,
+			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour, day, type, endpoint, tenant or reason",
+			about: about + " With by the answer has more figures, by group.",
+			query: slices.Concat([]param{tenantParam}, spanParams(), groupParams()), gives: map[int]any{200: wire.Stats{}}},
+	}
+}
+
+// statsOfAll answers by time, or with figures by group.
+func statsOfAll(a *api, c *call) (answer, error) {
+	if c.query.text("by") != "" {
+		return a.grouped(c)
+	}
+	for _, name := range []string{"endpoint", "type", "groups"} {
+		if c.query.text(name) != "" {
+			c.query.faults.Add("?"+name, "only together with by")
+		}
+	}
+	return stats(a, c)
+}
+
 func groupParams() []param {
 	return []param{
 		{name: "by", one: []string{string(store.ByType), string(store.ByEndpoint), string(store.ByTenant), byReason, byHour, byDay},

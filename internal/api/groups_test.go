@@ -64,7 +64,8 @@ func (w *world) tryOnce(random *rand.Rand, number int64) bool {
 		w.t.Fatal(err)
 	}
 	took := time.Duration(1+random.IntN(3000)) * time.Millisecond
-	c := store.Change{Delivery: number, Expect: d.AttemptsMade, At: w.clock, Status: grapnel.Pending, Due: w.clock, Trigger: grapnel.TriggerSchedule,
+	c := store.Change{Delivery: number, Expect: d.AttemptsMade, At: w.clock, Status: grapnel.Pending, Due: w.clock,
+		Trigger: grapnel.TriggerSchedule,
 		Attempt: &grapnel.Attempt{Number: d.AttemptsMade + 1, StartedAt: w.clock.Add(-took), Duration: took, Class: policy.ClassTimeout,
 			Decision: policy.Retry}}
 	switch random.IntN(6) {

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -12,22 +11,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-func statsRoutes() []route {
-	span := []param{
+func spanParams() []param {
+	return []param{
 		{name: "from", form: "time", doc: "30 days before to if not given; 24 hours for hours"},
 		{name: "to", form: "time", doc: "now if not given"},
 		{name: "bucket", one: []string{"hour", "day"}, doc: "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
-	}
-	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
-		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
-	return []route{
-		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
-			query: span, gives: map[int]any{200: wire.Stats{}}},
-		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour, day, type, endpoint, tenant or reason",
-			about: about + " With by the answer has more figures, by group.",
-			query: slices.Concat([]param{tenantParam}, span, groupParams()), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
 
@@ -61,14 +49,6 @@ const (
 
 // stats adds up what happened at one endpoint, or at all.
 func stats(a *api, c *call) (answer, error) {
-	if c.query.text("by") != "" {
-		return a.grouped(c)
-	}
-	for _, name := range []string{"endpoint", "type", "groups"} {
-		if c.query.text(name) != "" {
-			c.query.faults.Add("?"+name, "only together with by")
-		}
-	}
 	q, v, err := c.totals()
 	if err != nil {
 		return answer{}, err

@@ -23,8 +23,8 @@ type sumOf struct {
 // NewSums returns empty sums for a query.
 func NewSums(q *TotalsQuery) *Sums { return &Sums{by: q.By, all: make(map[sumOf]*grapnel.Totals)} }
 
-// Add adds totals of a time, an endpoint, a tenant or a type: group is what the query groups by, and
-// is not used if that is the time.
+// Add adds totals of a time, an endpoint, a tenant or a type. group is the name of that which the
+// query groups by; totals by time do not use it.
 func (s *Sums) Add(at time.Time, group string, t *grapnel.Totals) {
 	of := sumOf{name: group}
 	if s.by == ByTime {

@@ -61,9 +61,10 @@ const (
 		WHERE ($1 OR tenant = $2) AND ($5 OR target = (SELECT number FROM target WHERE endpoint = $6))` + ofHours
 	totalsEndpointQuery = "SELECT at, whole, t.endpoint, " + totalColumns + ` FROM total JOIN target t ON t.number = total.target
 		WHERE ($1 OR tenant = $2) AND ($5 OR t.endpoint = $6)` + ofHours
-	typesQuery       = "SELECT at, whole, '', " + totalColumns + " FROM total_type WHERE ($1 OR tenant = $2) AND ($5 OR type = $6)" + ofHours
-	typesTenantQuery = "SELECT at, whole, tenant, " + totalColumns + " FROM total_type WHERE ($1 OR tenant = $2) AND ($5 OR type = $6)" + ofHours
-	typesTypeQuery   = "SELECT at, whole, type, " + totalColumns + " FROM total_type WHERE ($1 OR tenant = $2) AND ($5 OR type = $6)" + ofHours
+	ofTypes          = " FROM total_type WHERE ($1 OR tenant = $2) AND ($5 OR type = $6)" + ofHours
+	typesQuery       = "SELECT at, whole, '', " + totalColumns + ofTypes
+	typesTenantQuery = "SELECT at, whole, tenant, " + totalColumns + ofTypes
+	typesTypeQuery   = "SELECT at, whole, type, " + totalColumns + ofTypes
 )
 
 // Totals sums the rows that the query selects.
@@ -74,19 +75,20 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	}
 	sums := store.NewSums(&q)
 	l := totalsList{query: &q, tenant: tenant}
-	ofEndpoints := map[store.Grouping]string{store.ByTime: totalsQuery, store.ByTenant: totalsTenantQuery, store.ByEndpoint: totalsEndpointQuery}
-	ofTypes := map[store.Grouping]string{store.ByTime: typesQuery, store.ByTenant: typesTenantQuery, store.ByType: typesTypeQuery}
+	endpoints := map[store.Grouping]string{store.ByTime: totalsQuery, store.ByTenant: totalsTenantQuery,
+		store.ByEndpoint: totalsEndpointQuery}
+	types := map[store.Grouping]string{store.ByTime: typesQuery, store.ByTenant: typesTenantQuery, store.ByType: typesTypeQuery}
 	var err error
 	switch {
 	case q.ByTypes():
-		err = l.read(ctx, s, ofTypes[q.By], q.Type, sums.Add)
+		err = l.read(ctx, s, types[q.By], q.Type, sums.Add)
 	case q.AlsoTypes():
-		if err = l.read(ctx, s, ofTypes[q.By], "", sums.AddDuplicates); err != nil {
+		if err = l.read(ctx, s, types[q.By], "", sums.AddDuplicates); err != nil {
 			break
 		}
 		fallthrough
 	default:
-		err = l.read(ctx, s, ofEndpoints[q.By], q.Endpoint, sums.Add)
+		err = l.read(ctx, s, endpoints[q.By], q.Endpoint, sums.Add)
 	}
 	if err != nil {
 		return nil, readError(ctx, err)

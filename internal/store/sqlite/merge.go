@@ -107,8 +107,8 @@ func (o *merging) apply(t *tx) error {
 	return nil
 }
 
-// types adds rows of hours to the rows of their days. The writer forgets its cached rows first: some
-// of them are deleted here.
+// types adds rows of hours to the rows of their days. The writer forgets its cached rows first,
+// because some of them are deleted here.
 func (o *merging) types(t *tx) error {
 	if err := t.writeTypes(); err != nil {
 		return err

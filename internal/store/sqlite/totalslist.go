@@ -16,7 +16,7 @@ const (
 	totalHoursQuery   = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target = ?"
 	totalHourAllQuery = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target > 0"
 	totalDaysQuery    = "SELECT day, tenant, body, target FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
-	totalDaysAllQuery = "SELECT day, tenant, body, target FROM total_day WHERE target > 0 AND day >= ? AND day <= ?" // one row per endpoint and day
+	totalDaysAllQuery = "SELECT day, tenant, body, target FROM total_day WHERE target > 0 AND day >= ? AND day <= ?"
 	openHoursQuery    = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1 AND target = ?"
 	openAllQuery      = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
 	typesQuery        = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour >= ? AND hour <= ?"

@@ -82,7 +82,8 @@ func (m *model) totals(scope store.Scope, q store.TotalsQuery) (list []grapnel.B
 		}
 		of := grapnel.Bucket{At: begin}
 		if q.By != store.ByTime {
-			of = grapnel.Bucket{Name: map[store.Grouping]string{store.ByEndpoint: f.endpoint, store.ByTenant: f.tenant, store.ByType: f.eventType}[q.By]}
+			names := map[store.Grouping]string{store.ByEndpoint: f.endpoint, store.ByTenant: f.tenant, store.ByType: f.eventType}
+			of = grapnel.Bucket{Name: names[q.By]}
 		}
 		i, there := slices.BinarySearchFunc(list, of, func(b, of grapnel.Bucket) int {
 			return cmp.Or(b.At.Compare(of.At), cmp.Compare(b.Name, of.Name))

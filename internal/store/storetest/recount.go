@@ -186,7 +186,7 @@ func (h *history) finished(t *grapnel.Totals, x *grapnel.Delivery) {
 	}
 }
 
-// place is the index of the first bucket that is long enough, each being a fourth of an octave wider
+// place is the index of the first bucket that is long enough. Each is a fourth of an octave wider
 // than the one before.
 func place(d, first time.Duration) (i int) {
 	for float64(d) > float64(first)*math.Exp2(float64(i)/4) {

@@ -29,7 +29,8 @@ type everything struct {
 func (d *driver) everything() everything {
 	d.Helper()
 	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
-		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals(), Types: d.byType(),
+		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{},
+		Totals: d.allTotals(), Types: d.byType(),
 		Leases: map[string][]grapnel.Lease{}, Queues: map[string]grapnel.QueueCounts{}}
 	d.balanced()
 	for _, x := range d.list(store.DeliveryQuery{}) {
