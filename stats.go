@@ -151,16 +151,13 @@ const (
 	reasonCells = 8
 )
 
-func countedClasses() [classCells]policy.Class {
-	return [...]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
+var (
+	countedClasses = [classCells]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
 		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
-}
-
-func countedReasons() [reasonCells]ReasonCode {
-	return [...]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired, ReasonEndpointGone,
-		ReasonDamaged}
-}
+	countedReasons = [reasonCells]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
+		ReasonEndpointGone, ReasonDamaged}
+)
 
 // ClassCounts counts attempts by class.
 type ClassCounts [classCells]int64
@@ -169,20 +166,18 @@ type ClassCounts [classCells]int64
 type Reasons [reasonCells]int64
 
 func classCell(c policy.Class) int {
-	classes := countedClasses()
-	return max(slices.Index(classes[:], c), 0)
+	return max(slices.Index(countedClasses[:], c), 0)
 }
 
 func reasonCell(r ReasonCode) int {
-	reasons := countedReasons()
-	return max(slices.Index(reasons[:], r), 0)
+	return max(slices.Index(countedReasons[:], r), 0)
 }
 
 // By returns the counts that are not zero, by class. Attempts without a known class are under
 // "other".
 func (c *ClassCounts) By() map[policy.Class]int64 {
 	by := make(map[policy.Class]int64)
-	for i, class := range countedClasses() {
+	for i, class := range countedClasses {
 		if i == 0 {
 			class = "other"
 		}
@@ -197,7 +192,7 @@ func (c *ClassCounts) By() map[policy.Class]int64 {
 // one.
 func (r *Reasons) By() map[ReasonCode]int64 {
 	by := make(map[ReasonCode]int64)
-	for i, code := range countedReasons() {
+	for i, code := range countedReasons {
 		if r[i] != 0 {
 			by[code] = r[i]
 		}
