@@ -24,6 +24,14 @@ type Channel struct {
 	Digest     policy.Duration // alerts below the severity page are gathered for this long; 0: sent at once
 }
 
+// Address is the URL of a channel; of none, the empty text.
+func (c *Channel) Address() string {
+	if c == nil {
+		return ""
+	}
+	return c.URL.Text
+}
+
 // QuietHours are a part of every day. They go past midnight if To is before From.
 type QuietHours struct {
 	From string `json:"from" required:"true" form:"^([01][0-9]|2[0-3]):[0-5][0-9]$" doc:"the time of day at which they begin: 22:00"`

@@ -33,6 +33,7 @@ var (
 	noControls = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
 	unpadded   = regexp.MustCompile(`^[^\s\x00-\x1f\x7f\x85]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f\x85])?$`)
 	identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	ruleName   = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	eventType  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
 	typeFilter = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})(\.(\*|[A-Za-z0-9_-]{1,64}))*$`)
 	webAddress = regexp.MustCompile(`^[hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+$`)
@@ -64,6 +65,9 @@ var forms = strict.Forms{
 
 	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
 	"secret":       {Pattern: signingKey, Later: true},
+	"severity":     {Must: "must be page, warning or info", One: []string{grapnel.SeverityPage, grapnel.SeverityWarning, grapnel.SeverityInfo}},
+	"rule":         {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},
+	"digest":       strict.Lasting(0, 24*time.Hour, "15m"),
 	"queue":        {Pattern: identifier, Least: 1, Most: grapnel.MaxQueueName, Later: true},
 	"scheme":       {Must: "must be one of " + strings.Join(schemes(), ", "), One: schemes()},
 	"path":         {Pattern: regexp.MustCompile(`^\$[^\x00]*$`), Example: "$.sent_at", Later: true},

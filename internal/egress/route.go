@@ -32,8 +32,8 @@ type route struct {
 	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
 	target   *channels.Target // not nil: the endpoint is a channel
-	address  string      // host:port
-	tls      *tls.Config // nil: plain HTTP
+	address  string           // host:port
+	tls      *tls.Config      // nil: plain HTTP
 	pool     pool
 
 	shapes     sync.Mutex
