@@ -34,9 +34,9 @@ func (c *Channel) Address() string {
 
 // QuietHours are a part of every day. They go past midnight if To is before From.
 type QuietHours struct {
-	From string `json:"from" required:"true" form:"^([01][0-9]|2[0-3]):[0-5][0-9]$" doc:"the time of day at which they begin: 22:00"`
-	To   string `json:"to" required:"true" form:"^([01][0-9]|2[0-3]):[0-5][0-9]$" doc:"the time of day at which they end: 07:00"`
-	TZ   string `json:"tz" default:"UTC" maxLength:"64" doc:"a name of the time zone database: Europe/Berlin; UTC if not given"`
+	From string `json:"from" required:"true" form:"clock" doc:"the time of day at which they begin: 22:00"`
+	To   string `json:"to" required:"true" form:"clock_end" doc:"the time of day at which they end: 07:00"`
+	TZ   string `json:"tz" default:"UTC" form:"zone" maxLength:"64" doc:"a name of the time zone database: Europe/Berlin; UTC if not given"`
 }
 
 // The severities of alerts.

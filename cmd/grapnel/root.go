@@ -27,7 +27,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
-		s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
+		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
 		s.migrateCommand(), s.monitoringCommand(), s.simulateCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once

@@ -33,6 +33,8 @@ var (
 	noControls = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
 	unpadded   = regexp.MustCompile(`^[^\s\x00-\x1f\x7f\x85]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f\x85])?$`)
 	identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	serviceURL = regexp.MustCompile(`^[A-Za-z]+(\+https?)?://[^\x00-\x1f\x7f]*$`)
+	timeOfDay  = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 	ruleName   = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	eventType  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
 	typeFilter = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})(\.(\*|[A-Za-z0-9_-]{1,64}))*$`)
@@ -67,6 +69,10 @@ var forms = strict.Forms{
 	"secret":       {Pattern: signingKey, Later: true},
 	"severity":     {Must: "must be page, warning or info", One: []string{grapnel.SeverityPage, grapnel.SeverityWarning, grapnel.SeverityInfo}},
 	"rule":         {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},
+	"service":      {Pattern: serviceURL, Example: "slack://hook:A-B-C@webhook", Later: true},
+	"clock":        {Must: "must be a time of day as in 22:00", Pattern: timeOfDay, Example: "22:00"},
+	"clock_end":    {Must: "must be a time of day as in 07:00", Pattern: timeOfDay, Example: "07:00"},
+	"zone":         {Pattern: noControls, Example: "Europe/Berlin", Later: true},
 	"digest":       strict.Lasting(0, 24*time.Hour, "15m"),
 	"queue":        {Pattern: identifier, Least: 1, Most: grapnel.MaxQueueName, Later: true},
 	"scheme":       {Must: "must be one of " + strings.Join(schemes(), ", "), One: schemes()},
