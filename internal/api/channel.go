@@ -219,7 +219,7 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 		ch.URL = ep.Channel.URL
 	}
 	routingFields.set(in, ch)
-	if q := ch.QuietHours; q != nil {
+	if q := ch.QuietHours; q != nil && f.Err() == nil {
 		if _, err := time.LoadLocation(q.TZ); err != nil || q.TZ == "Local" {
 			f.Add("/quiet_hours/tz", "is no name of the time zone database, such as Europe/Berlin")
 		}
