@@ -13,7 +13,7 @@ type NewChannel struct {
 	Tenant      string                 `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default; _operator: alerts about the server itself, for keys without a tenant"`
 	URL         string                 `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"service" doc:"the URL of a service, as shoutrrr writes it: slack://…, telegram://…, smtp://…; it holds credentials, so answers show it masked"`
 	Description string                 `json:"description" maxLength:"1000"`
-	Severities  []string               `json:"severities" maxItems:"3" form:"severity" doc:"only alerts of these: page, warning, info; none: every severity"`
+	Severities  []string               `json:"severities" maxItems:"3" uniqueItems:"true" enum:"page,warning,info" doc:"only alerts of these: page, warning, info; none: every severity"`
 	Rules       []string               `json:"rules" maxItems:"64" form:"rule" doc:"only alerts of these rules, such as endpoint_failing; none: every rule"`
 	QuietHours  *grapnel.QuietHours    `json:"quiet_hours" nullable:"true" doc:"a part of every day in which only alerts of the severity page are sent; none: no such part"`
 	Digest      policy.Duration        `json:"digest" default:"0s" form:"digest" doc:"alerts below the severity page are gathered for this long and sent as one; 0s: each is sent at once"`

@@ -68,7 +68,6 @@ var forms = strict.Forms{
 
 	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
 	"secret":       {Pattern: signingKey, Later: true},
-	"severity":     {Must: "must be page, warning or info", One: []string{grapnel.SeverityPage, grapnel.SeverityWarning, grapnel.SeverityInfo}},
 	"rule":         {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},
 	"service":      {Pattern: serviceURL, Example: "slack://hook:A-B-C@webhook", Later: true},
 	"clock":        {Must: "must be a time of day as in 22:00", Pattern: timeOfDay, Example: "22:00"},

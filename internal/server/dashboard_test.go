@@ -93,6 +93,7 @@ type owned struct {
 	src   string // a source, which has quarantined a request
 	req   string // this request
 	que   string
+	chn   string
 	pol   string
 	keyID string
 	typ   string
@@ -202,6 +203,11 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	channel, err := c.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic-of-" + tenant, Description: "channel-of-" + tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.chn, o.ids, o.texts = channel.ID, append(o.ids, channel.ID), append(o.texts, channel.Description)
 	pol, err := c.CreatePolicy(ctx, []byte(`{"name":"policy-of-`+tenant+`"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +234,7 @@ func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
 	for prefix, of := range map[string]string{
-		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
 		"/events": o.evt, "/replays": o.rpl, "/event-types": o.typ,
 	} {
 		if strings.HasPrefix(path, prefix) {
