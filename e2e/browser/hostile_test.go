@@ -106,7 +106,7 @@ func attack(t *testing.T, s *server) *cast {
 	ctx := t.Context()
 	a := &attacker{server: s}
 	type fields map[string]any
-	var pol, ep, src, named, key, kind struct{ ID, Name, Secret string }
+	var pol, ep, src, named, key, kind, channel struct{ ID, Name, Secret string }
 	rules := fields{"classify": fields{"422": "fail"}, "schedule": fields{"mode": "since_previous", "delays": []string{"0s"}, "tail": "stop"}}
 	rules["name"] = "evil"
 	a.try("POST", "/v1/policies", doc(rules), &pol)

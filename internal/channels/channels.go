@@ -211,8 +211,7 @@ func Policy() policy.Policy {
 	p.MaxAttempts, p.MaxAge = 11, policy.Duration(24*time.Hour)
 	p.Classify = map[string]policy.Decision{
 		"4xx": policy.Fail, "408": policy.Retry, "425": policy.Retry, "429": policy.Throttle, "410": policy.Fail,
-		string(policy.ClassStatus4xx): policy.Fail,
 	}
-	p.Disable = policy.Disable{Pending: policy.PendingHold}
+	p.Disable.After = 0 // never
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/transform"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestEveryRowReadsItsExample: the examples that people copy are read, hide their credentials, and
@@ -179,4 +180,37 @@ func apply(t *testing.T, target *Target, envelope []byte) []byte {
 		t.Fatalf("%s: %s for %.100s", target.Service, err, envelope)
 	}
 	return body
+}
+
+// TestThePolicyIsStored: endpoints are stored with their policy, so what channels have must be one
+// that can be read again. It ends by itself, disables nothing, and does not repeat final refusals.
+func TestThePolicyIsStored(t *testing.T) {
+	p := Policy()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again policy.Policy
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatalf("%s: %s", err, text)
+	}
+	for _, o := range []struct {
+		outcome policy.Outcome
+		want    policy.Decision
+	}{
+		{policy.Outcome{Status: 200, Class: policy.ClassNone}, policy.Deliver},
+		{policy.Outcome{Class: policy.ClassNone}, policy.Deliver},
+		{policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}, policy.Fail},
+		{policy.Outcome{Status: 410, Class: policy.ClassStatus4xx}, policy.Fail},
+		{policy.Outcome{Class: policy.ClassReject}, policy.Fail},
+		{policy.Outcome{Class: policy.ClassStatus5xx}, policy.Retry},
+		{policy.Outcome{Status: 408, Class: policy.ClassStatus4xx}, policy.Retry},
+		{policy.Outcome{Status: 429, Class: policy.ClassStatus429}, policy.Throttle},
+		{policy.Outcome{Status: 502, Class: policy.ClassStatus5xx}, policy.Retry},
+		{policy.Outcome{Class: policy.ClassDNS}, policy.Retry},
+	} {
+		if got := again.Decide(o.outcome); got != o.want {
+			t.Errorf("%+v: %s, not %s", o.outcome, got, o.want)
+		}
+	}
 }

@@ -84,7 +84,7 @@ func (s *Sender) explainMail(ctx context.Context, r *route, a *attempt, err erro
 	case 4:
 		class = policy.ClassStatus5xx
 	case 5:
-		class = policy.ClassStatus4xx
+		class = policy.ClassReject
 	}
 	result.fail(class, cut(fmt.Sprintf("the mail server answered %d %s", reply.Code, reply.Msg)))
 	result.Body = []byte(clean(fmt.Sprintf("%d %s", reply.Code, reply.Msg)))
