@@ -275,7 +275,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				}
 				// but for what the request named
 				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
-					globex.src, globex.req, globex.que, globex.pol, globex.typ)
+					globex.src, globex.req, globex.que, globex.chn, globex.pol, globex.typ)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -311,7 +311,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID, globex.typ, globex.pol)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn, globex.keyID, globex.typ, globex.pol)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now
