@@ -12,8 +12,8 @@ import (
 const OperatorTenant = "_operator"
 
 // Channel is the part of an endpoint that makes it a channel: alerts go to a service for people,
-// such as a chat, and not to a program. Its other settings are those of any endpoint, so an alert is
-// retried, recorded and replayed like any event. The endpoint's URL is a masked form of the
+// such as a chat, and not to a program. Its other settings are those of any endpoint, so an alert
+// is retried, recorded and replayed like any event. The endpoint's URL is a masked form of the
 // channel's, and its filter is made of the severities and rules.
 type Channel struct {
 	Service    string          // a row of package channel: "slack", "smtp" …
@@ -49,10 +49,10 @@ const (
 // ChannelPattern is the only pattern that a channel subscribes to.
 const ChannelPattern = "grapnel.alert.*"
 
-// IsAlert says whether events of this type are alerts. Only the server makes them, and only endpoints
-// that name a pattern of such types get them: one that wants every type does not.
+// IsAlert says whether events of this type are alerts. Only the server makes them, and only
+// endpoints that name a pattern of such types get them: one that wants every type does not.
 func IsAlert(eventType string) bool { return strings.HasPrefix(eventType, "grapnel.alert.") }
 
-// WantsAlerts says whether a pattern may match the types of alerts at all: it has to name their first
-// segment.
+// WantsAlerts says whether a pattern may match the types of alerts at all: it has to name their
+// first segment.
 func WantsAlerts(pattern string) bool { return strings.HasPrefix(pattern, "grapnel.") }

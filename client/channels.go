@@ -38,8 +38,8 @@ func (c *Client) Channels(ctx context.Context, f ChannelFilter) (*Page[Channel],
 	return get[Page[Channel]](ctx, c, "/v1/channels", q)
 }
 
-// UpdateChannel changes the fields given, by JSON merge patch: a nil value removes one. The reason is
-// for the audit, here and below.
+// UpdateChannel changes the fields given, by JSON merge patch: a nil value removes one. The reason
+// is for the audit, here and below.
 func (c *Client) UpdateChannel(ctx context.Context, id, reason string, changes map[string]any) (*Channel, error) {
 	return patch[Channel](ctx, c, channelPath(id), why(reason), changes)
 }

@@ -86,7 +86,8 @@ func channelRow(_ reader, c *client.Channel) []string {
 	if c.Digest > 0 {
 		digest = c.Digest.String()
 	}
-	return []string{c.ID, string(c.Health.State), c.Service, c.Description, strings.Join(c.Severities, ","), strings.Join(c.Rules, ","), quiet, digest, c.Tenant}
+	return []string{c.ID, string(c.Health.State), c.Service, c.Description, strings.Join(c.Severities, ","), strings.Join(c.Rules, ","),
+		quiet, digest, c.Tenant}
 }
 
 func channelView(r reader, c *client.Channel) cli.View {

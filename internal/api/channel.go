@@ -22,7 +22,7 @@ func channelRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/channels", scope: grapnel.ScopeManage, handle: createChannel,
 			name: "create-channel", tag: "Channels", summary: "Create a channel",
-			about: "A channel is an endpoint that gets alerts and nothing else, in a service for people. Its id works at " +
+			about: "A channel is an endpoint that gets alerts and no other events, in a service for people. Its id works at " +
 				"/v1/endpoints/{id}/… too, for deliveries and replays; lists of endpoints leave it out.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewChannel{}, gives: map[int]any{201: wire.Channel{}}},
 		{method: "GET", path: "/v1/channels", scope: grapnel.ScopeRead, handle: listChannels,
@@ -32,7 +32,8 @@ func channelRoutes() []route {
 			name: "get-channel", tag: "Channels", summary: "Get a channel", gives: map[int]any{200: wire.Channel{}}},
 		{method: "PATCH", path: "/v1/channels/{id}", scope: grapnel.ScopeManage, handle: patchChannel,
 			name: "update-channel", tag: "Channels", summary: "Change a channel",
-			about: "A JSON merge patch: null sets a field back to its default. Pending alerts go to the URL that the channel has when they are sent.",
+			about: "A JSON merge patch: null sets a field back to its default. Pending alerts go to the URL that the channel has " +
+				"when they are sent.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewChannel{},
 			gives: map[int]any{200: wire.Channel{}}},
@@ -179,13 +180,16 @@ func testChannel(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	id := a.newID(grapnel.EventPrefix, c.now)
-	ev := &grapnel.Event{ID: id, Tenant: ep.Tenant, Type: grapnel.EventAlertTest, ContentType: grapnel.JSONType, OccurredAt: c.now, AcceptedAt: c.now,
-		Data: encode(testAlert{AlertID: id, Rule: "test", State: "test", Severity: grapnel.SeverityInfo, Tenant: ep.Tenant, Title: "Test of this channel",
-			Text: "Alerts of Grapnel arrive here. This one is a test; nothing is wrong.", Since: c.now, Count: 1, Alerts: []string{}})}
+	ev := &grapnel.Event{
+		ID: id, Tenant: ep.Tenant, Type: grapnel.EventAlertTest, ContentType: grapnel.JSONType, OccurredAt: c.now, AcceptedAt: c.now,
+		Data: encode(testAlert{AlertID: id, Rule: "test", State: "test", Severity: grapnel.SeverityInfo, Tenant: ep.Tenant,
+			Title: "Test of this channel",
+			Text:  "Alerts of Grapnel arrive here. This one is a test; nothing is wrong.", Since: c.now, Count: 1, Alerts: []string{}}),
+	}
 	return a.sendTest(c, &ep, ev)
 }
 
-// viewChannel is a channel as everybody may see it: its URL is masked.
+// viewChannel is a channel in an answer: its URL is masked.
 func viewChannel(ep *grapnel.Endpoint, h wire.Health) wire.Channel {
 	v := wire.Channel{Service: ep.Channel.Service, Health: h}
 	channelFields.show(ep, &v)
@@ -230,12 +234,13 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 	ep.Channel, ep.Description = ch, in.Description
 	ep.EventTypes, ep.Filter = []string{grapnel.ChannelPattern}, routeOf(ch)
 	ep.PolicyName, ep.Policy = "", channels.Policy()
-	ep.Ordering, ep.MaxConcurrency, ep.Format, ep.Signing = grapnel.OrderByKey, grapnel.DefaultMaxConcurrency, grapnel.FormatStandard, grapnel.SigningStandard
+	ep.Ordering, ep.MaxConcurrency = grapnel.OrderByKey, grapnel.DefaultMaxConcurrency
+	ep.Format, ep.Signing = grapnel.FormatStandard, grapnel.SigningStandard
 	setStatus(ep, in.Status, c)
 }
 
-// routeOf is the filter of a channel: alerts of its severities and rules. Digests and tests are made
-// for one channel and pass.
+// routeOf is the filter of a channel: alerts of its severities and rules. Digests and tests are
+// made for one channel and pass.
 func routeOf(ch *grapnel.Channel) string {
 	var terms []string
 	for field, values := range map[string][]string{"severity": ch.Severities, "rule": ch.Rules} {

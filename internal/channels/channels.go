@@ -1,10 +1,10 @@
-// Package channels knows the services that channels of alerts go to: how their URLs are written, and
-// which request each alert becomes. A service is a row of one table (rows.go); there is no code for
-// one service alone, except that mail is no HTTP.
+// Package channels knows the services that channels of alerts go to: how their URLs are written,
+// and which request each alert becomes. A service is a row of one table (rows.go); there is no
+// code for one service alone, except that mail is no HTTP.
 //
-// The URLs are written as the library shoutrrr writes them, because people have them already. A URL
-// holds credentials. So a target never shows itself: Masked has no credential, and Hide gives a
-// target whose credentials are replaced.
+// The URLs are written as the library shoutrrr writes them, because people have them already. A
+// URL holds credentials. So a target never shows itself: Masked has no credential, and Hide gives
+// a target whose credentials are replaced.
 //
 // It is pure. Package egress sends what a target says.
 package channels
@@ -29,7 +29,7 @@ type Service struct {
 	Name    string // the scheme of its URLs
 	Title   string
 	Form    string // of its URLs
-	Example string // a URL that is read, with credentials of nobody
+	Example string // a URL that is read, with made up credentials
 	Arrives string // what an alert becomes there
 }
 
@@ -59,8 +59,8 @@ type Target struct {
 	closing string // the same for alerts that are resolved; empty: url
 }
 
-// Read reads the URL of a channel. The error says what is wrong in words for whoever entered it, and
-// repeats nothing of the URL but its scheme and the names of its parameters.
+// Read reads the URL of a channel. The error names the fault for the person who entered it. Of the
+// URL it repeats only the names of parameters.
 func Read(raw string) (*Target, error) {
 	if len(raw) > MaxURL {
 		return nil, fmt.Errorf("is longer than %d bytes", MaxURL)
@@ -163,7 +163,7 @@ func (t *Target) Input(envelope []byte) []byte {
 	return append(input, '}')
 }
 
-// Hide is the target without credentials, to show what is sent.
+// Hide is the target without credentials, to show requests.
 func (t *Target) Hide() *Target {
 	hidden := *t
 	hidden.values, hidden.Headers = map[string]string{}, map[string]string{}

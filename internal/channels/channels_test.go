@@ -2,6 +2,8 @@ package channels
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -48,20 +50,21 @@ func TestEveryRowReadsItsExample(t *testing.T) {
 func TestURLs(t *testing.T) {
 	fired := &grapnel.Event{ID: "evt_1", Type: grapnel.EventAlertFired, Data: []byte(`{"alert_id":"alr_1"}`)}
 	for raw, want := range map[string]string{
-		"slack://hook:AA-BB-cccccccc@webhook?color=good":     "https://hooks.slack.com/services/AA/BB/cccccccc",
-		"slack://AA/BB/cccccccc":                             "https://hooks.slack.com/services/AA/BB/cccccccc",
-		"slack://xoxb:1-2-abcdefgh@C001":                     "https://slack.com/api/chat.postMessage",
-		"discord://tok@42?thread_id=7":                       "https://discord.com/api/webhooks/42/tok?wait=true&thread_id=7",
-		"discord://tok@42?username=x":                        "https://discord.com/api/webhooks/42/tok?wait=true",
-		"telegram://1:abcdefghij_k@telegram?chats=@someone":  "https://api.telegram.org/bot1:abcdefghij_k/sendMessage",
-		"gotify://h.example/sub/message?token=tok":           "https://h.example/sub/message",
-		"gotify://h.example:8080/tok?disabletls=yes":         "http://h.example:8080/message",
-		"ntfy://u:p@h.example/topic?scheme=http":             "http://h.example/",
-		"bark://:key@h.example":                              "https://h.example/push",
-		"bark://:key@h.example/sub/":                         "https://h.example/sub/push",
-		"rocketchat://bot@h.example/a/b/@someone":            "https://h.example/hooks/a/b",
-		"mattermost://h.example/tok/town":                    "https://h.example/hooks/tok",
-		"matrix://:tok@h.example/?rooms=!r:h.example":        "https://h.example/_matrix/client/v3/rooms/%21r:h.example/send/m.room.message/evt_1",
+		"slack://hook:AA-BB-cccccccc@webhook?color=good":    "https://hooks.slack.com/services/AA/BB/cccccccc",
+		"slack://AA/BB/cccccccc":                            "https://hooks.slack.com/services/AA/BB/cccccccc",
+		"slack://xoxb:1-2-abcdefgh@C001":                    "https://slack.com/api/chat.postMessage",
+		"discord://tok@42?thread_id=7":                      "https://discord.com/api/webhooks/42/tok?wait=true&thread_id=7",
+		"discord://tok@42?username=x":                       "https://discord.com/api/webhooks/42/tok?wait=true",
+		"telegram://1:abcdefghij_k@telegram?chats=@someone": "https://api.telegram.org/bot1:abcdefghij_k/sendMessage",
+		"gotify://h.example/sub/message?token=tok":          "https://h.example/sub/message",
+		"gotify://h.example:8080/tok?disabletls=yes":        "http://h.example:8080/message",
+		"ntfy://u:p@h.example/topic?scheme=http":            "http://h.example/",
+		"bark://:key@h.example":                             "https://h.example/push",
+		"bark://:key@h.example/sub/":                        "https://h.example/sub/push",
+		"rocketchat://bot@h.example/a/b/@someone":           "https://h.example/hooks/a/b",
+		"mattermost://h.example/tok/town":                   "https://h.example/hooks/tok",
+		"matrix://:tok@h.example/?rooms=!r:h.example": "https://h.example/_matrix/client/v3/rooms/%21r:h.example" +
+			"/send/m.room.message/evt_1",
 		"opsgenie://api.eu.opsgenie.com/key":                 "https://api.eu.opsgenie.com/v2/alerts",
 		"pagerduty://key-of-nobody":                          "",
 		"pagerduty://events.eu.pagerduty.com/key":            "https://events.eu.pagerduty.com/v2/enqueue",
@@ -112,7 +115,7 @@ func TestResolvedAlertsAreClosed(t *testing.T) {
 	}
 }
 
-// TestHostileText: no text of an alert mentions everybody, ends a link or exceeds a limit.
+// TestHostileText: no text of an alert mentions a group, ends a link or exceeds a limit.
 func TestHostileText(t *testing.T) {
 	long := strings.Repeat("<!channel> @everyone @here **x** 😀\r\n", 400)
 	data, err := json.Marshal(map[string]any{"title": long, "text": long, "state": "fired", "severity": "page", "url": "https://x/?a|b>",
@@ -211,6 +214,19 @@ func TestThePolicyIsStored(t *testing.T) {
 	} {
 		if got := again.Decide(o.outcome); got != o.want {
 			t.Errorf("%+v: %s, not %s", o.outcome, got, o.want)
+		}
+	}
+}
+
+// TestTheDocumentedServices: the page for users has the table's rows.
+func TestTheDocumentedServices(t *testing.T) {
+	page, err := os.ReadFile("../../docs/channels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Services() {
+		if row := fmt.Sprintf("| %s | `%s` | %s |\n", s.Title, s.Form, s.Arrives); !strings.Contains(string(page), row) {
+			t.Errorf("docs/channels.md lacks: %s", row)
 		}
 	}
 }

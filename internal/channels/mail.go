@@ -78,12 +78,13 @@ func (t *Target) mail(implicit bool) (*Mail, error) {
 	return m, m.addresses(v["from"], v["fromname"], v["recipients"])
 }
 
-// addresses reads the sender and the recipients. A plus sign of an address reads as a space if it was
-// not escaped, so a space is one.
+// addresses reads the sender and the recipients. A plus sign of an address reads as a space if it
+// was not escaped, so a space is one.
 func (m *Mail) addresses(from, name, to string) error {
 	read := func(text string) (mail.Address, error) {
 		a, err := mail.ParseAddress(strings.ReplaceAll(strings.TrimSpace(text), " ", "+"))
-		if err != nil || a.Name != "" || len(a.Address) > 254 || strings.ContainsFunc(a.Address, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		if err != nil || a.Name != "" || len(a.Address) > 254 ||
+			strings.ContainsFunc(a.Address, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
 			return mail.Address{}, errors.New("is no mail address of the form name@example.com")
 		}
 		return *a, nil

@@ -232,7 +232,8 @@ func (r *row) target(w *way, in reading, u *url.URL) *Target {
 	return t
 }
 
-// braced writes braces of a value as the headers of an endpoint have them: they are no placeholders.
+// braced writes braces of a value as the headers of an endpoint have them: they are no
+// placeholders.
 func braced(value string) string { return strings.NewReplacer("{", "{{", "}", "}}").Replace(value) }
 
 // passOn gives the parameters of a URL of one's own to the request: those that begin with @ as

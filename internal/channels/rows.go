@@ -70,7 +70,7 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "discord", Title: "Discord", Form: "discord://token@id[?thread_id=id]",
-			Example: "discord://wEbHoOkToKeNoFnObOdY@123456789012345678", Arrives: "a message of a webhook, at most 2000 characters, that mentions nobody"},
+			Example: "discord://wEbHoOkToKeNoFnObOdY@123456789012345678", Arrives: "a message of a webhook, at most 2000 characters, without mentions"},
 		ways: []way{
 			{user: "{token!}", host: "{id}", query: "thread_id={thread}", url: "https://discord.com/api/webhooks/{id}/{token}?wait=true&thread_id={thread}"},
 			{user: "{token!}", host: "{id}", url: "https://discord.com/api/webhooks/{id}/{token}?wait=true"},
@@ -127,16 +127,17 @@ var rows = []row{
 	(if .to.channel == "" then {} else {channel: .to.channel} end) + (if .to.name == "" then {} else {username: .to.name} end)`,
 	},
 	{
-		Service: Service{Name: "ntfy", Title: "ntfy", Form: "ntfy://[user:password@]host/topic[?token=token]", Example: "ntfy://ntfy.sh/a-topic-that-nobody-guesses",
+		Service: Service{Name: "ntfy", Title: "ntfy", Form: "ntfy://[user:password@]host/topic[?token=token]", Example: "ntfy://ntfy.sh/my-secret-topic-7f3a",
 			Arrives: "a notification with title, text, priority 5, 4 or 3, and buttons for the links"},
 		ways: []way{
 			{host: "{host}", path: "/{topic}", query: "token={token!}", headers: map[string]string{"Authorization": "Bearer {token}"}, url: "{+scheme}://{host}/"},
 			{user: "{user}", pass: "{password!}", host: "{host}", path: "/{topic}", headers: map[string]string{"Authorization": "Basic {basic}"}, url: "{+scheme}://{host}/"},
 			{host: "{host}", path: "/{topic}", url: "{+scheme}://{host}/"},
 		},
-		checks:  map[string]check{"topic": {`^[-_A-Za-z0-9]{1,64}$`, "has a topic that is not 1 to 64 characters of [-_A-Za-z0-9]"}},
-		ignored: append([]string{"priority", "tags", "actions", "click", "delay", "email", "cache", "firebase", "attach", "filename"}, decorations...),
-		method:  "POST",
+		checks: map[string]check{"topic": {`^[-_A-Za-z0-9]{1,64}$`, "has a topic that is not 1 to 64 characters of [-_A-Za-z0-9]"}},
+		ignored: append([]string{"priority", "tags", "actions", "click", "delay", "email", "cache", "firebase", "attach",
+			"filename"}, decorations...),
+		method: "POST",
 		body: `{topic: .to.topic, title: head, message: said, priority: (if over then 3 else pick(5; 4; 3) end), actions: [links[] | {action: "view", label: .name, url: .url}]} +
 	(if (d.url // "") == "" then {} else {click: d.url} end)`,
 	},
@@ -147,7 +148,8 @@ var rows = []row{
 			url: "https://{host}/v2/alerts", closing: "https://{host}/v2/alerts/{alert}/close?identifierType=alias"}},
 		ignored: append([]string{"responders", "tags", "actions", "entity", "source", "priority", "note", "user", "alias", "description", "details", "visibleto"}, decorations...),
 		method:  "POST",
-		body: `if over then {source: "grapnel", note: (text | cut(25000))} else {message: (title | cut(130)), alias: alert, description: (text | cut(15000)),
+		body: `if over then {source: "grapnel", note: (text | cut(25000))} else {message: (title | cut(130)), alias: alert,
+	description: (text | cut(15000)),
 	source: "grapnel", priority: pick("P1"; "P3"; "P5"), tags: ["grapnel", sev]} end`,
 	},
 	{

@@ -16,9 +16,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// The attempts of a channel of alerts. Its URL, headers and body are those of a service for people,
-// made from the channel's URL (package channels). They are not signed. The URL holds credentials, so
-// nothing of it is stored with an attempt.
+// The attempts of a channel of alerts. Its URL, headers and body are those of a service for
+// people, made from the channel's URL (package channels). They are not signed. The URL holds
+// credentials, so nothing of it is stored with an attempt.
 
 // CheckChannel returns the fault of a channel's target that is visible without resolving a name, in
 // words for the operator who entered it.
@@ -99,7 +99,7 @@ func (r *route) alertRequest(ctx context.Context, a *attempt, d Delivery, body [
 	}
 	req := r.template.WithContext(ctx)
 	req.URL = u
-	h := make(http.Header, len(r.static)+3)
+	h := make(http.Header, len(r.static)+2)
 	for _, f := range r.static {
 		h[f.name] = f.values
 	}
@@ -107,7 +107,6 @@ func (r *route) alertRequest(ctx context.Context, a *attempt, d Delivery, body [
 		h[f.name] = []string{f.template.of(d)}
 	}
 	h[headerContentType] = []string{contentType}
-	h[headerDelivery] = []string{d.ID}
 	h[headerHops] = []string{strconv.Itoa(d.Event.Hops() + 1)} // a channel may lead to a source of this server
 	req.Header = h
 	return carrying(req, body), nil
@@ -120,8 +119,8 @@ type verdict struct {
 	After  float64 `json:"after"` // seconds
 }
 
-// judge corrects the outcome of a service that says in the body what others say by the status, and
-// removes the channel's credentials from what is stored.
+// judge corrects the outcome of a service that reports a failure in the body alone, and removes the
+// channel's credentials from the stored answer.
 func (s *Sender) judge(r *route, result *Result) {
 	if v := s.verdictOf(r, result); v.Status >= 400 && v.Status <= 599 {
 		answered := strconv.Itoa(result.Outcome.Status)

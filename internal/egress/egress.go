@@ -148,7 +148,8 @@ func New(o Options) *Sender {
 	}
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
-		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
+		routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, evaluations()),
 		tls: &tls.Config{

@@ -71,7 +71,8 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 func webPort(port uint16) bool { return port >= 1024 || port == 80 || port == 443 }
 
 // port says whether a port may be dialled. Mail is submitted to a server that its sender has an
-// account at; port 25, where servers hand mail to strangers, is only for addresses of the operator's.
+// account at; port 25, where servers hand mail to strangers, is only for addresses of the
+// operator's.
 func (g *guard) port(port uint16) bool {
 	if g.mail {
 		return port >= 1024 || port == 465 || port == 587

@@ -21,12 +21,12 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// An attempt of a channel whose service is a mail server: one connection, one mail, one deadline for
-// both. The server is as hostile as any receiver: its address is checked at the socket, and at most
-// maxMailAnswers bytes of it are read.
+// An attempt of a channel whose service is a mail server: one connection, one mail, one deadline
+// for both. The server is as hostile as any receiver: its address is checked at the socket, and at
+// most maxMailAnswers bytes of it are read.
 //
-// A mail may arrive twice: a connection that breaks after the text was sent leaves open whether the
-// server has it. Both have the same Message-ID, by which mail programs know a repetition.
+// A mail may arrive twice: a connection that breaks after the text was sent leaves open whether
+// the server has it. Both have the same Message-ID, by which mail programs know a repetition.
 
 // maxMailAnswers are the bytes that a mail server may send in all, its certificates included.
 const maxMailAnswers = 64 << 10
@@ -182,8 +182,9 @@ func (m *mailSession) secure(client *smtp.Client) (bool, error) {
 	return false, nil
 }
 
-// recipients names the recipients. One that the server refuses for good does not keep the mail from
-// the others. One that it refuses for now does: the others would get the mail again with each retry.
+// recipients names the recipients. One that the server refuses for good does not keep the mail
+// from the others. One that it refuses for now does: the others would get the mail again with each
+// retry.
 func (m *mailSession) recipients(client *smtp.Client) error {
 	var last error
 	for _, to := range m.mail.To {

@@ -102,7 +102,7 @@ func (r *route) sent(h http.Header) []grapnel.Header {
 	for name, values := range h {
 		value := values[0]
 		switch {
-		case slices.Contains(derived, name), name == headerContentType && value == grapnel.JSONType:
+		case r.target == nil && (slices.Contains(derived, name) || name == headerContentType && value == grapnel.JSONType):
 			continue
 		case r.hidden[name]:
 			value = "[redacted]"

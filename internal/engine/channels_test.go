@@ -108,7 +108,8 @@ var services = map[string]service{
 		fields: map[string]string{"title": "🔴 Endpoint <shop> fails", "priority": "8", `extras.client::notification.click.url`: "https://dash.example/e"},
 	},
 	"pushover": {
-		url: "pushover://shoutrrr:aPiToKeNoFnObOdY@uSeRkEyOfNoBoDy/?devices=phone", host: "api.pushover.net", path: "/1/messages.json", form: true,
+		url: "pushover://shoutrrr:aPiToKeNoFnObOdY@uSeRkEyOfNoBoDy/?devices=phone", host: "api.pushover.net",
+		path: "/1/messages.json", form: true,
 		fields: map[string]string{"token": "aPiToKeNoFnObOdY", "user": "uSeRkEyOfNoBoDy", "device": "phone", "priority": "1", "message": "No attempt has succeeded.",
 			"title": "🔴 Endpoint <shop> fails", "url": "https://dash.example/e"},
 	},
@@ -179,6 +180,7 @@ func (s *service) check(r *http.Request, body string, n int) (wrong []string) {
 	}
 	expect("method", r.Method, cmp.Or(s.method, "POST"))
 	expect("path", r.URL.RequestURI(), path)
+	expect("Grapnel-Delivery", r.Header.Get("Grapnel-Delivery"), "")
 	expect("webhook-id", r.Header.Get("webhook-id"), "")
 	for name, value := range s.header {
 		expect(name, r.Header.Get(name), value)
@@ -307,6 +309,9 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 					t.Errorf("%s: the delivery is %s: %s", name, d.Status, d.Reason)
 				}
 				for _, a := range d.Attempts {
+					if sent := d.Sent(&a, "dlv_1"); sent["Webhook-Id"] != "" || sent["Content-Type"] == "" || sent["User-Agent"] == "" {
+						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, sent)
+					}
 					shown := fmt.Sprintf("%+v", a) + string(a.ResponseBody)
 					for _, secret := range []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy", "aPiToKeN", "tk_"} {
 						if strings.Contains(shown, secret) {
@@ -340,7 +345,8 @@ func (b *bench) channel(id, raw string) {
 func (b *bench) alert(kind string) {
 	b.t.Helper()
 	state := strings.TrimPrefix(kind, "grapnel.alert.")
-	ev := &grapnel.Event{ID: "evt_" + state, Tenant: "default", Type: kind, Key: "alr_1", ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now(),
+	ev := &grapnel.Event{ID: "evt_" + state, Tenant: "default", Type: kind, Key: "alr_1", ContentType: grapnel.JSONType,
+		OccurredAt: time.Now(), AcceptedAt: time.Now(),
 		Data: []byte(`{"alert_id":"alr_1","rule":"endpoint_failing","state":"` + state + `","severity":"page","tenant":"default",
 			"subject":{"kind":"endpoint","id":"ep_1","name":"shop"},"title":"Endpoint <shop> fails","text":"No attempt has succeeded.",
 			"since":"2026-01-01T00:00:00Z","url":"https://dash.example/e","acknowledge_url":"https://dash.example/a","count":1,"alerts":[]}`)}

@@ -311,7 +311,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn, globex.keyID, globex.typ, globex.pol)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn,
+			globex.keyID, globex.typ, globex.pol)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

@@ -36,7 +36,8 @@ func formPages() []page {
 		of("Sources", "/sources/{id}/delete", "Delete a source", deleteSourceForm).as(one("/v1/sources/"), naming("grapnel sources delete")),
 		of("Channels", "/channels/new", "Add a channel", newChannel).as(cursored("/v1/channels"), says(createChannelCommand)),
 		of("Channels", "/channels/{id}/edit", "Change a channel", editChannel).as(one("/v1/channels/"), naming("grapnel channels update --severity page")),
-		of("Channels", "/channels/{id}/delete", "Delete a channel", deleteChannelForm).as(one("/v1/channels/"), naming("grapnel channels delete")),
+		of("Channels", "/channels/{id}/delete", "Delete a channel", deleteChannelForm).
+			as(one("/v1/channels/"), naming("grapnel channels delete")),
 		of("Queues", "/queues/new", "Add a queue", newQueue).as(cursored("/v1/queues"), says(createQueueCommand)),
 		of("Queues", "/queues/{id}/edit", "Change a queue", editQueue).as(one("/v1/queues/"), naming("grapnel queues update --lease 1m")),
 		of("Queues", "/queues/{id}/purge", "Purge a queue", purgeQueueForm).as(one("/v1/queues/"), naming("grapnel queues purge")),
