@@ -42,6 +42,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
+	ids["channels"] = made(http.MethodPost, "/v1/channels", map[string]any{"url": "ntfy://ntfy.sh/topic", "description": mark}, "id")
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")

@@ -16,9 +16,9 @@ import (
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint),
 // DLV (a delivery that waits), DONE (one that is over), EVT (an event), RPL (a replay that is
-// running), OFF (an endpoint that is disabled), CHN (a channel), QUE (a queue called orders), LSE (a lease of it),
-// SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is
-// not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// running), OFF (an endpoint that is disabled), CHN (a channel), QUE (a queue called orders),
+// LSE (a lease of it), SRC (a source), REQ (a request of it in quarantine), POL (a policy in use),
+// FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string

@@ -212,8 +212,8 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "teams", Title: "Microsoft Teams",
-			Form:    "teams://group@tenant/altId/groupOwner/extraId?host=name.webhook.office.com or teams://?host=URL of a workflow, percent-encoded",
-			Example: "teams://?host=https%3A%2F%2Fprod-01.westeurope.logic.azure.com%2Fworkflows%2Fx%2Ftriggers%2Fmanual%2Fpaths%2Finvoke%3Fsig%3Ds",
+			Form:    "teams://group@tenant/altId/groupOwner/extraId?host=name.webhook.office.com or teams://?host=URL%20of%20a%20workflow",
+			Example: "teams://?host=https%3A%2F%2Fprod-01.westeurope.logic.azure.com%2Fworkflows%2Fx%2Finvoke%3Fsig%3Ds",
 			Arrives: "an adaptive card with buttons for the links"},
 		ways: []way{
 			{user: "{group}", host: "{tenant}", path: "/{alt!}/{owner}/{extra!}", query: "host={org}",
