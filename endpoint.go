@@ -22,6 +22,7 @@ type Endpoint struct {
 	Filter      string            // a CEL expression over event; empty: no filter
 	Source      string            // only events of this source; empty: any origin
 	Queue       *Queue            // not nil: the endpoint is a queue, and the fields of requests are empty
+	Channel     *Channel          // not nil: the endpoint is a channel of alerts
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy

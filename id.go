@@ -21,6 +21,7 @@ const (
 	ReplayPrefix   = "rpl"
 	SourcePrefix   = "src"
 	QueuePrefix    = "que" // of an endpoint that is a queue
+	ChannelPrefix  = "chn" // of an endpoint that is a channel
 	LeasePrefix    = "lse"
 	AsidePrefix    = "req" // of a request that was set aside
 	IssuePrefix    = "iss" // of failures that look alike

@@ -46,6 +46,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	var told struct{ ID string }
 	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)
 	ids["incidents"] = told.ID
+	ids["channels"] = made(http.MethodPost, "/v1/channels", map[string]any{"url": "ntfy://ntfy.sh/topic", "description": mark}, "id")
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")

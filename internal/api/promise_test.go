@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// counted is the report of an hour with a thousand publishes, ten of them bad.
-func counted(now func() time.Time) func() promise.Report {
+// kept is the report of an hour with a thousand publishes, ten of them bad.
+func kept(now func() time.Time) func() promise.Report {
 	return func() promise.Report {
 		var h promise.Hour
 		for i := range 1000 {
@@ -119,7 +119,7 @@ func TestStatusPageEscapes(t *testing.T) {
 	const evil = `</title><script>alert(1)</script>]]>"'&`
 	pages := statuspage.NewPages(func() error { return nil }, Plainly, "")
 	w := newWorld(t, func(o *Options) { o.Status = pages })
-	report := counted(func() time.Time { return w.clock })()
+	report := kept(func() time.Time { return w.clock })()
 	pages.Update(statuspage.New(report, []wire.Incident{{ID: "inc_1", Kind: "incident", Title: evil, Impact: "outage", Status: "monitoring",
 		StartsAt: w.clock, Components: []string{"accepting"}, Updates: []wire.IncidentUpdate{{At: w.clock, Status: "monitoring", Text: evil}}}}))
 	for _, path := range []string{"/status", "/status.rss", "/status.svg"} {

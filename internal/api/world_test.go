@@ -497,7 +497,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{}, Documents: w.engine.Faulty, Promises: counted(now), Bounds: under,
+		Tenants: &town{}, Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
 		Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,

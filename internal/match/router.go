@@ -108,7 +108,7 @@ func (t *table) add(e entry, eventTypes []string) {
 	e.all = len(eventTypes) == 0 || slices.Contains(eventTypes, "*")
 	for _, pattern := range eventTypes {
 		switch {
-		case e.all:
+		case e.all && !grapnel.WantsAlerts(pattern):
 		case strings.Contains(pattern, "*"):
 			e.patterns = append(e.patterns, pattern)
 		case !slices.Contains(t.exact[pattern], n):
@@ -207,6 +207,10 @@ func (t *table) subscribers(eventType string) iter.Seq[*entry] {
 	}
 }
 
+// subscribes says whether the entry is open to a type. Alerts go only to those that name them.
 func (e *entry) subscribes(eventType string) bool {
-	return e.all || slices.ContainsFunc(e.patterns, func(p string) bool { return grapnel.MatchType(p, eventType) })
+	alert := grapnel.IsAlert(eventType)
+	return e.all && !alert || slices.ContainsFunc(e.patterns, func(p string) bool {
+		return grapnel.MatchType(p, eventType) && (!alert || grapnel.WantsAlerts(p))
+	})
 }

@@ -79,6 +79,11 @@ EXPLAINED = {
         "a simulation is bounded as a whole",
     ),
     "names of queues": (r"/name", r"must not begin with que_", "not every tool knows patterns of what a text must not begin with"),
+    "services": (
+        r"/url|/quiet_hours/(tz|to)",
+        r"^has |^does not have the form|^lacks |^must be the URL of a service|^must name one|^is no name of the time zone|^must not be the same as from",
+        "each service has a form of its own for URLs, and time zones are a database",
+    ),
     "settling nothing": (r"", r"^must name at least one lease", "all three lists may be left out, but not empty together"),
     "too many faults": (r".*", r"^must have at most 64 ", "an object has at most 64 members"),
 }

@@ -19,7 +19,13 @@ import (
 type endpointDocument struct {
 	grapnel.Endpoint
 	Secrets   []secretDocument // instead of those that hide their text
+	Channel   *channelDocument `json:",omitzero"`
 	Templates bool             `json:",omitzero"` // braces in Headers are placeholders; in documents of earlier versions they are text
+}
+
+type channelDocument struct {
+	grapnel.Channel
+	URL secretDocument // instead of the one that hides its text
 }
 
 type sourceDocument struct {
@@ -54,7 +60,10 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 		cut(&ep.Former[i].Until)
 	}
 	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets), Templates: len(ep.Headers) > 0}
-	doc.Endpoint.Secrets = nil
+	doc.Endpoint.Secrets, doc.Endpoint.Channel = nil, nil
+	if ep.Channel != nil {
+		doc.Channel = &channelDocument{*ep.Channel, showSecrets([]grapnel.Secret{ep.Channel.URL})[0]}
+	}
 	return encodeDocument(doc, "endpoint", DecodeEndpoint)
 }
 
@@ -66,6 +75,10 @@ func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 	}
 	ep := doc.Endpoint
 	ep.Secrets = hideSecrets(doc.Secrets)
+	if doc.Channel != nil {
+		ep.Channel = &doc.Channel.Channel
+		ep.Channel.URL = grapnel.Secret(doc.Channel.URL)
+	}
 	ep.Revision = revision
 	if !doc.Templates {
 		for name, value := range ep.Headers {
