@@ -71,8 +71,8 @@ func routes() []route {
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
-		causeRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
-		clusterRoutes(), settingsRoutes(), serviceRoutes(),
+		causeRoutes(), issueRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }
 
