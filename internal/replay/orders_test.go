@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestRate: deliveries are created at the rate asked for, and the ETA is right.
@@ -264,6 +266,11 @@ func TestPlan(t *testing.T) {
 		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, Keys: 1,
 			LongestChain: 357})
 		same("delivered ones", plan(func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Delivered} }), replay.Plan{})
+		same("with a status code", plan(func(q *replay.Request) { q.Selection.StatusCode = 503 }), replay.Plan{})
+		same("with an error class", plan(func(q *replay.Request) { q.Selection.Class = policy.ClassTimeout }), replay.Plan{})
+		if n := reflect.TypeFor[grapnel.Selection]().NumField(); n != 9 {
+			t.Errorf("a selection has %d fields: brief plans have to know the new ones as well", n)
+		}
 		few := func(q *replay.Request) { q.Selection.Deliveries = []int64{1, 2, 3, 8} }
 		same("those named", plan(few), replay.Plan{Total: 4, Keys: 3, LongestChain: 2})
 		w.must(w.store.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: 9, Discard: "of no use", At: time.Now()}))

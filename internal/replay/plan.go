@@ -146,7 +146,7 @@ func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, o
 
 // searchable returns the search that finds what a selection means, if one search does.
 func searchable(ep *grapnel.Endpoint, s *grapnel.Selection) (store.DeliveryQuery, bool) {
-	q := store.DeliveryQuery{Endpoint: ep.ID, Status: s.Status, From: s.From, To: s.To}
+	q := store.DeliveryQuery{Endpoint: ep.ID, Status: s.Status, From: s.From, To: s.To, Class: s.Class, StatusCode: s.StatusCode}
 	if len(s.Types) > 0 {
 		q.Type = s.Types[0]
 	}
