@@ -42,6 +42,10 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
+	answered, incident := a.ask(adminKey, http.MethodPost, "/v1/incidents", map[string]any{"title": "The operator's own", "text": "Everything is public here."})
+	var told struct{ ID string }
+	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)
+	ids["incidents"] = told.ID
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
@@ -91,7 +95,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	status, text := a.ask("", http.MethodGet, "/openapi.json", nil)
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
-	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status"}
+	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]

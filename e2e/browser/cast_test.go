@@ -100,7 +100,8 @@ func populate(t *testing.T, s *server) *cast {
 	}
 	ok(s.CreateKey(ctx, client.NewKey{Name: "ci", Scopes: []grapnel.Scope{grapnel.ScopeRead}}))(t)
 	kind := ok(s.CreateEventType(ctx, client.NewEventType{Name: "payment.made", Description: "A payment was made"}))(t)
-	for prefix, id := range map[string]string{"/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
+	incident := ok(s.OpenIncident(ctx, client.NewIncident{Title: "Publishing is slow", Text: "We look into it."}))(t)
+	for prefix, id := range map[string]string{"/incidents": incident.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
 		"/queues": "orders", "/policies": pol.ID, "/event-types": kind.ID,
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id

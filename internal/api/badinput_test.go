@@ -535,9 +535,10 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
+	inc := w.must(201, "POST", "/v1/incidents", `{"title":"Slow","text":"We look."}`)["id"].(string)
 	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
-		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "INC", inc,
 		"TYP", w.checkedType(admin), "ISS", w.issue("default", ep, 422, 2, "no"),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }

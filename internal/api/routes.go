@@ -72,7 +72,7 @@ func routes() []route {
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
 		causeRoutes(), issueRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
-		clusterRoutes(), settingsRoutes(), serviceRoutes(),
+		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }
 

@@ -27,7 +27,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/ownership"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // Options are the parts and settings of an engine. Store, Sender and Log are required.
@@ -43,11 +45,14 @@ type Options struct {
 	Keep         Retention     // how long finished deliveries are retained
 
 	Cluster *ownership.Options // nil: no other node uses the store
+	Traces  *trace.Tracer      // nil: no spans are made
 
 	// nil, or called when a queue may have something due; it must not block
 	Ready func(queue string)
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
+	// nil, or gets what package promise counts of attempts; it must not block
+	Promised func(i promise.Indicator, good bool, took time.Duration)
 
 	// Limits beyond which new work is refused: see admission.go.
 	MaxPublishing int                       // publishes in flight to the store; 1024

@@ -246,7 +246,7 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 }
 
 // forAdmins are pages that a key of a tenant may not see at all.
-var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings"}
+var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings", "/incidents/new"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {

@@ -30,6 +30,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/internal/transform"
 )
 
@@ -82,6 +84,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
+	NoStatusPage bool           // serve no public status page
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
@@ -94,7 +97,8 @@ type Options struct {
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules  []store.KeepRule
 	Bounds Bounds
-	Log    *slog.Logger // nil: nothing is logged
+	Traces trace.Settings // where spans go; zero: none are made
+	Log    *slog.Logger   // nil: nothing is logged
 }
 
 // Server is one running Grapnel.
@@ -113,12 +117,15 @@ type Server struct {
 	lives     *lives
 	gate      *api.Gate
 	published published
+	promises  *promises
 	issuer    *oidc.Provider // nil: people sign in with API keys only
+	traces    *trace.Tracer  // nil: no spans are made
+	rejected  rejected
 }
 
 func newServer(o Options) *Server {
 	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
-		published: newPublished()}
+		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
 }
 
 // Open prepares a server. It listens first: if the address is in use, the data are not touched,
@@ -156,6 +163,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
 	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
+	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
+	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})
 	for i, c := range s.cells {
 		if c, err = s.openCell(ctx, c, &opened); err != nil {
 			return nil, s.of(c, err)
@@ -168,6 +177,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
 		return nil, err
 	}
+	s.keepPromises()
 	s.lives = newLives(s)
 	s.http = api.Server(s.lives, o.Bounds.API)
 	// mostly broken connections of callers
@@ -201,8 +211,15 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 			moving.Go(func() { s.lives.keep(delivering, i, failed) })
 		}
 		moving.Go(func() { s.lives.move(delivering) })
+		exporting, stopExporting := context.WithCancel(context.WithoutCancel(ctx))
+		var exports sync.WaitGroup
+		exports.Go(func() { s.traces.Run(exporting) })
 		moving.Wait()
+		stopExporting() // last, since the attempts that drained have spans too
+		exports.Wait()
 	}()
+	s.promises.start()
+	defer s.promises.stop(false)
 	served := make(chan error, 1)
 	// The other half of the descriptors is for deliveries, the stores and the listener.
 	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
@@ -249,6 +266,7 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 		return errors.New("outcomes could not be recorded before the end; their deliveries will be attempted again")
 	}
 	s.sender.Close()
+	s.promises.stop(true)
 	var unclean []error
 	for _, c := range s.lives.now.Load().cells {
 		if err := c.store.Close(); err != nil {

@@ -80,7 +80,7 @@ func pages() []page {
 			twin: auditTwin, command: auditCommand},
 		{path: "/nodes", title: "Nodes", nav: "Nodes", scope: grapnel.ScopeAdmin, build: build(nodes), template: "nodes.html",
 			twin: func(*visit) (string, url.Values) { return "/v1/cluster", nil }, command: says("grapnel cluster status")},
-	}, formPages())
+	}, formPages(), promisePages())
 }
 
 // entry is one of the navigation.
@@ -109,6 +109,7 @@ func navigation() []entry {
 		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true},
 		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
 		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
+		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
 		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true},
 		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
 		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
@@ -154,7 +155,7 @@ func actions() []action {
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
-	}, formActions())
+	}, formActions(), promiseActions())
 }
 
 // mayDo says whether a session is offered an action, by its path.
@@ -249,7 +250,8 @@ const (
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
+		createKeyCommand, openIncidentCommand}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from
