@@ -660,7 +660,8 @@ func (w *world) dump() string {
 		w.t.Fatal(err)
 	}
 	config := w.engine.config()
-	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, issues)
+	text := fmt.Sprintf("%v\n%v\n", documents, issues) +
+		fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {
