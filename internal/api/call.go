@@ -36,7 +36,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans := a.refuse(c, err)
 			ans.write(w, r)
 			if ans.status >= 500 { // a stranger's wrong keys must not count as good answers
-				a.measure(c, ans.status)
+				a.measure(c, ans.status, err)
 			}
 			return
 		}
@@ -50,21 +50,28 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans = a.refuse(c, err)
 		}
 		ans.write(w, r)
-		a.measure(c, ans.status)
+		a.measure(c, ans.status, err)
 	}
 }
 
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
 // request is an answer as promised; of a caller who left there is no answer to judge.
-func (a *api) measure(c *call, status int) {
+func (a *api) measure(c *call, status int, err error) {
 	if c.Context().Err() != nil {
 		return
 	}
 	took := a.Clock().Sub(c.now)
 	switch publish := c.route.scope == grapnel.ScopePublish && c.Method == http.MethodPost; {
 	case publish && a.Published != nil:
-		a.Published(status < 500 && (status >= 300 || took <= promise.AnswerWithin), took)
+		code := ""
+		switch {
+		case err != nil:
+			code = problem(err, "").Code
+		case status >= 400: // an answer that is a problem
+			code = string(grapnel.CodeConflict)
+		}
+		a.Published(status < 500 && (status >= 300 || took <= promise.AnswerWithin), took, code)
 	case !publish && a.Served != nil && c.route.scope != "":
 		a.Served(status < 500, took)
 	}
