@@ -42,6 +42,11 @@ const (
 	VerbMove    Verb = "move"   // of a tenant
 	VerbStay    Verb = "stay"   // a tenant's move is cancelled
 
+	VerbAcknowledge Verb = "acknowledge" // an issue, as the three below
+	VerbMute        Verb = "mute"
+	VerbResolve     Verb = "resolve" // by a person, or by Grapnel after enough successes
+	VerbReopen      Verb = "reopen"
+
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"
 	VerbResumeReplay Verb = "resume_replay"

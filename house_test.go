@@ -65,6 +65,7 @@ var floors = map[string]int{
 	"internal/sim/history":     3,
 	"internal/api/strict":      3,
 	"internal/oidc":            3,
+	"internal/issue":           3,
 	"internal/words":           3,
 	"internal/monitoring":      3,
 	"internal/statuspage":      3,

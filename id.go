@@ -23,6 +23,7 @@ const (
 	QueuePrefix    = "que" // of an endpoint that is a queue
 	LeasePrefix    = "lse"
 	AsidePrefix    = "req" // of a request that was set aside
+	IssuePrefix    = "iss" // of failures that look alike
 )
 
 // alphabet is Crockford's base 32 in lower case: without i, l, o and u, in the order of the values.

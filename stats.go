@@ -2,7 +2,10 @@ package grapnel
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Totals counts an endpoint's finished deliveries and attempts in a period. Totals of parts add up
@@ -17,6 +20,14 @@ type Totals struct {
 	FirstAttemptSuccess int64   // of the delivered ones: with one attempt
 	Attempts            int64   // recorded attempts, whether or not they finished a delivery
 	Latency             Latency // of the attempts that got an answer
+
+	Duplicates int64       // events that were published again: nothing was created; no endpoint has them
+	Spent      int64       // attempts of the finished deliveries, added up
+	Tries      Tries       // the finished deliveries, by number of attempts
+	Success    Waits       // of the delivered ones: from creation to success
+	Classes    ClassCounts // the recorded attempts, by class
+	Retries    ClassCounts // the recorded attempts that left their delivery pending, by class
+	Reasons    Reasons     // the finished deliveries, by reason code
 }
 
 // Add adds other totals.
@@ -30,10 +41,62 @@ func (t *Totals) Add(o *Totals) {
 	t.FirstAttemptSuccess += o.FirstAttemptSuccess
 	t.Attempts += o.Attempts
 	t.Latency.Add(&o.Latency)
+	t.Duplicates += o.Duplicates
+	t.Spent += o.Spent
+	sum(t.Tries[:], o.Tries[:])
+	sum(t.Success[:], o.Success[:])
+	sum(t.Classes[:], o.Classes[:])
+	sum(t.Retries[:], o.Retries[:])
+	sum(t.Reasons[:], o.Reasons[:])
 }
 
-// Ended counts a delivery that finished after this number of attempts.
-func (t *Totals) Ended(status Status, attempts int) {
+func sum[N int64 | uint32](to, more []N) {
+	for i, n := range more {
+		to[i] += n
+	}
+}
+
+// Tried is a recorded attempt, as totals count it.
+type Tried struct {
+	Class    policy.Class
+	Answered bool          // it got a status code
+	Duration time.Duration // until the answer
+	Again    bool          // the delivery stayed pending
+}
+
+// Tried counts a recorded attempt.
+func (t *Totals) Tried(a *Tried) {
+	t.Attempts++
+	if a.Answered {
+		t.Latency.Count(a.Duration)
+	}
+	class := classCell(a.Class)
+	t.Classes[class]++
+	if a.Again {
+		t.Retries[class]++
+	}
+}
+
+// Ended is a finished delivery, as totals count it.
+type Ended struct {
+	Status   Status
+	Reason   ReasonCode
+	Attempts int
+	Took     time.Duration // from its creation; negative: the clock was set back
+}
+
+// Ended counts a finished delivery.
+func (t *Totals) Ended(e *Ended) {
+	t.Spent += int64(e.Attempts)
+	t.Tries[min(e.Attempts, MostTries)]++
+	t.Reasons[reasonCell(e.Reason)]++
+	if e.Status == Delivered {
+		t.Success.Count(e.Took)
+	}
+	t.ended(e.Status, e.Attempts)
+}
+
+func (t *Totals) ended(status Status, attempts int) {
 	switch status {
 	case Delivered:
 		t.Delivered++
@@ -54,59 +117,148 @@ func (t *Totals) Ended(status Status, attempts int) {
 	}
 }
 
-// Bucket is a part of a time with its totals.
+// Bucket is a part of a time, or a group, with its totals.
 type Bucket struct {
-	At time.Time // its beginning
+	At   time.Time // its beginning
+	Name string    // of the group, if totals were asked for by group; empty: all other ones
 	Totals
+}
+
+// Finished is the number of finished deliveries.
+func (t *Totals) Finished() int64 {
+	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
+}
+
+// Counted is the number of finished deliveries that have been counted with their attempts. It is
+// less than Finished if an earlier version counted some of them.
+func (t *Totals) Counted() (n int64) {
+	for _, cell := range t.Tries {
+		n += cell
+	}
+	return n
+}
+
+// MostTries is the number of attempts from which on Tries does not distinguish.
+const MostTries = 16
+
+// Tries counts deliveries by number of attempts. The last index has those with MostTries or more.
+type Tries [MostTries + 1]int64
+
+// Cells of counts by class and by reason code. Stores write them by index, so the lists only grow
+// at their end. Index 0 is of all others.
+const (
+	classCells  = 18
+	reasonCells = 8
+)
+
+var (
+	countedClasses = [classCells]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
+		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
+	countedReasons = [reasonCells]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
+		ReasonEndpointGone, ReasonDamaged}
+)
+
+// ClassCounts counts attempts by class.
+type ClassCounts [classCells]int64
+
+// Reasons counts deliveries by reason code.
+type Reasons [reasonCells]int64
+
+func classCell(c policy.Class) int {
+	return max(slices.Index(countedClasses[:], c), 0)
+}
+
+func reasonCell(r ReasonCode) int {
+	return max(slices.Index(countedReasons[:], r), 0)
+}
+
+// By returns the counts that are not zero, by class. Attempts without a known class are under
+// "other".
+func (c *ClassCounts) By() map[policy.Class]int64 {
+	by := make(map[policy.Class]int64)
+	for i, class := range countedClasses {
+		if i == 0 {
+			class = "other"
+		}
+		if c[i] != 0 {
+			by[class] = c[i]
+		}
+	}
+	return by
+}
+
+// By returns the counts that are not zero, by reason code. ReasonNone has the deliveries without
+// one.
+func (r *Reasons) By() map[ReasonCode]int64 {
+	by := make(map[ReasonCode]int64)
+	for i, code := range countedReasons {
+		if r[i] != 0 {
+			by[code] = r[i]
+		}
+	}
+	return by
 }
 
 // Latency counts durations in fixed buckets, each about a fifth wider than the one before, so that
 // counts of different times and endpoints can be added.
 type Latency [LatencyBuckets]uint32
 
-// LatencyBuckets is the number of buckets. The first is below a tenth of a millisecond, the last is
-// everything beyond about ten minutes.
-const LatencyBuckets = 90
+// Waits counts longer durations in the same way.
+type Waits [WaitBuckets]uint32
 
-const perOctave = 4
+// The numbers of buckets, and the longest duration of the first one. The last bucket of Latency has
+// everything beyond about ten minutes, that of Waits everything beyond about six weeks.
+const (
+	LatencyBuckets = 90
+	WaitBuckets    = 128
+
+	firstLatency = 100 * time.Microsecond
+	firstWait    = time.Millisecond
+	perOctave    = 4
+)
 
 // Count adds one duration.
-func (l *Latency) Count(d time.Duration) { l[latencyBucket(d)]++ }
+func (l *Latency) Count(d time.Duration) { l[bucket(d, firstLatency, LatencyBuckets)]++ }
+
+// Count adds one duration.
+func (w *Waits) Count(d time.Duration) { w[bucket(d, firstWait, WaitBuckets)]++ }
 
 // Add adds the counts of another.
-func (l *Latency) Add(o *Latency) {
-	for i, n := range o {
-		l[i] += n
-	}
-}
+func (l *Latency) Add(o *Latency) { sum(l[:], o[:]) }
 
 // Percentile is the duration that the given part (0…1) of all does not exceed; 0 without any. It is
 // exact to a bucket.
-func (l *Latency) Percentile(part float64) time.Duration {
+func (l *Latency) Percentile(part float64) time.Duration { return percentile(l[:], firstLatency, part) }
+
+// Percentile is the same as that of Latency.
+func (w *Waits) Percentile(part float64) time.Duration { return percentile(w[:], firstWait, part) }
+
+func percentile(counts []uint32, first time.Duration, part float64) time.Duration {
 	var all uint64
-	for _, n := range l {
+	for _, n := range counts {
 		all += uint64(n)
 	}
 	if all == 0 {
 		return 0
 	}
 	rank, seen := uint64(math.Ceil(part*float64(all))), uint64(0)
-	for i, n := range l {
+	for i, n := range counts {
 		if seen += uint64(n); seen >= max(rank, 1) {
-			return latencyBound(i)
+			return longest(i, first)
 		}
 	}
-	return latencyBound(LatencyBuckets - 1)
+	return longest(len(counts)-1, first)
 }
 
-func latencyBucket(d time.Duration) int {
-	if d <= 100*time.Microsecond {
+func bucket(d, first time.Duration, buckets int) int {
+	if d <= first {
 		return 0
 	}
-	return min(int(math.Ceil(perOctave*math.Log2(float64(d)/float64(100*time.Microsecond)))), LatencyBuckets-1)
+	return min(int(math.Ceil(perOctave*math.Log2(float64(d)/float64(first)))), buckets-1)
 }
 
-// latencyBound is the longest duration of a bucket.
-func latencyBound(i int) time.Duration {
-	return time.Duration(float64(100*time.Microsecond) * math.Exp2(float64(i)/perOctave)).Round(time.Microsecond)
+// longest is the longest duration of a bucket.
+func longest(i int, first time.Duration) time.Duration {
+	return time.Duration(float64(first) * math.Exp2(float64(i)/perOctave)).Round(time.Microsecond)
 }

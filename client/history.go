@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -20,6 +21,18 @@ type Bucket = wire.Bucket
 // Totals counts deliveries when they end and attempts when they are recorded.
 type Totals = wire.Totals
 
+// Group has the figures of an event type, an endpoint, a tenant, an hour or a day.
+type Group = wire.Group
+
+// Figures are the totals of a group and what follows from them.
+type Figures = wire.Figures
+
+// AttemptCount is a number of deliveries that needed the same number of attempts.
+type AttemptCount = wire.AttemptCount
+
+// Reason counts attempts of a class or finished deliveries with a reason code.
+type Reason = wire.Reason
+
 // Latency are percentiles; nil when no attempt got an answer.
 type Latency = wire.Latency
 
@@ -29,6 +42,12 @@ type StatsFilter struct {
 	Tenant   string // for all together
 	From, To time.Time
 	Bucket   string // hour or day; empty: by how long the time is
+
+	// By is type, endpoint, tenant, reason, hour or day: the answer then has figures by group, of at
+	// most Groups types, endpoints or tenants. It replaces Bucket. Type goes only with it.
+	By     string
+	Type   string
+	Groups int // 0: the server's default
 }
 
 // Stats counts deliveries by outcome, purged ones included.
@@ -38,7 +57,15 @@ func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
 	putTime(q, "to", f.To)
 	put(q, "bucket", f.Bucket)
 	path := "/v1/stats"
-	if f.Endpoint != "" {
+	if f.By != "" {
+		put(q, "by", f.By)
+		put(q, "endpoint", f.Endpoint)
+		put(q, "tenant", f.Tenant)
+		put(q, "type", f.Type)
+		if f.Groups != 0 {
+			q.Set("groups", strconv.Itoa(f.Groups))
+		}
+	} else if f.Endpoint != "" {
 		path = endpointPath(f.Endpoint) + "/stats"
 	} else {
 		put(q, "tenant", f.Tenant)

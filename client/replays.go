@@ -34,10 +34,17 @@ type ReplayFilter struct {
 	Cursor           string
 }
 
-// PlanReplay counts the deliveries of a replay without starting it.
+// PlanReplay counts the deliveries of a replay without starting it. It carries no idempotency key:
+// it changes nothing, and the server would store its answer durably.
 func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (*ReplayPlan, error) {
 	r.DryRun = true
-	return post[ReplayPlan](ctx, c, endpointPath(endpoint)+"/replay", r)
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	out := new(ReplayPlan)
+	rq := call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, out: out, idempotent: true}
+	return orNil(out, c.do(ctx, rq))
 }
 
 // StartReplay starts a replay. It is durable when this returns.

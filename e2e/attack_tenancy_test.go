@@ -51,15 +51,29 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
 	ids["replays"] = made(http.MethodPost, "/v1/endpoints/"+ids["endpoints"]+"/replay", map[string]any{"status": []string{"failed"}}, "id")
 	a.in("/in/"+ids["sources"], []byte(`{"of":"`+mark+`"}`))
-	first := func(path string) string {
+	some := func(path string) string {
 		t.Helper()
 		var list struct{ Data []struct{ ID string } }
 		a.by(victim, grapnel.ScopeAdmin, http.StatusOK, http.MethodGet, path, nil, &list)
 		if len(list.Data) == 0 {
-			t.Fatalf("%s is empty", path)
+			return ""
 		}
 		return list.Data[0].ID
 	}
+	first := func(path string) string {
+		t.Helper()
+		id := some(path)
+		if id == "" {
+			t.Fatalf("%s is empty", path)
+		}
+		return id
+	}
+	made(http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/fails/" + mark, "event_types": []string{"failing"}}, "id")
+	made(http.MethodPost, "/v1/events", map[string]any{"type": "failing", "key": mark, "data": mark}, "id")
+	eventually(t, 20*time.Second, "the failure becomes an issue", func() bool {
+		ids["issues"] = some("/v1/issues")
+		return ids["issues"] != ""
+	})
 	ids["inbox"] = first("/v1/inbox")
 	ids["deliveries"] = first("/v1/deliveries?endpoint=" + ids["endpoints"])
 	var taken struct {

@@ -14,6 +14,11 @@ type Stats struct {
 	Bucket string    `json:"bucket" enum:"hour,day"`
 	Data   []Bucket  `json:"data" doc:"the oldest first"`
 	Totals Totals    `json:"totals" doc:"sums over all buckets"`
+
+	By      string   `json:"by,omitempty" enum:"type,endpoint,tenant,reason,hour,day" doc:"of by; data is empty then"`
+	Groups  []Group  `json:"groups,omitempty" doc:"with by: the busiest first, hours and days the oldest first"`
+	Reasons []Reason `json:"reasons,omitempty" doc:"with by=reason: the most frequent first"`
+	All     *Figures `json:"all,omitempty" doc:"with by: the figures of all groups together"`
 }
 
 // MarshalJSON writes the statistics as the API does.
@@ -43,4 +48,39 @@ type Latency struct {
 	P50 *policy.Duration `json:"p50" nullable:"true"`
 	P95 *policy.Duration `json:"p95" nullable:"true"`
 	P99 *policy.Duration `json:"p99" nullable:"true"`
+}
+
+// Group has the figures of an event type, an endpoint, a tenant, an hour or a day.
+type Group struct {
+	Name  string `json:"name" doc:"the type, endpoint or tenant, or the start of the hour or day; empty: all others"`
+	Other bool   `json:"other" doc:"all others, added up: groups beyond the limit, and event types beyond the first 200 of a tenant in an hour"`
+	Figures
+}
+
+// Figures are the totals of a group and what follows from them. docs/stats.md defines each.
+type Figures struct {
+	Totals
+	FirstAttemptSuccessRate *float64         `json:"first_attempt_success_rate" nullable:"true" doc:"part of the attempted deliveries that succeeded at the first attempt; attempted: finished with at least one attempt"`
+	RetryRate               *float64         `json:"retry_rate" nullable:"true" doc:"part of the attempted deliveries that needed more than one attempt"`
+	AttemptsPerDelivery     *float64         `json:"attempts_per_delivery" nullable:"true" doc:"mean attempts of the attempted deliveries"`
+	AttemptCounts           []AttemptCount   `json:"attempt_counts" doc:"finished deliveries by number of attempts, none left out but zeros"`
+	TimeToSuccess           Latency          `json:"time_to_success" doc:"from the creation of a delivery to its success, of the delivered ones; exact to a fifth"`
+	Errors                  map[string]int64 `json:"errors" doc:"failed attempts by class"`
+	RetryReasons            map[string]int64 `json:"retry_reasons" doc:"attempts after which the delivery stayed pending, by class"`
+	EndReasons              map[string]int64 `json:"end_reasons" doc:"finished deliveries that have a reason code, by reason code"`
+	Duplicates              int64            `json:"duplicates" doc:"events that were published or received again and created nothing; 0 by endpoint: no endpoint has them"`
+}
+
+// AttemptCount is a number of deliveries that needed the same number of attempts.
+type AttemptCount struct {
+	Attempts   int   `json:"attempts" doc:"16: that many or more"`
+	Deliveries int64 `json:"deliveries"`
+}
+
+// Reason counts attempts of a class or finished deliveries with a reason code.
+type Reason struct {
+	Name    string `json:"name" doc:"a class, or a reason code"`
+	Of      string `json:"of" enum:"attempts,deliveries" doc:"whether attempts or deliveries are counted"`
+	Count   int64  `json:"count"`
+	Retried int64  `json:"retried" doc:"of attempts: those after which the delivery stayed pending"`
 }

@@ -130,6 +130,8 @@ func TestRequests(t *testing.T) {
 		{args: `replay cancel rpl_1`, want: request{"POST", "/v1/replays/rpl_1/cancel", "", ""}},
 		{args: `replay report rpl_1`, want: request{"GET", "/v1/replays/rpl_1/items?limit=500", "", ""}},
 		{args: `stats`, want: request{"GET", "/v1/stats", "", ""}},
+		{args: `stats --by type --tenant acme --groups 7`, want: request{"GET", "/v1/stats?by=type&groups=7&tenant=acme", "", ""}},
+		{args: `stats --by reason --endpoint ep_1`, want: request{"GET", "/v1/stats?by=reason&endpoint=ep_1", "", ""}},
 		{args: `stats --endpoint ep_1 --bucket day --to 2026-01-01T00:00:00Z`, want: request{"GET", "/v1/endpoints/ep_1/stats?bucket=day&to=2026-01-01T00%3A00%3A00Z", "", ""}},
 		{args: `endpoints create https://x.test/h`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
 		{args: `endpoints create https://x.test/h --types a.*,b --policy paylera --rate 5/9 --header X-A=1 --max-concurrency 3 --tenant t`,

@@ -33,6 +33,18 @@ func (c *cast) fill(pattern string) string {
 	return path
 }
 
+// issue waits for an issue of an endpoint that has failed, and puts it into the cast.
+func (s *server) issue(c *cast, endpoint string) {
+	s.holds("its failures have become an issue", func(ctx context.Context) (bool, error) {
+		found, err := s.Issues(ctx, client.IssueFilter{Endpoint: endpoint})
+		if err != nil || len(found.Data) == 0 {
+			return false, err
+		}
+		c.ids["/issues"] = found.Data[0].ID
+		return true, nil
+	})
+}
+
 // strict is a policy by which a receiver that answers 422 has refused for good.
 const strict = `{"name":"strict","classify":{"422":"fail"},"schedule":{"mode":"since_previous","delays":["0s","1h"],"tail":"stop"}}`
 
@@ -75,6 +87,7 @@ func populate(t *testing.T, s *server) *cast {
 		}
 		return len(dead.Data) == 4 && len(there.Data) >= 12, nil // operational events arrive too
 	})
+	s.issue(c, bad.ID)
 	rpl := ok(s.StartReplay(ctx, bad.ID, client.NewReplay{}))(t)
 	src := ok(s.CreateSource(ctx, client.NewSource{Name: "github", Description: "Pushes", OnUnverified: "quarantine",
 		Verify: client.NewVerify{Scheme: "github", Secret: "secret of the test"}}))(t)

@@ -154,6 +154,8 @@ func attack(t *testing.T, s *server) *cast {
 		return true, nil
 	})
 	ok(s.Note(ctx, c.ids["/deliveries"], polyglot))(t)
+	s.issue(c, ep.ID)
+	ok(s.ChangeIssue(ctx, c.ids["/issues"], client.IssueChanges{Owner: short, Note: polyglot}))(t)
 	rpl := ok(s.StartReplay(ctx, ep.ID, client.NewReplay{Reason: polyglot, Keys: []string{polyglot},
 		Status: []grapnel.Status{grapnel.Failed}}))(t)
 	c.ids["/replays"] = rpl.ID

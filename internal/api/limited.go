@@ -144,14 +144,17 @@ func (h limitedHistory) AuditList(ctx context.Context, scope store.Scope, q stor
 
 // Totals adds up those of the endpoints.
 func (h limitedHistory) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	oldest := func(a, b grapnel.Bucket) int { return a.At.Compare(b.At) }
+	if _, limited := scope.Limited(); limited && q.ByTypes() {
+		return nil, grapnel.Errorf(codeForbidden, "The pass is limited to some endpoints, and event types are not counted by endpoint.")
+	}
+	oldest := func(a, b grapnel.Bucket) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name)) }
 	all, err := merge(scope, q.Endpoint, 0, oldest, func(whole store.Scope, endpoint string) ([]grapnel.Bucket, error) {
 		q.Endpoint = endpoint
 		return h.History.Totals(ctx, whole, q)
 	})
 	var sums []grapnel.Bucket
 	for i := range all {
-		if n := len(sums); n > 0 && sums[n-1].At.Equal(all[i].At) {
+		if n := len(sums); n > 0 && sums[n-1].At.Equal(all[i].At) && sums[n-1].Name == all[i].Name {
 			sums[n-1].Totals.Add(&all[i].Totals)
 			continue
 		}

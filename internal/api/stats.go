@@ -11,37 +11,31 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-func statsRoutes() []route {
-	span := []param{
+func spanParams() []param {
+	return []param{
 		{name: "from", form: "time", doc: "30 days before to if not given; 24 hours for hours"},
 		{name: "to", form: "time", doc: "now if not given"},
 		{name: "bucket", one: []string{"hour", "day"}, doc: "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
-	}
-	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
-		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
-	return []route{
-		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
-			query: span, gives: map[int]any{200: wire.Stats{}}},
-		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour or day", about: about,
-			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
 
 var totalFields = pairOf[grapnel.Totals, wire.Totals]("Latency")
 
 func viewTotals(t *grapnel.Totals) (v wire.Totals) {
+	totalFields.show(t, &v)
+	v.Latency = viewPercentiles(t.Latency.Percentile)
+	return v
+}
+
+func viewPercentiles(percentile func(float64) time.Duration) wire.Latency {
 	part := func(p float64) *policy.Duration {
-		d := policy.Duration(t.Latency.Percentile(p))
+		d := policy.Duration(percentile(p))
 		if d <= 0 {
 			return nil
 		}
 		return &d
 	}
-	totalFields.show(t, &v)
-	v.Latency = wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
-	return v
+	return wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
 }
 
 const (

@@ -655,8 +655,12 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	issues, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: "issue", Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	config := w.engine.config()
-	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
+	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, issues)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {

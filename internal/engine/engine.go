@@ -25,6 +25,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -90,11 +91,14 @@ type Engine struct {
 	chores    *chores
 	keeper    *keeper
 	incidents *incidents
+	issues    *issues
 	admission *admission
 	pending   *pending
 	metrics   *Metrics
 	shards    *ownership.Shards // nil: this engine owns all endpoints
 	watchdog  ownership.Watchdog
+
+	issueKeeper *issue.Keeper
 
 	stopping  atomic.Bool     // Run was told to stop
 	sending   context.Context // of attempts; cancelled when draining takes too long

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -244,6 +245,13 @@ func TestPlan(t *testing.T) {
 			}
 			p, err := w.runner.Plan(ctx, store.Everyone(), q)
 			w.must(err)
+			// A brief count finds the same in another way, if it has the time.
+			q.CountFor = time.Second
+			brief, err := w.runner.Plan(ctx, store.Everyone(), q)
+			w.must(err)
+			if diff := cmp.Diff(p, brief); diff != "" {
+				t.Errorf("a brief plan differs: %s", diff)
+			}
 			return p
 		}
 		same := func(what string, got, want replay.Plan) {
@@ -290,6 +298,36 @@ func TestPlan(t *testing.T) {
 		}
 		if _, err := w.runner.Plan(ctx, store.Of("other"), replay.Request{Endpoint: "ep"}); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			t.Errorf("of somebody else: %v", err)
+		}
+	})
+}
+
+// TestBriefPlans: a plan whose time is up has a part of the numbers and says so, also if a search
+// has found nothing yet.
+func TestBriefPlans(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(1000, 7)
+		clock := time.Now()
+		hasty := replay.New(replay.Options{Engine: w.engine, Store: w.store, Log: slog.New(slog.DiscardHandler), Now: func() time.Time {
+			clock = clock.Add(time.Second)
+			return clock
+		}})
+		for name, c := range map[string]struct {
+			change func(*grapnel.Selection)
+			some   bool
+		}{
+			"all":          {func(*grapnel.Selection) {}, true},
+			"a key":        {func(s *grapnel.Selection) { s.Keys = []string{"k6"} }, true},
+			"several keys": {func(s *grapnel.Selection) { s.Keys = []string{"k5", "k6"} }, true},
+			"delivered":    {func(s *grapnel.Selection) { s.Status = []grapnel.Status{grapnel.Delivered} }, false},
+		} {
+			q := replay.Request{Endpoint: "ep", CountFor: time.Millisecond}
+			c.change(&q.Selection)
+			p, err := hasty.Plan(ctx, store.Everyone(), q)
+			w.must(err)
+			if !p.Partial || p.Total >= 100 || p.Total > 0 != c.some {
+				t.Errorf("%s: %+v", name, p)
+			}
 		}
 	})
 }

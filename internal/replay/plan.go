@@ -52,14 +52,21 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	if q.CountFor > 0 {
 		end = r.now().Add(min(q.CountFor, r.bounds.Within))
 	}
-	c := &counting{selection: &q.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan}
+	c := &counting{selection: &q.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan, end: end}
 	if q.CountFor > 0 {
-		c.atOnce = min(c.atOnce, r.bounds.Brief)
+		c.brief, c.atOnce = true, min(c.atOnce, r.bounds.Brief)
 	}
-	if err := r.count(ctx, &ep, c, r.now(), end); err != nil {
+	count := r.count
+	if query, is := searchable(&ep, &q.Selection); c.brief && is {
+		count = func(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy time.Time) error {
+			return r.glance(ctx, ep, c, query, overBy)
+		}
+	}
+	if err := count(ctx, &ep, c, r.now()); err != nil {
 		return Plan{}, err
 	}
-	err = r.overtaken(ctx, &ep, c, end)
+	c.sum(&ep)
+	err = r.overtaken(ctx, &ep, c)
 	return c.Plan, err
 }
 
@@ -112,10 +119,12 @@ type counting struct {
 	selection *grapnel.Selection
 	events    map[string][]int64 // by key: the events of the selected deliveries
 	atOnce    int                // read between two looks at the clock
+	end       time.Time          // of counting
+	brief     bool               // no single read may take long either
 }
 
 // count goes through the candidates until the time is up.
-func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy, end time.Time) error {
+func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy time.Time) error {
 	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: c.atOnce}
 	for {
 		list, resume, err := r.store.Candidates(ctx, store.Of(ep.Tenant), find)
@@ -126,13 +135,57 @@ func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, o
 			c.count(&list[i])
 		}
 		if resume == 0 {
-			break
+			return nil
 		}
-		if find.After = resume; !r.now().Before(end) {
+		if find.After = resume; !r.now().Before(c.end) {
 			c.Partial = true
-			break
+			return nil
 		}
 	}
+}
+
+// searchable returns the search that finds what a selection means, if one search does.
+func searchable(ep *grapnel.Endpoint, s *grapnel.Selection) (store.DeliveryQuery, bool) {
+	q := store.DeliveryQuery{Endpoint: ep.ID, Status: s.Status, From: s.From, To: s.To}
+	if len(s.Types) > 0 {
+		q.Type = s.Types[0]
+	}
+	if len(s.Keys) > 0 {
+		q.Key = s.Keys[0]
+	}
+	one := len(s.Types) <= 1 && len(s.Keys) <= 1 && (len(s.Keys) == 0 || q.Key != "")
+	return q, len(s.Deliveries) == 0 && one
+}
+
+// glance counts as count does, the newest first. It uses a search of the store, which stops when
+// the time is up, whatever it has found until then.
+func (r *Runner) glance(ctx context.Context, ep *grapnel.Endpoint, c *counting, q store.DeliveryQuery, overBy time.Time) error {
+	for q.Limit = c.atOnce; ; {
+		q.Within = c.left(r.now())
+		list, resume, err := r.store.DeliverySearch(ctx, store.Of(ep.Tenant), q, "")
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if !list[i].FinishedAt.After(overBy) {
+				c.count(&list[i])
+			}
+		}
+		if resume == 0 {
+			return nil
+		}
+		if q.Before = resume; !r.now().Before(c.end) {
+			c.Partial = true
+			return nil
+		}
+	}
+}
+
+// left is the time left for a read: above 0, which would be no limit.
+func (c *counting) left(now time.Time) time.Duration { return max(c.end.Sub(now), time.Microsecond) }
+
+// sum fills in the fields that concern all counted deliveries.
+func (c *counting) sum(ep *grapnel.Endpoint) {
 	c.Keys = len(c.events)
 	for _, events := range c.events {
 		n := len(events)
@@ -144,7 +197,6 @@ func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, o
 	if c.LongestChain == 0 && c.Total > 0 {
 		c.LongestChain = 1
 	}
-	return nil
 }
 
 // count counts one candidate.
@@ -167,16 +219,17 @@ func (c *counting) count(d *grapnel.Delivery) {
 }
 
 // overtaken counts the selected events that are older than the newest delivered one of their key.
-func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *counting, end time.Time) error {
+func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *counting) error {
 	for key, events := range c.events {
-		if !r.now().Before(end) {
+		if !r.now().Before(c.end) {
 			c.Partial = true
 			return nil
 		}
-		newest, err := r.newest(ctx, ep, key)
+		newest, complete, err := r.newest(ctx, ep, key, c)
 		if err != nil {
 			return err
 		}
+		c.Partial = c.Partial || !complete
 		for _, event := range events {
 			if event < newest {
 				c.Overtaken++
@@ -189,23 +242,40 @@ func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *countin
 // newest is the row id of the newest delivered event of a key; 0: none was delivered. A redelivery
 // may be of any older event. But the first delivery in the list that is no redelivery is of a newer
 // event than all before it, so the search ends there: mostly at the first one, as more of a key are
-// far apart.
-func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (event int64, err error) {
+// far apart. It is not complete if the time of a brief count is up before.
+func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string, c *counting) (event int64, complete bool, err error) {
 	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: 1}
 	for {
-		list, err := r.store.DeliveryList(ctx, store.Of(ep.Tenant), q)
+		list, resume, err := r.deliveries(ctx, ep, q, c)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		for i := range list {
 			if event = max(event, list[i].EventSeq); list[i].ReplayOf == 0 {
-				return event, nil
+				return event, true, nil
 			}
 		}
-		if len(list) < q.Limit {
-			return event, nil
+		if resume == 0 {
+			return event, true, nil
 		}
-		q.Before = list[len(list)-1].Seq
+		if c.brief && !r.now().Before(c.end) {
+			return event, false, nil
+		}
+		q.Before = resume
 		q.Limit = min(2*q.Limit, r.bounds.Plan)
 	}
+}
+
+// deliveries are the next of a list, and where it goes on; 0: these are the last. For a brief count
+// there may be fewer than its limit although it goes on.
+func (r *Runner) deliveries(ctx context.Context, ep *grapnel.Endpoint, q store.DeliveryQuery,
+	c *counting) (list []grapnel.Delivery, resume int64, err error) {
+	if c.brief {
+		q.Within = c.left(r.now())
+		return r.store.DeliverySearch(ctx, store.Of(ep.Tenant), q, "")
+	}
+	if list, err = r.store.DeliveryList(ctx, store.Of(ep.Tenant), q); len(list) == q.Limit {
+		resume = list[len(list)-1].Seq
+	}
+	return list, resume, err
 }

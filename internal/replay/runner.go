@@ -32,6 +32,8 @@ type Store interface {
 	Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error)
 	ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error)
 	DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error)
+	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+		text string) (list []grapnel.Delivery, resume int64, err error)
 }
 
 // Options configure a Runner. Engine, Store and Log are required.

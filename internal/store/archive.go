@@ -17,6 +17,10 @@ type Archive interface {
 	// contains From or To is included whole. A finished delivery counts at the time it finished, an
 	// attempt at the time it was recorded. A Purge turns hours older than HoursKept into days;
 	// among hours such a day stands at its beginning.
+	//
+	// With By it returns the totals of groups instead, sorted by their names, the time left zero. No
+	// more than MostGroups have a name; all others are together in the group without a name, which
+	// also has the types that were not told apart (TypesCounted).
 	Totals(ctx context.Context, scope Scope, q TotalsQuery) ([]grapnel.Bucket, error)
 	// Purge deletes rows whose retention has passed: deliveries that have been finished for longer,
 	// with their attempts and marks, and events that were accepted longer ago and have no delivery
@@ -45,12 +49,50 @@ type Archive interface {
 // HoursKept is how long totals are stored by the hour.
 const HoursKept = 90 * 24 * time.Hour
 
-// TotalsQuery selects totals.
+// TypesCounted is how many event types of a tenant the totals of an hour, and those of a day, tell
+// apart: the first that occur. All others are counted together, so that a publisher who invents
+// types cannot fill the disk.
+const TypesCounted = 200
+
+// MostGroups is the number of groups that Totals returns by name.
+const MostGroups = 10_000
+
+// Grouping is what Totals groups by.
+type Grouping string
+
+// The groupings.
+const (
+	ByTime     Grouping = ""
+	ByEndpoint Grouping = "endpoint"
+	ByTenant   Grouping = "tenant"
+	ByType     Grouping = "type"
+)
+
+// TotalsQuery selects totals. They are stored by endpoint and tenant, and by type and tenant, but
+// not by endpoint and type: with Type or ByType, Endpoint and ByEndpoint find nothing (Impossible).
 type TotalsQuery struct {
 	Endpoint string    // empty: all in scope, added up
 	Tenant   string    // empty: any
+	Type     string    // empty: any
 	From, To time.Time // To exclusive; zero: open
-	Daily    bool
+	Daily    bool      // also with By: hours are read as whole days
+	By       Grouping
+
+	// Duplicates includes Totals.Duplicates, which no endpoint has. Totals by type always have them.
+	Duplicates bool
+}
+
+// ByTypes says whether the totals by type answer the query.
+func (q *TotalsQuery) ByTypes() bool { return q.Type != "" || q.By == ByType }
+
+// Impossible says whether nothing can answer the query, because it combines endpoints and types.
+func (q *TotalsQuery) Impossible() bool {
+	return q.ByTypes() && (q.Endpoint != "" || q.By == ByEndpoint)
+}
+
+// AlsoTypes says whether the totals by type have duplicates that the others lack.
+func (q *TotalsQuery) AlsoTypes() bool {
+	return q.Duplicates && !q.ByTypes() && q.Endpoint == "" && q.By != ByEndpoint
 }
 
 // Keep is the retention of finished deliveries.

@@ -71,6 +71,11 @@ type DeliveryQuery struct {
 	Replayed      bool               // of dead letters, also those repeated with success
 	Before        int64
 	Limit         int // at most; 0: none
+
+	// Within is how long a DeliverySearch may look, if that is less than the store's own limit; 0:
+	// that limit. A store that cannot stop in the middle of a query may take longer. A search looks
+	// at a few rows in any case, so one that goes on comes to its end.
+	Within time.Duration
 }
 
 // Dead says whether a delivery is one of the dead letters that the query selects.

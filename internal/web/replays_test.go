@@ -62,6 +62,19 @@ func TestAnswersOfReplays(t *testing.T) {
 	if body := s.ask("GET", "/replays/new", nil).Body.String(); strings.Contains(body, "/replays/start") {
 		t.Error("a replay of nothing can be started")
 	}
+	// A count that was cut short has not shown that there is nothing.
+	s.api.edit = func(name string, answer any) any {
+		if name == "plan" {
+			return map[string]any{"dry_run": true, "total": 0, "partial": true}
+		}
+		return answer
+	}
+	if got := s.answer("/replays/new"); got != "Nothing was found in the time that a preview has." {
+		t.Errorf("cut short, /replays/new says %q", got)
+	}
+	if body := s.ask("GET", "/replays/new", nil).Body.String(); !strings.Contains(body, "count=all") {
+		t.Error("nothing offers to count all")
+	}
 }
 
 // watched keeps the requests that an API gets.
@@ -151,11 +164,13 @@ func TestSelectionsOfReplays(t *testing.T) {
 	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })
 	s.signIn()
 	for q, want := range map[string]string{
-		"endpoint:ep_1":                         `{"dry_run":true,"count_for":"16ms"}`,
-		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true,"count_for":"16ms"}`,
-		"endpoint:ep_1 status:pending":          `{"dry_run":true,"count_for":"16ms"}`,
-		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true,"count_for":"16ms"}`,
-		"endpoint:ep_1 code:503":                `{"deliveries":[`,
+		"endpoint:ep_1":                         `{"dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 status:pending":          `{"dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 code:503":                `{"status_code":503,"dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 error:timeout":           `{"error_class":"timeout","dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1 reason:expired":          `{"deliveries":[`,
 		"reason:expired":                        `{"deliveries":[`,
 		"text":                                  `{"deliveries":[`,
 	} {

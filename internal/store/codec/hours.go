@@ -32,3 +32,6 @@ func floor(n, by int64) int64 {
 	}
 	return q
 }
+
+// Took is the time between two stored times, the earlier one first.
+func Took(from, to int64) time.Duration { return time.Duration(to-from) * time.Microsecond }

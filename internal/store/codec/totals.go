@@ -6,23 +6,84 @@ func countsOf(t *grapnel.Totals) [8]*int64 {
 	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
 }
 
-// EncodeTotals writes the counts, then of the latencies those buckets that have any: how many have
-// none before it, and its count.
+// Cells number all other counts of totals. The numbers are in databases and never change; rows of
+// earlier versions have only the latencies. Each part has room to grow at its end.
+const (
+	cellLatency    = 0
+	cellDuplicates = 90
+	cellSpent      = 91
+	cellTries      = 92
+	cellReasons    = 112
+	cellClasses    = 128
+	cellRetries    = 160
+	cellSuccess    = 192
+)
+
+// EachCell calls take with the number and the count of each cell that is not zero, in their order.
+func EachCell(t *grapnel.Totals, take func(cell int, n int64)) {
+	each(cellLatency, t.Latency[:], take)
+	each(cellDuplicates, []int64{t.Duplicates, t.Spent}, take)
+	each(cellTries, t.Tries[:], take)
+	each(cellReasons, t.Reasons[:], take)
+	each(cellClasses, t.Classes[:], take)
+	each(cellRetries, t.Retries[:], take)
+	each(cellSuccess, t.Success[:], take)
+}
+
+func each[N int64 | uint32](first int, counts []N, take func(int, int64)) {
+	for i, n := range counts {
+		if n != 0 {
+			take(first+i, int64(n))
+		}
+	}
+}
+
+// SetCell sets a cell. false: this version has no such cell.
+func SetCell(t *grapnel.Totals, cell int, n int64) bool {
+	switch {
+	case cell < 0:
+		return false
+	case cell < cellDuplicates:
+		return set(t.Latency[:], cell-cellLatency, n)
+	case cell == cellDuplicates:
+		t.Duplicates = n
+	case cell == cellSpent:
+		t.Spent = n
+	case cell < cellReasons:
+		return set(t.Tries[:], cell-cellTries, n)
+	case cell < cellClasses:
+		return set(t.Reasons[:], cell-cellReasons, n)
+	case cell < cellRetries:
+		return set(t.Classes[:], cell-cellClasses, n)
+	case cell < cellSuccess:
+		return set(t.Retries[:], cell-cellRetries, n)
+	default:
+		return set(t.Success[:], cell-cellSuccess, n)
+	}
+	return true
+}
+
+func set[N int64 | uint32](counts []N, i int, n int64) bool {
+	if i >= len(counts) {
+		return false
+	}
+	counts[i] = N(n)
+	return true
+}
+
+// EncodeTotals writes the counts, then the cells that are not zero: how many zeros are before it,
+// and its count.
 func EncodeTotals(t *grapnel.Totals) []byte {
-	e := encoder{b: make([]byte, 0, 64)}
+	e := encoder{b: make([]byte, 0, 128)}
 	for _, n := range countsOf(t) {
 		e.int(*n)
 	}
-	empty := uint64(0)
-	for _, n := range t.Latency {
-		if n == 0 {
-			empty++
-			continue
-		}
-		e.uint(empty)
+	next := 0
+	EachCell(t, func(cell int, n int64) {
+		e.uint(uint64(cell - next))
 		e.uint(uint64(n))
-		empty = 0
-	}
+		next = cell + 1
+	})
 	return e.b
 }
 
@@ -33,11 +94,10 @@ func DecodeTotals(b []byte) (grapnel.Totals, error) {
 	for _, n := range countsOf(&t) {
 		*n = d.int()
 	}
-	for i := uint64(0); len(d.b) > 0; i++ {
-		if i += d.uint(); i >= grapnel.LatencyBuckets {
+	for cell := uint64(0); len(d.b) > 0; cell++ {
+		if cell += d.uint(); cell > 1<<16 || !SetCell(&t, int(cell), int64(d.uint())) {
 			return grapnel.Totals{}, ErrMangled
 		}
-		t.Latency[i] = uint32(d.uint())
 	}
 	if d.bad {
 		return grapnel.Totals{}, ErrMangled

@@ -42,11 +42,16 @@ func (s *Store) take(b *store.Batch) *store.Accepted {
 	done := new(store.Accepted)
 	for _, in := range b.Events {
 		if again, known := s.recognize(&in); known {
+			s.repeated(in.Event)
 			done.Events = append(done.Events, again)
 			continue
 		}
 		if first := s.byID[named(in.Event)]; first != nil {
-			done.Events = append(done.Events, first.met(in.Event))
+			met := first.met(in.Event)
+			if met.Duplicate {
+				s.repeated(in.Event)
+			}
+			done.Events = append(done.Events, met)
 			continue
 		}
 		e, heads := s.accept(in)
@@ -94,7 +99,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 			// A dropped delivery has no position, so that the positions of its lane have no gaps.
 			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
 			if !target.Uncounted {
-				s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+				s.ended(d)
 			}
 			continue
 		}

@@ -23,6 +23,10 @@ func (s *Store) Snapshot() *Store {
 		total := *t
 		c.totals[p] = &total
 	}
+	for p, t := range s.types {
+		total := *t
+		c.types[p] = &total
+	}
 	events := make(map[*event]*event, len(s.events))
 	for _, e := range s.events {
 		is := &event{Event: copyEvent(&e.Event), made: e.made}
@@ -90,6 +94,6 @@ func (s *Store) Restore(then *Store) {
 	defer s.mu.Unlock()
 	s.events, s.byID, s.deliveries, s.queues = then.events, then.byID, then.deliveries, then.queues
 	s.audit, s.noted, s.answers, s.known, s.asides = then.audit, then.noted, then.answers, then.known, then.asides
-	s.totals, s.replays, s.leases = then.totals, then.replays, then.leases
+	s.totals, s.types, s.replays, s.leases = then.totals, then.types, then.replays, then.leases
 	s.accepted, s.made, s.purged = then.accepted, then.made, then.purged
 }

@@ -113,7 +113,7 @@ func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	d.Status, d.ReasonCode, d.Reason, d.FinishedAt = e.Status, e.ReasonCode, e.Reason, at
 	d.Waiting = grapnel.Waiting{}
 	if !e.Uncounted {
-		s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+		s.ended(d)
 	}
 	s.tally(d)
 	if d.lane == nil {

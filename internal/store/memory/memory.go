@@ -40,6 +40,7 @@ type Store struct {
 	known      map[knownBy]known
 	asides     []grapnel.Aside // by id
 	totals     map[part]*grapnel.Totals
+	types      map[typePart]*grapnel.Totals
 
 	accepted, made, purged int64 // events and deliveries ever; purged deliveries
 
@@ -72,6 +73,7 @@ func New() *Store {
 		answers:   make(map[string]answer),
 		known:     make(map[knownBy]known),
 		totals:    make(map[part]*grapnel.Totals),
+		types:     make(map[typePart]*grapnel.Totals),
 		leases:    make(map[string]*delivery),
 
 		documentBounds: bounds.Fill(store.DocumentBounds{}),

@@ -51,7 +51,7 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
 		d.AttemptsMade++
 		if !c.Uncounted {
-			s.tried(d, c.Attempt, c.At)
+			s.tried(d, c)
 		}
 	}
 	if c.Status.Final() {

@@ -9,8 +9,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// DeliverySearch reads at most lookedAt deliveries. Those out of scope do not count: where a page
-// ends would tell how many another tenant has.
+// lookedAtBriefly is the number of deliveries that DeliverySearch reads with a Within.
+const lookedAtBriefly = lookedAt / 10
+
+// DeliverySearch reads at most lookedAt deliveries, or lookedAtBriefly. Those out of scope do not
+// count: where a page ends would tell how many another tenant has.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)
@@ -21,12 +24,15 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
-	looked, last := 0, int64(0)
+	looked, last, most := 0, int64(0), lookedAt
+	if q.Within > 0 {
+		most = lookedAtBriefly
+	}
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
 		if !scope.Allows(d.Tenant) {
 			continue
 		}
-		if looked == lookedAt || len(list) >= q.Limit {
+		if looked == most || len(list) >= q.Limit {
 			return list, last, nil
 		}
 		if looked, last = looked+1, d.Seq; d.wanted(scope, &q) && bytes.Contains(d.event.Data, []byte(text)) {

@@ -23,36 +23,86 @@ type part struct {
 	whole            bool // a day
 }
 
-// total is the totals of a delivery's endpoint in the hour of a time.
-func (s *Store) total(d *delivery, at time.Time) *grapnel.Totals {
+// typePart is the same of an event type.
+type typePart struct {
+	tenant, eventType string // without a type: those that are not told apart
+	at                time.Time
+	whole             bool
+}
+
+// sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
+func (s *Store) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
 	p := part{endpoint: d.EndpointID, tenant: d.Tenant, at: micro(at).Truncate(hour)}
 	if s.totals[p] == nil {
 		s.totals[p] = new(grapnel.Totals)
 	}
-	return s.totals[p]
+	change(s.totals[p])
+	change(s.typeTotal(typePart{tenant: d.Tenant, eventType: d.Type, at: p.at}))
 }
 
-// tried counts an attempt that was recorded at a time.
-func (s *Store) tried(d *delivery, a *grapnel.Attempt, at time.Time) {
-	t := s.total(d, at)
-	t.Attempts++
-	if a.StatusCode > 0 {
-		t.Latency.Count(a.Duration)
+// typeTotal is the totals of a type, or those of all other types if there are too many.
+func (s *Store) typeTotal(p typePart) *grapnel.Totals {
+	if s.types[p] == nil {
+		told := 0
+		for other := range s.types {
+			if other.tenant == p.tenant && other.at.Equal(p.at) && other.whole == p.whole && other.eventType != "" {
+				told++
+			}
+		}
+		if told >= store.TypesCounted {
+			p.eventType = ""
+		}
 	}
+	if s.types[p] == nil {
+		s.types[p] = new(grapnel.Totals)
+	}
+	return s.types[p]
+}
+
+// tried counts an attempt that was recorded.
+func (s *Store) tried(d *delivery, c *store.Change) {
+	a := grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration, Again: !c.Status.Final()}
+	s.sum(d, c.At, func(t *grapnel.Totals) { t.Tried(&a) })
+}
+
+// ended counts a finished delivery.
+func (s *Store) ended(d *delivery) {
+	e := grapnel.Ended{Status: d.Status, Reason: d.ReasonCode, Attempts: d.AttemptsMade, Took: d.FinishedAt.Sub(micro(d.CreatedAt))}
+	s.sum(d, d.FinishedAt, func(t *grapnel.Totals) { t.Ended(&e) })
+}
+
+// repeated counts an event that was published again.
+func (s *Store) repeated(e *grapnel.Event) {
+	s.typeTotal(typePart{tenant: e.Tenant, eventType: e.Type, at: micro(e.AcceptedAt).Truncate(hour)}).Duplicates++
 }
 
 // merge makes days of hours that are old.
 func (s *Store) merge(now time.Time) {
+	old := func(at time.Time) (time.Time, bool) {
+		begin := at.Truncate(day)
+		return begin, !begin.Add(day + store.HoursKept).After(now)
+	}
 	for p, t := range s.totals {
-		of := part{p.endpoint, p.tenant, p.at.Truncate(day), true}
-		if p.whole || of.at.Add(day+store.HoursKept).After(now) {
+		begin, is := old(p.at)
+		if p.whole || !is {
 			continue
 		}
+		of := part{p.endpoint, p.tenant, begin, true}
 		if s.totals[of] == nil {
 			s.totals[of] = new(grapnel.Totals)
 		}
 		s.totals[of].Add(t)
 		delete(s.totals, p)
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(s.types), func(a, b typePart) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.eventType, b.eventType))
+	}) {
+		begin, is := old(p.at)
+		if p.whole || !is {
+			continue
+		}
+		s.typeTotal(typePart{p.tenant, p.eventType, begin, true}).Add(s.types[p])
+		delete(s.types, p)
 	}
 }
 
@@ -63,24 +113,33 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 		return nil, err
 	}
 	defer leave()
-	buckets := make(map[time.Time]*grapnel.Totals)
-	for p, t := range s.totals {
-		at, long := p.at, hour
-		if p.whole || q.Daily {
+	if q.Impossible() {
+		return nil, nil
+	}
+	sums := store.NewSums(&q)
+	within := func(at time.Time, whole bool, tenant string) (time.Time, bool) {
+		long := hour
+		if whole || q.Daily {
 			at, long = at.Truncate(day), day
 		}
-		if !scope.Allows(p.tenant) || !either(q.Tenant, p.tenant) || !either(q.Endpoint, p.endpoint) ||
-			!q.From.IsZero() && !at.Add(long).After(q.From) || !q.To.IsZero() && !at.Before(q.To) {
-			continue
-		}
-		if buckets[at] == nil {
-			buckets[at] = new(grapnel.Totals)
-		}
-		buckets[at].Add(t)
+		return at, scope.Allows(tenant) && either(q.Tenant, tenant) &&
+			(q.From.IsZero() || at.Add(long).After(q.From)) && (q.To.IsZero() || at.Before(q.To))
 	}
-	var list []grapnel.Bucket
-	for _, at := range slices.SortedFunc(maps.Keys(buckets), func(a, b time.Time) int { return cmp.Compare(a.UnixMicro(), b.UnixMicro()) }) {
-		list = append(list, grapnel.Bucket{At: at, Totals: *buckets[at]})
+	for p, t := range s.totals {
+		if at, is := within(p.at, p.whole, p.tenant); is && !q.ByTypes() && either(q.Endpoint, p.endpoint) {
+			sums.Add(at, map[store.Grouping]string{store.ByEndpoint: p.endpoint, store.ByTenant: p.tenant}[q.By], t)
+		}
 	}
-	return list, nil
+	for p, t := range s.types {
+		at, is := within(p.at, p.whole, p.tenant)
+		group := map[store.Grouping]string{store.ByType: p.eventType, store.ByTenant: p.tenant}[q.By]
+		switch {
+		case !is || !either(q.Type, p.eventType):
+		case q.ByTypes():
+			sums.Add(at, group, t)
+		case q.AlsoTypes():
+			sums.AddDuplicates(at, group, t)
+		}
+	}
+	return sums.List(), nil
 }

@@ -16,10 +16,10 @@ type origin struct {
 	seq, event       int64
 	target, kind     int32
 	endpoint, tenant string
-	key              string
+	eventType, key   string
 }
 
-const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, e.key FROM (
+const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, k.type, e.key FROM (
 		SELECT seq, event, target, kind FROM pending WHERE seq = ANY($1)
 		UNION ALL SELECT seq, event, target, kind FROM finished WHERE seq = ANY($1)
 	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind
@@ -34,7 +34,7 @@ func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, er
 	}
 	found := make(map[int64]origin, len(seqs))
 	var o origin
-	_, err = pgx.ForEachRow(rows, []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.key}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}, func() error {
 		found[o.seq] = o
 		return nil
 	})
@@ -60,7 +60,7 @@ func (t *tx) there(o origin) bool {
 // the original.
 func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (store.Redelivered, error) {
-	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant,
+	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, eventType: o.eventType,
 		created:  codec.Micros(at),
 		replayOf: o.seq, trigger: trigger}
 	if ordered && o.key != "" {

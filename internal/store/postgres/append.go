@@ -197,6 +197,7 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 
 func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, err error) {
 	if again, known := t.recognize(e); known {
+		t.publishedAgain(e)
 		return again, nil, nil
 	}
 	if there := t.events[eventName{e.ID, e.Tenant}]; there != nil {
@@ -206,6 +207,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 		}
 		placed = there.placed(e.ID)
 		placed.Duplicate = true
+		t.publishedAgain(e)
 		return placed, nil, nil
 	}
 	e.Seq, t.eventSeqs = t.eventSeqs[0], t.eventSeqs[1:]
@@ -241,7 +243,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 	if err != nil {
 		return nil, err
 	}
-	p := &place{seq: t.draw(), event: e.Seq, target: number, kind: e.kind, endpoint: target.Endpoint, tenant: e.Tenant,
+	p := &place{seq: t.draw(), event: e.Seq, target: number, kind: e.kind, endpoint: target.Endpoint, tenant: e.Tenant, eventType: e.Type,
 		created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
 	t.tally(p).made++
 	if target.Drop != "" {

@@ -17,12 +17,11 @@ const (
 		WHERE $1 = '' OR y.tenant = $1 GROUP BY y.target, t.endpoint HAVING sum(y.pending) <> 0 OR sum(y.failed) <> 0 ORDER BY t.endpoint`
 	blockedHeads = `SELECT u.target, count(*), min(p.seq) FROM unnest($1::int[], $2::bigint[]) u(target, most)
 		CROSS JOIN LATERAL (SELECT seq FROM pending WHERE target = u.target AND blocked ORDER BY seq LIMIT u.most) p GROUP BY u.target`
-	partsOfHeads = `SELECT u.target, width_bucket(p.due, $3::bigint[]), count(*), min(p.seq) FROM unnest($1::int[], $2::bigint[]) u(target, most)
+	// partsOfHeads also counts those of the counted heads that are leased.
+	partsOfHeads = `SELECT u.target, width_bucket(p.due, $3::bigint[]), count(*), min(p.seq), count(s.delivery)
+		FROM unnest($1::int[], $2::bigint[]) u(target, most)
 		CROSS JOIN LATERAL (SELECT due, seq FROM pending WHERE target = u.target AND due IS NOT NULL ORDER BY due, seq LIMIT u.most) p
-		GROUP BY 1, 2`
-	partsOfLeases = `SELECT u.target, width_bucket(l.due, $3::bigint[]), count(*) FROM unnest($1::int[], $2::bigint[]) u(target, most)
-		CROSS JOIN LATERAL (SELECT p.due FROM lease s JOIN pending p ON p.seq = s.delivery WHERE s.target = u.target LIMIT u.most) l
-		GROUP BY 1, 2`
+		LEFT JOIN lease s ON s.delivery = p.seq GROUP BY 1, 2`
 	creations = "SELECT seq, created FROM pending WHERE seq = ANY($1)"
 	// lettersOf examines an endpoint's failed deliveries, the newest first.
 	lettersOf = `SELECT u.target, count(*) FROM unnest($1::int[], $2::bigint[]) u(target, most)
@@ -83,7 +82,7 @@ func (b *backlogs) count(tenant string, now, limit int64) error {
 	for i := range store.AheadParts {
 		b.ends = append(b.ends, now+store.AheadEnd(i).Microseconds())
 	}
-	for _, read := range []func() error{b.blocked, b.due, b.leased, b.created} {
+	for _, read := range []func() error{b.blocked, b.due, b.created} {
 		if err := read(); err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func (b *backlogs) blocked() error {
 	})
 }
 
-// due counts heads with a due time, leased ones included.
+// due counts heads with a due time, the leased ones apart.
 func (b *backlogs) due() error {
 	left := make([]int64, len(b.heads))
 	for i := range left {
@@ -145,21 +144,12 @@ func (b *backlogs) due() error {
 	}
 	var target int32
 	var part int
-	var n, oldest int64
-	return b.each(partsOfHeads, left, []any{&target, &part, &n, &oldest}, func() {
-		b.list[b.at[target]].AddPart(part, n)
-		b.took(target, n, oldest)
-	}, b.ends)
-}
-
-func (b *backlogs) leased() error {
-	var target int32
-	var part int
-	var n int64
-	return b.each(partsOfLeases, b.heads, []any{&target, &part, &n}, func() {
+	var n, oldest, leased int64
+	return b.each(partsOfHeads, left, []any{&target, &part, &n, &oldest, &leased}, func() {
 		one := &b.list[b.at[target]]
-		one.Leased += n
-		one.AddPart(part, -n)
+		one.AddPart(part, n-leased)
+		one.Leased += leased
+		b.took(target, n, oldest)
 	}, b.ends)
 }
 

@@ -35,7 +35,8 @@ const (
 // of all tenants' documents find them in two cells. A table comes after those whose rows are found
 // by it, and known, whose rows have to be searched for, comes last. A delivery's attempts, marks
 // and redeliveries are deleted with it.
-var erased = []string{"document", "audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "lease", "pending",
+var erased = []string{"document", "audit", "answer", "aside", "total", "total_type", "replay_item", "replay_progress", "replay", "lease",
+	"pending",
 	"finished", "lane", "event", "known"}
 
 // erase is the statement that deletes at most limit rows.

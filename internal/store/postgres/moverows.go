@@ -59,8 +59,10 @@ var (
 			where: "x.replay IN (SELECT number FROM replay WHERE tenant = $tenant)"},
 		{table: "tally", columns: "target@target tenant slot made pending delivered failed dropped discarded skipped",
 			where: "x.tenant = $tenant"},
-		{table: "total", columns: `at target@target tenant slot whole delivered failed dropped discarded skipped retried first attempts latency`,
-			key: "at, target, tenant, slot, whole", where: "x.target = ANY($targets) AND x.tenant = $tenant"},
+		{table: "total", columns: `at target@target tenant slot whole delivered failed dropped discarded skipped retried first attempts latency
+			cells`, key: "at, target, tenant, slot, whole", where: "x.target = ANY($targets) AND x.tenant = $tenant"},
+		{table: "total_type", columns: `at tenant type slot whole delivered failed dropped discarded skipped retried first attempts latency
+			cells`, key: "at, tenant, type, slot, whole", where: "x.tenant = $tenant"},
 		{table: "known", columns: "key seq@event sum until accepted made event kind@kind", where: "x.kind = ANY($kinds)",
 			from: "(SELECT key, seq, sum, until, accepted, made, event, coalesce(kind, (SELECT kind FROM event WHERE seq = known.seq)) AS kind FROM known)"},
 		{table: "aside", columns: "id tenant source why at event content_type size packed sum intake body", where: "x.tenant = $tenant"},

@@ -21,6 +21,7 @@ type place struct {
 	seq, event        int64
 	target, kind      int32
 	endpoint, tenant  string
+	eventType         string
 	lane              *lane // nil: it has no lane
 	position          int64
 	created, replayOf int64
@@ -63,7 +64,7 @@ type lane struct {
 const placeColumns = `p.seq, p.event, p.target, p.kind, t.endpoint, k.tenant, p.lane, coalesce(l.key, ''), p.position, p.created, p.replay_of,
 	coalesce(p.due, -4611686018427387904), coalesce(p.anchor, -4611686018427387904), coalesce(p.wide, -4611686018427387904),
 	p.attempts, p.head, p.blocked, p.trigger, p.code, p.reason, p.status_code, p.class, p.took,
-	s.token, coalesce(s.consumer, ''), coalesce(s.scheduled, 0), coalesce(s.granted, 0)`
+	s.token, coalesce(s.consumer, ''), coalesce(s.scheduled, 0), coalesce(s.granted, 0), k.type`
 
 const placeJoins = ` JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane
 	LEFT JOIN lease s ON s.delivery = p.seq`
@@ -80,7 +81,8 @@ type placeRow struct {
 func (r *placeRow) into() []any {
 	return []any{&r.seq, &r.event, &r.target, &r.kind, &r.endpoint, &r.tenant, &r.laneNumber, &r.key, &r.position, &r.created, &r.replayOf,
 		&r.due, &r.anchor, &r.wide, &r.attempts, &r.head, &r.blocked, &r.trigger, &r.code, &r.reason, &r.last.statusCode, &r.last.class,
-		&r.last.took, &r.token, &r.held.consumer, &r.held.scheduled, &r.held.granted}
+		&r.last.took, &r.token, &r.held.consumer, &r.held.scheduled, &r.held.granted,
+		&r.eventType}
 }
 
 // readPlaces calls take with a copy of each row.

@@ -151,7 +151,7 @@ func (t *tx) change(p *place, c *turn) {
 		p.attempts++
 		p.last = last{statusCode: int32(c.Attempt.StatusCode), class: c.Attempt.Class, took: int64(c.Attempt.Duration)}
 		if !c.Uncounted {
-			t.tried(p, c.Attempt, codec.Micros(c.At))
+			t.tried(p, &c.Change)
 		}
 	}
 	if c.Status.Final() {

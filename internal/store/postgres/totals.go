@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -57,13 +56,17 @@ const (
 	// sumLatency adds two rows of buckets, one of which may be longer.
 	sumLatency = `(SELECT coalesce(array_agg(coalesce(a, 0) + coalesce(b, 0) ORDER BY i), '{}') FROM unnest(y.latency, excluded.latency)
 			WITH ORDINALITY u(a, b, i))`
-	onTotal = ` ON CONFLICT (at, target, tenant, slot, whole) DO UPDATE SET delivered = y.delivered + excluded.delivered,
+	// sumCells adds two rows of cells.
+	sumCells = `(SELECT coalesce(array_agg(c << 48 | n ORDER BY c), '{}') FROM (
+			SELECT x >> 48 AS c, sum(x & 281474976710655)::bigint AS n FROM unnest(y.cells || excluded.cells) x GROUP BY 1) z)`
+	setTotal = ` DO UPDATE SET delivered = y.delivered + excluded.delivered,
 			failed = y.failed + excluded.failed, dropped = y.dropped + excluded.dropped, discarded = y.discarded + excluded.discarded,
 			skipped = y.skipped + excluded.skipped, retried = y.retried + excluded.retried, first = y.first + excluded.first,
-			attempts = y.attempts + excluded.attempts, latency = ` + sumLatency
-	totalColumns = "delivered, failed, dropped, discarded, skipped, retried, first, attempts"
-	addTotal     = `INSERT INTO total AS y (at, target, tenant, slot, whole, ` + totalColumns + `, latency)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)` + onTotal
+			attempts = y.attempts + excluded.attempts, latency = ` + sumLatency + ", cells = " + sumCells
+	totalColumns = "delivered, failed, dropped, discarded, skipped, retried, first, attempts, latency, cells"
+	addTotal     = `INSERT INTO total AS y (at, target, tenant, slot, whole, ` + totalColumns + `)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+		ON CONFLICT (at, target, tenant, slot, whole)` + setTotal
 )
 
 func (t *tx) tally(p *place) *tally {
@@ -93,44 +96,99 @@ func (t *tx) flushTallies(b *pgx.Batch) {
 		of(func(y *tally) int64 { return y.skipped }))
 }
 
-func (t *tx) total(p *place, at int64) *grapnel.Totals {
+// sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
+func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 	of := totalOf{codec.HourOf(at), p.target, p.tenant}
 	if t.totals[of] == nil {
 		t.totals[of] = new(grapnel.Totals)
 	}
-	return t.totals[of]
+	change(t.totals[of])
+	change(t.typeTotal(typeOf{codec.HourOf(at), p.tenant, p.eventType}))
 }
 
-// tried counts an attempt that was recorded at a time.
-func (t *tx) tried(p *place, a *grapnel.Attempt, at int64) {
-	sum := t.total(p, at)
-	sum.Attempts++
-	if a.StatusCode > 0 {
-		sum.Latency.Count(a.Duration)
-	}
+// tried counts a recorded attempt.
+func (t *tx) tried(p *place, c *store.Change) {
+	a := grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration, Again: !c.Status.Final()}
+	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a) })
 }
 
 // ended counts a finished delivery.
 func (t *tx) ended(p *place, e *store.Ending) {
 	*t.tally(p).of(e.Status)++
-	if !e.Uncounted {
-		t.total(p, codec.Micros(e.At)).Ended(e.Status, int(p.attempts))
+	if e.Uncounted {
+		return
 	}
+	at := codec.Micros(e.At)
+	is := grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: int(p.attempts), Took: codec.Took(p.created, at)}
+	t.sum(p, at, func(sum *grapnel.Totals) { sum.Ended(&is) })
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {
-	for _, of := range sortedKeys(t.totals, func(x, y totalOf) int {
-		return cmp.Or(cmp.Compare(x.hour, y.hour), cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
-	}) {
+	for _, of := range sortedKeys(t.totals, byTotalOf) {
 		queueTotal(b, of, t.slot, false, t.totals[of])
 	}
+	for _, of := range sortedKeys(t.types, byTypeOf) {
+		queueType(b, of, t.slot, false, t.types[of])
+	}
+}
+
+func byTotalOf(x, y totalOf) int {
+	return cmp.Or(cmp.Compare(x.hour, y.hour), cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
 }
 
 // queueTotal adds to a row of totals.
 func queueTotal(b *pgx.Batch, of totalOf, slot int16, whole bool, sum *grapnel.Totals) {
-	b.Queue(addTotal, of.hour, of.target, of.tenant, slot, whole, sum.Delivered, sum.Failed, sum.Dropped, sum.Discarded, sum.Skipped,
-		sum.Retried,
-		sum.FirstAttemptSuccess, sum.Attempts, bucketsOf(&sum.Latency))
+	b.Queue(addTotal, append([]any{of.hour, of.target, of.tenant, slot, whole}, totalValues(sum)...)...)
+}
+
+// totalValues are the values of totalColumns.
+func totalValues(sum *grapnel.Totals) []any {
+	return []any{sum.Delivered, sum.Failed, sum.Dropped, sum.Discarded, sum.Skipped, sum.Retried, sum.FirstAttemptSuccess, sum.Attempts,
+		bucketsOf(&sum.Latency), cellsOf(sum)}
+}
+
+// A cell is its number and its count in one integer.
+const (
+	cellShift = 48
+	cellCount = 1<<cellShift - 1
+)
+
+// cellsOf returns the cells other than latencies, which have a column of their own.
+func cellsOf(sum *grapnel.Totals) []int64 {
+	cells := []int64{}
+	codec.EachCell(sum, func(cell int, n int64) {
+		if cell >= grapnel.LatencyBuckets {
+			cells = append(cells, int64(cell)<<cellShift|n&cellCount)
+		}
+	})
+	return cells
+}
+
+// totalsRow reads totalColumns.
+type totalsRow struct {
+	sum            grapnel.Totals
+	latency, cells []int64
+}
+
+func (r *totalsRow) into() []any {
+	s := &r.sum
+	return []any{&s.Delivered, &s.Failed, &s.Dropped, &s.Discarded, &s.Skipped, &s.Retried, &s.FirstAttemptSuccess, &s.Attempts,
+		&r.latency, &r.cells}
+}
+
+// totals returns the totals that were read last.
+func (r *totalsRow) totals() (*grapnel.Totals, error) {
+	sum := grapnel.Totals{Delivered: r.sum.Delivered, Failed: r.sum.Failed, Dropped: r.sum.Dropped, Discarded: r.sum.Discarded,
+		Skipped: r.sum.Skipped, Retried: r.sum.Retried, FirstAttemptSuccess: r.sum.FirstAttemptSuccess, Attempts: r.sum.Attempts}
+	for i, n := range r.latency[:min(len(r.latency), grapnel.LatencyBuckets)] {
+		sum.Latency[i] = uint32(n)
+	}
+	for _, cell := range r.cells {
+		if !codec.SetCell(&sum, int(cell>>cellShift), cell&cellCount) {
+			return nil, codec.ErrMangled
+		}
+	}
+	return &sum, nil
 }
 
 // bucketsOf returns the buckets up to the last one that is not zero.
@@ -144,138 +202,6 @@ func bucketsOf(l *grapnel.Latency) []int64 {
 		buckets[i] = int64(n)
 	}
 	return buckets
-}
-
-const totalsQuery = `SELECT at, whole, ` + totalColumns + `, latency FROM total
-	WHERE ($1 OR tenant = $2) AND ($3 OR target = (SELECT number FROM target WHERE endpoint = $4)) AND at >= $5 AND at < $6 ORDER BY at`
-
-// Totals sums the rows that the query selects.
-func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	tenant, some := scope.Narrow(q.Tenant)
-	if !some {
-		return nil, ctx.Err()
-	}
-	from, to := int64(-1<<53), int64(1<<53) // in hours
-	if !q.From.IsZero() {
-		from = codec.Midnight(codec.HourOf(codec.Micros(q.From)))
-	}
-	if !q.To.IsZero() {
-		to = codec.FirstHour(codec.DayOf(codec.HourOf(codec.Micros(q.To)-1)) + 1)
-	}
-	rows, err := s.reading.Query(ctx, totalsQuery, tenant == "", tenant, q.Endpoint == "", q.Endpoint, from, to)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	buckets := make(map[int64]*grapnel.Totals)
-	err = readTotals(rows, func(hour int64, whole bool, sum *grapnel.Totals) {
-		next := hour + 1
-		if whole || q.Daily {
-			day := codec.DayOf(hour)
-			hour, next = codec.FirstHour(day), codec.FirstHour(day+1)
-		}
-		if !q.From.IsZero() && codec.HourBegins(next) <= codec.Micros(q.From) || !q.To.IsZero() && codec.HourBegins(hour) >= codec.Micros(q.To) {
-			return
-		}
-		if buckets[hour] == nil {
-			buckets[hour] = new(grapnel.Totals)
-		}
-		buckets[hour].Add(sum)
-	})
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	var list []grapnel.Bucket
-	for _, hour := range sortedKeys(buckets, cmp.Compare[int64]) {
-		list = append(list, grapnel.Bucket{At: codec.Moment(codec.HourBegins(hour)), Totals: *buckets[hour]})
-	}
-	return list, nil
-}
-
-func readTotals(rows pgx.Rows, take func(hour int64, whole bool, sum *grapnel.Totals)) error {
-	defer rows.Close()
-	for rows.Next() {
-		var hour int64
-		var whole bool
-		var sum grapnel.Totals
-		var latency []int64
-		if err := rows.Scan(&hour, &whole, &sum.Delivered, &sum.Failed, &sum.Dropped, &sum.Discarded, &sum.Skipped, &sum.Retried,
-			&sum.FirstAttemptSuccess, &sum.Attempts, &latency); err != nil {
-			return err
-		}
-		for i, n := range latency[:min(len(latency), grapnel.LatencyBuckets)] {
-			sum.Latency[i] = uint32(n)
-		}
-		take(hour, whole, &sum)
-	}
-	return rows.Err()
-}
-
-// Rows of past hours, and rows of hours too old to be stored separately, are deleted and returned,
-// so that they can be inserted again as one row.
-const (
-	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
-			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
-			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
-		RETURNING at, target, tenant, ` + totalColumns + `, latency`
-	settled = -1 // the slot of a merged row
-)
-
-// merge merges the rows of a past hour into one, and hours that are old into days.
-func (s *Store) merge(ctx context.Context, now time.Time) error {
-	old := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
-	for {
-		n, err := s.settle(ctx, old, codec.HourOf(codec.Micros(now))-1)
-		if n == 0 || err != nil {
-			return err
-		}
-	}
-}
-
-func (s *Store) settle(ctx context.Context, old, over int64) (n int, err error) {
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, settleQuery, old, over, s.bounds.MergePage)
-		if err != nil {
-			return err
-		}
-		type part struct {
-			totalOf
-			whole bool
-		}
-		sums := make(map[part]*grapnel.Totals)
-		var of totalOf
-		var sum grapnel.Totals
-		var latency []int64
-		_, err = pgx.ForEachRow(rows, []any{&of.hour, &of.target, &of.tenant, &sum.Delivered, &sum.Failed, &sum.Dropped, &sum.Discarded,
-			&sum.Skipped, &sum.Retried, &sum.FirstAttemptSuccess, &sum.Attempts, &latency}, func() error {
-			n++
-			sum.Latency = grapnel.Latency{}
-			for i, n := range latency[:min(len(latency), grapnel.LatencyBuckets)] {
-				sum.Latency[i] = uint32(n)
-			}
-			p := part{of, of.hour < old}
-			if p.whole {
-				p.hour = codec.Midnight(p.hour)
-			}
-			if sums[p] == nil {
-				sums[p] = new(grapnel.Totals)
-			}
-			sums[p].Add(&sum)
-			return nil
-		})
-		if err != nil || n == 0 {
-			return err
-		}
-		b := new(pgx.Batch)
-		for _, p := range sortedKeys(sums, func(x, y part) int {
-			return cmp.Or(cmp.Compare(x.hour, y.hour), cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
-		}) {
-			queueTotal(b, p.totalOf, settled, p.whole, sums[p])
-		}
-		return tx.SendBatch(ctx, b).Close()
-	})
-	return n, asError(err)
 }
 
 const countsQuery = `SELECT t.endpoint, sum(y.pending)::bigint, sum(y.delivered)::bigint, sum(y.failed)::bigint, sum(y.dropped)::bigint,

@@ -60,6 +60,7 @@ type tx struct {
 	standings    map[string]standing
 	tallies      map[tallyOf]*tally
 	totals       map[totalOf]*grapnel.Totals
+	types        map[typeOf]*grapnel.Totals
 	first        []func(*pgx.Batch) // statements that are written before all others
 	also         []func(*pgx.Batch) // further statements to write
 }

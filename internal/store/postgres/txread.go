@@ -70,6 +70,7 @@ func (t *tx) begin() error {
 	t.named = make(map[int64]bool)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
+	t.types = make(map[typeOf]*grapnel.Totals)
 
 	were := t.store.highest.now()
 	b := new(pgx.Batch)

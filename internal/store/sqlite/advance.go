@@ -99,7 +99,7 @@ func (t *tx) open(endpoint string) error {
 // the original.
 func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
-	d := &place{target: of.target, event: of.event, created: codec.Micros(at), replayOf: of.seq, trigger: trigger}
+	d := &place{target: of.target, event: of.event, created: codec.Micros(at), kind: of.kind, replayOf: of.seq, trigger: trigger}
 	if d.tenant, err = t.tenant(of.tenant); err != nil {
 		return done, err
 	}
@@ -126,9 +126,9 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 
 // origin is a delivery to redeliver.
 type origin struct {
-	seq, target, event, created int64
-	over                        bool
-	tenant, key                 string // of its event
+	seq, target, event, created, kind int64
+	over                              bool
+	tenant, key                       string // of its event
 }
 
 // origin returns a delivery, pending or finished, or nil.
@@ -155,7 +155,7 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 		return nil, err
 	}
 	defer q.Reset()
-	of.tenant, of.key = q.String(0), q.String(1)
+	of.tenant, of.key, of.kind = q.String(0), q.String(1), q.Integer(2)
 	return of, nil
 }
 

@@ -108,7 +108,10 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		return store.Placed{}, err
 	}
 	if again != nil {
-		return *again, nil
+		if again.Duplicate {
+			err = t.publishedAgain(e)
+		}
+		return *again, err
 	}
 	tenant, err := t.tenant(e.Tenant)
 	if err != nil {
@@ -144,7 +147,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		return store.Placed{}, err
 	}
 	for i, target := range e.targets {
-		d := place{seq: first + int64(i), event: seq, tenant: tenant, created: at, trigger: target.Trigger}
+		d := place{seq: first + int64(i), event: seq, tenant: tenant, created: at, kind: kind, trigger: target.Trigger}
 		if d.target, err = t.target(target.Endpoint); err != nil {
 			return store.Placed{}, err
 		}
@@ -223,6 +226,7 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	} else {
 		insert.Null()
 	}
+	insert.Int(d.kind)
 	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
 		return err
 	}

@@ -54,8 +54,10 @@ type Bounds struct {
 	// Names bounds each map of names that the writer caches, and the map of drained endpoints.
 	// Publishers invent types, so their number is unbounded.
 	Names int `bound:"16384"`
-	// Accounts is how many accounts the writer remembers: about half a kilobyte each.
-	Accounts int `bound:"8192"`
+	// Accounts and TypeTotals are how many accounts and totals of event types the writer remembers:
+	// about one and a half kilobytes each.
+	Accounts   int `bound:"4096"`
+	TypeTotals int `bound:"2048"`
 	// Recent is how many deduplication keys are in memory before they go to the index: about 8 MB,
 	// and as much again while they go there, Moved of them in each transaction.
 	Recent int `bound:"131072"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -12,6 +13,7 @@ import (
 const (
 	oldAccountsQuery = "SELECT target, tenant FROM tally WHERE hour < ? AND status = 1 LIMIT ?" // one row per endpoint
 	anyOldHourQuery  = "SELECT 1 FROM total_hour WHERE hour < ? LIMIT 1"
+	anyOldTypeQuery  = "SELECT 1 FROM total_type WHERE whole = 0 AND hour < ? LIMIT 1"
 )
 
 // mergeDays turns hours older than HoursKept into days.
@@ -25,8 +27,12 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 			if err != nil {
 				return err
 			}
+			types, err := integer(r, anyOldTypeQuery, func(q *sqlite3.Stmt) { q.Int(below) })
+			if err != nil {
+				return err
+			}
 			o.accounts, err = oldAccounts(r, below, o.most)
-			some = hours == 1 || len(o.accounts) > 0
+			some = hours == 1 || types == 1 || len(o.accounts) > 0
 			return err
 		})
 		if err != nil || !some {
@@ -74,6 +80,9 @@ func (o *merging) apply(t *tx) error {
 			}
 		}
 	}
+	if err := o.types(t); err != nil {
+		return err
+	}
 	for range o.most {
 		q := t.q.oldHour.Int(o.below)
 		found, err := q.Row()
@@ -96,4 +105,55 @@ func (o *merging) apply(t *tx) error {
 		}
 	}
 	return nil
+}
+
+// types adds rows of hours to the rows of their days. The writer forgets its cached rows first,
+// because some of them are deleted here.
+func (o *merging) types(t *tx) error {
+	if err := t.writeTypes(); err != nil {
+		return err
+	}
+	t.types.forget()
+	for range o.most {
+		q := t.q.oldType.Int(o.below)
+		found, err := q.Row()
+		if !found {
+			return err
+		}
+		of := typeOf{q.Integer(0), q.Integer(1), q.String(2)}
+		sum, err := codec.DecodeTotals(q.Bytes(3))
+		if q.Reset(); err != nil {
+			return err
+		}
+		if err := t.addTypeDay(of, &sum); err != nil {
+			return err
+		}
+		if err := t.q.dropType.Int(of.hour).Int(of.tenant).Text(of.name).Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTypeDay adds totals of an hour to those of its day, under no name if the day has too many
+// types.
+func (t *tx) addTypeDay(of typeOf, sum *grapnel.Totals) error {
+	day := codec.Midnight(of.hour)
+	if of.name != "" {
+		q := t.q.typeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)
+		found, err := q.Row()
+		if err != nil {
+			return err
+		}
+		if found {
+			q.Reset()
+		} else if told, err := lookUp(t.q.typesTold.Int(1).Int(day).Int(of.tenant)); err != nil {
+			return err
+		} else if told >= store.TypesCounted {
+			of.name = ""
+		}
+	}
+	get := t.q.typeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)
+	set := t.q.setTypeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)
+	return addTotals(get, set, sum)
 }

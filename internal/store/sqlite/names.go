@@ -12,6 +12,7 @@ type names struct {
 	kinds   map[kind]int64
 	targets map[string]int64 // by endpoint
 	ids     map[int64]string // of endpoints, by target
+	types   map[int64]string // of events, by kind
 	blocks  map[string]int64 // the last block recorded for a source
 }
 
@@ -23,6 +24,7 @@ func (n *names) forget() {
 	n.kinds = make(map[kind]int64)
 	n.targets = make(map[string]int64)
 	n.ids = make(map[int64]string)
+	n.types = make(map[int64]string)
 	n.blocks = make(map[string]int64)
 }
 
@@ -68,6 +70,16 @@ func (t *tx) endpoint(target int64) (string, error) {
 	defer s.Reset()
 	keep(t.names.ids, t.bounds.Names, target, s.String(0))
 	return s.String(0), nil
+}
+
+// lookUp returns the number in the first row of a query, which must have one.
+func lookUp(q *sqlite3.Stmt) (int64, error) {
+	found, err := q.Row()
+	if !found {
+		return 0, orMangled(err)
+	}
+	defer q.Reset()
+	return q.Integer(0), nil
 }
 
 func numbered[K comparable](known map[K]int64, most int, name K, number func() (int64, error)) (int64, error) {

@@ -14,6 +14,7 @@ import (
 // written, by plan and mark. Of its lease it has the fields needed to end the lease.
 type place struct {
 	seq, target, event, tenant int64
+	kind                       int64 // of its event; 0: step 13 found the delivery pending
 	head, blocked              bool
 	due, anchor                time.Time // zero when they are not set
 	position                   int64
@@ -60,6 +61,7 @@ func readPlace(q *sqlite3.Stmt) (*place, error) {
 	if !q.IsNull(16) {
 		d.token, d.consumer = q.String(16), q.String(17)
 	}
+	d.kind = q.Integer(18)
 	return d, nil
 }
 
@@ -128,7 +130,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	}
 	t.count(d.target, d.tenant, status, 1)
 	if !e.Uncounted {
-		if err := t.ended(d, e); err != nil {
+		if err := t.ended(d, &e); err != nil {
 			return err
 		}
 	}

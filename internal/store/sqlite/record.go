@@ -26,10 +26,10 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 // only an attempt.
 type turn struct {
 	store.Change
-	attempt  []byte // instead of Attempt
-	answered answered
-	standing []byte // instead of Standing's fields
-	tell     *batch // instead of Tell
+	attempt  []byte        // instead of Attempt
+	tried    grapnel.Tried // by Attempt
+	standing []byte        // instead of Standing's fields
+	tell     *batch        // instead of Tell
 }
 
 func (s *Store) turn(c *store.Change) (turn, error) {
@@ -37,7 +37,8 @@ func (s *Store) turn(c *store.Change) (turn, error) {
 	r.Attempt, r.Tell = nil, nil
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
-		r.answered = answered{c.Attempt.StatusCode > 0, c.Attempt.Duration}
+		r.tried = grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration,
+			Again: !c.Status.Final()}
 	}
 	var err error
 	if c.Standing != nil {
@@ -78,7 +79,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 			return store.Changed{}, err
 		}
 	}
-	done, err := t.change(&c.Change, c.attempt, c.answered)
+	done, err := t.change(&c.Change, c.attempt, &c.tried)
 	if err != nil || !done.Applied {
 		return done, err
 	}
@@ -88,7 +89,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 	return done, err
 }
 
-func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed, error) {
+func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (store.Changed, error) {
 	d, err := t.place(c.Delivery)
 	if err != nil {
 		return store.Changed{}, err

@@ -22,7 +22,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 			return nil
 		}
 		l := s.newLister(ctx, r, scope, q)
-		l.look = &look{bounds: &s.bounds, now: s.now}
+		l.look = newLook(&s.bounds, s.now, q.Within)
 		ways, err := l.ways()
 		if err != nil {
 			return err
@@ -86,18 +86,34 @@ func (s *Store) look(l *lister, way func() ([]*stream, error), text string) (lis
 // look is how much one search has read. Its bounds are for rows, for the data in which it looks for
 // a text, and for the time, which includes the time for blocks without a match.
 type look struct {
-	bounds     *Bounds
-	now        func() time.Time
-	began      time.Time
-	within     time.Duration
-	deliveries int
-	bytes      int
-	blocks     int
+	bounds      *Bounds
+	now         func() time.Time
+	began       time.Time
+	limit       time.Duration // for all ways together
+	least       int           // deliveries, and
+	leastBlocks int           // blocks, that are looked into in any case
+	every       int           // deliveries between two looks at the clock
+	within      time.Duration
+	deliveries  int
+	bytes       int
+	blocks      int
+}
+
+// hurried divides what a search looks into in any case, if its caller has less time than the bounds
+// allow: callers make many such searches.
+const hurried = 8
+
+func newLook(b *Bounds, now func() time.Time, within time.Duration) *look {
+	k := &look{bounds: b, now: now, limit: b.SearchFor, least: b.LeastSearched, leastBlocks: b.LeastBlocks, every: 16}
+	if within > 0 && within < k.limit {
+		k.limit, k.least, k.leastBlocks, k.every = within, max(k.least/hurried, 1), max(k.leastBlocks/hurried, 1), 4
+	}
+	return k
 }
 
 // begin begins to count, for one of several ways.
 func (k *look) begin(ways int) {
-	k.began, k.within = k.now(), k.bounds.SearchFor/time.Duration(ways)
+	k.began, k.within = k.now(), k.limit/time.Duration(ways)
 	k.deliveries, k.bytes, k.blocks = 0, 0, 0
 }
 
@@ -109,7 +125,7 @@ func (k *look) enough() bool {
 	switch {
 	case k.deliveries >= b.Searched, int64(k.bytes) >= b.SearchedBytes:
 		return true
-	case k.deliveries < b.LeastSearched, k.deliveries%16 != 0:
+	case k.deliveries < k.least, k.deliveries%k.every != 0:
 		return false
 	}
 	return k.late()
@@ -122,7 +138,7 @@ func (k *look) spent() bool {
 		return false
 	}
 	k.blocks++
-	return k.blocks > k.bounds.LeastBlocks && k.blocks%4 == 0 && k.late()
+	return k.blocks > k.leastBlocks && k.blocks%4 == 0 && k.late()
 }
 
 // search looks for a text.

@@ -19,7 +19,7 @@ import (
 //   - recorded: one row of pending read and deleted with its entries, one row of finished with one
 //     entry. A lane adds one look-up of the next head.
 //   - once per transaction: the counts, a row each for the endpoints and statuses that changed. The
-//     totals of the hour are in these rows.
+//     totals of the hour are in these rows; those of event types have a row for each type.
 //
 // The attempt that ends a delivery has no row: it is in the finished row. Every other attempt has a
 // row, and pending is updated with its entry among the heads.
@@ -38,6 +38,8 @@ type statements struct {
 	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
 	setNote, setDiscard                                                          *sqlite3.Stmt
 	oldHour, dropHour, totalDay, setTotalDay                                     *sqlite3.Stmt
+	typeTotal, setTypeTotal, typesTold, kindType, eventKind                      *sqlite3.Stmt
+	oldType, dropType                                                            *sqlite3.Stmt
 	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
 
@@ -62,7 +64,7 @@ type statements struct {
 
 // pendingColumns are the columns of readPlace.
 const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide,
-	outcome, token, consumer`
+	outcome, token, consumer, kind`
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
@@ -113,6 +115,13 @@ func (q *statements) all() []text {
 		{&q.dropHour, "DELETE FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.totalDay, "SELECT body FROM total_day WHERE target = ? AND day = ? AND tenant = ?"},
 		{&q.setTotalDay, "INSERT OR REPLACE INTO total_day (target, day, tenant, body) VALUES (?, ?, ?, ?)"},
+		{&q.typeTotal, "SELECT body FROM total_type WHERE whole = ? AND hour = ? AND tenant = ? AND type = ?"},
+		{&q.setTypeTotal, "INSERT OR REPLACE INTO total_type (whole, hour, tenant, type, body) VALUES (?, ?, ?, ?, ?)"},
+		{&q.typesTold, typesToldQuery},
+		{&q.kindType, kindTypeQuery},
+		{&q.eventKind, eventKindQuery},
+		{&q.oldType, "SELECT hour, tenant, type, body FROM total_type WHERE whole = 0 AND hour < ? ORDER BY hour, tenant, type LIMIT 1"},
+		{&q.dropType, "DELETE FROM total_type WHERE whole = 0 AND hour = ? AND tenant = ? AND type = ?"},
 		{&q.readPage, readPageQuery},
 		{&q.writePage, writePageQuery},
 		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status"},
@@ -127,10 +136,10 @@ func (q *statements) all() []text {
 			packed, sum, data, intake) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&q.eventByID, metQuery},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
-		{&q.eventOf, `SELECT k.tenant, e.key FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
+		{&q.eventOf, `SELECT k.tenant, e.key, e.kind FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 
 		{&q.addPending, `INSERT INTO pending (seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created,
-			replay_of, "trigger", code, lane) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?)`},
+			replay_of, "trigger", code, lane, kind) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?)`},
 		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
 		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?,

@@ -110,9 +110,17 @@ func (t *tx) make(d *place) error {
 	return err
 }
 
-// sum changes the totals of the hour of a time. An hour that is not the latest comes from a clock
-// that was set back.
+// sum changes the totals of an endpoint and those of a type in the hour of a time.
 func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
+	if err := t.sumEndpoint(d, at, change); err != nil {
+		return err
+	}
+	return t.sumKind(d, at, change)
+}
+
+// sumEndpoint changes the totals of the hour of a time. An hour that is not the latest comes from a
+// clock that was set back.
+func (t *tx) sumEndpoint(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	of := accountOf{d.target, d.tenant}
 	a, err := t.account(of)
 	if err != nil {
@@ -173,23 +181,13 @@ func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
 	return set.Blob(codec.EncodeTotals(&sum)).Run()
 }
 
-// answered is whether an attempt got an answer, and after how long.
-type answered struct {
-	yes   bool
-	after time.Duration
-}
-
 // tried counts an attempt that was recorded at a time.
-func (t *tx) tried(d *place, a answered, at time.Time) error {
-	return t.sum(d, at, func(sum *grapnel.Totals) {
-		sum.Attempts++
-		if a.yes {
-			sum.Latency.Count(a.after)
-		}
-	})
+func (t *tx) tried(d *place, a *grapnel.Tried, at time.Time) error {
+	return t.sum(d, at, func(sum *grapnel.Totals) { sum.Tried(a) })
 }
 
 // ended counts a finished delivery.
-func (t *tx) ended(d *place, e store.Ending) error {
-	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(e.Status, d.attempts) })
+func (t *tx) ended(d *place, e *store.Ending) error {
+	is := grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: d.attempts, Took: codec.Took(d.created, codec.Micros(e.At))}
+	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(&is) })
 }

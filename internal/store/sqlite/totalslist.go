@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -10,31 +9,40 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
+// The queries return an hour or a day, a tenant, totals, and a target or a type. A number of a
+// target is above 0 if it is not of all targets together.
 const (
-	nextHourQuery   = "SELECT hour FROM total_hour WHERE hour >= ? ORDER BY hour LIMIT 1"
-	totalHoursQuery = "SELECT hour, tenant, body FROM total_hour WHERE hour = ? AND target = ?"
-	totalDaysQuery  = "SELECT day, tenant, body FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
-	openHoursQuery  = "SELECT hour, tenant, totals FROM tally WHERE hour >= ? AND hour <= ? AND status = 1 AND target = ?"
-	openAllQuery    = "SELECT hour, tenant, totals FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
-	tenantQuery     = "SELECT number FROM tenant WHERE name = ?"
+	nextHourQuery     = "SELECT hour FROM total_hour WHERE hour >= ? ORDER BY hour LIMIT 1"
+	totalHoursQuery   = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target = ?"
+	totalHourAllQuery = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target > 0"
+	totalDaysQuery    = "SELECT day, tenant, body, target FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
+	totalDaysAllQuery = "SELECT day, tenant, body, target FROM total_day WHERE target > 0 AND day >= ? AND day <= ?"
+	openHoursQuery    = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1 AND target = ?"
+	openAllQuery      = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
+	typesQuery        = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour >= ? AND hour <= ?"
+	nextTypesQuery    = "SELECT hour FROM total_type WHERE whole = ? AND hour >= ? ORDER BY hour LIMIT 1"
+	typesTenantQuery  = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour = ? AND tenant = ?"
+	tenantQuery       = "SELECT number FROM tenant WHERE name = ?"
+	tenantNameQuery   = "SELECT name FROM tenant WHERE number = ?"
+	targetNameQuery   = "SELECT endpoint FROM target WHERE number = ?"
 )
 
 // totalsList makes one list of totals.
 type totalsList struct {
 	ctx         context.Context
 	r           *sqlite3.Conn
+	query       *store.TotalsQuery
 	target      int64
 	tenant      int64 // 0: any
 	first, last int64 // hours
-	daily       bool
-	buckets     []grapnel.Bucket
-	places      map[int64]int // of buckets, by hour
+	sums        *store.Sums
+	names       map[int64]string // of the groups
 }
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		l := totalsList{ctx: ctx, r: r, first: -1 << 53, last: 1 << 53, daily: q.Daily, places: make(map[int64]int)}
+		l := totalsList{ctx: ctx, r: r, query: &q, first: -1 << 53, last: 1 << 53, sums: store.NewSums(&q), names: make(map[int64]string)}
 		if !q.From.IsZero() {
 			l.first = codec.HourOf(codec.Micros(q.From))
 		}
@@ -44,25 +52,28 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 		if q.Daily {
 			l.first, l.last = codec.Midnight(l.first), codec.FirstHour(codec.DayOf(l.last)+1)-1
 		}
-		some, err := l.aim(scope, q)
+		some, err := l.aim(scope)
 		if !some || err != nil {
 			return err
 		}
-		for _, gather := range []func() error{l.days, l.hours, l.open} {
+		for _, gather := range []func() error{l.days, l.hours, l.open, l.types} {
 			if err := gather(); err != nil {
 				return err
 			}
 		}
-		list = l.buckets
-		slices.SortFunc(list, func(a, b grapnel.Bucket) int { return a.At.Compare(b.At) })
+		list = l.sums.List()
 		return nil
 	})
 	return list, err
 }
 
 // aim finds the targets and tenants to read; false: none.
-func (l *totalsList) aim(scope store.Scope, q store.TotalsQuery) (bool, error) {
+func (l *totalsList) aim(scope store.Scope) (bool, error) {
 	var err error
+	q := l.query
+	if q.Impossible() {
+		return false, nil
+	}
 	l.target = allTargets
 	if q.Endpoint != "" {
 		l.target, err = integer(l.r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) })
@@ -83,35 +94,52 @@ func (l *totalsList) aim(scope store.Scope, q store.TotalsQuery) (bool, error) {
 	return l.tenant != 0, err
 }
 
+// each says whether the rows of each target are read, in place of those of all together.
+func (l *totalsList) each() bool { return l.target == allTargets && l.query.By == store.ByEndpoint }
+
 func (l *totalsList) days() error {
-	q, err := l.r.Prepare(totalDaysQuery)
+	if l.query.ByTypes() {
+		return nil
+	}
+	query := totalDaysQuery
+	if l.each() {
+		query = totalDaysAllQuery
+	}
+	q, err := l.r.Prepare(query)
 	if err != nil {
 		return err
 	}
-	return l.take(q.Int(l.target).Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour)
+	if !l.each() {
+		q.Int(l.target)
+	}
+	return l.take(q.Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour, l.add)
 }
 
 // bucket is the hour at which the bucket of an hour begins.
 func (l *totalsList) bucket(hour int64) int64 {
-	if l.daily {
+	if l.query.Daily {
 		return codec.Midnight(hour)
 	}
 	return hour
 }
 
 func (l *totalsList) hours() error {
+	if l.query.ByTypes() {
+		return nil
+	}
 	next, err := l.r.Prepare(nextHourQuery)
 	if err != nil {
 		return err
 	}
-	rows, err := l.r.Prepare(totalHoursQuery)
+	query := totalHoursQuery
+	if l.each() {
+		query = totalHourAllQuery
+	}
+	rows, err := l.r.Prepare(query)
 	if err != nil {
 		return err
 	}
 	for hour := l.first; ; hour++ {
-		if err := l.ctx.Err(); err != nil {
-			return err
-		}
 		found, err := next.Int(hour).Row()
 		if !found {
 			return err
@@ -121,7 +149,11 @@ func (l *totalsList) hours() error {
 		if hour > l.last {
 			return nil
 		}
-		if err := l.take(rows.Int(hour).Int(l.target), l.bucket); err != nil {
+		rows.Int(hour)
+		if !l.each() {
+			rows.Int(l.target)
+		}
+		if err := l.take(rows, l.bucket, l.add); err != nil {
 			return err
 		}
 	}
@@ -129,6 +161,9 @@ func (l *totalsList) hours() error {
 
 // open reads the accounts. There is none for all targets together.
 func (l *totalsList) open() error {
+	if l.query.ByTypes() {
+		return nil
+	}
 	query := openHoursQuery
 	if l.target == allTargets {
 		query = openAllQuery
@@ -141,31 +176,120 @@ func (l *totalsList) open() error {
 	if l.target != allTargets {
 		q.Int(l.target)
 	}
-	return l.take(q, l.bucket)
+	return l.take(q, l.bucket, l.add)
 }
 
-// take adds rows of an hour or day, a tenant and totals.
-func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64) error {
+// types reads the totals by type, or only their duplicates.
+func (l *totalsList) types() error {
+	add := l.add
+	switch {
+	case l.query.AlsoTypes():
+		add = l.addDuplicates
+	case !l.query.ByTypes():
+		return nil
+	}
+	if err := l.typesOf(0, l.first, l.bucket, add); err != nil {
+		return err
+	}
+	return l.typesOf(1, codec.Midnight(l.first), codec.Midnight, add)
+}
+
+// typesOf reads rows of hours, or those of whole days. Those of one tenant are adjacent only within
+// an hour.
+func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
+	query := typesQuery
+	if l.tenant != 0 {
+		query = typesTenantQuery
+	}
+	rows, err := l.r.Prepare(query)
+	if err != nil {
+		return err
+	}
+	if l.tenant == 0 {
+		return l.take(rows.Int(whole).Int(first).Int(l.last), bucket, add)
+	}
+	next, err := l.r.Prepare(nextTypesQuery)
+	if err != nil {
+		return err
+	}
+	for hour := first; ; hour++ {
+		found, err := next.Int(whole).Int(hour).Row()
+		if !found {
+			return err
+		}
+		hour = next.Integer(0)
+		next.Reset()
+		if hour > l.last {
+			return nil
+		}
+		if err := l.take(rows.Int(whole).Int(hour).Int(l.tenant), bucket, add); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *totalsList) add(hour int64, group string, sum *grapnel.Totals) {
+	l.sums.Add(codec.Moment(codec.HourBegins(hour)), group, sum)
+}
+
+func (l *totalsList) addDuplicates(hour int64, group string, sum *grapnel.Totals) {
+	l.sums.AddDuplicates(codec.Moment(codec.HourBegins(hour)), group, sum)
+}
+
+// take adds rows.
+func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
 	for {
 		more, err := q.Next()
 		if !more {
 			return err
 		}
-		hour := bucket(q.Integer(0))
-		if l.tenant != 0 && l.tenant != q.Integer(1) {
-			continue
-		}
-		sum, err := codec.DecodeTotals(q.Bytes(2))
-		if err != nil {
+		if err := l.row(q, bucket, add); err != nil {
 			q.Reset()
 			return err
 		}
-		place, there := l.places[hour]
-		if !there {
-			place = len(l.buckets)
-			l.places[hour] = place
-			l.buckets = append(l.buckets, grapnel.Bucket{At: codec.Moment(codec.HourBegins(hour))})
-		}
-		l.buckets[place].Add(&sum)
 	}
+}
+
+func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	if l.tenant != 0 && l.tenant != q.Integer(1) || l.query.Type != "" && l.query.Type != q.String(3) {
+		return nil
+	}
+	sum, err := codec.DecodeTotals(q.Bytes(2))
+	if err != nil {
+		return err
+	}
+	group := ""
+	switch l.query.By {
+	case store.ByType:
+		group = q.String(3)
+	case store.ByTenant:
+		group, err = l.name(tenantNameQuery, q.Integer(1))
+	case store.ByEndpoint:
+		group, err = l.name(targetNameQuery, q.Integer(3))
+	}
+	if err == nil {
+		add(bucket(q.Integer(0)), group, &sum)
+	}
+	return err
+}
+
+// name is the name behind a number.
+func (l *totalsList) name(query string, number int64) (string, error) {
+	if name, known := l.names[number]; known {
+		return name, nil
+	}
+	q, err := l.r.Prepare(query)
+	if err != nil {
+		return "", err
+	}
+	found, err := q.Int(number).Row()
+	if !found {
+		return "", orMangled(err)
+	}
+	defer q.Reset()
+	l.names[number] = q.String(0)
+	return l.names[number], nil
 }

@@ -19,6 +19,7 @@ type tx struct {
 	recent   recent
 	tallies  map[tally]int64 // how the counts change
 	accounts accounts
+	types    typeTotals
 	ledger   ledger
 	outcomes outcomes
 	holders  holders
@@ -57,6 +58,7 @@ func (t *tx) prepare() (err error) {
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
+	t.types.forget()
 	if err := t.recent.load(t.conn, t.bounds.Recent); err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (t *tx) commit() error {
 			return err
 		}
 	}
-	if err := t.writeAccounts(); err != nil {
+	if err := errors.Join(t.writeAccounts(), t.writeTypes()); err != nil {
 		return err
 	}
 	if l := t.ledger; l != (ledger{}) {
@@ -133,6 +135,7 @@ func (t *tx) rollback() error {
 	t.names.forget()
 	clear(t.tallies)
 	t.accounts.forget()
+	t.types.forget()
 	t.ledger = ledger{}
 	clear(t.hours)
 	t.outcomes.forget()

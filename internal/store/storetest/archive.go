@@ -53,6 +53,21 @@ func answeredIn(c store.Change, code int, took time.Duration) store.Change {
 
 const hourLong = 3600
 
+// Cells that rows of totals have: stores write them by number.
+const (
+	cellOf5xx       = 13
+	cellOfNone      = 1
+	cellOfExhausted = 2
+	cellOfGone      = 6
+)
+
+func (d *driver) grouped(q store.TotalsQuery) []grapnel.Bucket {
+	d.Helper()
+	list, err := d.Totals(d.ctx, everyone, q)
+	d.must(err, "Totals")
+	return list
+}
+
 var archiveCases = []testCase{
 	{"counts deliveries when they finish, and attempts when they are recorded", func(d *driver) {
 		n := d.lane("k", 4)
@@ -68,10 +83,16 @@ var archiveCases = []testCase{
 		var first, second grapnel.Totals
 		first.Attempts = 1
 		first.Latency.Count(time.Second)
+		first.Classes[cellOf5xx], first.Retries[cellOf5xx] = 1, 1
 		second = grapnel.Totals{Delivered: 2, Failed: 1, Retried: 1, FirstAttemptSuccess: 1, Attempts: 3}
 		second.Latency.Count(2 * time.Second)
 		second.Latency.Count(3 * time.Second)
-		third := grapnel.Totals{Dropped: 1}
+		second.Classes[cellOf5xx], second.Spent, second.Tries = 3, 4, grapnel.Tries{1: 2, 2: 1}
+		second.Reasons[cellOfNone] = 3
+		second.Success.Count(at(hourLong).Sub(d.delivery(n[0]).CreatedAt))
+		second.Success.Count(at(hourLong + 1).Sub(d.delivery(n[1]).CreatedAt))
+		third := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{cellOfGone: 1}}
+		atOnce := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{cellOfNone: 1}}
 		want := []grapnel.Bucket{{At: at(0), Totals: first}, {At: at(hourLong), Totals: second}, {At: at(2 * hourLong), Totals: third}}
 		ask := func(q store.TotalsQuery) []grapnel.Bucket {
 			list, err := d.Totals(d.ctx, everyone, q)
@@ -79,7 +100,7 @@ var archiveCases = []testCase{
 			return list
 		}
 		d.same(ask(store.TotalsQuery{Endpoint: epA}), want, "by hour")
-		d.same(ask(store.TotalsQuery{Endpoint: epB}), []grapnel.Bucket{{At: at(0), Totals: grapnel.Totals{Dropped: 1}}},
+		d.same(ask(store.TotalsQuery{Endpoint: epB}), []grapnel.Bucket{{At: at(0), Totals: atOnce}},
 			"dropped when it was accepted")
 		d.same(len(ask(store.TotalsQuery{Endpoint: epX})), 0, "of nothing")
 		d.same(ask(store.TotalsQuery{Endpoint: epA, From: at(hourLong + 5), To: at(2 * hourLong)}), want[1:2], "a part is taken whole")
@@ -91,7 +112,7 @@ var archiveCases = []testCase{
 		}
 		midnight := at(0).Truncate(24 * time.Hour)
 		d.same(ask(store.TotalsQuery{Endpoint: epA, Daily: true, From: at(hourLong)}), []grapnel.Bucket{{At: midnight, Totals: day}}, "by day")
-		day.Dropped++
+		day.Add(&atOnce)
 		d.same(ask(store.TotalsQuery{Daily: true}), []grapnel.Bucket{{At: midnight, Totals: day}}, "of all")
 		d.balanced()
 	}},
@@ -120,8 +141,11 @@ var archiveCases = []testCase{
 			"counts")
 
 		d.change(answeredIn(delivered(n[5], 0, 40), 200, time.Second)) // of the same endpoint, after it
-		want := grapnel.Totals{Delivered: 1, FirstAttemptSuccess: 1, Attempts: 1}
+		want := grapnel.Totals{Delivered: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
+			Reasons: grapnel.Reasons{cellOfNone: 1}, Classes: grapnel.ClassCounts{cellOf5xx: 1}}
 		want.Latency.Count(time.Second)
+		want.Success.Count(at(40).Sub(d.delivery(n[5]).CreatedAt))
+		d.same(d.grouped(store.TotalsQuery{By: store.ByType}), []grapnel.Bucket{{Name: "invoice.paid", Totals: want}}, "totals by type")
 		d.same(d.allTotals(), []grapnel.Bucket{{At: at(0), Totals: want}}, "totals of what counts")
 		d.purge(2*hourLong, 1, 100, 7)
 	}},

@@ -53,7 +53,9 @@ func (m *machine) annotates(t *rapid.T) {
 
 func (m *machine) totals(t *rapid.T) {
 	q := store.TotalsQuery{Endpoint: pick(t, "endpoint", "", epA, epX, "ep_unknown"), Tenant: pick(t, "tenant", "", "", acme, "nobody"),
-		Daily: chance(t, "daily", 2)}
+		Daily: chance(t, "daily", 2), By: pick(t, "by", store.ByTime, store.ByEndpoint, store.ByTenant, store.ByType),
+		Duplicates: chance(t, "duplicates", 2)}
+	q.Type = pick(t, "type", "", "", "", someTypes[0], "nobody.knows")
 	bound := func(what string) time.Time {
 		if chance(t, what, 2) {
 			return at(float64(rapid.IntRange(-2, 2).Draw(t, what)) * 3600 / 2)
@@ -86,7 +88,9 @@ func (m *machine) conserved() {
 		}
 	}
 	m.same(ended, want, "all that ended, in totals")
-	m.counted(everyone, store.TotalsQuery{})
+	for _, by := range []store.Grouping{store.ByTime, store.ByEndpoint, store.ByTenant, store.ByType} {
+		m.counted(everyone, store.TotalsQuery{By: by, Duplicates: true})
+	}
 }
 
 // over is the number of finished deliveries in totals.

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The model's archive. Purged rows stay in its lists, marked as purged; totals are counted from a
@@ -13,25 +15,36 @@ import (
 
 // fact is one delivery that ended or one attempt that was recorded.
 type fact struct {
-	endpoint, tenant string
-	at               time.Time
-	whole            bool // only its day is known
+	endpoint, tenant, eventType string
+	at                          time.Time
+	whole                       bool // only its day is known
 	grapnel.Totals
 }
 
-func (m *model) tried(r *row, a *grapnel.Attempt, at time.Time) {
-	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, at: at, Totals: grapnel.Totals{Attempts: 1}}
+func (m *model) tried(r *row, c *store.Change) {
+	a := c.Attempt
+	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, eventType: r.Type, at: c.At, Totals: grapnel.Totals{Attempts: 1}}
 	if a.StatusCode > 0 {
 		f.Latency.Count(a.Duration)
 	}
+	class := 1 + slices.Index(policy.Classes(), a.Class)
+	f.Classes[class] = 1
+	if c.Status == grapnel.Pending {
+		f.Retries[class] = 1
+	}
 	m.facts = append(m.facts, f)
+}
+
+// publishedAgain notes a duplicate, which no endpoint has.
+func (m *model) publishedAgain(e *grapnel.Event) {
+	m.facts = append(m.facts, fact{tenant: e.Tenant, eventType: e.Type, at: e.AcceptedAt, Totals: grapnel.Totals{Duplicates: 1}})
 }
 
 func (m *model) ended(r *row) {
 	if r.uncounted {
 		return
 	}
-	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, at: r.FinishedAt}
+	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, eventType: r.Type, at: r.FinishedAt}
 	*map[grapnel.Status]*int64{grapnel.Delivered: &f.Delivered, grapnel.Failed: &f.Failed, grapnel.Dropped: &f.Dropped,
 		grapnel.Discarded: &f.Discarded, grapnel.Skipped: &f.Skipped}[r.Status] = 1
 	if r.AttemptsMade > 1 {
@@ -40,10 +53,20 @@ func (m *model) ended(r *row) {
 	if r.AttemptsMade == 1 && r.Status == grapnel.Delivered {
 		f.FirstAttemptSuccess = 1
 	}
+	f.Spent = int64(r.AttemptsMade)
+	f.Tries[min(r.AttemptsMade, len(f.Tries)-1)] = 1
+	f.Reasons[slices.Index([]grapnel.ReasonCode{"other", grapnel.ReasonNone, grapnel.ReasonExhausted, grapnel.ReasonPermanent,
+		grapnel.ReasonRejected, grapnel.ReasonExpired, grapnel.ReasonEndpointGone, grapnel.ReasonDamaged}, r.ReasonCode)] = 1
+	if r.Status == grapnel.Delivered {
+		f.Success.Count(r.FinishedAt.Truncate(time.Microsecond).Sub(r.CreatedAt.Truncate(time.Microsecond)))
+	}
 	m.facts = append(m.facts, f)
 }
 
 func (m *model) totals(scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket) {
+	if (q.Type != "" || q.By == store.ByType) && (q.Endpoint != "" || q.By == store.ByEndpoint) {
+		return nil // nothing is counted by endpoint and type
+	}
 	for _, f := range m.facts {
 		long := time.Hour
 		if f.whole || q.Daily {
@@ -51,13 +74,22 @@ func (m *model) totals(scope store.Scope, q store.TotalsQuery) (list []grapnel.B
 		}
 		begin := f.at.Truncate(long)
 		switch {
-		case !scope.Allows(f.tenant), q.Tenant != "" && q.Tenant != f.tenant, q.Endpoint != "" && q.Endpoint != f.endpoint,
+		case f.Duplicates > 0 && (q.Endpoint != "" || q.By == store.ByEndpoint || !q.Duplicates && q.Type == "" && q.By != store.ByType),
+			!scope.Allows(f.tenant), q.Tenant != "" && q.Tenant != f.tenant, q.Endpoint != "" && q.Endpoint != f.endpoint,
+			q.Type != "" && q.Type != f.eventType,
 			!q.From.IsZero() && !q.From.Before(begin.Add(long)), !q.To.IsZero() && !q.To.After(begin):
 			continue
 		}
-		i, there := slices.BinarySearchFunc(list, begin, func(b grapnel.Bucket, at time.Time) int { return b.At.Compare(at) })
+		of := grapnel.Bucket{At: begin}
+		if q.By != store.ByTime {
+			names := map[store.Grouping]string{store.ByEndpoint: f.endpoint, store.ByTenant: f.tenant, store.ByType: f.eventType}
+			of = grapnel.Bucket{Name: names[q.By]}
+		}
+		i, there := slices.BinarySearchFunc(list, of, func(b, of grapnel.Bucket) int {
+			return cmp.Or(b.At.Compare(of.At), cmp.Compare(b.Name, of.Name))
+		})
 		if !there {
-			list = slices.Insert(list, i, grapnel.Bucket{At: begin})
+			list = slices.Insert(list, i, of)
 		}
 		list[i].Add(&f.Totals)
 	}

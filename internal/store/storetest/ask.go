@@ -149,6 +149,8 @@ func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel
 	}
 	m.searchFor(" ", scope, q, all)
 	m.searchFor("", scope, q, all)
+	q.Within = 1 // each call ends at once, and all together find the same
+	m.searchFor("", scope, q, all)
 }
 
 func (m *machine) searchFor(text string, scope store.Scope, q store.DeliveryQuery, all []grapnel.Delivery) {

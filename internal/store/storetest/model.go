@@ -152,6 +152,7 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 		e, placed := m.events[i], store.Placed{Conflict: true}
 		if e.Type == in.Event.Type && e.Key == in.Event.Key && string(e.Data) == string(in.Event.Data) {
 			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.Seq], Duplicate: true}
+			m.publishedAgain(in.Event)
 		}
 		done.Events = append(done.Events, placed)
 	}
@@ -205,7 +206,7 @@ func (m *model) apply(r *row, c store.Change) {
 	if c.Attempt != nil {
 		r.AttemptsMade++
 		if !c.Uncounted {
-			m.tried(r, c.Attempt, c.At)
+			m.tried(r, &c)
 		}
 		r.Attempts = append(slices.Clone(r.Attempts), *c.Attempt)
 	}

@@ -195,5 +195,8 @@ func (m *mover) empty(s store.Store) {
 	totals, err := s.Totals(m.ctx, store.Of(acme), store.TotalsQuery{})
 	m.must(err, "Totals")
 	m.same(len(totals), 0, "totals of who has gone")
+	totals, err = s.Totals(m.ctx, store.Of(acme), store.TotalsQuery{By: store.ByType})
+	m.must(err, "Totals")
+	m.same(len(totals), 0, "totals by type of who has gone")
 	elsewhere.balanced()
 }

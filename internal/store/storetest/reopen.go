@@ -19,6 +19,7 @@ type everything struct {
 	Audit      []grapnel.AuditEntry
 	Lanes      map[string][]grapnel.Lane // the blocked ones
 	Totals     []grapnel.Bucket
+	Types      []grapnel.Bucket // without duplicates
 	Replays    []grapnel.Replay
 	Items      map[string][]grapnel.ReplayItem
 	Leases     map[string][]grapnel.Lease
@@ -28,7 +29,8 @@ type everything struct {
 func (d *driver) everything() everything {
 	d.Helper()
 	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
-		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals(),
+		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{},
+		Totals: d.allTotals(), Types: d.byType(),
 		Leases: map[string][]grapnel.Lease{}, Queues: map[string]grapnel.QueueCounts{}}
 	d.balanced()
 	for _, x := range d.list(store.DeliveryQuery{}) {

@@ -60,6 +60,7 @@ func Run(t *testing.T, h Harness) {
 		{"Scope", scopeCases},
 		{"Copies", copyCases},
 		{"Archive", archiveCases},
+		{"Groups", groupCases},
 		{"Clear", clearCases},
 		{"Documents", documentCases},
 		{"Reopen", reopenCases},

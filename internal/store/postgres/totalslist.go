@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// typeOf identifies totals of an event type; without a type, of all types that are not told apart.
+type typeOf struct {
+	hour              int64
+	tenant, eventType string
+}
+
+func byTypeOf(x, y typeOf) int {
+	return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
+}
+
+func (t *tx) typeTotal(of typeOf) *grapnel.Totals {
+	if t.types[of] == nil {
+		t.types[of] = new(grapnel.Totals)
+	}
+	return t.types[of]
+}
+
+// publishedAgain counts an event that its tenant has published before.
+func (t *tx) publishedAgain(e *incoming) {
+	t.typeTotal(typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
+}
+
+// addType decides in the database whether a type is told apart, because other nodes add types too.
+// Two transactions that add the last ones at once may exceed the number by one.
+var addType = `INSERT INTO total_type AS y (at, tenant, type, slot, whole, ` + totalColumns + `)
+	SELECT $1::bigint, $2::text, CASE WHEN $3::text = ''
+			OR EXISTS (SELECT FROM total_type WHERE at = $1 AND tenant = $2 AND type = $3 AND whole = $5)
+			OR (SELECT count(DISTINCT type) FROM total_type WHERE at = $1 AND tenant = $2 AND type <> '' AND whole = $5) < ` +
+	strconv.Itoa(store.TypesCounted) + ` THEN $3 ELSE '' END,
+		$4::smallint, $5::boolean, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint,
+		$14::bigint[], $15::bigint[]
+	ON CONFLICT (at, tenant, type, slot, whole)` + setTotal
+
+// queueType adds to a row of totals of a type.
+func queueType(b *pgx.Batch, of typeOf, slot int16, whole bool, sum *grapnel.Totals) {
+	b.Queue(addType, append([]any{of.hour, of.tenant, of.eventType, slot, whole}, totalValues(sum)...)...)
+}
+
+// The queries return an hour, whether it stands for its day, the group, and totals.
+const (
+	ofHours     = " AND at >= $3 AND at < $4 ORDER BY at"
+	totalsQuery = "SELECT at, whole, '', " + totalColumns + ` FROM total
+		WHERE ($1 OR tenant = $2) AND ($5 OR target = (SELECT number FROM target WHERE endpoint = $6))` + ofHours
+	totalsTenantQuery = "SELECT at, whole, tenant, " + totalColumns + ` FROM total
+		WHERE ($1 OR tenant = $2) AND ($5 OR target = (SELECT number FROM target WHERE endpoint = $6))` + ofHours
+	totalsEndpointQuery = "SELECT at, whole, t.endpoint, " + totalColumns + ` FROM total JOIN target t ON t.number = total.target
+		WHERE ($1 OR tenant = $2) AND ($5 OR t.endpoint = $6)` + ofHours
+	ofTypes          = " FROM total_type WHERE ($1 OR tenant = $2) AND ($5 OR type = $6)" + ofHours
+	typesQuery       = "SELECT at, whole, '', " + totalColumns + ofTypes
+	typesTenantQuery = "SELECT at, whole, tenant, " + totalColumns + ofTypes
+	typesTypeQuery   = "SELECT at, whole, type, " + totalColumns + ofTypes
+)
+
+// Totals sums the rows that the query selects.
+func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Impossible() {
+		return nil, ctx.Err()
+	}
+	sums := store.NewSums(&q)
+	l := totalsList{query: &q, tenant: tenant}
+	endpoints := map[store.Grouping]string{store.ByTime: totalsQuery, store.ByTenant: totalsTenantQuery,
+		store.ByEndpoint: totalsEndpointQuery}
+	types := map[store.Grouping]string{store.ByTime: typesQuery, store.ByTenant: typesTenantQuery, store.ByType: typesTypeQuery}
+	var err error
+	switch {
+	case q.ByTypes():
+		err = l.read(ctx, s, types[q.By], q.Type, sums.Add)
+	case q.AlsoTypes():
+		if err = l.read(ctx, s, types[q.By], "", sums.AddDuplicates); err != nil {
+			break
+		}
+		fallthrough
+	default:
+		err = l.read(ctx, s, endpoints[q.By], q.Endpoint, sums.Add)
+	}
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	return sums.List(), nil
+}
+
+// takeTotals takes a row: its time, its group, its totals.
+type takeTotals func(time.Time, string, *grapnel.Totals)
+
+// totalsList reads rows for one list of totals.
+type totalsList struct {
+	query  *store.TotalsQuery
+	tenant string // empty: any
+}
+
+// read reads the rows of one endpoint or type, or of all, within the query's time.
+func (l *totalsList) read(ctx context.Context, s *Store, sql, one string, take takeTotals) error {
+	q := l.query
+	from, to := int64(-1<<53), int64(1<<53) // in hours
+	if !q.From.IsZero() {
+		from = codec.Midnight(codec.HourOf(codec.Micros(q.From)))
+	}
+	if !q.To.IsZero() {
+		to = codec.FirstHour(codec.DayOf(codec.HourOf(codec.Micros(q.To)-1)) + 1)
+	}
+	rows, err := s.reading.Query(ctx, sql, l.tenant == "", l.tenant, from, to, one == "", one)
+	if err != nil {
+		return err
+	}
+	var hour int64
+	var whole bool
+	var group string
+	var row totalsRow
+	_, err = pgx.ForEachRow(rows, append([]any{&hour, &whole, &group}, row.into()...), func() error {
+		next := hour + 1
+		if whole || q.Daily {
+			day := codec.DayOf(hour)
+			hour, next = codec.FirstHour(day), codec.FirstHour(day+1)
+		}
+		if !q.From.IsZero() && codec.HourBegins(next) <= codec.Micros(q.From) || !q.To.IsZero() && codec.HourBegins(hour) >= codec.Micros(q.To) {
+			return nil
+		}
+		sum, err := row.totals()
+		if err == nil {
+			take(codec.Moment(codec.HourBegins(hour)), group, sum)
+		}
+		return err
+	})
+	return err
+}

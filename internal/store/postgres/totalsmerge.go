@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// Rows of past hours, and rows of hours too old to be stored separately, are deleted and returned,
+// so that they can be inserted again as one row.
+const (
+	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
+			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
+			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
+		RETURNING at, target, tenant, ` + totalColumns
+	settleTypes = `DELETE FROM total_type WHERE (at, tenant, type, slot, whole) IN (
+			SELECT at, tenant, type, slot, whole FROM total_type WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
+			ORDER BY at, tenant, type, slot LIMIT $3 FOR UPDATE)
+		RETURNING at, tenant, type, ` + totalColumns
+	settled = -1 // the slot of a merged row
+)
+
+// merge merges the rows of a past hour into one, and hours that are old into days.
+func (s *Store) merge(ctx context.Context, now time.Time) error {
+	past := pastHours{old: codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept)))), over: codec.HourOf(codec.Micros(now)) - 1,
+		page: s.bounds.MergePage}
+	endpoints := rollup[totalOf]{sql: settleQuery, into: func(of *totalOf) []any { return []any{&of.hour, &of.target, &of.tenant} },
+		hour: func(of *totalOf) *int64 { return &of.hour }, compare: byTotalOf, queue: queueTotal}
+	types := rollup[typeOf]{sql: settleTypes, into: func(of *typeOf) []any { return []any{&of.hour, &of.tenant, &of.eventType} },
+		hour: func(of *typeOf) *int64 { return &of.hour }, compare: byTypeOf, queue: queueType}
+	for _, settle := range []func(context.Context, pgx.Tx, pastHours) (int, error){endpoints.settle, types.settle} {
+		for n := 1; n > 0; {
+			err := s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+				n, err = settle(ctx, tx, past)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inChore runs a transaction in the background.
+func (s *Store) inChore(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	return asError(pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error { return do(ctx, tx) }))
+}
+
+// pastHours are the hours to merge.
+type pastHours struct {
+	old, over int64 // hours before old become days; those before over are one row
+	page      int
+}
+
+// rollup is a table of totals with its key.
+type rollup[K comparable] struct {
+	sql     string // deletes rows of past hours, and returns them
+	into    func(*K) []any
+	hour    func(*K) *int64
+	compare func(K, K) int
+	queue   func(b *pgx.Batch, of K, slot int16, whole bool, sum *grapnel.Totals)
+}
+
+// settle merges at most a page of rows, and returns how many.
+func (r *rollup[K]) settle(ctx context.Context, tx pgx.Tx, past pastHours) (n int, err error) {
+	rows, err := tx.Query(ctx, r.sql, past.old, past.over, past.page)
+	if err != nil {
+		return 0, err
+	}
+	hours, days := make(map[K]*grapnel.Totals), make(map[K]*grapnel.Totals)
+	var of K
+	var row totalsRow
+	_, err = pgx.ForEachRow(rows, append(r.into(&of), row.into()...), func() error {
+		n++
+		sums, to := hours, of
+		if hour := r.hour(&to); *hour < past.old {
+			sums, *hour = days, codec.Midnight(*hour)
+		}
+		sum, err := row.totals()
+		if err != nil {
+			return err
+		}
+		if sums[to] != nil {
+			sum.Add(sums[to])
+		}
+		sums[to] = sum
+		return nil
+	})
+	if err != nil || n == 0 {
+		return n, err
+	}
+	b := new(pgx.Batch)
+	for _, whole := range []bool{false, true} {
+		sums := map[bool]map[K]*grapnel.Totals{false: hours, true: days}[whole]
+		for _, of := range sortedKeys(sums, r.compare) {
+			r.queue(b, of, settled, whole, sums[of])
+		}
+	}
+	return n, tx.SendBatch(ctx, b).Close()
+}

@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// typeTotal is the totals of an event type in an hour. A transaction writes each touched one once,
+// however much happens in it; those of all types that are not told apart have no name.
+type typeTotal struct {
+	typeOf
+	totals  grapnel.Totals
+	touched bool // in this transaction
+}
+
+type typeOf struct {
+	hour, tenant int64
+	name         string
+}
+
+type tenantHour struct{ hour, tenant int64 }
+
+// typeTotals are the totals that the writer caches.
+type typeTotals struct {
+	known   map[typeOf]*typeTotal
+	told    map[tenantHour]int // how many types have a row of their own
+	touched []*typeTotal
+
+	// The last one used: the next use is mostly of the same one.
+	last     *typeTotal
+	lastKind int64
+	lastHour int64
+}
+
+func (s *typeTotals) forget() {
+	s.known, s.told = make(map[typeOf]*typeTotal), make(map[tenantHour]int)
+	s.touched, s.last = s.touched[:0], nil
+}
+
+const (
+	typesToldQuery = "SELECT count(*) FROM total_type WHERE whole = ? AND hour = ? AND tenant = ? AND type <> ''"
+	kindTypeQuery  = "SELECT type FROM kind WHERE number = ?"
+	eventKindQuery = "SELECT kind FROM event WHERE seq = ?"
+)
+
+// sumKind changes the totals of the type of a delivery's event.
+func (t *tx) sumKind(d *place, at time.Time, change func(*grapnel.Totals)) error {
+	hour, s := codec.HourOf(codec.Micros(at)), &t.types
+	if s.last == nil || d.kind == 0 || s.lastKind != d.kind || s.lastHour != hour {
+		name, err := t.typeName(d)
+		if err != nil {
+			return err
+		}
+		found, err := t.typeTotal(typeOf{hour, d.tenant, name})
+		if err != nil {
+			return err
+		}
+		s.last, s.lastKind, s.lastHour = found, d.kind, hour
+	}
+	s.touch(s.last)
+	change(&s.last.totals)
+	return nil
+}
+
+// publishedAgain counts an event that its tenant has published before.
+func (t *tx) publishedAgain(e *incoming) error {
+	tenant, err := t.tenant(e.Tenant)
+	if err != nil {
+		return err
+	}
+	sum, err := t.typeTotal(typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), tenant, e.Type})
+	if err != nil {
+		return err
+	}
+	t.types.touch(sum)
+	sum.totals.Duplicates++
+	return nil
+}
+
+func (s *typeTotals) touch(sum *typeTotal) {
+	if !sum.touched {
+		sum.touched = true
+		s.touched = append(s.touched, sum)
+	}
+}
+
+// typeName is the type of a delivery's event. Rows of pending from before step 13 have no kind.
+func (t *tx) typeName(d *place) (string, error) {
+	if d.kind == 0 {
+		var err error
+		if d.kind, err = lookUp(t.q.eventKind.Int(d.event)); err != nil {
+			return "", err
+		}
+	}
+	if name, known := t.names.types[d.kind]; known {
+		return name, nil
+	}
+	q := t.q.kindType.Int(d.kind)
+	found, err := q.Row()
+	if !found {
+		return "", orMangled(err)
+	}
+	defer q.Reset()
+	keep(t.names.types, t.bounds.Names, d.kind, q.String(0))
+	return q.String(0), nil
+}
+
+// typeTotal returns the totals of a type, or those of all other types if too many have some.
+func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
+	if sum := t.types.known[of]; sum != nil {
+		return sum, nil
+	}
+	sum := &typeTotal{typeOf: of}
+	q := t.q.typeTotal.Int(0).Int(of.hour).Int(of.tenant).Text(of.name)
+	found, err := q.Row()
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		sum.totals, err = codec.DecodeTotals(q.Bytes(0))
+		q.Reset()
+	} else if of.name != "" {
+		var room bool
+		if room, err = t.room(tenantHour{of.hour, of.tenant}); err == nil && !room {
+			sum, err = t.typeTotal(typeOf{of.hour, of.tenant, ""})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.types.known[of] = sum
+	return sum, nil
+}
+
+// room takes one of the hour's places for types that are told apart. false: there is none.
+func (t *tx) room(of tenantHour) (bool, error) {
+	told, known := t.types.told[of]
+	if !known {
+		n, err := lookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
+		if err != nil {
+			return false, err
+		}
+		told = int(n)
+	}
+	room := told < store.TypesCounted
+	if room {
+		told++
+	}
+	t.types.told[of] = told
+	return room, nil
+}
+
+// writeTypes writes the touched totals.
+func (t *tx) writeTypes() error {
+	for _, sum := range t.types.touched {
+		err := t.q.setTypeTotal.Int(0).Int(sum.hour).Int(sum.tenant).Text(sum.name).Blob(codec.EncodeTotals(&sum.totals)).Run()
+		if err != nil {
+			return err
+		}
+		sum.touched = false
+	}
+	t.types.touched = t.types.touched[:0]
+	if len(t.types.known) > t.bounds.TypeTotals {
+		t.types.forget()
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Sums adds totals up by time or by group, as a query asks for.
+type Sums struct {
+	by  Grouping
+	all map[sumOf]*grapnel.Totals
+}
+
+// sumOf is a sum's time, or its name.
+type sumOf struct {
+	at   time.Time
+	name string
+}
+
+// NewSums returns empty sums for a query.
+func NewSums(q *TotalsQuery) *Sums { return &Sums{by: q.By, all: make(map[sumOf]*grapnel.Totals)} }
+
+// Add adds totals of a time, an endpoint, a tenant or a type. group is the name of that which the
+// query groups by; totals by time do not use it.
+func (s *Sums) Add(at time.Time, group string, t *grapnel.Totals) {
+	of := sumOf{name: group}
+	if s.by == ByTime {
+		of = sumOf{at: at}
+	}
+	sum := s.all[of]
+	if sum == nil {
+		sum = new(grapnel.Totals)
+		s.all[of] = sum
+	}
+	sum.Add(t)
+}
+
+// AddDuplicates adds only the duplicates of totals.
+func (s *Sums) AddDuplicates(at time.Time, group string, t *grapnel.Totals) {
+	if t.Duplicates != 0 {
+		s.Add(at, group, &grapnel.Totals{Duplicates: t.Duplicates})
+	}
+}
+
+// List returns the sums as Totals does. The groups that keep their names are those with the most
+// attempts, deliveries and duplicates.
+func (s *Sums) List() []grapnel.Bucket {
+	list := make([]grapnel.Bucket, 0, len(s.all))
+	for of, sum := range s.all {
+		list = append(list, grapnel.Bucket{At: of.at, Name: of.name, Totals: *sum})
+	}
+	if s.by != ByTime && len(list) > MostGroups {
+		list = Busiest(list, MostGroups)
+	}
+	slices.SortFunc(list, func(a, b grapnel.Bucket) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name)) })
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// Busiest returns the groups with the most attempts, deliveries and duplicates, at most `most`
+// named ones, the busiest first. All others are added up in the group without a name, which is the
+// last.
+func Busiest(list []grapnel.Bucket, most int) []grapnel.Bucket {
+	weight := func(b *grapnel.Bucket) int64 { return b.Attempts + b.Finished() + b.Duplicates }
+	slices.SortFunc(list, func(a, b grapnel.Bucket) int {
+		if (a.Name == "") != (b.Name == "") {
+			return cmp.Compare(b.Name, a.Name) // the one without a name is the last
+		}
+		return cmp.Or(cmp.Compare(weight(&b), weight(&a)), cmp.Compare(a.Name, b.Name))
+	})
+	named := len(list)
+	if named > 0 && list[named-1].Name == "" {
+		named--
+	}
+	if named <= most {
+		return list
+	}
+	var rest grapnel.Bucket
+	for i := most; i < len(list); i++ {
+		rest.Add(&list[i].Totals)
+	}
+	return append(list[:most:most], rest)
+}
