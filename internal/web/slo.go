@@ -110,6 +110,9 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 		return out
 	case worst["kept"] == nil:
 		out.Pieces = []piece{{"Too few events to judge the promises.", ""}}
+	case worst["few"] != nil:
+		out.Pieces = []piece{{"The promises that can be judged are kept.", ""}}
+		first = worst["kept"]
 	default:
 		out.Pieces = []piece{{"All promises are kept.", ""}}
 		first = worst["kept"]
