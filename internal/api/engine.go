@@ -28,7 +28,7 @@ type Publisher interface {
 	// Publish matches events with endpoints and commits them. Targets are filled by it.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
-	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error)
+	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration, once *store.Once) (store.Accepted, error)
 }
 
 // Catalogue has the event types that tenants have registered.

@@ -26,6 +26,8 @@ func testRoutes() []route {
 type newTest struct {
 	Type string          `json:"type,omitempty" form:"type" doc:"grapnel.test if not given"`
 	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
+	// A receiver is tried with late events, and with events in another order, by different delays.
+	Delay string `json:"delay,omitempty" form:"delay" doc:"the first attempt is not before this has passed: 0s to 24h; 0s if not given"`
 
 	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all
 	// the same.
@@ -59,7 +61,7 @@ func testEndpoint(a *api, c *call) (answer, error) {
 	}
 	was := situation{endpoint: &ep, now: c.now, ids: c.ids, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
-	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
+	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, duration(in.Delay), withEffect(c, reply))
 	if err == nil {
 		err = first(done.Answer)
 	}

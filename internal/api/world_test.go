@@ -127,12 +127,12 @@ func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
 }
 
 func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event,
-	once *store.Once) (store.Accepted, error) {
+	delay time.Duration, once *store.Once) (store.Accepted, error) {
 	if _, ok := s.Endpoint(scope, endpoint); !ok {
 		return store.Accepted{}, store.ErrNotFound("endpoint")
 	}
 	return s.Append(ctx, store.Batch{Config: s.config().Version, Once: once, Events: []store.Incoming{{
-		Event: ev, Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest}},
+		Event: ev, Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest, Delay: delay}},
 	}}})
 }
 

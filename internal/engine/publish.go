@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
@@ -71,12 +72,13 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	})
 }
 
-// Test sends one event to one endpoint, whatever it subscribes to.
+// Test sends one event to one endpoint, whatever it subscribes to, not before the delay has passed.
 func (p *publisher) Test(
 	ctx context.Context,
 	scope store.Scope,
 	endpoint string,
 	ev *grapnel.Event,
+	delay time.Duration,
 	once *store.Once,
 ) (store.Accepted, error) {
 	events := []store.Incoming{{Event: ev}}
@@ -92,7 +94,7 @@ func (p *publisher) Test(
 			return err
 		}
 		ev.Tenant = ep.Tenant
-		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest}}
+		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest, Delay: delay}}
 		return nil
 	})
 }
