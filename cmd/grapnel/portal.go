@@ -36,6 +36,7 @@ func tenantsPortalLink(s *session) *cobra.Command {
 	f.StringVar(&link.Session, "session", "", "how long the portal stays open (default 1h)")
 	f.StringVar(&link.Subject, "subject", "", "who opens it, for the audit")
 	f.StringVar(&link.Theme, "theme", "", "colours: auto, light or dark")
+	f.StringVar(&link.Locale, "locale", "", "how dates and times are written, such as de-DE")
 	f.StringVar(&link.ReturnURL, "return-url", "", "where the portal's link back leads")
 	cli.Sets(f, "scope", "scopes")
 	cli.Sets(f, "endpoint", "endpoints")

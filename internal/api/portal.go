@@ -91,7 +91,7 @@ func createLink(a *api, c *call) (answer, error) {
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
 		Series: a.Engine.Series(tenant), Begins: c.now, Ends: ends,
 		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
-			Look: pass.Look{Theme: in.Theme, Return: in.ReturnURL}}}
+			Look: pass.Look{Theme: in.Theme, Locale: in.Locale, Return: in.ReturnURL}}}
 	code, err := a.Passes.Seal(link)
 	if err != nil {
 		return answer{}, err

@@ -113,6 +113,7 @@ func TestWhoMakesLinks(t *testing.T) {
 	}
 	// A list that came out empty by mistake must not open all endpoints.
 	w.as(acmeAdmin, 422, "POST", "/v1/tenants/acme/portal-links", `{"endpoints":[]}`)
+	w.as(acmeAdmin, 422, "POST", "/v1/tenants/acme/portal-links", `{"locale":"de_DE"}`)
 	if strings.Contains(w.logged.String(), "grpass_") {
 		t.Error("a code is in the log")
 	}

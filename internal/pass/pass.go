@@ -60,6 +60,7 @@ type Opening struct {
 // Look is how pages look, and where they lead back to.
 type Look struct {
 	Theme  string `json:"t,omitempty"` // auto, light or dark; empty: auto
+	Locale string `json:"c,omitempty"` // of dates and times, as BCP 47 writes it; empty: the pages' own
 	Return string `json:"r,omitempty"` // an http or https URL
 }
 

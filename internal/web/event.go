@@ -49,6 +49,11 @@ func eventPage(v *visit) (eventModel, error) {
 	for i := range all.Data {
 		names[all.Data[i].ID] = endpointName(&all.Data[i])
 	}
+	if slices.ContainsFunc(e.Deliveries, func(d client.Delivery) bool { return isQueue(d.EndpointID) }) {
+		if err := v.queueNames(names); err != nil {
+			return m, err
+		}
+	}
 	for i := range e.Deliveries {
 		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i], names))
 		wanted[e.Deliveries[i].EndpointID] = true

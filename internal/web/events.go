@@ -97,7 +97,8 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 	}
 	m.Answer, m.Hint, m.Clear = "No events match.", "Retention may have deleted older ones.", v.link("/events")
 	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
-		m.Answer, m.Hint, m.Clear, m.Publish = "No event was published yet.", "Publish one with this command:", "", publishCommand
+		m.Answer, m.Clear = "No event was published yet.", ""
+		m.Hint, m.Publish = v.teach("Publish one with this command:", publishCommand)
 	}
 }
 

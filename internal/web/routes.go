@@ -233,13 +233,14 @@ const (
 	createSourceCommand = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
 	createQueueCommand  = "grapnel queues create orders"
 	createTypeCommand   = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
+	lanesCommand        = "grapnel endpoints lanes"
 	createKeyCommand    = "grapnel keys create --name ci --scope publish"
 )
 
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand, lanesCommand}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from
