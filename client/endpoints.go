@@ -91,8 +91,8 @@ func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data js
 	return c.TestEndpointLater(ctx, id, 0, eventType, data)
 }
 
-// TestEndpointLater is TestEndpoint with a delay of the first attempt, at most 24 h. Events that are
-// sent with different delays arrive in another order.
+// TestEndpointLater is TestEndpoint with a delay of the first attempt, at most 24 h. Events with
+// different delays arrive in another order.
 func (c *Client) TestEndpointLater(
 	ctx context.Context,
 	id string,

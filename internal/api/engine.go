@@ -28,7 +28,8 @@ type Publisher interface {
 	// Publish matches events with endpoints and commits them. Targets are filled by it.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
-	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration, once *store.Once) (store.Accepted, error)
+	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration,
+		once *store.Once) (store.Accepted, error)
 }
 
 // Catalogue has the event types that tenants have registered.
@@ -126,6 +127,7 @@ type History interface {
 	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error
 	Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error)
 	AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error)
+	DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error)
 }
 
 // Idempotency remembers answers. It is a part of store.Configuration.

@@ -66,7 +66,7 @@ func New(o Options) http.Handler {
 // routes lists everything. The order is that of the manual.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
+		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),

@@ -26,6 +26,7 @@ type publisher struct {
 	schemas   *catalogue.Cache
 	events    *cache
 	metrics   *Metrics
+	repeated  *duplicates
 	log       *slog.Logger
 	bounds    Bounds
 	inputs    *inputs
@@ -125,6 +126,7 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 		if err != nil || accepted.Answer != nil {
 			return accepted, err
 		}
+		p.repeated.note(events, accepted.Events)
 		p.accepted(events, accepted)
 		return accepted, nil
 	}

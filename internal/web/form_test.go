@@ -352,7 +352,8 @@ func TestPlayground(t *testing.T) {
 		!strings.HasPrefix(w.Header().Get("Location"), "/playground?sent=") {
 		t.Errorf("answered %d to %s, the API got %v", w.Code, w.Header().Get("Location"), paths)
 	}
-	if got := answering(s); s.ask("POST", "/playground", event("then", "send", "more", "{\"n\":2}\n{\"n\":3}", "order", "backwards", "delay", "10s")).Code != 303 ||
+	three := event("then", "send", "more", "{\"n\":2}\n{\"n\":3}", "order", "backwards", "delay", "10s")
+	if got := answering(s); s.ask("POST", "/playground", three).Code != 303 ||
 		!reflect.DeepEqual(bodiesOf(*got), []any{
 			map[string]any{"type": "a.b", "data": map[string]any{"n": 1.0}, "delay": "12s"},
 			map[string]any{"type": "a.b", "data": map[string]any{"n": 2.0}, "delay": "11s"},

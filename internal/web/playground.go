@@ -35,7 +35,7 @@ var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
 	{group: "Faults to try on this endpoint", at: "more", label: "Events after it", sample: `{"amount":200}`,
 		help: "with Send to this endpoint: data of further events of the type, JSON, one on each line, at most 9"},
 	{at: "order", label: "In which order", kind: kindChoice, help: "each is sent a second after the one before. Does an old event overwrite a newer one?"},
-	{at: "delay", label: "Delay", sample: "0s", help: "before the first is sent, such as 10s; at most 1h. Does the receiver refuse what is late?"},
+	{at: "delay", label: "Delay", sample: "0s", help: "before the first is sent, such as 10s; at most 1h. Does the receiver refuse late events?"},
 }}
 
 // orders are the orders in which the playground sends events.

@@ -201,7 +201,7 @@ func (w *web) leave(rw http.ResponseWriter, r *http.Request) {
 	v.fail(&failure{Status: http.StatusOK, Title: "You have left the portal.", Help: "Close this page."})
 }
 
-// teach is a hint with a command to copy. A portal has neither: its people have no command line here.
+// teach is a hint with a command to copy. A portal has neither: its people have no command line.
 func (v *visit) teach(hint, command string) (string, string) {
 	if v.session.portal {
 		return "", ""

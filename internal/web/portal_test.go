@@ -92,8 +92,7 @@ func TestPortalsHaveTheLocaleOfTheirLink(t *testing.T) {
 	}
 }
 
-// TestPortalsNameQueues: a delivery to a queue has the queue's name, unless the session is limited to
-// endpoints, which are no queues.
+// TestPortalsNameQueues: a delivery to a queue has the queue's name.
 func TestPortalsNameQueues(t *testing.T) {
 	s := portalSite(t, pass.Look{}, grapnel.ScopeRead)
 	queue := ""
