@@ -24,6 +24,7 @@ func (l NewPortalLink) MarshalJSON() ([]byte, error) { return Request(l) }
 // PortalLink opens a portal once.
 type PortalLink struct {
 	Raw
+	ID        string    `json:"id" doc:"names the link, and the session that it opens, to end them before their time; no secret"`
 	URL       string    `json:"url" doc:"secret: it opens the portal for its first user. Its code stands after the #, which browsers send to no server"`
 	ExpiresAt time.Time `json:"expires_at" doc:"until when it can be opened"`
 }

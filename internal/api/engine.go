@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -102,8 +103,12 @@ type Directory interface {
 	Portal(tenant string) (grapnel.Portal, bool)
 	// Series is the series of the passes of a tenant that are valid.
 	Series(tenant string) string
-	// WhileSeries returns a context that also ends once the tenant's passes have another series.
-	WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc)
+	// Holds says whether a pass is not revoked.
+	Holds(p *pass.Pass) bool
+	// WhilePass returns a context that also ends once the pass is revoked.
+	WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc)
+	// Endings lists the records of ended sessions of a tenant.
+	Endings(tenant string) []grapnel.Key
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
 	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health

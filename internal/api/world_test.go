@@ -417,7 +417,29 @@ func (s *fakeEngine) Portal(tenant string) (grapnel.Portal, bool) {
 	return grapnel.Portal{}, false
 }
 
-func (s *fakeEngine) WhileSeries(ctx context.Context, _, _ string) (context.Context, context.CancelFunc) {
+func (s *fakeEngine) Holds(p *pass.Pass) bool {
+	ended := func(tenant, whose string) bool {
+		for _, k := range s.config().Keys {
+			if k.ID == grapnel.EndedID(tenant, whose) {
+				return !p.Begins.After(k.Ended.Before)
+			}
+		}
+		return false
+	}
+	return !(p.Portal && p.Series != s.Series(p.Tenant) || p.Link != "" && ended(p.Tenant, p.Link) ||
+		ended(p.Tenant, p.Subject) || !p.Portal && ended("", p.Subject))
+}
+
+func (s *fakeEngine) Endings(tenant string) (all []grapnel.Key) {
+	for _, k := range s.config().Keys {
+		if k.Ended != nil && k.Tenant == tenant {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func (s *fakeEngine) WhilePass(ctx context.Context, _ *pass.Pass) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 

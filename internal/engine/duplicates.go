@@ -73,8 +73,8 @@ func (d *duplicates) run() {
 	}
 }
 
-// write writes one document for each tenant. Duplicates are noted again if another node wrote at the
-// same time, or if the store fails.
+// write writes one document for each tenant. Duplicates are noted again if another node wrote at
+// the same time, or if the store fails.
 func (d *duplicates) write() {
 	d.mu.Lock()
 	noted := d.noted

@@ -43,9 +43,8 @@ func (s *documentWrites) named(t *testing.T) []grapnel.Duplicate {
 	return all
 }
 
-// TestDuplicatesAreRecorded: an event that is published again is named, with number and times; an
-// event that is new causes no write, a thousand repetitions cause one, and duplicates that the store
-// refuses are written later.
+// TestDuplicatesAreRecorded: an event that is published again is named, with number and times. A
+// new event causes no write, a thousand repetitions cause one, and refused writes are repeated.
 func TestDuplicatesAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &documentWrites{Store: memory.New()}

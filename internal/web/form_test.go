@@ -363,7 +363,8 @@ func TestPlayground(t *testing.T) {
 	for _, c := range [][3]string{{"more", "{}\n{", "Line 2 is not JSON"}, {"more", strings.Repeat("{}\n", 10), "at most 9"},
 		{"delay", "2h", "from 0s to 1h"}, {"delay", "soon", "from 0s to 1h"}} {
 		got := answering(s)
-		if w := s.ask("POST", "/playground", event("then", "send", c[0], c[1])); w.Code != 422 || len(*got) != 0 || !strings.Contains(w.Body.String(), c[2]) {
+		w := s.ask("POST", "/playground", event("then", "send", c[0], c[1]))
+		if w.Code != 422 || len(*got) != 0 || !strings.Contains(w.Body.String(), c[2]) {
 			t.Errorf("%s %q: answered %d, the API got %v", c[0], c[1], w.Code, *got)
 		}
 	}

@@ -143,6 +143,7 @@ func actions() []action {
 		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
+		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 	}, formActions())
 }

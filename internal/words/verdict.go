@@ -150,8 +150,8 @@ func Happened(now time.Time, e *wire.OverviewEndpoint, several bool) string {
 	return is + " in a state that this server does not know yet"
 }
 
-// Consequence says what follows for an endpoint's deliveries. Portals say it too, so it does not name
-// Grapnel.
+// Consequence says what follows for an endpoint's deliveries. Portals say it too, so it does not
+// name Grapnel.
 func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 	h := &e.Health
 	var s []string
