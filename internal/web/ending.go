@@ -25,6 +25,9 @@ func (v *visit) ending(tenant, actor string) []act {
 // endSessions ends the sessions of a person, or of a subject of portal links.
 func endSessions(v *visit) (string, error) {
 	who, tenant := v.URL.Query().Get("who"), v.URL.Query().Get("tenant")
+	if !v.session.mayDo("/sessions/end") {
+		return "", refused(http.StatusForbidden, "Only an admin ends the sessions of others.", "Sign in with a key that has the scope admin.")
+	}
 	var err error
 	switch {
 	case strings.HasPrefix(who, personActor):
