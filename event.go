@@ -140,3 +140,14 @@ func (s segments) cut() (first string, rest segments) {
 	first, text, more := strings.Cut(s.text, ".")
 	return first, segments{text, more}
 }
+
+// Duplicate says that an event was published, or received, again: the store had it, so nothing else
+// was stored.
+type Duplicate struct {
+	Event  string
+	Tenant string
+	Source string    `json:",omitempty"` // of the last repetition
+	Times  int64     // that it came again
+	First  time.Time // of the repetitions
+	Last   time.Time
+}

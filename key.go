@@ -19,18 +19,30 @@ type Key struct {
 	// Series makes it no API key but the record of which passes of its tenant are valid: those that
 	// have this series. Such a record opens nothing, and no list of keys has it.
 	Series string `json:",omitzero"`
+	// Ended makes it the record that sessions have ended, in the same way.
+	Ended *EndedSessions `json:",omitempty"`
 	// Portal makes it the record of how the portal of its tenant looks, in the same way.
 	Portal *Portal `json:",omitempty"`
 }
 
 // Secret says whether it is an API key, and not a record that is stored with the keys.
-func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil }
+func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil && k.Ended == nil }
 
 // SeriesID is the id of the record with the series of a tenant's passes.
 func SeriesID(tenant string) string { return recordID("_series_", tenant) }
 
 // PortalID is the id of the record of how the portal of a tenant looks.
 func PortalID(tenant string) string { return recordID("_portal_", tenant) }
+
+// EndedSessions says that the sessions of a person, or of a portal link, have ended: those that began at
+// that time or before.
+type EndedSessions struct{ Before time.Time }
+
+// EndedPrefix begins the ids of records of ended sessions.
+const EndedPrefix = KeyPrefix + "_ended_"
+
+// EndedID is the id of such a record. whose is the subject of passes, or the id of a link.
+func EndedID(tenant, whose string) string { return recordID("_ended_", tenant+"\x00"+whose) }
 
 func recordID(kind, tenant string) string {
 	sum := sha256.Sum256([]byte(tenant))

@@ -88,7 +88,22 @@ func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Durat
 // TestEndpoint sends an event to this endpoint alone and returns its delivery. Type and data may be
 // left out.
 func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data json.RawMessage) (*Delivery, error) {
+	return c.TestEndpointLater(ctx, id, 0, eventType, data)
+}
+
+// TestEndpointLater is TestEndpoint with a delay of the first attempt, at most 24 h. Events with
+// different delays arrive in another order.
+func (c *Client) TestEndpointLater(
+	ctx context.Context,
+	id string,
+	delay time.Duration,
+	eventType string,
+	data json.RawMessage,
+) (*Delivery, error) {
 	in := map[string]any{}
+	if delay > 0 {
+		in["delay"] = delay.String()
+	}
 	if eventType != "" {
 		in["type"] = eventType
 	}

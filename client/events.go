@@ -170,3 +170,14 @@ func (c *Client) EventOf(ctx context.Context, tenant, id string) (*Event, error)
 func (c *Client) Events(ctx context.Context, f EventFilter) (*Page[Event], error) {
 	return get[Page[Event]](ctx, c, "/v1/events", f.query())
 }
+
+// Duplicate is an event that was published, or received, again.
+type Duplicate = wire.Duplicate
+
+// Duplicates lists events that came again, the latest first. Empty: of all tenants, and all events.
+func (c *Client) Duplicates(ctx context.Context, tenant, event string) (*Page[Duplicate], error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	put(q, "event", event)
+	return get[Page[Duplicate]](ctx, c, "/v1/duplicates", q)
+}

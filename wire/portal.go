@@ -14,6 +14,7 @@ type NewPortalLink struct {
 	Endpoints []string        `json:"endpoints" minItems:"1" maxItems:"50" uniqueItems:"true" form:"id" doc:"only these endpoints of the tenant. Without this field: all, and new ones can be added"`
 	Subject   string          `json:"subject" minLength:"1" maxLength:"100" form:"name" doc:"who opens it, as your own system calls them; the audit says portal/ and this"`
 	Theme     string          `json:"theme" enum:"auto,light,dark" doc:"colours; none: as the person's system"`
+	Locale    string          `json:"locale" form:"^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$" doc:"how dates and times are written, such as de-DE or en-US; none: 23 Nov, 14:45. The sentences are English"`
 	ReturnURL string          `json:"return_url" form:"^https?://[^#\\x00-\\x20\\x7f\"']+$" maxLength:"500" doc:"where the portal's link back leads"`
 }
 
@@ -23,6 +24,7 @@ func (l NewPortalLink) MarshalJSON() ([]byte, error) { return Request(l) }
 // PortalLink opens a portal once.
 type PortalLink struct {
 	Raw
+	ID        string    `json:"id" doc:"names the link, and the session that it opens, to end them before their time; no secret"`
 	URL       string    `json:"url" doc:"secret: it opens the portal for its first user. Its code stands after the #, which browsers send to no server"`
 	ExpiresAt time.Time `json:"expires_at" doc:"until when it can be opened"`
 }

@@ -64,7 +64,7 @@ func endpointsRotate(s *session) *cobra.Command {
 
 func endpointsTest(s *session) *cobra.Command {
 	var eventType, data string
-	var wait time.Duration
+	var wait, delay time.Duration
 	c := &cobra.Command{
 		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
@@ -77,14 +77,18 @@ func endpointsTest(s *session) *cobra.Command {
 			} else if !json.Valid(body) {
 				return cli.View{}, cli.Usagef("-d: the data is not JSON")
 			}
-			d, err := r.TestEndpoint(ctx, args[0], eventType, body)
+			d, err := r.TestEndpointLater(ctx, args[0], delay, eventType, body)
 			if err != nil {
 				return cli.View{}, err
+			}
+			if wait > 0 {
+				wait += delay
 			}
 			return deliveryView(r, attempted(ctx, r, d, wait)), nil
 		}),
 	}
-	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt; 0s: do not wait")
+	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt, besides --delay; 0s: do not wait")
+	cli.DurationVar(c.Flags(), &delay, "delay", 0, "earliest time of the first attempt, from now; at most 24h")
 	c.Flags().StringVar(&eventType, "type", "", "type of the event")
 	c.Flags().StringVarP(&data, "data", "d", "", "its data: JSON, @FILE, or - for standard input")
 	return c

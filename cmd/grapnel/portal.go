@@ -26,7 +26,7 @@ func tenantsPortalLink(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return object(made.URL, made.JSON(), [][]string{{"url", made.URL}, {"opens until", r.Time(&made.ExpiresAt)}}), nil
+			return object(made.URL, made.JSON(), [][]string{{"link", made.ID}, {"url", made.URL}, {"opens until", r.Time(&made.ExpiresAt)}}), nil
 		}),
 	}
 	f := c.Flags()
@@ -36,6 +36,7 @@ func tenantsPortalLink(s *session) *cobra.Command {
 	f.StringVar(&link.Session, "session", "", "how long the portal stays open (default 1h)")
 	f.StringVar(&link.Subject, "subject", "", "who opens it, for the audit")
 	f.StringVar(&link.Theme, "theme", "", "colours: auto, light or dark")
+	f.StringVar(&link.Locale, "locale", "", "how dates and times are written, such as de-DE")
 	f.StringVar(&link.ReturnURL, "return-url", "", "where the portal's link back leads")
 	cli.Sets(f, "scope", "scopes")
 	cli.Sets(f, "endpoint", "endpoints")
@@ -43,12 +44,16 @@ func tenantsPortalLink(s *session) *cobra.Command {
 }
 
 func tenantsRevokeLinks(s *session) *cobra.Command {
-	var reason string
+	var reason, subject, link string
 	var yes bool
 	c := &cobra.Command{
-		Use: "revoke-portal-links TENANT", Short: "End all portal links and sessions of a tenant", Args: takes(cobra.ExactArgs(1)),
+		Use: "revoke-portal-links TENANT", Short: "End all portal links and sessions of a tenant, or those of one person or link",
+		Args: takes(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()
+			if err == nil && (subject != "" || link != "") {
+				return r.EndPortalSessions(cmd.Context(), args[0], subject, link, reason)
+			}
 			if err == nil {
 				err = s.Confirm(yes, "End all portal links and sessions of tenant %s?", args[0])
 			}
@@ -58,6 +63,8 @@ func tenantsRevokeLinks(s *session) *cobra.Command {
 			return r.RevokePortalLinks(cmd.Context(), args[0], reason)
 		},
 	}
+	c.Flags().StringVar(&subject, "subject", "", "only links and sessions of this person")
+	c.Flags().StringVar(&link, "link", "", "only this link, by its id, and the session that it opened")
 	reasoned(c, &reason)
 	confirmed(c, &yes)
 	return c

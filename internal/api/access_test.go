@@ -67,6 +67,9 @@ func fill(path string, ids map[string]string) string {
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}
+	if path == "/v1/sessions" {
+		path += "?subject=person/someone"
+	}
 	return path
 }
 

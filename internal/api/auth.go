@@ -101,7 +101,7 @@ func (a *api) authenticatePass(c *call, token string) error {
 		return err // this node does not know which passes are revoked
 	}
 	p, valid := a.Passes.Open(token, a.Clock())
-	if !valid || p.Portal && p.Series != a.Engine.Series(p.Tenant) {
+	if !valid || !a.Engine.Holds(p) {
 		return grapnel.Errorf(codeUnauthenticated, "The pass has ended or was revoked.")
 	}
 	key := p.Key()
@@ -162,10 +162,7 @@ func (a *api) whileAllowed(c *call) (release func()) {
 		return func() {}
 	}
 	if c.pass != nil {
-		ctx, release := c.Context(), func() {}
-		if c.pass.Portal {
-			ctx, release = a.Engine.WhileSeries(ctx, c.pass.Tenant, c.pass.Series)
-		}
+		ctx, release := a.Engine.WhilePass(c.Context(), c.pass)
 		ctx, end := context.WithTimeout(ctx, c.pass.Ends.Sub(a.Clock()))
 		c.Request = c.WithContext(ctx)
 		return func() { end(); release() }

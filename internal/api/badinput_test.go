@@ -253,6 +253,7 @@ func badInputs() []bad {
 		post("rotate: overlap too long", "/v1/endpoints/EP/rotate-secret", `{"overlap":"721h"}`, 422, invalid, "/overlap"),
 		post("rotate: secret", "/v1/endpoints/EP/rotate-secret", `{"secret":"x"}`, 422, invalid, "/secret"),
 		post("test: type", "/v1/endpoints/EP/test", `{"type":"a b"}`, 422, invalid, "/type"),
+		post("test: delay", "/v1/endpoints/EP/test", `{"delay":"25h"}`, 422, invalid, "/delay"),
 		post("test: unknown", "/v1/endpoints/EP/test", `{"payload":1}`, 422, invalid, "/payload"),
 		post("test: data too large", "/v1/endpoints/EP/test", `{"data":"`+strings.Repeat("x", DefaultMaxEvent)+`"}`, 413,
 			grapnel.CodeTooLarge, "-"),

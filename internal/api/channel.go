@@ -186,7 +186,7 @@ func testChannel(a *api, c *call) (answer, error) {
 			Title: "Test of this channel",
 			Text:  "Alerts of Grapnel arrive here. This one is a test; nothing is wrong.", Since: c.now, Count: 1, Alerts: []string{}}),
 	}
-	return a.sendTest(c, &ep, ev)
+	return a.sendTest(c, &ep, ev, 0)
 }
 
 // viewChannel is a channel in an answer: its URL is masked.

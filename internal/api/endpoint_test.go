@@ -277,6 +277,10 @@ func TestTestEventsGoToOneEndpoint(t *testing.T) {
 	if d := cmp.Diff(got, w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), "")); d != "" {
 		t.Errorf("answered and got differ: %s", d)
 	}
+	late := w.must(200, "POST", "/v1/endpoints/"+id+"/test", `{"delay":"90s"}`)
+	if at := late["next_attempt_at"]; at != w.clock.Add(90*time.Second).Format(time.RFC3339Nano) {
+		t.Errorf("a test with a delay of 90 s is attempted at %v", at)
+	}
 }
 
 func TestDeleteEndpoint(t *testing.T) {

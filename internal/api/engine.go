@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -28,7 +29,8 @@ type Publisher interface {
 	// Publish matches events with endpoints and commits them. Targets are filled by it.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
-	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error)
+	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration,
+		once *store.Once) (store.Accepted, error)
 }
 
 // Catalogue has the event types that tenants have registered.
@@ -101,8 +103,12 @@ type Directory interface {
 	Portal(tenant string) (grapnel.Portal, bool)
 	// Series is the series of the passes of a tenant that are valid.
 	Series(tenant string) string
-	// WhileSeries returns a context that also ends once the tenant's passes have another series.
-	WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc)
+	// Holds says whether a pass is not revoked.
+	Holds(p *pass.Pass) bool
+	// WhilePass returns a context that also ends once the pass is revoked.
+	WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc)
+	// Endings lists the records of ended sessions of a tenant.
+	Endings(tenant string) []grapnel.Key
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
 	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
@@ -127,6 +133,7 @@ type History interface {
 	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error
 	Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error)
 	AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error)
+	DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error)
 }
 
 // Idempotency remembers answers. It is a part of store.Configuration.

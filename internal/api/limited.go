@@ -233,12 +233,12 @@ func (e limitedEngine) DeleteEndpoint(ctx context.Context, scope store.Scope, id
 
 // Test sends an event to an endpoint in scope.
 func (e limitedEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event,
-	once *store.Once) (store.Accepted, error) {
+	delay time.Duration, once *store.Once) (store.Accepted, error) {
 	whole, err := about(scope, endpoint)
 	if err != nil {
 		return store.Accepted{}, err
 	}
-	return e.Engine.Test(ctx, whole, endpoint, ev, once)
+	return e.Engine.Test(ctx, whole, endpoint, ev, delay, once)
 }
 
 // Probe tries an endpoint in scope.

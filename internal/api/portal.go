@@ -29,10 +29,11 @@ func portalRoutes() []route {
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewPortalLink{},
 			gives: map[int]any{201: wire.PortalLink{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: revokeLinks,
-			name: "revoke-portal-links", tag: tag, summary: "End all portal links and sessions of a tenant",
+			name: "revoke-portal-links", tag: tag, summary: "End all portal links and sessions of a tenant, or those of one subject or link",
 			about: "Links that were not opened do not open any more, and sessions that they opened end with their next request. Links that are " +
 				"created afterwards are not affected. API keys stay.",
-			query: []param{reasonParam}, gives: map[int]any{204: nil}},
+			query: []param{{name: "subject", doc: "only links and sessions of this person, as the links named it"},
+				{name: "link", form: "id", doc: "only this link, and the session that it opened"}, reasonParam}, gives: map[int]any{204: nil}},
 		{method: "POST", path: "/v1/portal-sessions", scope: grapnel.ScopePortalOpen, portal: grapnel.ScopePortalOpen, handle: openPortal,
 			name: "open-portal", tag: tag, summary: "Open a portal with the code of a link",
 			about: "The portal's own page does this. A page of your own sends the part of the link after the # as Authorization: Bearer, and " +
@@ -89,9 +90,9 @@ func createLink(a *api, c *call) (answer, error) {
 	ends := c.now.Add(duration(in.ExpiresIn))
 	frames := a.portal(tenant).FrameAncestors
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
-		Series: a.Engine.Series(tenant), Begins: c.now, Ends: ends,
+		Link: a.newID(linkPrefix, c.now), Series: a.Engine.Series(tenant), Begins: c.now, Ends: ends,
 		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
-			Look: pass.Look{Theme: in.Theme, Return: in.ReturnURL}}}
+			Look: pass.Look{Theme: in.Theme, Locale: in.Locale, Return: in.ReturnURL}}}
 	code, err := a.Passes.Seal(link)
 	if err != nil {
 		return answer{}, err
@@ -104,11 +105,11 @@ func createLink(a *api, c *call) (answer, error) {
 		}
 		url += "?of=" + of
 	}
-	entry := c.entryOf(grapnel.VerbCreate, tenant, "portal", "link for "+subject)
+	entry := c.entryOf(grapnel.VerbCreate, tenant, "portal", "link "+link.Link+" for "+subject)
 	if err := a.History.Note(c.Context(), *entry); err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusCreated, wire.PortalLink{URL: url + "#" + code, ExpiresAt: ends}), nil
+	return jsonAnswer(http.StatusCreated, wire.PortalLink{ID: link.Link, URL: url + "#" + code, ExpiresAt: ends}), nil
 }
 
 // openPortal exchanges the code of a link for a session. The store remembers the code with random
@@ -130,7 +131,7 @@ func openPortal(a *api, c *call) (answer, error) {
 	}
 	opens := c.pass.Opens
 	session := pass.Pass{Subject: c.pass.Subject, Tenant: c.pass.Tenant, Portal: true, Scopes: opens.Scopes, Endpoints: opens.Endpoints,
-		Series: c.pass.Series, Begins: c.now, Ends: c.now.Add(opens.For), Look: opens.Look}
+		Link: c.pass.Link, Series: c.pass.Series, Begins: c.now, Ends: c.now.Add(opens.For), Look: opens.Look}
 	text, err := a.Passes.Seal(session)
 	if err != nil {
 		return answer{}, err
@@ -138,11 +139,25 @@ func openPortal(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusCreated, wire.PortalSession{Pass: text, ExpiresAt: session.Ends}), nil
 }
 
-// revokeLinks gives the tenant's passes another series.
+// revokeLinks gives the tenant's passes another series, or ends those of one subject or link.
 func revokeLinks(a *api, c *call) (answer, error) {
+	subject, link := c.query.text("subject"), c.query.text("link")
+	if subject != "" && link != "" {
+		c.query.faults.Add("?link", "cannot be given together with subject")
+	}
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
 	tenant, err := theirTenant(a, c)
 	if err != nil {
 		return answer{}, err
+	}
+	if link != "" || subject != "" {
+		whose := link
+		if subject != "" {
+			whose = "portal/" + strings.TrimPrefix(subject, "portal/")
+		}
+		return a.endSessions(c, tenant, whose)
 	}
 	var b [16]byte
 	if _, err := io.ReadFull(a.Random, b[:]); err != nil {

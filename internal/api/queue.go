@@ -32,7 +32,7 @@ func queueRoutes() []route {
 				"consumers lease messages. Its id works at /v1/endpoints/{id}/… too, for deliveries, lanes, statistics and " +
 				"replays; lists of endpoints leave it out.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
-		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, handle: listQueues,
+		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, whole: true, handle: listQueues,
 			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Queue]{}}},
 		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: getQueue,

@@ -70,12 +70,12 @@ func New(o Options) http.Handler {
 // routes lists everything. The order is that of the manual.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
+		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
-		causeRoutes(), issueRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		causeRoutes(), issueRoutes(), keyRoutes(), endingRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
 		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -26,6 +27,8 @@ func testRoutes() []route {
 type newTest struct {
 	Type string          `json:"type,omitempty" form:"type" doc:"grapnel.test if not given"`
 	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
+	// A receiver is tried with late events, and with events in another order, by different delays.
+	Delay string `json:"delay,omitempty" form:"delay" doc:"the first attempt is not before this has passed: 0s to 24h; 0s if not given"`
 
 	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all
 	// the same.
@@ -60,14 +63,14 @@ func testEndpoint(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	return a.sendTest(c, &ep, ev)
+	return a.sendTest(c, &ep, ev, duration(in.Delay))
 }
 
-// sendTest gives one endpoint an event, and answers with its delivery.
-func (a *api) sendTest(c *call, ep *grapnel.Endpoint, ev *grapnel.Event) (answer, error) {
+// sendTest gives one endpoint an event after a delay, and answers with its delivery.
+func (a *api) sendTest(c *call, ep *grapnel.Endpoint, ev *grapnel.Event, delay time.Duration) (answer, error) {
 	was := situation{endpoint: ep, now: c.now, ids: c.ids, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
-	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
+	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, delay, withEffect(c, reply))
 	if err == nil {
 		err = first(done.Answer)
 	}

@@ -129,12 +129,12 @@ func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
 }
 
 func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event,
-	once *store.Once) (store.Accepted, error) {
+	delay time.Duration, once *store.Once) (store.Accepted, error) {
 	if _, ok := s.Endpoint(scope, endpoint); !ok {
 		return store.Accepted{}, store.ErrNotFound("endpoint")
 	}
 	return s.Append(ctx, store.Batch{Config: s.config().Version, Once: once, Events: []store.Incoming{{
-		Event: ev, Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest}},
+		Event: ev, Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest, Delay: delay}},
 	}}})
 }
 
@@ -419,7 +419,29 @@ func (s *fakeEngine) Portal(tenant string) (grapnel.Portal, bool) {
 	return grapnel.Portal{}, false
 }
 
-func (s *fakeEngine) WhileSeries(ctx context.Context, _, _ string) (context.Context, context.CancelFunc) {
+func (s *fakeEngine) Holds(p *pass.Pass) bool {
+	ended := func(tenant, whose string) bool {
+		for _, k := range s.config().Keys {
+			if k.ID == grapnel.EndedID(tenant, whose) {
+				return !p.Begins.After(k.Ended.Before)
+			}
+		}
+		return false
+	}
+	return !(p.Portal && p.Series != s.Series(p.Tenant) || p.Link != "" && ended(p.Tenant, p.Link) ||
+		ended(p.Tenant, p.Subject) || !p.Portal && ended("", p.Subject))
+}
+
+func (s *fakeEngine) Endings(tenant string) (all []grapnel.Key) {
+	for _, k := range s.config().Keys {
+		if k.Ended != nil && k.Tenant == tenant {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func (s *fakeEngine) WhilePass(ctx context.Context, _ *pass.Pass) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
 // sessions are the calls in progress that end when their key loses the right to make them. None is
@@ -30,10 +31,9 @@ func (b *Book) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 	})
 }
 
-// WhileSeries is the same for a pass: the context also ends when the passes of the tenant that have
-// the series are revoked.
-func (b *Book) WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc) {
-	return b.while(ctx, func(c *Snapshot) bool { return c.series(tenant) == series })
+// WhilePass is the same for a pass: the context also ends when the pass is revoked.
+func (b *Book) WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc) {
+	return b.while(ctx, func(c *Snapshot) bool { return c.holds(p) })
 }
 
 func (b *Book) while(ctx context.Context, valid func(*Snapshot) bool) (context.Context, context.CancelFunc) {

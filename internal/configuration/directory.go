@@ -3,8 +3,10 @@ package configuration
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -106,6 +108,37 @@ func (c *Snapshot) series(tenant string) string {
 		return ""
 	}
 	return c.keys[at].Series
+}
+
+// Holds says whether a pass is valid, as far as revocations are concerned.
+func (b *Book) Holds(p *pass.Pass) bool { return b.Snapshot().holds(p) }
+
+func (c *Snapshot) holds(p *pass.Pass) bool {
+	switch {
+	case p.Portal && p.Series != c.series(p.Tenant):
+		return false
+	case p.Link != "" && c.ended(p.Tenant, p.Link, p.Begins):
+		return false
+	case !p.Portal && p.Tenant != "" && c.ended("", p.Subject, p.Begins): // by an admin of all tenants
+		return false
+	}
+	return !c.ended(p.Tenant, p.Subject, p.Begins)
+}
+
+// ended says whether sessions that began at a time have ended.
+func (c *Snapshot) ended(tenant, whose string, began time.Time) bool {
+	at, there := slices.BinarySearchFunc(c.keys, grapnel.EndedID(tenant, whose), byID(keyID))
+	return there && c.keys[at].Ended != nil && !began.After(c.keys[at].Ended.Before)
+}
+
+// Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
+func (b *Book) Endings(tenant string) (all []grapnel.Key) {
+	for _, k := range b.Snapshot().keys {
+		if k.Ended != nil && k.Tenant == tenant {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 // Portal is how the portal of a tenant looks; false: nothing was set.

@@ -317,7 +317,7 @@ func TestSlowCommitsShedInOrder(t *testing.T) {
 			AcceptedAt:  time.Now(),
 			OccurredAt:  time.Now(),
 		}
-		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, nil); err != nil {
+		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, 0, nil); err != nil {
 			t.Errorf("a test is refused: %v", err)
 		}
 		s.set(0, nil)

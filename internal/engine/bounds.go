@@ -8,8 +8,9 @@ import (
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
-	Recorder RecorderBounds
-	Issues   issue.Bounds
+	Recorder   RecorderBounds
+	Issues     issue.Bounds
+	Duplicates DuplicateBounds
 
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.
@@ -25,6 +26,13 @@ type Bounds struct {
 	SchemaWork    int64 `bound:"20000000" tiny:"20000000"`
 	SchemaBytes   int64 `bound:"64MiB" tiny:"64KiB"` // compiled schemas in memory
 	FilterTenants int   `bound:"1024"`               // tenants remembered after their filters stopped running
+}
+
+// DuplicateBounds are the bounds of the notes about repeated publishes.
+type DuplicateBounds struct {
+	Tenants int           `bound:"256"`          // with duplicates between two writes; those of more are not noted
+	Events  int           `bound:"200" tiny:"8"` // of one tenant, the same
+	Every   time.Duration `bound:"5s" tiny:"1s"` // between two writes
 }
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.

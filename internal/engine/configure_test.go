@@ -175,7 +175,7 @@ func TestNothingIsMadeThatWouldWaitWhereNothingWaits(t *testing.T) {
 			AcceptedAt:  time.Now(),
 			OccurredAt:  time.Now(),
 		}
-		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, 0, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("test: %v", err)
 		}
 	})

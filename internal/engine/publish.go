@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
@@ -26,6 +27,7 @@ type publisher struct {
 	schemas   *catalogue.Cache
 	events    *cache
 	metrics   *Metrics
+	repeated  *duplicates
 	log       *slog.Logger
 	bounds    Bounds
 	inputs    *inputs
@@ -73,12 +75,13 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	})
 }
 
-// Test sends one event to one endpoint, whatever it subscribes to.
+// Test sends one event to one endpoint, whatever it subscribes to, not before the delay has passed.
 func (p *publisher) Test(
 	ctx context.Context,
 	scope store.Scope,
 	endpoint string,
 	ev *grapnel.Event,
+	delay time.Duration,
 	once *store.Once,
 ) (store.Accepted, error) {
 	events := []store.Incoming{{Event: ev}}
@@ -94,7 +97,7 @@ func (p *publisher) Test(
 			return err
 		}
 		ev.Tenant = ep.Tenant
-		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest}}
+		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest, Delay: delay}}
 		return nil
 	})
 }
@@ -130,6 +133,7 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 		if err != nil || accepted.Answer != nil {
 			return accepted, err
 		}
+		p.repeated.note(events, accepted.Events)
 		p.accepted(events, accepted)
 		return accepted, nil
 	}

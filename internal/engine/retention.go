@@ -43,6 +43,7 @@ var documentsKept = []struct {
 }{
 	{"alert", 90 * 24 * time.Hour},
 	{"issue", 90 * 24 * time.Hour},
+	{store.DuplicatesKind, 90 * 24 * time.Hour},
 	{"sli", 40 * 24 * time.Hour},
 }
 

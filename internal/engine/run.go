@@ -40,6 +40,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e.tenancy = &tenancy{store: o.Store, shards: e.shards, metrics: e.metrics, log: o.Log, inputs: e.inputs,
 		sending: e.sending, step: e.step, returned: returned{wake: make(chan struct{}, 1)}}
 	e.publisher = &publisher{store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
+		repeated: &duplicates{store: o.Store, log: o.Log, bounds: e.bounds.Duplicates, over: e.inputs.over,
+			noted: map[string]map[string]*grapnel.Duplicate{}},
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
 		schemas: catalogue.NewCache(e.bounds.SchemaBytes),
 		events:  newCache(cmp.Or(o.CacheBytes, 32<<20))}
@@ -121,6 +123,7 @@ func (e *Engine) Run(ctx context.Context) {
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
 	helpers.Go(e.reopenAll)
+	helpers.Go(e.repeated.run)
 	for range e.bounds.Recorder.Workers {
 		helpers.Go(e.chores.run)
 	}

@@ -11,8 +11,10 @@
 //   - A text that was sealed for one use opens for no other: the use is bound into the seal.
 //   - A pass of a tenant has the series of the tenant's passes. Its reader compares it with the
 //     tenant's series of now, so one change of that revokes all passes of the tenant.
+//   - A pass has a subject, maybe a link, and the time at which it began. Its reader knows which
+//     subjects and links have ended, and when (grapnel.EndedSessions): passes that began later are valid.
 //
-// What it does not promise: that a single pass can be revoked. Passes end soon.
+// What it does not promise: that signing out ends a pass. Passes end soon.
 package pass
 
 import (
@@ -42,6 +44,7 @@ type Pass struct {
 	Portal  bool            `json:"p,omitempty"` // only what a portal may do: the routes that are marked for it
 	// Endpoints limits the pass to these; nil: all of the tenant. Only with Portal and a tenant.
 	Endpoints []string  `json:"n,omitempty"`
+	Link      string    `json:"k,omitempty"` // id of the portal link that it is the code of, or that opened it
 	Series    string    `json:"v,omitempty"` // of the tenant's passes when this one was made
 	Begins    time.Time `json:"b"`
 	Ends      time.Time `json:"e"`
@@ -60,6 +63,7 @@ type Opening struct {
 // Look is how pages look, and where they lead back to.
 type Look struct {
 	Theme  string `json:"t,omitempty"` // auto, light or dark; empty: auto
+	Locale string `json:"c,omitempty"` // of dates and times, as BCP 47 writes it; empty: the pages' own
 	Return string `json:"r,omitempty"` // an http or https URL
 }
 

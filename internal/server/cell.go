@@ -297,12 +297,33 @@ func (g guest) Series(tenant string) string {
 	return g.Engine.Series(tenant)
 }
 
-// WhileSeries watches a series in the cell in which Series finds it.
-func (g guest) WhileSeries(ctx context.Context, tenant, series string) (context.Context, context.CancelFunc) {
-	if tenant == "" {
-		return g.home.WhileSeries(ctx, tenant, series)
+// Holds asks the cell of the pass's tenant, and home, where an admin of all tenants ends a person's
+// sessions.
+func (g guest) Holds(p *pass.Pass) bool {
+	if p.Tenant == "" {
+		return g.home.Holds(p)
 	}
-	return g.Engine.WhileSeries(ctx, tenant, series)
+	return g.Engine.Holds(p) && (p.Portal || g.home.Holds(anywhere(p)))
+}
+
+// WhilePass watches a pass where Holds asks.
+func (g guest) WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc) {
+	if p.Tenant == "" {
+		return g.home.WhilePass(ctx, p)
+	}
+	ctx, end := g.Engine.WhilePass(ctx, p)
+	if p.Portal {
+		return ctx, end
+	}
+	ctx, endHome := g.home.WhilePass(ctx, anywhere(p))
+	return ctx, func() { endHome(); end() }
+}
+
+// anywhere is a person's pass as home knows it.
+func anywhere(p *pass.Pass) *pass.Pass {
+	all := *p
+	all.Tenant = ""
+	return &all
 }
 
 // front is the handler of all requests. With one cell it is that cell's API.

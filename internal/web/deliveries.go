@@ -148,8 +148,8 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 		case m.Search.Text == "" && m.Chart != nil:
 			m.Empty, m.Hint, m.Clear = "Retention has deleted all deliveries.", "The totals above remain.", ""
 		case m.Search.Text == "":
-			m.Empty, m.Hint, m.Clear = "No event was published yet.", "Publish one with this command:", ""
-			m.Publish = publishCommand
+			m.Empty, m.Clear = "No event was published yet.", ""
+			m.Hint, m.Publish = v.teach("Publish one with this command:", publishCommand)
 		}
 		return
 	}
@@ -227,17 +227,25 @@ func (v *visit) namesOf(ids []string) (map[string]string, error) {
 	for i := range all {
 		names[all[i].ID] = endpointName(&all[i])
 	}
-	if err != nil || v.session.portal || !slices.ContainsFunc(ids, isQueue) { // a portal may not ask for queues
+	if err != nil || !slices.ContainsFunc(ids, isQueue) {
 		return names, err
+	}
+	return names, v.queueNames(names)
+}
+
+// queueNames adds the names of queues. A session that is limited to endpoints has none.
+func (v *visit) queueNames(names map[string]string) error {
+	if v.session.limited {
+		return nil
 	}
 	queues, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range queues.Data {
 		names[queues.Data[i].ID] = queues.Data[i].Name
 	}
-	return names, nil
+	return nil
 }
 
 func isQueue(id string) bool { return strings.HasPrefix(id, grapnel.QueuePrefix+"_") }

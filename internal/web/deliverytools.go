@@ -18,7 +18,7 @@ const (
 // to a local server, compare it with the one before.
 func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
 	if ep != nil {
-		m.Local = "grapnel listen " + localServer + " --endpoint " + shellQuote(ep.ID)
+		_, m.Local = v.teach("", "grapnel listen "+localServer+" --endpoint "+shellQuote(ep.ID))
 	}
 	if event != nil && event.DataBase64 == nil {
 		m.Compare = v.link("/deliveries/" + d.ID + "/compare")

@@ -82,9 +82,7 @@ func endpoints(v *visit) (endpointsModel, error) {
 	}
 	if len(found.Data) == 0 && cursor == "" {
 		m.Empty = true
-		if !v.session.portal {
-			m.Publish = createCommand
-		}
+		_, m.Publish = v.teach("", createCommand)
 		return m, nil
 	}
 	o, err := v.client.Overview(v.Context(), "")

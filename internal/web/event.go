@@ -18,6 +18,7 @@ type eventModel struct {
 	ID, Type string
 	Key      string
 	Verdict  verdict
+	Again    []string // that it came again, and that an endpoint answered 2xx twice
 	Rows     []deliveryRow
 	Well     []deliveryRow // delivered, if there are many
 	Not      []notWanted
@@ -49,6 +50,11 @@ func eventPage(v *visit) (eventModel, error) {
 	for i := range all.Data {
 		names[all.Data[i].ID] = endpointName(&all.Data[i])
 	}
+	if slices.ContainsFunc(e.Deliveries, func(d client.Delivery) bool { return isQueue(d.EndpointID) }) {
+		if err := v.queueNames(names); err != nil {
+			return m, err
+		}
+	}
 	for i := range e.Deliveries {
 		m.Rows = append(m.Rows, v.deliveryRow(&e.Deliveries[i], names))
 		wanted[e.Deliveries[i].EndpointID] = true
@@ -64,6 +70,14 @@ func eventPage(v *visit) (eventModel, error) {
 		}
 		m.Not = append(m.Not, notWanted{endpointName(ep), v.link("/endpoints/" + url.PathEscape(ep.ID)), whyNot(e, ep)})
 	}
+	again, err := v.cameAgain(e)
+	if err != nil {
+		return m, err
+	}
+	if again != "" {
+		m.Again = append(m.Again, again)
+	}
+	m.Again = append(m.Again, acceptedTwice(e, names)...)
 	m.answer(v, e, len(all.Data))
 	m.fold()
 	m.payload(v, e)

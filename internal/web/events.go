@@ -22,6 +22,8 @@ type eventsModel struct {
 	Publish string // a command to copy, when nothing was ever published
 	Older   string
 	Newest  string
+	Views   []savedView
+	Twice   []twiceRow // events that came again, in the place of Rows
 }
 
 // eventRow is one event in a list.
@@ -56,6 +58,11 @@ func events(v *visit) (eventsModel, error) {
 	m := eventsModel{Search: s, Crumbs: v.trail(crumb{"Events", ""})}
 	if s.Jump != "" {
 		return m, jumped(s.Jump)
+	}
+	twice := v.URL.Query().Get("twice")
+	m.Views = v.eventViews(twice)
+	if twice == "1" && !v.session.portal {
+		return m, v.twice(&m)
 	}
 	found, err := v.client.Events(v.Context(), f)
 	if err != nil {
@@ -97,7 +104,8 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 	}
 	m.Answer, m.Hint, m.Clear = "No events match.", "Retention may have deleted older ones.", v.link("/events")
 	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
-		m.Answer, m.Hint, m.Clear, m.Publish = "No event was published yet.", "Publish one with this command:", "", publishCommand
+		m.Answer, m.Clear = "No event was published yet.", ""
+		m.Hint, m.Publish = v.teach("Publish one with this command:", publishCommand)
 	}
 }
 
@@ -131,6 +139,13 @@ func (v *visit) eventLink(tenant, id string) string {
 
 func eventsTwin(v *visit) (string, url.Values) {
 	_, f := eventSearch(v)
+	if v.URL.Query().Get("twice") == "1" && !v.session.portal {
+		q := url.Values{}
+		if f.Tenant != "" {
+			q.Set("tenant", f.Tenant)
+		}
+		return "/v1/duplicates", q
+	}
 	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
 	for name, value := range map[string]string{"type": f.Type, "key": f.Key, "tenant": f.Tenant, "source": f.Source, "cursor": f.Cursor} {
 		if value != "" {

@@ -31,7 +31,8 @@ type typeRow struct {
 }
 
 func eventTypes(v *visit) (typesModel, error) {
-	m := typesModel{Create: createTypeCommand}
+	m := typesModel{}
+	_, m.Create = v.teach("", createTypeCommand)
 	found, err := v.client.EventTypes(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err

@@ -98,6 +98,13 @@ func answering(s *site, fields ...client.Field) *[]sent {
 	return &got
 }
 
+func bodiesOf(all []sent) (bodies []any) {
+	for _, rq := range all {
+		bodies = append(bodies, rq.body)
+	}
+	return bodies
+}
+
 // filled is a form as a browser would send it: the values of the page, and those given.
 func (s *site) filled(target string, values url.Values) url.Values {
 	s.t.Helper()
@@ -348,6 +355,28 @@ func TestPlayground(t *testing.T) {
 		!strings.HasPrefix(w.Header().Get("Location"), "/playground?sent=") {
 		t.Errorf("answered %d to %s, the API got %v", w.Code, w.Header().Get("Location"), paths)
 	}
+	three := event("then", "send", "more", "{\"n\":2}\n{\"n\":3}", "order", "backwards", "delay", "10s")
+	if got := answering(s); s.ask("POST", "/playground", three).Code != 303 ||
+		!reflect.DeepEqual(bodiesOf(*got), []any{
+			map[string]any{"type": "a.b", "data": map[string]any{"n": 1.0}, "delay": "12s"},
+			map[string]any{"type": "a.b", "data": map[string]any{"n": 2.0}, "delay": "11s"},
+			map[string]any{"type": "a.b", "data": map[string]any{"n": 3.0}, "delay": "10s"}}) {
+		t.Errorf("backwards: the API got %v", *got)
+	}
+	for _, c := range [][3]string{{"more", "{}\n{", "Line 2 is not JSON"}, {"more", strings.Repeat("{}\n", 10), "at most 9"},
+		{"delay", "2h", "from 0s to 1h"}, {"delay", "soon", "from 0s to 1h"}} {
+		got := answering(s)
+		w := s.ask("POST", "/playground", event("then", "send", c[0], c[1]))
+		if w.Code != 422 || len(*got) != 0 || !strings.Contains(w.Body.String(), c[2]) {
+			t.Errorf("%s %q: answered %d, the API got %v", c[0], c[1], w.Code, *got)
+		}
+	}
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			paths = append(paths, r.URL.RequestURI())
+		}
+		s.api.ServeHTTP(w, r)
+	})
 	paths = nil
 	if w := s.ask("POST", "/playground", event("then", "publish")); w.Code != 303 || !slices.Equal(paths, []string{"/v1/events"}) {
 		t.Errorf("answered %d, the API got %v", w.Code, paths)

@@ -15,7 +15,7 @@ import (
 // lanesModel is the list of ordering keys that are stuck.
 type lanesModel struct {
 	Verdict  verdict
-	Empty    bool
+	Command  string // of the command line, when there are no keys to show
 	Rows     []stuckRow
 	Endpoint string // the only one of the list; empty: all
 	All      string
@@ -69,7 +69,9 @@ func stuckKeys(v *visit) (lanesModel, error) {
 		behind[r.Href] = l.Waiting
 	}
 	slices.SortStableFunc(m.Rows, func(a, b stuckRow) int { return behind[b.Href] - behind[a.Href] }) // within the page
-	m.Empty = len(m.Rows) == 0 && q.Get("cursor") == "" && found.Next == ""
+	if len(m.Rows) == 0 && q.Get("cursor") == "" && found.Next == "" {
+		_, m.Command = v.teach("", lanesCommand)
+	}
 	m.answer(blocked, waiting, more)
 	if alone > 0 {
 		m.Verdict.Next += " " + many(alone, "other key has", "other keys have") + " a delivery that fails and none behind it."

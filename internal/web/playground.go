@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -19,8 +18,11 @@ import (
 // trial is what the playground asks for: an event, and maybe one endpoint to send it to.
 type trial struct {
 	wire.NewEvent
-	Endpoint string `json:"endpoint"`
-	Twice    bool   `json:"twice"`
+	Endpoint string   `json:"endpoint"`
+	Twice    bool     `json:"twice"`
+	More     []string `json:"more"`
+	Order    string   `json:"order" enum:"composed,backwards,first_last" default:"composed"`
+	Delay    string   `json:"delay"`
 }
 
 var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
@@ -30,7 +32,14 @@ var trialBlank = blank{of: reflect.TypeFor[trial](), rows: []input{
 	{at: "tenant", label: "Tenant", owner: true, sample: "default"},
 	{group: "One endpoint", at: "endpoint", label: "Endpoint", kind: kindChoice, help: "shows the request that it would get; Send to this endpoint sends it there alone, marked as a test"},
 	{at: "twice", label: "Send it twice", help: "with Send to this endpoint: the same event again, as after a lost answer. Does the receiver do the work once?"},
+	{group: "Faults to try on this endpoint", at: "more", label: "Events after it", sample: `{"amount":200}`,
+		help: "with Send to this endpoint: data of further events of the type, JSON, one on each line, at most 9"},
+	{at: "order", label: "In which order", kind: kindChoice, help: "each is sent a second after the one before. Does an old event overwrite a newer one?"},
+	{at: "delay", label: "Delay", sample: "0s", help: "before the first is sent, such as 10s; at most 1h. Does the receiver refuse late events?"},
 }}
+
+// orders are the orders in which the playground sends events.
+var orders = []option{{Value: "composed", Word: "as written"}, {Value: "backwards", Word: "backwards"}, {Value: "first_last", Word: "the first one last"}}
 
 // playgroundModel is the playground: the event, who would get it, the request, and the answers to
 // tests.
@@ -74,7 +83,7 @@ func playground(v *visit) (playgroundModel, error) {
 	for i := range endpoints.Data {
 		choices = append(choices, option{Value: endpoints.Data[i].ID, Word: endpointName(&endpoints.Data[i])})
 	}
-	f, err := v.form(&trialBlank, nil, map[string][]option{"endpoint": choices})
+	f, err := v.form(&trialBlank, nil, map[string][]option{"endpoint": choices, "order": orders}, foldedFaults)
 	if err != nil {
 		return m, err
 	}
@@ -249,58 +258,4 @@ func (v *visit) publishTrial() (string, error) {
 	}
 	v.goTo("/events/" + url.PathEscape(made.ID) + v.ofTenant(e.Tenant))
 	return "Published, for " + many(made.Deliveries, "endpoint", "endpoints") + ".", nil
-}
-
-// sendTrial sends test events to one endpoint. A test is a real request with the trigger test; it
-// goes to this endpoint alone, whatever it subscribes to.
-func (v *visit) sendTrial() (string, error) {
-	e, endpoint, twice, err := v.trialEvent()
-	if err != nil {
-		return "", err
-	}
-	if endpoint == "" {
-		return "", wrong("endpoint", "choose the endpoint that gets it")
-	}
-	d, err := v.client.TestEndpoint(v.Context(), endpoint, e.Type, e.Data)
-	if err != nil {
-		return "", err
-	}
-	to, said := url.Values{"sent": {d.ID}}, "A test is on its way."
-	if twice {
-		to.Set("twice", "1")
-		said += " When it has arrived, Send again delivers the same event a second time, with the same id."
-	}
-	v.goTo("/playground?" + to.Encode())
-	return said, nil
-}
-
-// answers show what became of the tests that were sent.
-func (m *playgroundModel) answers(v *visit, sent []string) error {
-	names := map[string]string{}
-	if len(sent) > mostBehind {
-		return refused(http.StatusBadRequest, "Too many tests are named.", "Open the playground again.")
-	}
-	settled := true
-	for _, id := range sent {
-		d, err := v.client.Delivery(v.Context(), id)
-		if err != nil {
-			return err
-		}
-		if d.Status == grapnel.Pending {
-			settled = false
-		}
-		if d.Last != nil {
-			m.Verdict.Pieces = []piece{{"The endpoint answered " + result(d.Last.StatusCode, string(d.Last.ErrorClass)) + " after " + took(d.Last.Duration.Std()) + ".", ""}}
-		}
-		m.Sent = append(m.Sent, v.deliveryRow(d, names))
-	}
-	m.Verdict.Next = "The delivery's page has the request and the answer."
-	if !settled {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look again", Href: v.link(v.here())})
-	}
-	if v.URL.Query().Get("twice") != "" && settled && v.session.mayDo("/deliveries/{id}/retry") {
-		again := v.link("/deliveries/" + url.PathEscape(sent[0]) + "/retry")
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Send again", Post: again, Main: true})
-	}
-	return nil
 }

@@ -204,6 +204,14 @@ func (w *web) leave(rw http.ResponseWriter, r *http.Request) {
 	v.fail(&failure{Status: http.StatusOK, Title: "You have left the portal.", Help: "Close this page."})
 }
 
+// teach is a hint with a command to copy. A portal has neither: its people have no command line.
+func (v *visit) teach(hint, command string) (string, string) {
+	if v.session.portal {
+		return "", ""
+	}
+	return hint, command
+}
+
 // leads says whether a path is one of the pages here: the portal has not all of the dashboard's.
 func (v *visit) leads(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")

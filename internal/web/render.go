@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -86,6 +87,7 @@ type sheet struct {
 	Lists   listFiles
 	Theme   string // auto, light or dark
 	Times   string // local or utc
+	Locale  string // of dates and times; empty: en-GB
 	Token   string // of the session's forms
 	Here    string // this page, below the base
 	Session *session
@@ -149,8 +151,8 @@ func (v *visit) bare(title string) sheet {
 	s.Home = v.link("/")
 	if v.web.home != "" {
 		s.Home, s.Leave, s.Portal, s.Brand = v.link("/endpoints"), v.link("/leave"), v.asset("portal.css"), v.brand()
-		if v.session != nil && v.session.look.Theme != "" {
-			s.Theme = v.session.look.Theme
+		if v.session != nil {
+			s.Theme, s.Locale = cmp.Or(v.session.look.Theme, s.Theme), v.session.look.Locale
 		}
 	}
 	s.Lists = listFiles{v.asset("lists.css"), v.asset("lists.js"), v.asset("search.js")}

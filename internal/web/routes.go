@@ -158,6 +158,7 @@ func actions() []action {
 		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
+		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 	}, formActions(), promiseActions())
 }
@@ -249,6 +250,7 @@ const (
 	createChannelCommand = "grapnel channels create 'slack://hook:A-B-C@webhook'"
 	createQueueCommand   = "grapnel queues create orders"
 	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
+	lanesCommand         = "grapnel endpoints lanes"
 	createKeyCommand     = "grapnel keys create --name ci --scope publish"
 )
 
@@ -256,7 +258,7 @@ const (
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
 	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
-		createKeyCommand, openIncidentCommand}
+		createKeyCommand, openIncidentCommand, lanesCommand}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from

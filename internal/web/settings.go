@@ -88,6 +88,7 @@ type auditEntry struct {
 	At                       moment
 	Verb, Actor, Thing, Href string
 	Reason, Tenant           string
+	End                      []act // ends the actor's sessions
 }
 
 func auditFilter(v *visit) client.AuditFilter {
@@ -103,6 +104,7 @@ func audit(v *visit) (auditModel, error) {
 	if err != nil {
 		return m, err
 	}
+	seen := map[string]bool{}
 	for i := range found.Data {
 		a := &found.Data[i]
 		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID,
@@ -112,6 +114,10 @@ func audit(v *visit) (auditModel, error) {
 		}
 		if to := jump(r.Thing); to != "" && v.leads(to) {
 			r.Href = v.link(to)
+		}
+		if !seen[a.Tenant+" "+a.Actor] {
+			seen[a.Tenant+" "+a.Actor] = true
+			r.End = v.ending(a.Tenant, a.Actor)
 		}
 		m.Rows = append(m.Rows, r)
 	}

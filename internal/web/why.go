@@ -52,7 +52,7 @@ func whyPage(v *visit) (whyModel, error) {
 	if c.Failures > 0 {
 		m.Tone = toneBad
 		m.Next = fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
-			"Grapnel does not see the receiver's code.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed")
+			"the receiver's code is not seen.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed")
 	}
 	for i := range c.Causes {
 		m.Causes = append(m.Causes, v.causeRow(c, &c.Causes[i]))

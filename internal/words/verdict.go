@@ -150,16 +150,17 @@ func Happened(now time.Time, e *wire.OverviewEndpoint, several bool) string {
 	return is + " in a state that this server does not know yet"
 }
 
-// Consequence says what follows for an endpoint's deliveries, and what Grapnel does about it.
+// Consequence says what follows for an endpoint's deliveries. Portals say it too, so it does not
+// name Grapnel.
 func Consequence(now time.Time, e *wire.OverviewEndpoint) string {
 	h := &e.Health
 	var s []string
 	switch h.State {
 	case grapnel.HealthOpen:
 		if h.NextProbeAt != nil && h.NextProbeAt.After(now) {
-			s = append(s, fmt.Sprintf("Grapnel sends it one delivery as a probe in %s and holds the others.", Spoken(h.NextProbeAt.Sub(now))))
+			s = append(s, fmt.Sprintf("It gets one delivery as a probe in %s; the others are held.", Spoken(h.NextProbeAt.Sub(now))))
 		} else {
-			s = append(s, "Grapnel sends it one delivery as a probe and holds the others.")
+			s = append(s, "It gets one delivery as a probe; the others are held.")
 		}
 	case grapnel.HealthDisabled:
 		s = append(s, "Nothing is sent to it until an operator enables it.")

@@ -17,7 +17,8 @@
   const roughly = s => s < 60 ? spoken(s) : s < 3600 ? Math.floor(s / 60) + " min" : s < 172800 ? Math.floor(s / 3600) + " h" : spoken(s);
   const relative = at => { const d = (at - Date.now()) / 1000; return Math.abs(d) < 1 ? "now" : d < 0 ? roughly(-d) + " ago" : "in " + spoken(d); };
   const zone = () => root.dataset.times === "utc" ? "UTC" : undefined;
-  const format = (at, o) => new Intl.DateTimeFormat("en-GB", { hour12: false, timeZone: zone(), ...o }).format(at);
+  const own = root.dataset.locale, places = own ? [own, "en-GB"] : ["en-GB"]; // a portal's link may name one
+  const format = (at, o) => new Intl.DateTimeFormat(places, { ...(own ? {} : { hour12: false }), timeZone: zone(), ...o }).format(at);
   const clock = at => {
     const day = { day: "numeric", month: "short", year: "numeric" }, time = { hour: "2-digit", minute: "2-digit" };
     if (format(at, day) === format(new Date(), day)) return format(at, { ...time, second: "2-digit" });

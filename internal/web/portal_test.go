@@ -1,0 +1,114 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
+)
+
+// portalSite is a portal whose visitor has a pass with these scopes and this look.
+func portalSite(t *testing.T, look pass.Look, scopes ...grapnel.Scope) *site {
+	t.Helper()
+	s := newSite(t, func(o *Options) { o.Passes = pass.NewSealer(o.Secret, rand.Reader) })
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/portal") {
+			_, _ = w.Write([]byte(`{"tenant":"default","name":"Acme Hooks","logo":null,"accent":null,"frame_ancestors":[]}`))
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+goodKey)
+		s.api.ServeHTTP(w, r)
+	})
+	s.handler = s.web.mux()
+	text, err := s.web.Passes.Seal(pass.Pass{Subject: "portal/jane", Tenant: "default", Portal: true, Scopes: scopes, Begins: then,
+		Ends: then.Add(time.Hour), Look: look})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cookies = append(s.cookies, &http.Cookie{Name: portalCookie, Value: text})
+	return s
+}
+
+var allPortalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal,
+	grapnel.ScopePayloadRead}
+
+var (
+	hidden = regexp.MustCompile(`(?s)<script.*?</script>|<[^>]*>`)
+	agent  = regexp.MustCompile(`Grapnel/[\w.-]+|grapnel-[a-z-]+`) // headers of requests: receivers see them as well
+)
+
+// TestPortalsDoNotSayGrapnel: no page of the portal names the product behind it, whether there are
+// things to show or none, endpoints that work or fail.
+func TestPortalsDoNotSayGrapnel(t *testing.T) {
+	worlds := map[string]func(name string, answer any) any{
+		"as recorded": nil,
+		"empty": func(_ string, answer any) any {
+			if m, is := answer.(map[string]any); is && m["data"] != nil {
+				m["data"] = []any{}
+			}
+			return answer
+		},
+		"open": func(name string, answer any) any {
+			if name == "endpoint" {
+				answer.(map[string]any)["health"].(map[string]any)["state"] = "open"
+			}
+			return answer
+		},
+	}
+	for name, edit := range worlds {
+		for _, scopes := range [][]grapnel.Scope{allPortalScopes, {grapnel.ScopeRead}} {
+			s := portalSite(t, pass.Look{}, scopes...)
+			s.api.edit = edit
+			for _, path := range portalPages {
+				target := portalHome + strings.ReplaceAll(path, "{id}", "ep_1")
+				w := s.ask("GET", target, nil)
+				if w.Code != http.StatusOK && w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
+					t.Errorf("%s, %s: answered %d", name, target, w.Code)
+				}
+				words := agent.ReplaceAllString(hidden.ReplaceAllString(w.Body.String(), " "), "")
+				if at := strings.Index(strings.ToLower(words), "grapnel"); at >= 0 {
+					t.Errorf("%s, %s says: %s", name, target, strings.Join(strings.Fields(words[max(0, at-80):min(len(words), at+80)]), " "))
+				}
+				if w.Code == http.StatusOK && !strings.Contains(words, "Acme Hooks") {
+					t.Errorf("%s, %s does not have the tenant's name", name, target)
+				}
+			}
+		}
+	}
+}
+
+// TestPortalsHaveTheLocaleOfTheirLink: the script that writes dates reads it there.
+func TestPortalsHaveTheLocaleOfTheirLink(t *testing.T) {
+	for _, locale := range []string{"", "de-DE"} {
+		body := portalSite(t, pass.Look{Locale: locale}, grapnel.ScopeRead).ask("GET", "/portal/endpoints", nil).Body.String()
+		if has := strings.Contains(body, ` data-locale="`+locale+`"`); has != (locale != "") {
+			t.Errorf("%q: the page has a locale: %v", locale, has)
+		}
+	}
+}
+
+// TestPortalsNameQueues: a delivery to a queue has the queue's name.
+func TestPortalsNameQueues(t *testing.T) {
+	s := portalSite(t, pass.Look{}, grapnel.ScopeRead)
+	queue := ""
+	s.api.edit = func(name string, answer any) any {
+		switch all, _ := answer.(map[string]any)["data"].([]any); name {
+		case "queues":
+			all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = "que_1", "queue-by-name"
+		case "deliveries":
+			for _, d := range all {
+				d.(map[string]any)["endpoint_id"] = "que_1"
+			}
+			queue = "que_1"
+		}
+		return answer
+	}
+	if body := s.ask("GET", "/portal/deliveries", nil).Body.String(); queue == "" || !strings.Contains(body, "queue-by-name") {
+		t.Errorf("the queue's name is missing: %s", body)
+	}
+}
