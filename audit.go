@@ -42,6 +42,8 @@ const (
 	VerbMove    Verb = "move"   // of a tenant
 	VerbStay    Verb = "stay"   // a tenant's move is cancelled
 
+	VerbAcknowledge Verb = "acknowledge" // an alert
+
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"
 	VerbResumeReplay Verb = "resume_replay"

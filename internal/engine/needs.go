@@ -22,6 +22,7 @@ type Store interface {
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
+	PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error)
 	Advance(ctx context.Context, s store.ReplayStep) ([]store.Redelivered, error)
 }
 
