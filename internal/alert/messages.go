@@ -135,7 +135,7 @@ type posting struct {
 // to posts to one recipient.
 func (p *posting) to(r Recipient, box *Box) {
 	if now := p.now; now.Sub(box.Window) >= p.bounds.Window || now.Before(box.Window) {
-		box.Window, box.Sent = now, 0
+		box.Window, box.Sent = time.Time{}, 0
 	}
 	var at []*Change // to be sent at once
 	for _, c := range p.by[r.ID] {
@@ -145,6 +145,9 @@ func (p *posting) to(r Recipient, box *Box) {
 		default:
 			p.hold(r, box, c, later(r.Quiet, p.now.Add(r.Gather)))
 		}
+	}
+	if len(at) > 0 && box.Sent == 0 {
+		box.Window = p.now
 	}
 	end := box.Window.Add(p.bounds.Window)
 	switch n := len(at); {
