@@ -53,6 +53,7 @@ type Store interface {
 	Replays
 	Leases
 	Inbox
+	Documents
 	Close() error
 }
 

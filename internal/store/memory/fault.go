@@ -367,3 +367,23 @@ func (f *Faulty) AsideList(ctx context.Context, scope store.Scope, q store.Aside
 func (f *Faulty) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
 	return call(f, "Unlearn", func() (int, error) { return f.Store.Unlearn(ctx, now, asideBefore, limit) })
 }
+
+// PutDocuments may fail.
+func (f *Faulty) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+	return call(f, "PutDocuments", func() (store.Put, error) { return f.Store.PutDocuments(ctx, scope, writes, with) })
+}
+
+// Document may fail.
+func (f *Faulty) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
+	return call(f, "Document", func() (store.Document, error) { return f.Store.Document(ctx, scope, tenant, kind, id) })
+}
+
+// DocumentList may fail.
+func (f *Faulty) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+	return call(f, "DocumentList", func() ([]store.Document, error) { return f.Store.DocumentList(ctx, scope, q) })
+}
+
+// ClearDocuments may fail.
+func (f *Faulty) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
+	return call(f, "ClearDocuments", func() (int, error) { return f.Store.ClearDocuments(ctx, kind, before, limit) })
+}

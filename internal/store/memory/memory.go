@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -44,6 +45,9 @@ type Store struct {
 
 	replays []*replay            // by id
 	leases  map[string]*delivery // by token
+
+	documents      []store.Document // in documentOrder
+	documentBounds store.DocumentBounds
 }
 
 var _ store.Store = (*Store)(nil)
@@ -69,6 +73,8 @@ func New() *Store {
 		known:     make(map[knownBy]known),
 		totals:    make(map[part]*grapnel.Totals),
 		leases:    make(map[string]*delivery),
+
+		documentBounds: bounds.Fill(store.DocumentBounds{}),
 	}
 }
 

@@ -1,6 +1,10 @@
 package postgres
 
-import "time"
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
@@ -38,6 +42,8 @@ type Bounds struct {
 	DayAgain  time.Duration `bound:"1h" tiny:"1ms"` // until a day with too many surviving rows is reconsidered
 
 	Changes int `bound:"1024"` // number of latest versions of the configuration whose changes are stored
+
+	Documents store.DocumentBounds
 
 	Conns Conns
 }

@@ -58,6 +58,13 @@ func (h *household) note() *grapnel.AuditEntry {
 		Delivery: h.failed.PlainID(), Reason: "looked at"}
 }
 
+// writeDocument writes or deletes a document with the given revision.
+func (h *household) writeDocument(id string, revision int64, deletes bool) error {
+	_, err := h.PutDocuments(h.Context(), store.Everyone(), []store.DocumentWrite{{Delete: deletes,
+		Document: store.Document{Tenant: h.tenant, Kind: "alert", ID: id, Revision: revision, At: at(11), Body: []byte("{}")}}}, store.With{})
+	return err
+}
+
 func (h *household) append(in ...store.Incoming) store.Accepted {
 	h.Helper()
 	done, err := h.Append(h.Context(), store.Batch{Config: version(h.T, h.Store), Events: in})
@@ -132,6 +139,7 @@ func settle(t *testing.T, s *Store, tenant string) *household {
 	h.lease = claimed.Leases[0]
 	h.must(s.SetAside(ctx, grapnel.Aside{ID: "req_" + tenant, Tenant: tenant, Why: grapnel.AsideRefused, Body: []byte("?"),
 		Intake: grapnel.Intake{Source: h.source, At: at(3)}}))
+	h.must(h.writeDocument("doc_1", 0, false))
 	h.waits, err = s.Heads(ctx, h.endpoint, 100)
 	h.must(err)
 	return h

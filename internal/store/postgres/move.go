@@ -276,7 +276,8 @@ func renumbered[N comparable](old map[int32]N, now func(N) (int32, error)) (map[
 const (
 	newerQuery = "SELECT EXISTS (SELECT FROM event WHERE seq > $1 AND kind IN (SELECT number FROM kind WHERE tenant = $2))"
 	configured = `SELECT (SELECT count(*) FROM endpoint WHERE tenant = $1) + (SELECT count(*) FROM source WHERE tenant = $1) + (SELECT count(*) FROM policy WHERE tenant = $1)
-		+ (SELECT count(*) FROM api_key WHERE tenant = $1) + (SELECT count(*) FROM event_type WHERE tenant = $1)`
+		+ (SELECT count(*) FROM api_key WHERE tenant = $1) + (SELECT count(*) FROM event_type WHERE tenant = $1)
+		+ (SELECT count(*) FROM document WHERE tenant = $1)`
 	hasArrived = `INSERT INTO tenancy AS t (tenant, state, move, other, since, shifts, targets, keys, first, last)
 		VALUES ($1, 'arrived', $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (tenant) DO UPDATE SET before = to_json(t)::text, state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since,

@@ -38,6 +38,7 @@ var (
 		{table: "event_type", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
 		{table: "source", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
 		{table: "endpoint", columns: "id tenant revision deleted queue body", where: "x.tenant = $tenant"},
+		{table: "document", columns: "tenant kind id revision at body", key: "tenant, kind, id", where: "x.tenant = $tenant"},
 		{table: "standing", columns: "endpoint number body", where: "x.endpoint IN (SELECT id FROM endpoint WHERE tenant = $tenant)"},
 		{table: "lane", columns: "number@lane target@target key last", where: "x.target = ANY($targets)"},
 		{table: "event", columns: `seq@event id kind@kind key accepted occurred first@delivery last@delivery made content_type packed sum metadata data

@@ -46,7 +46,7 @@ func hot(c *calendar) map[string]string {
 }
 
 // whole finds sequential scans. Tables that are always small may be scanned.
-var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|event_named?)\b`)
+var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|document|event_named?)\b`)
 
 // ofDay finds tables of one day.
 var ofDay = regexp.MustCompile(`\b(event|finished|attempt)_(first|\d{8})\b`)
@@ -82,6 +82,7 @@ func fill(last int64) string {
 	INSERT INTO lease SELECT of(n), 't' || n, 1 + n % 100, 'c', 0, 0 FROM generate_series(5, 25000, 5) n;
 	INSERT INTO redelivery SELECT of(n), of(n - 100) FROM generate_series(20001, 25000) n;
 	INSERT INTO mark (delivery) SELECT of(n) FROM generate_series(1, 5000) n;
+	INSERT INTO document SELECT 'acme', CASE WHEN n % 2 = 0 THEN 'alert' ELSE 'sli' END, 'a' || n, 1, n, '' FROM generate_series(1, 20000) n;
 	INSERT INTO replay_item SELECT n, 1, n, n, n, 'pending' FROM generate_series(1, 5000) n;
 	ANALYZE`
 }
@@ -156,6 +157,11 @@ func TestReadPlans(t *testing.T) {
 		sql, args := list(q)
 		return query{sql, args}
 	}
+	documented := func(q store.DocumentQuery) query {
+		q.Kind, q.Limit = "alert", 50
+		f := documentsQuery(q)
+		return query{f.sql(), f.values}
+	}
 	// Days are small here, which may make a scan cheaper than an index. Then the index must at least
 	// be usable.
 	small := map[string]bool{"of an event": true, "those of a key": true}
@@ -175,6 +181,11 @@ func TestReadPlans(t *testing.T) {
 		"an endpoint's":           listed(store.DeliveryQuery{Endpoint: "ep_1"}),
 		"an endpoint's failed":    listed(store.DeliveryQuery{Endpoint: "ep_1", Status: []grapnel.Status{grapnel.Failed}}),
 		"an endpoint's dead ones": listed(store.DeliveryQuery{Endpoint: "ep_1", DeadLetters: true}),
+		"document":                of(documentQuery, "acme", "alert", "a77"),
+		"documents":               documented(store.DocumentQuery{}),
+		"documents backwards":     documented(store.DocumentQuery{After: "a77", Backwards: true}),
+		"a tenant's documents":    documented(store.DocumentQuery{Tenant: "acme", After: "a77"}),
+		"documents to clear":      of(clearDocuments, "alert", int64(1), 10),
 		"those of a key":          listed(store.DeliveryQuery{Key: "k77"}),
 	} {
 		var plan []string

@@ -158,6 +158,18 @@ var writes = []write{
 		_, err := h.Clear(h.Context(), store.Clearing{Audit: at(8), Replays: at(10_000)}, 1000)
 		return err
 	}, nil},
+	{"PutDocuments of a new one", func(h *household) error { return h.writeDocument("doc_2", 0, false) }, store.ErrSealed},
+	{"PutDocuments", func(h *household) error { return h.writeDocument("doc_1", 1, false) }, store.ErrSealed},
+	{"PutDocuments that deletes", func(h *household) error { return h.writeDocument("doc_1", 1, true) }, store.ErrSealed},
+	{"PutDocuments of another tenant with news", func(h *household) error {
+		_, err := h.PutDocuments(h.Context(), store.Everyone(), nil, store.With{Tell: &store.Batch{Config: version(h.T, h.Store),
+			Events: []store.Incoming{h.event("noticed_"+h.tenant, "", h.endpoint)}}})
+		return err
+	}, store.ErrSealed},
+	{"ClearDocuments", func(h *household) error {
+		_, err := h.ClearDocuments(h.Context(), "alert", at(10_000), 1000)
+		return err
+	}, nil},
 	{"Unlearn", func(h *household) error {
 		_, err := h.Unlearn(h.Context(), at(0), at(10_000), 1000)
 		return err
@@ -165,7 +177,7 @@ var writes = []write{
 }
 
 // reads are the calls that write no tenant's rows, or only remove expired ones.
-var reads = strings.Fields(`Aside AsideList AuditList Backlogs Candidates Changes Close Config Counts Delivery DeliveryList DeliverySearch Event EventList Events Head Heads IDs
+var reads = strings.Fields(`Aside AsideList AuditList Backlogs Candidates Changes Close Config Counts Delivery DeliveryList DeliverySearch Document DocumentList Event EventList Events Head Heads IDs
 	Imbalance Lease LeaseList QueueCounts Recall Remember Replay ReplayItems ReplayList Standings StuckLanes Totals Version Waiting Forget`)
 
 func TestEveryWriteIsTried(t *testing.T) {

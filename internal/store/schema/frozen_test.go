@@ -26,6 +26,7 @@ var frozen = map[string]string{
 	"sqlite/0009_ids_by_tenant.sql":   "e19bb0701388972ee69030d7bd4615cdb79a039aa8014b42f827375a9edb1e79",
 	"sqlite/0010_id_key.sql":          "63f34e2282fa55c0df6b93af4e914b98ddbd3324530de1f00845a7f0fe2435f6",
 	"sqlite/0011_event_types.sql":     "5d8a9fdc94e03479e36c63b41c54335c42e40369927dc3498ea67391dc8c79e3",
+	"sqlite/0012_documents.sql":       "fc51266b38dc6f087e531f1ca3de4306b4647dcd113c6cbda54e8fcc97178ece",
 	"postgres/0001_main_street.sql":   "95445c2d76b15e4230312c83747d7ba619f895b573e719782e31238836db271c",
 	"postgres/0002_archive.sql":       "e0a25a8bded7a6075f0ec77dae9747f68351868e6c48e2bcb8ddb19e0047c567",
 	"postgres/0003_ownership.sql":     "8566dc9588388adb48963bb3f0a2fd4067f30ece9f124b3d8ddaff19add47710",
@@ -37,6 +38,7 @@ var frozen = map[string]string{
 	"postgres/0009_ids_by_tenant.sql": "ac99bb8abab69a37a54933f3aebad202003c4cb6f14642d3361f6247cfa8e7ac",
 	"postgres/0010_id_key.sql":        "fb92247b32bc7a9e4ac2be5791f466065bb2ba0a03cc5fefb5188518642aad6f",
 	"postgres/0011_event_types.sql":   "cc8591d3fd05458171a4cbb3435f37ac55a958cc865859c46649d37c7372c87c",
+	"postgres/0012_documents.sql":     "aa1c7afa5056487a25591ffa9948a47836d0fae0fb7f085d167ad1b9c2872ae1",
 }
 
 // headers are the lines that say what a step costs, which may become clearer.

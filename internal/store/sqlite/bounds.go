@@ -1,6 +1,10 @@
 package sqlite
 
-import "time"
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
@@ -61,7 +65,7 @@ type Bounds struct {
 	// end.
 	Purged    int `bound:"16"` // deliveries
 	Scrubbed  int `bound:"32"` // pages
-	Cleared   int `bound:"64"` // audit entries and rows of replays
+	Cleared   int `bound:"64"` // audit entries, documents and rows of replays
 	Unlearned int `bound:"64"` // deduplication keys and requests that were set aside
 	Merged    int `bound:"64"` // rows of totals that become part of a day
 	// Slack is how far a clock may have been set back without delaying a purge: a block of events
@@ -94,4 +98,6 @@ type Bounds struct {
 	LeastSearched int           `bound:"100"`
 	SearchFor     time.Duration `bound:"24ms" tiny:"1ms"`
 	LeastBlocks   int           `bound:"16" tiny:"2"` // looked into in any case
+
+	Documents store.DocumentBounds
 }

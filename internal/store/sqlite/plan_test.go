@@ -44,6 +44,12 @@ func replayed(q store.ReplayQuery) string {
 	return sql
 }
 
+// documented is the SQL of a list of documents.
+func documented(q store.DocumentQuery) string {
+	sql, _ := documentsQuery(q)
+	return sql
+}
+
 // setAside is the SQL of a list of requests that were set aside.
 func setAside(q store.AsideQuery) string {
 	sql, _ := asidesQuery(q)
@@ -200,6 +206,17 @@ func TestPlans(t *testing.T) {
 		{setAside(store.AsideQuery{Tenant: "b", Why: grapnel.AsideConflict}),
 			[]string{"SEARCH aside USING INDEX aside_tenant (tenant=? AND why=?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
+		{documentQuery, []string{"SEARCH document USING INDEX sqlite_autoindex_document_1 (tenant=? AND kind=? AND id=?)"}},
+		{documented(store.DocumentQuery{}), []string{"SEARCH document USING INDEX document_id (kind=?)"}},
+		{documented(store.DocumentQuery{After: "a"}), []string{"SEARCH document USING INDEX document_id (kind=? AND id>?)"}},
+		{documented(store.DocumentQuery{After: "a", Backwards: true}), []string{"SEARCH document USING INDEX document_id (kind=? AND id<?)"}},
+		{documented(store.DocumentQuery{Tenant: "t"}), []string{"SEARCH document USING INDEX sqlite_autoindex_document_1 (tenant=? AND kind=?)"}},
+		{documented(store.DocumentQuery{Tenant: "t", After: "a"}),
+			[]string{"SEARCH document USING INDEX sqlite_autoindex_document_1 (tenant=? AND kind=? AND id>?)"}},
+		{documented(store.DocumentQuery{Tenant: "t", After: "a", Backwards: true}),
+			[]string{"SEARCH document USING INDEX sqlite_autoindex_document_1 (tenant=? AND kind=? AND id<?)"}},
+		{clearDocumentsQuery, []string{"SEARCH document USING INTEGER PRIMARY KEY (rowid=?)", "LIST SUBQUERY 1",
+			"SEARCH document USING COVERING INDEX document_at (kind=? AND at<?)"}},
 	} {
 		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {
 			t.Errorf("%s\n got  %q\n want %q", c.query, got, c.want)

@@ -56,6 +56,8 @@ type statements struct {
 	policy, policyNamed, setPolicy, dropPolicy         *sqlite3.Stmt
 	eventType, typeNamed, setEventType, dropEventType  *sqlite3.Stmt
 	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
+	document, setDocument, dropDocument                *sqlite3.Stmt
+	clearDocuments                                     *sqlite3.Stmt
 }
 
 // pendingColumns are the columns of readPlace.
@@ -217,5 +219,10 @@ func (q *statements) all() []text {
 		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
 		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
 		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},
+		{&q.document, "SELECT revision FROM document WHERE tenant = ? AND kind = ? AND id = ?"},
+		{&q.setDocument, `INSERT INTO document (tenant, kind, id, revision, at, body) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (tenant, kind, id) DO UPDATE SET revision = excluded.revision, at = excluded.at, body = excluded.body`},
+		{&q.dropDocument, "DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?"},
+		{&q.clearDocuments, clearDocumentsQuery},
 	}
 }

@@ -188,6 +188,7 @@ func (m *machine) compare(*rapid.T) {
 	m.compareReplays()
 	m.compareLeases()
 	m.compareBacklogs()
+	m.compareDocuments()
 	m.learnEntries()
 	m.conserved()
 	for _, ep := range someEndpoints {

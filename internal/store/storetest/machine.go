@@ -127,6 +127,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
 		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
 		"claim": m.claims, "claim more": m.claims, "extend": m.extends, "give up": m.givesUp,
+		"documents": m.writesDocuments, "more documents": m.writesDocuments, "clear documents": m.clearsDocuments,
 	}
 }
 

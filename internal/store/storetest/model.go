@@ -25,6 +25,7 @@ type model struct {
 	facts            []fact
 	gone, goneEvents map[int64]bool // row ids of purged deliveries and events
 	replays          []*replay      // by id
+	documents        []store.Document
 }
 
 type row struct {

@@ -186,6 +186,9 @@ func (m *mover) empty(s store.Store) {
 	m.same(elsewhere.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "entries of who has gone")
 	m.same(elsewhere.replays(store.ReplayQuery{}), []grapnel.Replay{}, "replays of who has gone")
 	m.same(elsewhere.standings(), []store.Standing{}, "standings of who has gone")
+	for _, kind := range someKinds {
+		m.same(elsewhere.documents(kind), []store.Document{}, "documents of who has gone")
+	}
 	counts, err := s.Counts(m.ctx, store.Of(acme))
 	m.must(err, "Counts")
 	m.same(len(counts), 0, "counts of who has gone")

@@ -59,6 +59,10 @@ func onceCalls() []onceCall {
 			number++
 			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), store.With{Once: o}))
 		}, func(d *driver) int { return len(d.config().Keys) }},
+		{"PutDocuments", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
+			number++
+			return putAnswer(d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", fmt.Sprint(number), 0, 1)}, store.With{Once: o}))
+		}, func(d *driver) int { return len(d.documents("alert")) }},
 	}
 }
 

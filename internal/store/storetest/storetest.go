@@ -61,6 +61,7 @@ func Run(t *testing.T, h Harness) {
 		{"Copies", copyCases},
 		{"Archive", archiveCases},
 		{"Clear", clearCases},
+		{"Documents", documentCases},
 		{"Reopen", reopenCases},
 	}
 	for _, group := range groups {

@@ -1,0 +1,123 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// documentOrder is the order of Store.documents: that of lists, within a kind.
+func documentOrder(a, b store.Document) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Tenant, b.Tenant))
+}
+
+// PutDocuments checks all writes before it does the first.
+func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+	if err := s.documentBounds.Check(scope, writes); err != nil {
+		return store.Put{}, err
+	}
+	return s.putting(ctx, with, func() (int64, error) {
+		for i := range writes {
+			w := &writes[i]
+			revision := int64(0)
+			if at, there := s.document(w.Document); there {
+				revision = s.documents[at].Revision
+			}
+			if revision != w.Revision {
+				return 0, store.ErrDocumentChanged(w.ID)
+			}
+		}
+		for i := range writes {
+			s.writeDocument(writes[i])
+		}
+		return store.Written(writes), nil
+	})
+}
+
+// document returns the index of the document with d's tenant, kind and id, or its insertion index.
+func (s *Store) document(d store.Document) (int, bool) {
+	return slices.BinarySearchFunc(s.documents, d, documentOrder)
+}
+
+func (s *Store) writeDocument(w store.DocumentWrite) {
+	at, there := s.document(w.Document)
+	switch {
+	case w.Delete:
+		s.documents = slices.Delete(s.documents, at, at+1)
+		return
+	case !there:
+		s.documents = slices.Insert(s.documents, at, store.Document{})
+	}
+	s.documents[at] = copyDocument(w.Document)
+	s.documents[at].Revision++
+}
+
+func copyDocument(d store.Document) store.Document {
+	d.At, d.Body = micro(d.At), slices.Clone(d.Body)
+	return d
+}
+
+// Document returns a copy.
+func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Document{}, err
+	}
+	defer leave()
+	at, there := s.document(store.Document{Tenant: tenant, Kind: kind, ID: id})
+	if !there || !scope.Allows(tenant) {
+		return store.Document{}, store.ErrNotFound("document")
+	}
+	return copyDocument(s.documents[at]), nil
+}
+
+// DocumentList returns at most Limit documents; no limit: none.
+func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []store.Document
+	each := slices.All(s.documents)
+	if q.Backwards {
+		each = slices.Backward(s.documents)
+	}
+	for _, d := range each {
+		if len(list) >= q.Limit {
+			break
+		}
+		beyond := q.After == "" || d.ID > q.After
+		if q.Backwards {
+			beyond = q.After == "" || d.ID < q.After
+		}
+		if d.Kind == q.Kind && beyond && scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) {
+			list = append(list, copyDocument(d))
+		}
+	}
+	return list, nil
+}
+
+// ClearDocuments deletes those that were written first.
+func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	var old []store.Document
+	for _, d := range s.documents {
+		if d.Kind == kind && d.At.Before(micro(before)) {
+			old = append(old, d)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b store.Document) int { return a.At.Compare(b.At) })
+	old = old[:min(len(old), max(limit, 0))]
+	for _, d := range old {
+		s.writeDocument(store.DocumentWrite{Document: d, Delete: true})
+	}
+	return len(old), nil
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+const (
+	documentQuery  = "SELECT revision, at, body FROM document WHERE tenant = $1 AND kind = $2 AND id = $3"
+	addDocument    = "INSERT INTO document (tenant, kind, id, revision, at, body) VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT DO NOTHING"
+	setDocument    = "UPDATE document SET revision = $4 + 1, at = $5, body = $6 WHERE tenant = $1 AND kind = $2 AND id = $3 AND revision = $4"
+	dropDocument   = "DELETE FROM document WHERE tenant = $1 AND kind = $2 AND id = $3 AND revision = $4"
+	clearDocuments = `DELETE FROM document WHERE ctid = ANY(ARRAY(SELECT ctid FROM document WHERE kind = $1 AND at < $2 AND ` + unsealed + ` ORDER BY at LIMIT $3
+		FOR UPDATE SKIP LOCKED))`
+)
+
+// PutDocuments writes in the order of the primary key, so that transactions which write the same
+// documents do not wait for each other in a circle. A write that changes no row is a conflict, and
+// undoes the transaction.
+func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+	if err := s.bounds.Documents.Check(scope, writes); err != nil {
+		return store.Put{}, err
+	}
+	sorted := slices.SortedFunc(slices.Values(writes), func(a, b store.DocumentWrite) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
+		if slices.ContainsFunc(sorted, func(w store.DocumentWrite) bool { return t.seals(w.Tenant) }) {
+			return 0, store.ErrSealed
+		}
+		return store.Written(writes), t.writeDocuments(sorted)
+	}})
+}
+
+func (t *tx) writeDocuments(writes []store.DocumentWrite) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	var changed error // the first conflict
+	b := new(pgx.Batch)
+	for i := range writes {
+		w := &writes[i]
+		body := w.Body
+		if body == nil {
+			body = []byte{} // nil would be NULL
+		}
+		var q *pgx.QueuedQuery
+		switch {
+		case w.Delete:
+			q = b.Queue(dropDocument, w.Tenant, w.Kind, w.ID, w.Revision)
+		case w.Revision == 0:
+			q = b.Queue(addDocument, w.Tenant, w.Kind, w.ID, codec.Micros(w.At), body)
+		default:
+			q = b.Queue(setDocument, w.Tenant, w.Kind, w.ID, w.Revision, codec.Micros(w.At), body)
+		}
+		q.Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 && changed == nil {
+				changed = store.ErrDocumentChanged(w.ID)
+			}
+			return nil
+		})
+	}
+	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
+		return err
+	}
+	return changed
+}
+
+// Document returns one.
+func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
+	if !scope.Allows(tenant) {
+		return store.Document{}, store.ErrNotFound("document")
+	}
+	d := store.Document{Tenant: tenant, Kind: kind, ID: id}
+	var at int64
+	err := s.reading.QueryRow(ctx, documentQuery, tenant, kind, id).Scan(&d.Revision, &at, &d.Body)
+	if isNone(err) {
+		return store.Document{}, store.ErrNotFound("document")
+	}
+	if err != nil {
+		return store.Document{}, readError(ctx, err)
+	}
+	d.At = codec.Moment(at)
+	return d, nil
+}
+
+// DocumentList returns at most Limit documents; no limit: none.
+func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) (list []store.Document, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	q.Tenant = tenant
+	f := documentsQuery(q)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		d, at := store.Document{Kind: q.Kind}, int64(0)
+		if err := rows.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body); err != nil {
+			return nil, readError(ctx, err)
+		}
+		d.At = codec.Moment(at)
+		list = append(list, d)
+	}
+	return list, readError(ctx, rows.Err())
+}
+
+func documentsQuery(q store.DocumentQuery) *filter {
+	var f filter
+	f.text("SELECT tenant, id, revision, at, body FROM document WHERE kind = ").value(q.Kind).equal("tenant", q.Tenant)
+	beyond, order := " AND id > ", " ORDER BY id, tenant LIMIT "
+	if q.Backwards {
+		beyond, order = " AND id < ", " ORDER BY id DESC, tenant DESC LIMIT "
+	}
+	if q.After != "" {
+		f.text(beyond).value(q.After)
+	}
+	f.text(order).value(q.Limit)
+	return &f
+}
+
+// ClearDocuments is one statement.
+func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, ctx.Err()
+	}
+	tag, err := s.chores.Exec(ctx, clearDocuments, kind, codec.Micros(before), limit)
+	if err != nil {
+		return 0, asError(err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	documentQuery       = "SELECT tenant, id, revision, at, body FROM document WHERE tenant = ? AND kind = ? AND id = ?"
+	clearDocumentsQuery = "DELETE FROM document WHERE rowid IN (SELECT rowid FROM document WHERE kind = ? AND at < ? ORDER BY at LIMIT ?)"
+)
+
+// PutDocuments reads all revisions before it writes. While the disk is full it only deletes.
+func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+	if err := s.bounds.Documents.Check(scope, writes); err != nil {
+		return store.Put{}, err
+	}
+	kept := slices.ContainsFunc(writes, func(w store.DocumentWrite) bool { return !w.Delete })
+	return s.putting(ctx, &putting{with: with, keep: true, full: !kept,
+		do: func(t *tx) (int64, error) { return t.putDocuments(writes) }})
+}
+
+func (t *tx) putDocuments(writes []store.DocumentWrite) (revision int64, err error) {
+	for i := range writes {
+		w := &writes[i]
+		q := t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID)
+		there, err := q.Row()
+		if err != nil {
+			return 0, err
+		}
+		is := int64(0)
+		if there {
+			is = q.Integer(0)
+			q.Reset()
+		}
+		if is != w.Revision {
+			return 0, store.ErrDocumentChanged(w.ID)
+		}
+	}
+	for i := range writes {
+		w := &writes[i]
+		if w.Delete {
+			err = t.q.dropDocument.Text(w.Tenant).Text(w.Kind).Text(w.ID).Run()
+		} else {
+			body := w.Body
+			if body == nil {
+				body = []byte{} // nil would be NULL
+			}
+			err = t.q.setDocument.Text(w.Tenant).Text(w.Kind).Text(w.ID).Int(w.Revision + 1).Int(codec.Micros(w.At)).Blob(body).Run()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return store.Written(writes), nil
+}
+
+func readDocument(q *sqlite3.Stmt, kind string) store.Document {
+	return store.Document{Tenant: q.String(0), Kind: kind, ID: q.String(1), Revision: q.Integer(2), At: codec.Moment(q.Integer(3)), Body: q.Bytes(4)}
+}
+
+// Document returns one.
+func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (d store.Document, err error) {
+	if !scope.Allows(tenant) {
+		return d, store.ErrNotFound("document")
+	}
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(documentQuery)
+		if err != nil {
+			return err
+		}
+		found, err := q.Text(tenant).Text(kind).Text(id).Row()
+		if err != nil {
+			return err
+		}
+		if !found {
+			return store.ErrNotFound("document")
+		}
+		defer q.Reset()
+		d = readDocument(q, kind)
+		return nil
+	})
+	return d, err
+}
+
+// DocumentList returns at most Limit documents; no limit: none.
+func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) (list []store.Document, err error) {
+	var some bool
+	if q.Tenant, some = scope.Narrow(q.Tenant); !some {
+		return nil, ctx.Err()
+	}
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		sql, values := documentsQuery(q)
+		rows, err := r.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			rows.Text(v)
+		}
+		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for {
+			more, err := rows.Next()
+			if !more {
+				return err
+			}
+			list = append(list, readDocument(rows, q.Kind))
+		}
+	})
+	return list, err
+}
+
+// documentsQuery is the SQL of a list with its values; the last value is the limit.
+func documentsQuery(q store.DocumentQuery) (sql string, values []string) {
+	sql, values = "SELECT tenant, id, revision, at, body FROM document WHERE kind = ?", []string{q.Kind}
+	if q.Tenant != "" {
+		sql, values = sql+" AND tenant = ?", append(values, q.Tenant)
+	}
+	beyond, order := " AND id > ?", " ORDER BY id, tenant LIMIT ?"
+	if q.Backwards {
+		beyond, order = " AND id < ?", " ORDER BY id DESC, tenant DESC LIMIT ?"
+	}
+	if q.After != "" {
+		sql, values = sql+beyond, append(values, q.After)
+	}
+	return sql + order, values
+}
+
+// ClearDocuments removes a few documents in each transaction. The next Purge removes their bytes
+// from the log.
+func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (removed int, err error) {
+	s.purge.mu.Lock()
+	defer s.purge.mu.Unlock()
+	for err == nil && removed < limit {
+		n, page := 0, min(limit-removed, s.bounds.Cleared)
+		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
+			if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+			if err := t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)).Run(); err != nil {
+				return err
+			}
+			n = t.conn.Changed()
+			return nil
+		}})
+		if err != nil {
+			break
+		}
+		s.purge.owed = s.purge.owed || n > 0
+		removed += n
+		if n < page {
+			break
+		}
+	}
+	return removed, err
+}
