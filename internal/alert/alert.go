@@ -16,10 +16,12 @@ package alert
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -29,11 +31,18 @@ const (
 	KindOpen     = "alert"          // an alert that fires or is acknowledged, by its id
 	KindResolved = "alert_resolved" // the same alert after its resolution, by the same id
 	KindMessages = "alert_messages" // one per tenant: messages that wait for a digest, and the state of the digest
-	KindRule     = "alert_rule"     // changes of a rule, by its name
+	KindRule     = "alert_rule"     // changes of a rule
 )
 
-// MessagesID is the id of the only document of KindMessages that a tenant has.
-const MessagesID = "all"
+// operatorsID stands for the tenant in ids of the operator's documents. No tenant has the name.
+const operatorsID = "*"
+
+// MessagesID is the id of the only document of KindMessages that a tenant has. Each tenant's is
+// another one, so that lists have pages.
+func MessagesID(tenant string) string { return cmp.Or(tenant, operatorsID) }
+
+// SettingID is the id of a tenant's document of KindRule.
+func SettingID(tenant, rule string) string { return rule + "@" + cmp.Or(tenant, operatorsID) }
 
 // IDPrefix begins the ids of alerts.
 const IDPrefix = "alr"
@@ -122,6 +131,24 @@ func encode(v any) []byte {
 		panic("alert: cannot be encoded: " + err.Error())
 	}
 	return body
+}
+
+// The longest title and text of an alert, in bytes. Parts of them come from people and receivers.
+const (
+	mostTitle = 160
+	mostText  = 1000
+)
+
+// cut shortens text to a number of bytes, at the end of a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	most -= len("…")
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
 }
 
 // Transition is a change of an alert that people are told of.

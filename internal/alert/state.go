@@ -18,6 +18,8 @@ type Bounds struct {
 	Burst  int           `bound:"5"`             // messages to one channel within Window; more become one digest
 	Window time.Duration `bound:"1m" tiny:"1s"`
 	Titles int           `bound:"20"` // titles in a digest; more are only counted
+	// endpoints of one tenant that get messages; the first by their ids
+	Recipients int `bound:"32"`
 }
 
 // Sample is one measured value of a rule.
@@ -138,10 +140,10 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
 	title := rule.Title
 	if s.Subject.Name != "" {
-		title = s.Subject.Name + ": " + title
+		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
 	return Change{New: true, Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: cmp.Or(s.Severity, is.Severity), Subject: s.Subject, State: Firing, Title: title, Text: s.Text, Value: s.Value,
+		Severity: cmp.Or(s.Severity, is.Severity), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
 

@@ -88,7 +88,7 @@ func (p *part) compose(changes []alert.Change, targets func(*grapnel.Event, []st
 		writes = append(writes, p.writes(&changes[i])...)
 	}
 	body = boxes.Encode()
-	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages, ID: alert.MessagesID,
+	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages, ID: alert.MessagesID(p.tenant),
 		Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
 }
 
@@ -110,7 +110,7 @@ func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
 		return true
 	}
 	ep, there := p.keeper.o.Engine.Endpoint(store.Everyone(), id)
-	if !there || ep.Tenant != eventTenant(p.tenant) || ep.DropReason() != "" {
+	if !there || len(all) >= p.keeper.bounds.Rules.Recipients || ep.Tenant != eventTenant(p.tenant) || ep.DropReason() != "" {
 		return false
 	}
 	r := alert.Recipient{ID: id}

@@ -22,6 +22,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -202,21 +203,10 @@ func (k *Keeper) restore(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// list reads all documents of a kind.
+// list reads all documents of a kind, page after page.
 func (k *Keeper) list(ctx context.Context, kind string) (all []store.Document, err error) {
-	return k.listOf(ctx, store.Everyone(), store.DocumentQuery{Kind: kind})
-}
-
-// listOf reads all documents of a query, page after page. Several tenants may have documents with
-// one id, of which a page may end with the first: so pages overlap by their last id.
-func (k *Keeper) listOf(ctx context.Context, scope store.Scope, q store.DocumentQuery) (all []store.Document, err error) {
-	if q.Kind == alert.KindMessages || q.Kind == alert.KindRule {
-		// their ids are few, so many tenants have the same: one list has all of them
-		q.Limit = 0
-		return k.o.Store.DocumentList(ctx, scope, q)
-	}
-	for q.Limit = k.bounds.Page; ; {
-		page, err := k.o.Store.DocumentList(ctx, scope, q)
+	for q := (store.DocumentQuery{Kind: kind, Limit: k.bounds.Page}); ; {
+		page, err := k.o.Store.DocumentList(ctx, store.Everyone(), q)
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +249,8 @@ func (k *Keeper) settings(ctx context.Context) (alert.Settings, error) {
 		if all[list[i].Tenant] == nil {
 			all[list[i].Tenant] = map[string]alert.Setting{}
 		}
-		all[list[i].Tenant][list[i].ID] = s
+		rule, _, _ := strings.Cut(list[i].ID, "@")
+		all[list[i].Tenant][rule] = s
 	}
 	return all, nil
 }

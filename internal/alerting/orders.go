@@ -161,7 +161,7 @@ func (k *Keeper) settingsOf(ctx context.Context, tenant string) (alert.Settings,
 	for _, of := range slices.Compact([]string{"", tenant}) {
 		all[of] = map[string]alert.Setting{}
 		for _, r := range alert.Rules() {
-			doc, err := k.o.Store.Document(ctx, store.Everyone(), of, alert.KindRule, r.Name)
+			doc, err := k.o.Store.Document(ctx, store.Everyone(), of, alert.KindRule, alert.SettingID(of, r.Name))
 			if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 				continue
 			}
@@ -198,7 +198,7 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 		if err != nil {
 			return Rule{}, nil, err
 		}
-		doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindRule, name)
+		doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindRule, alert.SettingID(tenant, name))
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			return Rule{}, nil, err
 		}
@@ -218,7 +218,7 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 		if once != nil {
 			with.Once = once(view)
 		}
-		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: name, Revision: doc.Revision, At: now, Body: is.Encode()}}
+		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name), Revision: doc.Revision, At: now, Body: is.Encode()}}
 		put, err := k.o.Engine.PutDocuments(ctx, scope, with,
 			func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
 				return []store.DocumentWrite{write}, nil
