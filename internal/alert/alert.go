@@ -1,6 +1,6 @@
 // Package alert decides who is told what, and when: rules as data, the measurement of facts against
-// them, the state of each alert, and which messages carry the changes of state. It is pure: no clock,
-// no I/O, no randomness. Package alerting runs it.
+// them, the state of each alert, and which messages carry the changes of state. It is pure: no
+// clock, no I/O, no randomness. Package alerting runs it.
 //
 // What holds here:
 //
@@ -9,7 +9,8 @@
 //     message carries one transition, or many as a digest.
 //   - A value at a threshold does not flap: an alert resolves only once the value is clearly back
 //     for a while, and fires again only after the pause of its rule.
-//   - The id of a message follows from its transitions, so a repeated commit creates the same event.
+//   - The id of a message follows from its transitions, so a repeated commit creates the same
+//     event.
 //
 // It does not promise that a message arrives: delivering is the job of deliveries.
 package alert
@@ -158,7 +159,7 @@ type Transition string
 const (
 	Fire    Transition = "fired"
 	Resolve Transition = "resolved"
-	Repeat  Transition = "repeated" // it still fires, and nobody has acknowledged it
+	Repeat  Transition = "repeated" // it still fires, and no person has acknowledged it
 )
 
 // newID derives the id of an alert from its key and the time of its firing.

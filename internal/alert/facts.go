@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Facts are what is known at one moment. A part that could not be read is nil, and its rules are in
-// Unread.
+// Facts are the measurements at one moment. A part that could not be read is nil, and its rules are
+// in Unread.
 type Facts struct {
 	Now       time.Time
 	Endpoints []Endpoint
@@ -144,7 +144,8 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	h := &e.Health
 	if e.Status == grapnel.EndpointDisabled {
 		if !strings.HasPrefix(e.DisabledReason, byOperator) {
-			add(EndpointDisabled, 1, "Nothing is sent to it until a person enables it. Reason: %s.", strings.TrimSuffix(e.DisabledReason, "."))
+			add(EndpointDisabled, 1, "Nothing is sent to it until a person enables it. Reason: %s.", strings.TrimSuffix(e.DisabledReason,
+				"."))
 		}
 		return all
 	}
@@ -166,7 +167,8 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	}
 	if !e.CertificateUntil.IsZero() {
 		left := e.CertificateUntil.Sub(now)
-		text := fmt.Sprintf("Its certificate is valid until %s: for %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"), roughly(left))
+		text := fmt.Sprintf("Its certificate is valid until %s: for %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"),
+			roughly(left))
 		if left <= 0 {
 			text = fmt.Sprintf("Its certificate expired at %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"))
 		}
@@ -192,7 +194,8 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	if worst != nil {
 		late := f.Now.Sub(worst.Due)
 		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
-			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint), roughly(late)), ""})
+			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
+				roughly(late)), ""})
 	}
 	return all
 }
@@ -220,7 +223,8 @@ func (s *Source) samples(now time.Time) []Sample {
 	}
 	if s.Unverified > 0 {
 		all = append(all, Sample{SignatureFails, s.Tenant, subject, float64(s.Unverified),
-			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", many(s.Unverified, "request", "requests")), ""})
+			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", many(s.Unverified,
+				"request", "requests")), ""})
 	}
 	return all
 }

@@ -15,22 +15,26 @@ func TestEveryRuleCanFire(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return begin.Add(-d) }
 	off := int64(-2)
 	ep := func(id string) *grapnel.Endpoint {
-		return &grapnel.Endpoint{ID: id, Tenant: "t", URL: "https://" + id + ".example/hook", Status: grapnel.EndpointEnabled, Policy: standard}
+		return &grapnel.Endpoint{ID: id, Tenant: "t", URL: "https://" + id + ".example/hook", Status: grapnel.EndpointEnabled,
+			Policy: standard}
 	}
 	disabled, byHand, queue := ep("off"), ep("hand"), ep("q")
 	disabled.Status, disabled.DisabledReason = grapnel.EndpointDisabled, "100 deliveries in a row failed"
 	byHand.Status, byHand.DisabledReason = grapnel.EndpointDisabled, "an operator disabled it: moving"
 	queue.Queue = &grapnel.Queue{Name: "orders"}
 	f := Facts{Now: begin, Endpoints: []Endpoint{
-		{Endpoint: ep("bad"), Health: grapnel.Health{State: grapnel.HealthOpen, Since: ago(time.Hour), FailingSince: ago(5 * 24 * time.Hour), Reason: "connection refused"}},
+		{Endpoint: ep("bad"), Health: grapnel.Health{State: grapnel.HealthOpen, Since: ago(time.Hour),
+			FailingSince: ago(5 * 24 * time.Hour), Reason: "connection refused"}},
 		{Endpoint: disabled}, {Endpoint: byHand},
 		{Endpoint: queue, Due: ago(time.Hour)},
-		{Endpoint: ep("slow"), Health: grapnel.Health{State: grapnel.HealthHealthy}, Due: ago(2 * time.Minute), CertificateUntil: begin.Add(5 * 24 * time.Hour)},
+		{Endpoint: ep("slow"), Health: grapnel.Health{State: grapnel.HealthHealthy}, Due: ago(2 * time.Minute),
+			CertificateUntil: begin.Add(5 * 24 * time.Hour)},
 	},
 		Backlogs: []Backlog{{"t", 9000, 1000}, {"", 9000, 1000}},
-		Hours:    []Hours{{"t", Hour{30, 10, 60}, Baseline{Failed: 1, Success: 0.99, Ended: 1000}}, {"", Hour{30, 10, 60}, Baseline{Failed: 1, Success: 0.99, Ended: 1000}}},
-		Sources:  []Source{{&grapnel.Source{ID: "src", Tenant: "t", Name: "stripe"}, ago(48 * time.Hour), 40}},
-		Disk:     &Disk{5, 100}, Imbalance: &off,
+		Hours: []Hours{{"t", Hour{30, 10, 60}, Baseline{Failed: 1, Success: 0.99, Ended: 1000}}, {"", Hour{30, 10, 60},
+			Baseline{Failed: 1, Success: 0.99, Ended: 1000}}},
+		Sources: []Source{{&grapnel.Source{ID: "src", Tenant: "t", Name: "stripe"}, ago(48 * time.Hour), 40}},
+		Disk:    &Disk{5, 100}, Imbalance: &off,
 		Burns: []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
 		Keys:  []grapnel.Key{{ID: "key_1", Name: "ops"}},
 	}
@@ -72,12 +76,14 @@ func TestEveryRuleCanFire(t *testing.T) {
 func totals(failed func(day, hour int) int64) (all []grapnel.Bucket) {
 	for i := range 60 * 24 {
 		n := failed(i/24, i%24)
-		all = append(all, grapnel.Bucket{At: begin.Add(time.Duration(i-60*24) * time.Hour), Totals: grapnel.Totals{Failed: n, Delivered: 100 - n, FirstAttemptSuccess: 98 - n}})
+		all = append(all, grapnel.Bucket{At: begin.Add(time.Duration(i-60*24) * time.Hour), Totals: grapnel.Totals{Failed: n,
+			Delivered: 100 - n, FirstAttemptSuccess: 98 - n}})
 	}
 	return all
 }
 
-// TestBacktest finds the hours in which a rule would have fired in the last 28 days, and each outage once.
+// TestBacktest finds the hours in which a rule would have fired in the last 28 days, and each
+// outage once.
 func TestBacktest(t *testing.T) {
 	buckets := totals(func(day, hour int) int64 {
 		switch {
@@ -108,7 +114,8 @@ func TestBacktest(t *testing.T) {
 
 // TestLastHour: at 20 minutes past, two thirds of the hour before count.
 func TestLastHour(t *testing.T) {
-	buckets := []grapnel.Bucket{{At: begin.Add(-time.Hour), Totals: grapnel.Totals{Failed: 30}}, {At: begin, Totals: grapnel.Totals{Failed: 5}}}
+	buckets := []grapnel.Bucket{{At: begin.Add(-time.Hour), Totals: grapnel.Totals{Failed: 30}}, {At: begin,
+		Totals: grapnel.Totals{Failed: 5}}}
 	if h := LastHour(buckets, begin.Add(20*time.Minute)); h.Failed < 24.99 || h.Failed > 25.01 {
 		t.Errorf("%g dead letters", h.Failed)
 	}

@@ -46,8 +46,8 @@ func LastHour(buckets []grapnel.Bucket, now time.Time) Hour {
 	return sum
 }
 
-// Usual is the baseline of the hours from BaselineFor before a time up to it. Hours before the first
-// with any total do not count: the tenant did not exist.
+// Usual is the baseline of the hours from BaselineFor before a time up to it. Hours before the
+// first with any total do not count: the tenant did not exist.
 func Usual(buckets []grapnel.Bucket, at time.Time) Baseline {
 	var w window
 	at = at.UTC().Truncate(time.Hour)
@@ -99,9 +99,9 @@ func (b *Baseline) drop(h *Hour) (float64, bool) {
 	return 100 * (b.Success - h.First/h.Ended), true
 }
 
-// Backtest returns the hours between two times in which a rule would have fired, given the totals by
-// the hour from BaselineFor before. It judges whole hours, and an alert is resolved by the first hour
-// that is clearly back.
+// Backtest returns the hours between two times in which a rule would have fired, given the totals
+// by the hour from BaselineFor before. It judges whole hours, and an alert is resolved by the first
+// hour that is clearly back.
 func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Time) (fired []time.Time) {
 	var w window
 	old, firing := 0, false

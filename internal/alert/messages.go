@@ -203,7 +203,7 @@ func (c *Change) Alone(now time.Time) Message {
 		m.Type = grapnel.EventAlertResolved
 		m.Data.Text = "It lasted " + roughly(a.ResolvedAt.Sub(a.Since)) + "."
 	case Repeat:
-		m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and nobody has acknowledged it. At first: " + a.Text
+		m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
 	}
 	return m
 }

@@ -77,7 +77,8 @@ func TestEveryTransitionHasOneMessage(t *testing.T) {
 			var changes []Change
 			for range []int{0, 0, 0, 1, 2, 20}[r.IntN(6)] {
 				n++
-				changes = append(changes, firing(n, []string{grapnel.SeverityPage, grapnel.SeverityWarning, grapnel.SeverityInfo}[r.IntN(3)], now))
+				changes = append(changes, firing(n, []string{grapnel.SeverityPage, grapnel.SeverityWarning,
+					grapnel.SeverityInfo}[r.IntN(3)], now))
 			}
 			round(changes)
 		}
@@ -127,7 +128,8 @@ func TestStorm(t *testing.T) {
 		for _, to := range m.To {
 			counts[to] = append(counts[to], m.Data.Count)
 		}
-		if m.Data.Count == 1000 && (m.Type != grapnel.EventAlertDigest || len(m.Data.Alerts) != b.Titles || m.Data.Title != "1000 alerts fired") {
+		if m.Data.Count == 1000 && (m.Type != grapnel.EventAlertDigest || len(m.Data.Alerts) != b.Titles ||
+			m.Data.Title != "1000 alerts fired") {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -146,7 +148,8 @@ func TestQuietHours(t *testing.T) {
 	wants := func(*Change) []string { return []string{"a"} }
 	var boxes Boxes
 	page := firing(1, grapnel.SeverityPage, begin)
-	sent := boxes.Post(begin, b, "t", []Change{page, firing(2, grapnel.SeverityWarning, begin), firing(3, grapnel.SeverityInfo, begin)}, all, wants)
+	sent := boxes.Post(begin, b, "t", []Change{page, firing(2, grapnel.SeverityWarning, begin), firing(3, grapnel.SeverityInfo, begin)},
+		all, wants)
 	if len(sent) != 1 || sent[0].Data.Severity != grapnel.SeverityPage || sent[0].Type != grapnel.EventAlertFired {
 		t.Fatalf("in quiet hours: %+v", sent)
 	}

@@ -15,7 +15,7 @@ import (
 type Rule struct {
 	Name      string
 	Title     string // of its alerts, after the subject's name: "endpoint fails"
-	About     string // what is measured, for people
+	About     string // the measurement, for people
 	Tenants   bool   // it concerns tenants
 	Operator  bool   // it concerns the operator
 	Severity  string
@@ -24,7 +24,7 @@ type Rule struct {
 	Below     bool          // low values are bad
 	Hold      time.Duration // for which the value has to be there before it fires
 	Calm      time.Duration // for which the value has to be back before it is resolved
-	Once      bool          // it reports an occurrence: its end is told nobody
+	Once      bool          // it reports an occurrence: its end has no message
 	Backtest  bool          // stored history has its facts
 }
 
@@ -66,39 +66,54 @@ const (
 const slack = 0.1
 
 var rules = []Rule{
-	{Name: EndpointFailing, Title: "no attempt succeeds", About: "Seconds since an attempt at the endpoint last succeeded, while attempts fail.",
+	{Name: EndpointFailing, Title: "no attempt succeeds",
+		About:   "Seconds since an attempt at the endpoint last succeeded, while attempts fail.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 120, Calm: time.Minute},
 	{Name: CircuitOpen, Title: "circuit is open", About: "Seconds for which the endpoint's circuit has been open: its deliveries are held.",
 		Tenants: true, Severity: grapnel.SeverityPage, Unit: Seconds, Threshold: 600, Calm: time.Minute},
 	{Name: DisableSoon, Title: "will be disabled soon", About: "Percent of the way to being disabled, by the endpoint's policy.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Percent, Threshold: 75, Calm: time.Minute},
-	{Name: EndpointDisabled, Title: "is disabled", About: "Grapnel has disabled the endpoint: nothing is sent to it until a person enables it.",
+	{Name: EndpointDisabled, Title: "is disabled",
+		About:   "Grapnel has disabled the endpoint: nothing is sent to it until a person enables it.",
 		Tenants: true, Severity: grapnel.SeverityPage, Unit: Yes, Threshold: 1, Backtest: true},
 	{Name: DeadLetters, Title: "more dead letters than usual",
 		About:   "Dead letters of the last hour, compared with the mean of an hour of the 28 days before. Fewer than 2 an hour count as 2.",
-		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 5, Calm: 10 * time.Minute, Backtest: true},
-	{Name: BacklogAge, Title: "due deliveries wait", About: "Seconds for which the oldest due delivery waits, at endpoints that are enabled and whose circuit is closed.",
-		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 60, Hold: 30 * time.Second, Calm: time.Minute},
-	{Name: BacklogGrowth, Title: "the backlog grows", About: "Pending deliveries, compared with those of 15 minutes ago. Fewer than 1,000 count as 1,000.",
-		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 3, Hold: time.Minute, Calm: 5 * time.Minute},
+		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 5, Calm: 10 * time.Minute,
+		Backtest: true},
+	{Name: BacklogAge, Title: "due deliveries wait",
+		About:   "Seconds for which the oldest due delivery waits, at endpoints that are enabled and whose circuit is closed.",
+		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 60, Hold: 30 * time.Second,
+		Calm: time.Minute},
+	{Name: BacklogGrowth, Title: "the backlog grows",
+		About:   "Pending deliveries, compared with those of 15 minutes ago. Fewer than 1,000 count as 1,000.",
+		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 3, Hold: time.Minute,
+		Calm: 5 * time.Minute},
 	{Name: FirstAttempts, Title: "fewer first attempts succeed than usual",
 		About:   "Percentage points by which the success of first attempts in the last hour is below that of the 28 days before, from 50 deliveries an hour on.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Points, Threshold: 20, Calm: 10 * time.Minute, Backtest: true},
-	{Name: SourceSilent, Title: "receives nothing", About: "Seconds since the source received its last event. A source that never received one does not count.",
+	{Name: SourceSilent, Title: "receives nothing",
+		About:   "Seconds since the source received its last event. A source that never received one does not count.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 86_400},
-	{Name: SignatureFails, Title: "requests fail verification", About: "Requests to the source in the last hour whose signature could not be verified, as this node saw them.",
+	{Name: SignatureFails, Title: "requests fail verification",
+		About:   "Requests to the source in the last hour whose signature could not be verified, as this node saw them.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 10, Calm: 10 * time.Minute},
-	{Name: ConsumerGone, Title: "no consumer takes its messages", About: "Seconds for which the queue's oldest message has been due while no consumer holds a lease.",
+	{Name: ConsumerGone, Title: "no consumer takes its messages",
+		About:   "Seconds for which the queue's oldest message has been due while no consumer holds a lease.",
 		Tenants: true, Severity: grapnel.SeverityPage, Unit: Seconds, Threshold: 300, Calm: 30 * time.Second},
 	{Name: DiskFull, Title: "the disk is nearly full", About: "Percent of the disk with the store that is free.",
-		Operator: true, Severity: grapnel.SeverityPage, Unit: Percent, Threshold: 15, Below: true, Hold: time.Minute, Calm: 5 * time.Minute},
-	{Name: Certificate, Title: "the certificate expires", About: "Days until the certificate that the endpoint showed at the last attempt that was looked at is invalid.",
+		Operator: true, Severity: grapnel.SeverityPage, Unit: Percent, Threshold: 15, Below: true, Hold: time.Minute,
+		Calm: 5 * time.Minute},
+	{Name: Certificate, Title: "the certificate expires",
+		About:   "Days until the certificate that the endpoint showed at the last attempt that was looked at is invalid.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Days, Threshold: 14, Below: true},
-	{Name: BurnRate, Title: "a promise is being broken", About: "How many times faster than allowed the error budget of a promise is being used, in both windows of a pair.",
+	{Name: BurnRate, Title: "a promise is being broken",
+		About:    "How many times faster than allowed the error budget of a promise is being used, in both windows of a pair.",
 		Operator: true, Severity: grapnel.SeverityPage, Unit: Times, Threshold: 1, Calm: 5 * time.Minute},
-	{Name: Imbalance, Title: "deliveries are not accounted for", About: "Deliveries created minus those pending, finished and purged. Any value but 0 is a defect of Grapnel.",
+	{Name: Imbalance, Title: "deliveries are not accounted for",
+		About:    "Deliveries created minus those pending, finished and purged. Any value but 0 is a defect of Grapnel.",
 		Operator: true, Severity: grapnel.SeverityPage, Unit: Number, Threshold: 1, Hold: time.Minute, Calm: time.Minute},
-	{Name: AdminKey, Title: "an API key with all rights was created", About: "An API key with the scope admin and without tenant was created in the last 24 hours.",
+	{Name: AdminKey, Title: "an API key with all rights was created",
+		About:    "An API key with the scope admin and without tenant was created in the last 24 hours.",
 		Operator: true, Severity: grapnel.SeverityWarning, Unit: Yes, Threshold: 1, Once: true},
 }
 
@@ -130,7 +145,8 @@ func (r *Rule) good(value, threshold float64) bool {
 	return value < threshold*(1-slack)
 }
 
-// Setting is a change of a rule, for one tenant or for all. A nil field keeps what holds without it.
+// Setting is a change of a rule, for one tenant or for all. A nil field keeps what holds without
+// it.
 type Setting struct {
 	Enabled   *bool    `json:"enabled,omitempty"`
 	Threshold *float64 `json:"threshold,omitempty"`
@@ -153,8 +169,8 @@ func (s Setting) Over(base Setting) Setting {
 	return Setting{cmp.Or(s.Enabled, base.Enabled), cmp.Or(s.Threshold, base.Threshold), cmp.Or(s.Severity, base.Severity)}
 }
 
-// Settings are the changes of rules, by tenant and then by rule. Those of the tenant "" hold for the
-// operator's alerts, and for those of every tenant that has not set the same field.
+// Settings are the changes of rules, by tenant and then by rule. Those of the tenant "" hold for
+// the operator's alerts, and for those of every tenant that has not set the same field.
 type Settings map[string]map[string]Setting
 
 // InForce is a rule as it holds for one tenant.

@@ -13,7 +13,7 @@ import (
 // Bounds are the limits of this package; see package bounds.
 type Bounds struct {
 	Again  time.Duration `bound:"10m" tiny:"1s"` // after an alert has fired, until the same one may fire again
-	Repeat time.Duration `bound:"4h"  tiny:"4s"` // between two messages of a page that nobody has acknowledged
+	Repeat time.Duration `bound:"4h"  tiny:"4s"` // between two messages of an unacknowledged page
 	Open   int           `bound:"2000"`          // open alerts of one tenant; more do not fire until some are resolved
 	Burst  int           `bound:"5"`             // messages to one channel within Window; more become one digest
 	Window time.Duration `bound:"1m" tiny:"1s"`
@@ -28,7 +28,7 @@ type Sample struct {
 	Tenant   string // empty: the operator
 	Subject  Subject
 	Value    float64
-	Text     string // one or two sentences: what was measured
+	Text     string // one or two sentences about the measurement
 	Severity string // instead of the rule's; empty: that
 }
 
@@ -44,7 +44,7 @@ type Round struct {
 	Settings Settings
 }
 
-// Change is one transition of an alert. Silent ones are told nobody.
+// Change is one transition of an alert. Silent ones have no message.
 type Change struct {
 	Alert      *Alert // after it; a copy
 	New        bool   // the alert did not exist before
@@ -74,7 +74,7 @@ func (m *Memory) Remember(a *Alert) {
 }
 
 // Step returns the transitions that follow from the samples, sorted by tenant. It changes no alert:
-// whoever cannot store a transition calls Step again later, and gets it again.
+// a caller that cannot store a transition calls Step again later, and gets it again.
 func (m *Memory) Step(r Round) []Change {
 	open := make(map[Key]*Alert, len(r.Open))
 	count := map[string]int{}
@@ -143,7 +143,8 @@ func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
 	return Change{New: true, Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: cmp.Or(s.Severity, is.Severity), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
+		Severity: cmp.Or(s.Severity, is.Severity), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText),
+		Value:     s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
 

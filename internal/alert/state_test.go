@@ -56,8 +56,8 @@ func (s *shelf) restarted(t *testing.T, b Bounds) *Memory {
 }
 
 // TestRandomHistories lets random values come and go, with restarts, commits that fail, and people
-// who acknowledge. Between two firings of an alert there is always its resolution and the pause, and
-// a transition that was not stored comes again.
+// who acknowledge. Between two firings of an alert there is always its resolution and the pause,
+// and a transition that was not stored comes again.
 func TestRandomHistories(t *testing.T) {
 	b := bounds.Fill(Bounds{})
 	b.Repeat = 20 * time.Minute
@@ -116,7 +116,8 @@ func TestRandomHistories(t *testing.T) {
 					}
 					if c.Transition == Repeat {
 						repeats++
-						if acknowledged[c.Alert.ID] || c.Alert.Severity != grapnel.SeverityPage || now.Sub(before.Alert.RepeatedAt) < b.Repeat {
+						if acknowledged[c.Alert.ID] || c.Alert.Severity != grapnel.SeverityPage ||
+							now.Sub(before.Alert.RepeatedAt) < b.Repeat {
 							t.Fatalf("seed %d: %+v was repeated", seed, c.Alert)
 						}
 					}
@@ -126,7 +127,8 @@ func TestRandomHistories(t *testing.T) {
 			}
 			for _, s := range samples {
 				rule, _ := RuleOf(s.Rule)
-				if a := last[s.Key()]; a != nil && a.Transition != Resolve && !rule.good(s.Value, rule.Threshold) && stored.open[a.Alert.ID] == nil {
+				if a := last[s.Key()]; a != nil && a.Transition != Resolve && !rule.good(s.Value, rule.Threshold) &&
+					stored.open[a.Alert.ID] == nil {
 					t.Fatalf("seed %d: an alert was lost", seed)
 				}
 			}
@@ -153,7 +155,8 @@ func TestNoFlapping(t *testing.T) {
 		if i%2 == 1 {
 			value = 15.9 // above the threshold of 15, but not clearly
 		}
-		for _, c := range step(m, begin.Add(time.Duration(i)*10*time.Second), stored.alerts(t), Sample{Rule: DiskFull, Subject: subject, Value: value}) {
+		for _, c := range step(m, begin.Add(time.Duration(i)*10*time.Second), stored.alerts(t), Sample{Rule: DiskFull, Subject: subject,
+			Value: value}) {
 			if c.Transition != Repeat {
 				n++
 			}
@@ -209,7 +212,8 @@ func TestSettings(t *testing.T) {
 		t.Error(is)
 	}
 	m := NewMemory(bounds.Fill(Bounds{}))
-	samples := []Sample{{Rule: BacklogAge, Tenant: "t", Value: 999}, {Rule: BacklogAge, Tenant: "u", Value: 1001}, {Rule: "no_rule", Tenant: "t", Value: 1}}
+	samples := []Sample{{Rule: BacklogAge, Tenant: "t", Value: 999}, {Rule: BacklogAge, Tenant: "u", Value: 1001}, {Rule: "no_rule",
+		Tenant: "t", Value: 1}}
 	for i := range 5 {
 		if c := m.Step(Round{Now: begin.Add(time.Duration(i) * time.Minute), Samples: samples, Settings: s}); len(c) != 0 {
 			t.Fatalf("%+v", c[0].Alert)
@@ -222,7 +226,8 @@ func TestTooManyAlerts(t *testing.T) {
 	b := bounds.Fill(Bounds{Open: 3})
 	var samples []Sample
 	for i := range 10 {
-		samples = append(samples, Sample{Rule: EndpointDisabled, Tenant: "t", Subject: Subject{Kind: "endpoint", ID: fmt.Sprint(i)}, Value: 1})
+		samples = append(samples, Sample{Rule: EndpointDisabled, Tenant: "t", Subject: Subject{Kind: "endpoint", ID: fmt.Sprint(i)},
+			Value: 1})
 	}
 	samples = append(samples, Sample{Rule: EndpointDisabled, Tenant: "u", Subject: Subject{Kind: "endpoint", ID: "1"}, Value: 1})
 	if c := step(NewMemory(b), begin, nil, samples...); len(c) != 4 || c[3].Alert.Tenant != "u" {

@@ -88,13 +88,15 @@ func (p *part) compose(changes []alert.Change, targets func(*grapnel.Event, []st
 		writes = append(writes, p.writes(&changes[i])...)
 	}
 	body = boxes.Encode()
-	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages, ID: alert.MessagesID(p.tenant),
+	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages,
+		ID:       alert.MessagesID(p.tenant),
 		Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
 }
 
 // writes stores a transition. A resolved alert changes its kind, so that the open ones are few.
 func (p *part) writes(c *alert.Change) []store.DocumentWrite {
-	doc := store.Document{Tenant: p.tenant, Kind: alert.KindOpen, ID: c.Alert.ID, Revision: p.revisions[c.Alert.ID], At: p.now, Body: c.Alert.Encode()}
+	doc := store.Document{Tenant: p.tenant, Kind: alert.KindOpen, ID: c.Alert.ID, Revision: p.revisions[c.Alert.ID], At: p.now,
+		Body: c.Alert.Encode()}
 	if c.Transition != alert.Resolve {
 		return []store.DocumentWrite{{Document: doc}}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -81,10 +80,8 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	g.addEndpoints(ctx, f, eps)
 	for i := range sources {
 		s := alert.Source{Source: &sources[i], Last: g.last[sources[i].ID]}
-		if refused := g.k.o.Refusals; refused != nil {
-			if is := refused(s.ID); is.LastStatus == http.StatusUnauthorized {
-				s.Unverified = is.LastHour
-			}
+		if g.k.o.Unverified != nil {
+			s.Unverified = g.k.o.Unverified(s.ID)
 		}
 		f.Sources = append(f.Sources, s)
 	}
@@ -199,7 +196,8 @@ func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert
 }
 
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
-func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[string]bool, eps []grapnel.Endpoint, sources []grapnel.Source) {
+func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[string]bool, eps []grapnel.Endpoint,
+	sources []grapnel.Source) {
 	fail := func(err error, what string, rules ...string) {
 		if err != nil {
 			g.unread(ctx, unread, err, what, rules...)

@@ -2,8 +2,8 @@
 // and commits each transition of an alert together with the event that carries its message. The
 // messages are deliveries like any other, so a channel that is down gets them once it is up.
 //
-// One goroutine (Run) evaluates, on the node that does the work of one node for all. If two nodes do
-// it for a moment, the revision of the tenant's messages lets only one of them commit.
+// One goroutine (Run) evaluates, on the node that does the work of one node for all. If two nodes
+// do it for a moment, the revision of the tenant's messages lets only one of them commit.
 //
 // What holds here:
 //
@@ -29,7 +29,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -43,7 +42,8 @@ type Engine interface {
 	Sources(scope store.Scope) []grapnel.Source
 	Keys(scope store.Scope) []grapnel.Key
 	PutDocuments(ctx context.Context, scope store.Scope, with store.With,
-		compose func(targets func(ev *grapnel.Event, only []string) []store.Target) ([]store.DocumentWrite, []store.Incoming)) (store.Put, error)
+		compose func(targets func(ev *grapnel.Event, only []string) []store.Target) ([]store.DocumentWrite, []store.Incoming)) (store.Put,
+		error)
 }
 
 // Store is the part of a store that is read.
@@ -88,16 +88,16 @@ type Sealer interface {
 
 // Options configure a Keeper. Engine, Store and Log are required.
 type Options struct {
-	Bounds    Bounds // inside this package; zero: their defaults
-	Engine    Engine
-	Store     Store
-	Log       *slog.Logger
-	Now       func() time.Time                     // time.Now
-	Disk      func() (free, total uint64, e error) // space where the store is; nil: not measured
-	Refusals  func(source string) ingress.Refusals // nil: unknown
-	Burns     func() []alert.Burn                  // of the error budgets of promises; nil: unknown
-	PublicURL *url.URL                             // base of links in messages; nil: messages have none
-	Sealer    Sealer                               // nil: messages have no acknowledge links
+	Bounds     Bounds // inside this package; zero: their defaults
+	Engine     Engine
+	Store      Store
+	Log        *slog.Logger
+	Now        func() time.Time                     // time.Now
+	Disk       func() (free, total uint64, e error) // space where the store is; nil: not measured
+	Unverified func(source string) int              // requests of the last hour that could not be verified; nil: unknown
+	Burns      func() []alert.Burn                  // of the error budgets of promises; nil: unknown
+	PublicURL  *url.URL                             // base of links in messages; nil: messages have none
+	Sealer     Sealer                               // nil: messages have no acknowledge links
 }
 
 // Keeper owns the alerts of one store.
@@ -153,7 +153,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The messages are read before the alerts: whoever changes alerts afterwards changes the
+	// The messages are read before the alerts. A node that changes alerts afterwards changes the
 	// revision of the messages too, and this round's commit fails.
 	messages, err := k.list(ctx, alert.KindMessages)
 	if err != nil {
@@ -257,7 +257,8 @@ func (k *Keeper) settings(ctx context.Context) (alert.Settings, error) {
 
 // commit stores the transitions, one tenant after the other. A tenant whose transitions cannot be
 // stored does not keep the others from theirs.
-func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Document, revisions map[string]int64, changes []alert.Change) error {
+func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Document, revisions map[string]int64,
+	changes []alert.Change) error {
 	parts := map[string]*part{}
 	of := func(tenant string) *part {
 		if parts[tenant] == nil {
@@ -290,8 +291,8 @@ func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Doc
 	return failed
 }
 
-// harmless says whether a failed commit needs no mention: another node was quicker, or the tenant is
-// moving to another cell. The next round starts over.
+// harmless says whether a failed commit needs no mention: another node was quicker, or the tenant
+// is moving to another cell. The next round starts over.
 func harmless(err error) bool {
 	switch grapnel.CodeOf(err) {
 	case grapnel.CodeConflict, grapnel.CodeMoved, grapnel.CodeUnavailable:

@@ -45,7 +45,8 @@ func TestAlertsFireAndResolve(t *testing.T) {
 		}
 		d := got[0].data
 		if d.AlertID != open[0].ID || d.Severity != grapnel.SeverityWarning || d.URL != "https://hooks.example/base/alerts/"+d.AlertID ||
-			!strings.HasPrefix(d.AcknowledgeURL, "https://hooks.example/base/alerts/acknowledge?link=") || d.Title != "bad.test: no attempt succeeds" {
+			!strings.HasPrefix(d.AcknowledgeURL, "https://hooks.example/base/alerts/acknowledge?link=") ||
+			d.Title != "bad.test: no attempt succeeds" {
 			t.Errorf("%+v", d)
 		}
 		bad.set(false)
@@ -57,7 +58,8 @@ func TestAlertsFireAndResolve(t *testing.T) {
 		if open := w.alerts(alerting.Query{State: alert.Firing}); len(open) != 0 {
 			t.Errorf("open: %+v", open)
 		}
-		if resolved := w.alerts(alerting.Query{State: alert.Resolved, Rule: alert.EndpointFailing}); len(resolved) != 1 || len(resolved[0].Messages) != 2 {
+		if resolved := w.alerts(alerting.Query{State: alert.Resolved, Rule: alert.EndpointFailing}); len(resolved) != 1 ||
+			len(resolved[0].Messages) != 2 {
 			t.Errorf("resolved: %+v", resolved)
 		}
 		if len(foreign.messages()) != 0 {
@@ -117,7 +119,8 @@ func TestNothingIsLostOrToldTwice(t *testing.T) {
 			case 1, 3:
 				w.kill()
 			case 2:
-				// it is enabled and disabled again: a resolution, and another firing after the pause
+				// it is enabled and disabled again: a resolution, and another firing after the
+				// pause
 				w.change("ep_0000", func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = grapnel.EndpointEnabled, "" })
 				time.Sleep(11 * time.Minute)
 				w.kill()
@@ -149,8 +152,8 @@ func TestNothingIsLostOrToldTwice(t *testing.T) {
 	})
 }
 
-// TestAReopenedStoreSendsWhatItHad: the alert is committed while its channel is down; the process is
-// killed, and the next one, on the reopened file, delivers it.
+// TestAReopenedStoreSendsWhatItHad: the alert is committed while its channel is down; the process
+// is killed, and the next one, on the reopened file, delivers it.
 func TestAReopenedStoreSendsWhatItHad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +187,7 @@ func TestAReopenedStoreSendsWhatItHad(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedAlertsAreNotRepeated: a page that nobody acknowledges is repeated every 4 hours.
+// TestAcknowledgedAlertsAreNotRepeated: an unacknowledged page is repeated every 4 hours.
 func TestAcknowledgedAlertsAreNotRepeated(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
 		chat := w.channel("chat", "acme")
@@ -194,7 +197,8 @@ func TestAcknowledgedAlertsAreNotRepeated(t *testing.T) {
 			t.Fatalf("got %s", got)
 		}
 		id := w.alerts(alerting.Query{})[0].ID
-		if _, _, err := w.keeper.Acknowledge(ctx, store.Of("other"), id, grapnel.By{Actor: "key_2"}, nil); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		if _, _, err := w.keeper.Acknowledge(ctx, store.Of("other"), id, grapnel.By{Actor: "key_2"},
+			nil); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			t.Errorf("another tenant acknowledges: %v", err)
 		}
 		for range 2 {
@@ -223,7 +227,8 @@ func TestTheOperatorsAlerts(t *testing.T) {
 		if got := titles(ops.messages()); got != "the disk is nearly full" {
 			t.Errorf("the operator got %s", got)
 		}
-		if list, _, err := w.keeper.List(ctx, store.Of("acme"), alerting.Query{Limit: 10}); err != nil || len(list) != 0 || len(chat.messages()) != 0 {
+		if list, _, err := w.keeper.List(ctx, store.Of("acme"), alerting.Query{Limit: 10}); err != nil || len(list) != 0 ||
+			len(chat.messages()) != 0 {
 			t.Errorf("a tenant sees %v %v", list, err)
 		}
 		w.end()
@@ -237,8 +242,8 @@ func TestRulesCanBeChanged(t *testing.T) {
 		off, info := false, grapnel.SeverityInfo
 		set := func(tenant string, s alert.Setting) {
 			t.Helper()
-			_, _, err := w.keeper.SetRule(ctx, store.Everyone(), tenant, alert.EndpointDisabled, grapnel.By{Actor: "key_1"},
-				func(was alert.Setting) (alert.Setting, error) { return s, nil }, nil)
+			_, err := w.keeper.SetRule(ctx, store.Everyone(), tenant, alert.EndpointDisabled, grapnel.By{Actor: "key_1"},
+				func(alerting.Rule) (alert.Setting, error) { return s, nil })
 			w.must(err)
 		}
 		set("", alert.Setting{Enabled: &off})
@@ -260,7 +265,8 @@ func TestRulesCanBeChanged(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if _, _, err := w.keeper.SetRule(ctx, store.Everyone(), "acme", alert.DiskFull, grapnel.By{}, nil, nil); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		if _, err := w.keeper.SetRule(ctx, store.Everyone(), "acme", alert.DiskFull, grapnel.By{},
+			nil); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			t.Errorf("a tenant changes a rule of the operator's: %v", err)
 		}
 		b, err := w.keeper.Backtest(ctx, store.Everyone(), "acme", alert.DeadLetters, 28*24*time.Hour, nil)
@@ -268,7 +274,8 @@ func TestRulesCanBeChanged(t *testing.T) {
 		if !b.Known || b.Sentence != "This rule would have fired 0 times in the last 28 days." {
 			t.Errorf("%+v", b)
 		}
-		if b, err = w.keeper.Backtest(ctx, store.Everyone(), "", alert.DiskFull, 28*24*time.Hour, nil); err != nil || b.Known || !strings.Contains(b.Sentence, "no history") {
+		if b, err = w.keeper.Backtest(ctx, store.Everyone(), "", alert.DiskFull, 28*24*time.Hour, nil); err != nil || b.Known ||
+			!strings.Contains(b.Sentence, "no history") {
 			t.Errorf("%+v %v", b, err)
 		}
 	})

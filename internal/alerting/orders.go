@@ -46,7 +46,8 @@ func (k *Keeper) List(ctx context.Context, scope store.Scope, q Query) (found []
 			if pages == mostPages {
 				return found, kind + " " + after, nil
 			}
-			list, err := k.o.Store.DocumentList(ctx, scope, store.DocumentQuery{Kind: kind, Tenant: tenant, After: after, Backwards: true, Limit: k.bounds.Page})
+			list, err := k.o.Store.DocumentList(ctx, scope, store.DocumentQuery{Kind: kind, Tenant: tenant, After: after, Backwards: true,
+				Limit: k.bounds.Page})
 			if err != nil {
 				return nil, "", err
 			}
@@ -101,8 +102,8 @@ func (k *Keeper) get(ctx context.Context, scope store.Scope, id string) (*alert.
 	return nil, 0, store.ErrNotFound("alert")
 }
 
-// Acknowledge notes that a person takes care of an alert: it is not repeated any more. An alert that
-// is acknowledged or resolved already stays as it is. once makes the answer of the request.
+// Acknowledge notes that a person takes care of an alert: it is not repeated any more. An alert
+// that is acknowledged or resolved already stays as it is. once makes the answer of the request.
 func (k *Keeper) Acknowledge(ctx context.Context, scope store.Scope, id string, by grapnel.By, once func(alert.Alert) *store.Once) (
 	alert.Alert, *store.Answer, error) {
 	for {
@@ -115,14 +116,16 @@ func (k *Keeper) Acknowledge(ctx context.Context, scope store.Scope, id string, 
 		}
 		now := k.now().Round(0).UTC().Truncate(time.Microsecond)
 		a.State, a.AcknowledgedAt, a.AcknowledgedBy = alert.Acknowledged, now, by.Actor
-		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: a.Tenant, Actor: by.Actor, Verb: grapnel.VerbAcknowledge, Endpoint: a.ID,
-			Reason: by.Reason}}
+		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: a.Tenant, Actor: by.Actor, Verb: grapnel.VerbAcknowledge,
+			Endpoint: a.ID,
+			Reason:   by.Reason}}
 		if once != nil {
 			with.Once = once(*a)
 		}
 		put, err := k.o.Engine.PutDocuments(ctx, scope, with,
 			func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
-				return []store.DocumentWrite{{Document: store.Document{Tenant: a.Tenant, Kind: alert.KindOpen, ID: a.ID, Revision: revision, At: now,
+				return []store.DocumentWrite{{Document: store.Document{Tenant: a.Tenant, Kind: alert.KindOpen, ID: a.ID,
+					Revision: revision, At: now,
 					Body: a.Encode()}}}, nil
 			})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict {
@@ -130,6 +133,16 @@ func (k *Keeper) Acknowledge(ctx context.Context, scope store.Scope, id string, 
 		}
 		return *a, put.Answer, err
 	}
+}
+
+// Deliveries returns the deliveries of the event with a message about an alert; none if the event
+// does not exist: a digest that is held, or an event that was purged.
+func (k *Keeper) Deliveries(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, error) {
+	_, found, err := k.o.Store.Event(ctx, scope, eventTenant(of.Tenant), event)
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return nil, nil
+	}
+	return found, err
 }
 
 // Rule is a rule as it holds for one tenant, or for the operator.
@@ -185,48 +198,42 @@ func ruleFor(tenant, name string) (*alert.Rule, error) {
 	return r, nil
 }
 
-// SetRule changes a rule for a tenant; empty: for the operator, and for tenants that have not set the
-// same field. change returns the new setting, given that of now. The next round follows it.
+// SetRule changes a rule for a tenant; empty: for the operator, and for tenants that have not set
+// the same field. change returns the new setting, given the rule of now. The next round follows it.
 func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name string, by grapnel.By,
-	change func(alert.Setting) (alert.Setting, error), once func(Rule) *store.Once) (Rule, *store.Answer, error) {
+	change func(Rule) (alert.Setting, error)) (Rule, error) {
 	r, err := ruleFor(tenant, name)
 	if err != nil {
-		return Rule{}, nil, err
+		return Rule{}, err
 	}
 	for {
-		settings, err := k.settingsOf(ctx, tenant)
-		if err != nil {
-			return Rule{}, nil, err
-		}
 		doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindRule, alert.SettingID(tenant, name))
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
-			return Rule{}, nil, err
+			return Rule{}, err
 		}
-		was := settings[tenant][name]
-		is, err := change(was)
+		settings, err := k.settingsOf(ctx, tenant)
 		if err != nil {
-			return Rule{}, nil, err
+			return Rule{}, err
 		}
-		if settings[tenant] == nil {
-			settings[tenant] = map[string]alert.Setting{}
+		is, err := change(Rule{Rule: *r, InForce: settings.Of(r, tenant), Setting: settings[tenant][name]})
+		if err != nil {
+			return Rule{}, err
 		}
 		settings[tenant][name] = is
-		view := Rule{Rule: *r, InForce: settings.Of(r, tenant), Setting: is}
 		now := k.now().Round(0).UTC().Truncate(time.Microsecond)
-		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbChange, Endpoint: "alert_rule_" + name,
-			Reason: by.Reason}}
-		if once != nil {
-			with.Once = once(view)
-		}
-		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name), Revision: doc.Revision, At: now, Body: is.Encode()}}
-		put, err := k.o.Engine.PutDocuments(ctx, scope, with,
+		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbChange,
+			Endpoint: "alert_rule_" + name,
+			Reason:   by.Reason}}
+		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name),
+			Revision: doc.Revision, At: now, Body: is.Encode()}}
+		_, err = k.o.Engine.PutDocuments(ctx, scope, with,
 			func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
 				return []store.DocumentWrite{write}, nil
 			})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict {
 			continue // changed at the same moment
 		}
-		return view, put.Answer, err
+		return Rule{Rule: *r, InForce: settings.Of(r, tenant), Setting: is}, err
 	}
 }
 
@@ -241,9 +248,10 @@ type Backtested struct {
 // auditRead is the number of audit entries that a backtest reads at once.
 const auditRead = 1000
 
-// Backtest says how often a rule would have fired for a tenant (empty: for the operator) in the time
-// before now. threshold replaces the one in force; nil: that.
-func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name string, back time.Duration, threshold *float64) (Backtested, error) {
+// Backtest says how often a rule would have fired for a tenant (empty: for the operator) in the
+// time before now. threshold replaces the one in force; nil: that.
+func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name string, back time.Duration,
+	threshold *float64) (Backtested, error) {
 	r, err := ruleFor(tenant, name)
 	if err != nil {
 		return Backtested{}, err
@@ -262,7 +270,7 @@ func (k *Keeper) Backtest(ctx context.Context, scope store.Scope, tenant, name s
 	case r.Backtest && !b.Known:
 		b.Sentence = "This rule is about single tenants: name one."
 	case !b.Known:
-		b.Sentence = fmt.Sprintf("Nobody can say how often this rule would have fired: no history of its facts is stored. It measures: %s%s",
+		b.Sentence = fmt.Sprintf("Unknown: no history of this rule's facts is stored. It measures: %s%s",
 			strings.ToLower(r.About[:1]), r.About[1:])
 	case name == alert.EndpointDisabled:
 		if b.Fired, err = k.disabled(ctx, scope, tenant, b.From); err != nil {

@@ -96,7 +96,8 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")
-	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour}, Engine: w.engine, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk,
+	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour}, Engine: w.engine, Store: w.mortal, Log: log,
+		PublicURL: base, Disk: w.disk,
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
@@ -138,8 +139,9 @@ func (w *world) endpoint(id string, r http.Handler, change func(*grapnel.Endpoin
 		w.net.Handle(id+".test", r)
 	}
 	p, _ := policy.Preset("standard")
-	ep := grapnel.Endpoint{ID: id, Tenant: "acme", URL: "http://" + id + ".test/", Policy: p, Ordering: grapnel.OrderByKey, MaxConcurrency: 10,
-		Format: grapnel.FormatStandard, Status: grapnel.EndpointEnabled, CreatedAt: time.Now(), UpdatedAt: time.Now(),
+	ep := grapnel.Endpoint{ID: id, Tenant: "acme", URL: "http://" + id + ".test/", Policy: p, Ordering: grapnel.OrderByKey,
+		MaxConcurrency: 10,
+		Format:         grapnel.FormatStandard, Status: grapnel.EndpointEnabled, CreatedAt: time.Now(), UpdatedAt: time.Now(),
 		Secrets: []grapnel.Secret{{Text: secret}}}
 	if change != nil {
 		change(&ep)

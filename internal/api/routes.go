@@ -71,7 +71,7 @@ func routes() []route {
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
-		causeRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		causeRoutes(), alertRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
 		clusterRoutes(), settingsRoutes(), serviceRoutes(),
 	)
 }

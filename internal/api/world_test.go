@@ -499,6 +499,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
+	w.options.Alerts = w.alerts()
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
@@ -641,7 +642,7 @@ func (w *world) dump() string {
 		w.t.Fatal(err)
 	}
 	config := w.engine.config()
-	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
+	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, w.documents())
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 // subscribe to it, or, if only is not nil, at those of these endpoints that exist.
 type Targets = func(ev *grapnel.Event, only []string) []store.Target
 
-// PutDocuments commits the writes and the events that compose returns, and with, in one transaction.
-// Then the core learns of the events' deliveries. with.Tell is ignored. compose may be called again,
-// because the configuration has changed since; it must then return the same as if it had not been
-// called before.
+// PutDocuments commits the writes and the events that compose returns, and with, in one
+// transaction. Then the core learns of the events' deliveries. with.Tell is ignored. compose is
+// called again if the configuration has changed since; it must then return the same as if it had
+// not been called before.
 //
 // Admission does not ask whether there is room, as for other operational events: an alert about an
 // overload has to get through.

@@ -59,7 +59,7 @@ func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.engine.Metrics().Collectors()...)
 	r.MustRegister(c.queues.Collectors()...)
 	r.MustRegister(c.ingress.Collectors()...)
-	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
+	r.MustRegister(c.replays.Metrics(), c.relays.Metrics(), c.alerts)
 	r.MustRegister(c.numbers...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_store_full", Help: "1 while new events are refused because the store has no room, or the disk is nearly full.",
