@@ -63,6 +63,13 @@ func (c *Client) AlertRules(ctx context.Context, tenant string) (*Page[AlertRule
 	return get[Page[AlertRule]](ctx, c, "/v1/alert-rules", q)
 }
 
+// AlertRule returns a rule; tenant as in AlertRules.
+func (c *Client) AlertRule(ctx context.Context, tenant, name string) (*AlertRule, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[AlertRule](ctx, c, alertRulePath(name), q)
+}
+
 // UpdateAlertRule changes a rule. Members of changes that are nil are set back.
 func (c *Client) UpdateAlertRule(ctx context.Context, tenant, name string, changes map[string]any) (*AlertRule, error) {
 	q := url.Values{}

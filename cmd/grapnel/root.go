@@ -26,6 +26,7 @@ func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
 		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
+		s.alertsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
 		s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),

@@ -44,6 +44,9 @@ func alertRoutes() []route {
 		{method: "GET", path: "/v1/alert-rules", scope: grapnel.ScopeRead, handle: listAlertRules,
 			name: "list-alert-rules", tag: "Alerts", summary: "List the rules by which alerts fire",
 			query: []param{tenant}, gives: map[int]any{200: list[wire.AlertRule]{}}},
+		{method: "GET", path: "/v1/alert-rules/{name}", scope: grapnel.ScopeRead, handle: getAlertRule,
+			name: "get-alert-rule", tag: "Alerts", summary: "Get a rule by which alerts fire",
+			query: []param{tenant}, gives: map[int]any{200: wire.AlertRule{}}},
 		{method: "PATCH", path: "/v1/alert-rules/{name}", scope: grapnel.ScopeManage, handle: patchAlertRule,
 			name: "update-alert-rule", tag: "Alerts", summary: "Switch a rule on or off, or change its threshold or severity",
 			about: "A JSON merge patch; null sets a field back. The change holds for one tenant; from a key without tenant that names none, for the operator's alerts and for every tenant that has not set the same field.",
@@ -248,6 +251,25 @@ func listAlertRules(a *api, c *call) (answer, error) {
 		}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
+}
+
+func getAlertRule(a *api, c *call) (answer, error) {
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	if tenant, may := ruleTenant(c); may {
+		found, err := alerts.Rules(c.Context(), tenant)
+		if err != nil {
+			return answer{}, err
+		}
+		for i := range found {
+			if found[i].Name == c.PathValue("name") {
+				return jsonAnswer(http.StatusOK, viewAlertRule(&found[i])), nil
+			}
+		}
+	}
+	return answer{}, store.ErrNotFound("alert rule")
 }
 
 func patchAlertRule(a *api, c *call) (answer, error) {

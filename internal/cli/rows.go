@@ -109,6 +109,11 @@ var (
 		{"active", "active", "switch", "only running and paused replays", ""},
 	}, OnlyTenant)
 
+	AlertFilters = slices.Concat([]Setting{
+		{"state", "state", "text", "only alerts in this state: firing, acknowledged, resolved", ""},
+		{"rule", "rule", "text", "only alerts of this rule", ""},
+	}, OnlyTenant)
+
 	AuditFilters = slices.Concat([]Setting{
 		{"endpoint", "endpoint", "text", "only this endpoint and its deliveries", ""},
 		{"delivery", "delivery", "text", "only this delivery", ""},
