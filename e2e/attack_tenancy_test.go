@@ -42,6 +42,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
+	ids["alerts"], ids["alert-rules"] = "alr_none", "disk_full" // the victim's alerts: internal/api
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
@@ -77,7 +78,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	status, text := a.ask("", http.MethodGet, "/openapi.json", nil)
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
-	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status"}
+	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/v1/alert-links/{link}"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]
@@ -92,7 +93,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 			target = strings.ReplaceAll(target, name, ids[kind])
 		}
 		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"], "{version}", "1",
-			"{number}", "1").Replace(target)
+			"{number}", "1", "{link}", "none").Replace(target)
 		if strings.Contains(target, "//") || strings.Contains(target, "{") {
 			t.Errorf("the victim has no object for %s", path)
 		}
