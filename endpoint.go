@@ -36,6 +36,7 @@ type Endpoint struct {
 	Transform      string
 	Former         []Shape // earlier shapes, the earliest first
 	Signing        Signing
+	Trace          bool     // requests have the header traceparent, if the event has a trace
 	Secrets        []Secret // the newest first; those that have expired no longer sign
 	Status         EndpointStatus
 	DisabledReason string

@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,11 @@ type Event struct {
 // sources ends.
 const HopsKey = "grapnel-hops"
 
+// TraceKey names the metadata with the W3C traceparent of the span that published an event. The
+// engine writes it from the request's header, or a publisher gives it; tracestate and baggage are
+// not stored. Another text that is no traceparent has no meaning.
+const TraceKey = "traceparent"
+
 // Hops is that number; text that is no number counts as 0.
 func (e *Event) Hops() int {
 	n, err := strconv.Atoi(e.Metadata[HopsKey])
@@ -44,6 +50,14 @@ const JSONType = "application/json"
 // published as JSONType. Events of a source keep the content type that the provider sent, true or
 // not.
 func (e *Event) PromisesJSON() bool { return e.ContentType == JSONType && e.Source == "" }
+
+// SetTrace puts a traceparent into the metadata, as a new map: others may read the old one.
+func (e *Event) SetTrace(traceparent string) {
+	metadata := make(map[string]string, len(e.Metadata)+1)
+	maps.Copy(metadata, e.Metadata)
+	metadata[TraceKey] = traceparent
+	e.Metadata = metadata
+}
 
 // Limits of an event's parts. The size of its data is a setting of the server.
 const (

@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"internal/transform":              2,
 	"internal/catalogue":              2,
 	"internal/search":                 2,
+	"internal/trace":                  2,
 	"wire":                            2,
 	"client":                          3,
 	"outbox":                          2,

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -167,10 +169,14 @@ type row struct {
 }
 
 // rows reads a whole list of deliveries, page by page.
-func (c *child) rows(query url.Values) []row {
+func (c *child) rows(query url.Values) []row { return c.some(query, math.MaxInt) }
+
+// some reads a list of deliveries until it has enough, or until its end. A page may be short, or
+// empty, while next says that there is more.
+func (c *child) some(query url.Values, enough int) []row {
 	c.t.Helper()
 	var all []row
-	query.Set("limit", "500")
+	query.Set("limit", strconv.Itoa(min(enough, 500)))
 	for {
 		var page struct {
 			Data []row  `json:"data"`
@@ -178,7 +184,7 @@ func (c *child) rows(query url.Values) []row {
 		}
 		c.must(http.StatusOK, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &page)
 		all = append(all, page.Data...)
-		if page.Next == "" {
+		if page.Next == "" || len(all) >= enough {
 			return all
 		}
 		query.Set("cursor", page.Next)
@@ -200,20 +206,25 @@ func (c *child) waiting() bool {
 func (c *child) anyWaiting() (any, answered bool) {
 	c.t.Helper()
 	for _, status := range []string{"pending", "held"} {
-		path := "/v1/deliveries?limit=1&status=" + status
-		switch code, body, err := c.call(context.Background(), http.MethodGet, path, nil); {
-		case err != nil || code != http.StatusOK && code != http.StatusServiceUnavailable:
-			c.t.Fatalf("GET %s: answered %d, %v: %.300s", path, code, err, body)
-		case code != http.StatusOK:
-			return false, false
-		default:
-			var page struct{ Data []row }
-			if err := json.Unmarshal(body, &page); err != nil {
-				c.t.Fatal(err)
+		query := url.Values{"limit": {"1"}, "status": {status}}
+		for {
+			var page struct {
+				Data []row  `json:"data"`
+				Next string `json:"next"`
 			}
+			path := "/v1/deliveries?" + query.Encode()
+			code, body, err := c.call(context.Background(), http.MethodGet, path, nil)
+			if err == nil && code == http.StatusServiceUnavailable {
+				return false, false
+			}
+			c.check(code, body, err, http.StatusOK, http.MethodGet, path, &page)
 			if len(page.Data) > 0 {
 				return true, true
 			}
+			if page.Next == "" { // a page may be empty before the list is complete
+				break
+			}
+			query.Set("cursor", page.Next)
 		}
 	}
 	return false, true

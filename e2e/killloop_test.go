@@ -4,8 +4,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -115,12 +115,12 @@ func (x *trial) nemesis(ctx context.Context) {
 // retryFailed asks the server to retry some failed deliveries.
 func (x *trial) retryFailed(most int) {
 	x.t.Helper()
-	var page struct{ Data []row }
+	var dead []row
 	poll(context.Background(), 20*time.Second, 100*time.Millisecond, func() bool {
-		x.child.must(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/deliveries?status=failed&limit=%d", most), nil, &page)
-		return len(page.Data) > 0
+		dead = x.child.some(url.Values{"status": {"failed"}}, most)
+		return len(dead) > 0
 	})
-	for _, failed := range page.Data {
+	for _, failed := range dead[:min(most, len(dead))] {
 		a := history.Action{Kind: history.Retry, Endpoint: failed.EndpointID, Delivery: failed.ID, Invoke: x.ledger.now()}
 		var again row
 		x.child.admitted(http.StatusOK, http.MethodPost, "/v1/deliveries/"+failed.ID+"/retry", nil, &again)
@@ -130,7 +130,7 @@ func (x *trial) retryFailed(most int) {
 			x.t.Errorf("retrying %s made %s, which says that it repeats %q", failed.ID, again.ID, again.ReplayOf)
 		}
 	}
-	if len(page.Data) == 0 {
+	if len(dead) == 0 {
 		x.t.Error("nothing has failed so far: there is nothing to retry")
 	}
 }

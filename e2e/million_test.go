@@ -103,8 +103,14 @@ func backlog(t *testing.T, c *child, n int) {
 					}
 					body = fmt.Appendf(body, `{"type":"dead.letter","key":"k%d","data":{"n":%d,"pad":"%0200d"}}`, i%50_000, i, i)
 				}
-				status, answer, err := c.call(t.Context(), http.MethodPost, "/v1/events/batch", append(body, "]}"...))
-				if err != nil || status != http.StatusAccepted {
+				body = append(body, "]}"...)
+				var status int
+				var answer []byte
+				var err error
+				if !poll(t.Context(), time.Minute, 50*time.Millisecond, func() bool {
+					status, answer, err = c.call(t.Context(), http.MethodPost, "/v1/events/batch", body)
+					return err != nil || status != http.StatusServiceUnavailable
+				}) || err != nil || status != http.StatusAccepted {
 					t.Errorf("a batch was answered %d, %v: %.300s", status, err, answer)
 				}
 			}

@@ -153,7 +153,6 @@ func (c *cluster) sentence() {
 			eventually(c.t, time.Minute, "the node is ready after a kill", node.answers)
 		}
 	}
-	c.losses()
 	c.t.Logf("nodes ended by themselves %d times; %s", c.seen.restarts.Load(), &c.seen.pulse)
 	healed := c.ledger.now()
 	c.convict(c.verdict(overWithin))

@@ -30,6 +30,7 @@ type trial struct {
 	kills     atomic.Int64
 	quiet     time.Duration          // at the verdict, how long it took until no delivery was pending
 	rename    func(*history.History) // nil, or replaces ids in the history by the final ones
+	confess   func()                 // nil, or records the faults that only the servers' logs tell, once all is quiet
 	watcher   *site                  // gets operational events about the other endpoints; nil: none
 	watching  string                 // the id of its endpoint
 }
@@ -168,6 +169,9 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 		x.t.Logf("some deliveries still wait although everything was healed %v ago", x.ledger.now()-start)
 	}
 	x.quiet = x.ledger.now() - start
+	if x.confess != nil {
+		x.confess()
+	}
 	h, err := x.ledger.read()
 	if err != nil {
 		x.t.Fatal(err)

@@ -26,6 +26,7 @@ type NewEndpoint struct {
 	Format         grapnel.Format     `json:"format" default:"standard" enum:"standard,raw,cloudevents" doc:"form of the request; standard if not given"`
 	Transform      string             `json:"transform" nullable:"true" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        grapnel.Signing    `json:"signature_headers" default:"standard" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
+	Trace          bool               `json:"trace" doc:"requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"`
 	Secret         string             `json:"secret,omitempty" fixed:"true" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made. Shown in the answer that makes it, and never again"`
 
 	Status grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`

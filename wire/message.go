@@ -17,6 +17,7 @@ type Meta struct {
 	NackURL        string    `json:"nack_url"`
 	RejectURL      string    `json:"reject_url"`
 	ExtendURL      string    `json:"extend_url"`
+	Traceparent    string    `json:"traceparent,omitempty" doc:"W3C trace context for the consumer, in the trace of the publish; absent: none"`
 }
 
 // PeekedMeta is what can be known of a message without a lease.

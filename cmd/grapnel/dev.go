@@ -19,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/demo"
 	"github.com/grapnelhq/grapnel/internal/server"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 func (s *session) devCommand() *cobra.Command {
@@ -45,7 +46,12 @@ func (s *session) devCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			traces, err := trace.FromEnvironment(s.Lookup)
+			if err != nil {
+				return err
+			}
 			o := server.Options{
+				Traces: traces,
 				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: log,
 				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			}

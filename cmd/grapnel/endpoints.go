@@ -149,7 +149,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[5]}, {"filter", e.Filter}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
 		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
-		{"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
+		{"trace", map[bool]string{true: "sent"}[e.Trace]}, {"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},
 		{"created", r.Time(&e.CreatedAt)},
 	}...)
 	v := object(e.ID, e.JSON(), form)

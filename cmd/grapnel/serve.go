@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/server"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 func (s *session) serveCommand() *cobra.Command {
@@ -78,7 +79,11 @@ func (s *session) announce(srv *server.Server) error {
 		}
 		s.Note("The admin key was written to %s. To use it: export GRAPNEL_KEY_FILE=%s", key.Path, path)
 	}
-	p, err := s.NewPrinter(s.output, s.jq)
+	form := s.output
+	if s.LogsJSON() && form == cli.Table {
+		form = cli.Lines
+	}
+	p, err := s.NewPrinter(form, s.jq)
 	if err != nil {
 		return err
 	}
@@ -182,7 +187,12 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	if err != nil {
 		return server.Options{}, err
 	}
+	traces, err := trace.FromEnvironment(s.Lookup)
+	if err != nil {
+		return server.Options{}, err
+	}
 	return server.Options{
+		Traces: traces,
 		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
 		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,

@@ -72,9 +72,9 @@ type Options struct {
 	MetricsOpen  bool                          // /metrics needs no key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
-	// Published gets each answer to a publish, judged by the promise of availability; nil: none is
-	// judged.
-	Published func(good bool, took time.Duration)
+	// Published gets each answer to a publish, judged by the promise of availability, and the code of
+	// a refusal; nil: none is judged.
+	Published func(good bool, took time.Duration, refused string)
 
 	Passes *pass.Sealer // reads passes; nil: there are none
 

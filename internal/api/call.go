@@ -47,7 +47,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans = a.refuse(c, err)
 		}
 		ans.write(w, r)
-		a.measure(c, ans.status)
+		a.measure(c, ans.status, err)
 	}
 }
 
@@ -57,12 +57,19 @@ const slowPublish = time.Second
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
 // request is an answer as promised; of a caller who left there is no answer to judge.
-func (a *api) measure(c *call, status int) {
+func (a *api) measure(c *call, status int, err error) {
 	if a.Published == nil || c.route.scope != grapnel.ScopePublish || c.Method != http.MethodPost || c.Context().Err() != nil {
 		return
 	}
 	took := a.Clock().Sub(c.now)
-	a.Published(status < 500 && (status >= 300 || took <= slowPublish), took)
+	code := ""
+	switch {
+	case err != nil:
+		code = problem(err, "").Code
+	case status >= 400: // an answer that is a problem
+		code = string(grapnel.CodeConflict)
+	}
+	a.Published(status < 500 && (status >= 300 || took <= slowPublish), took, code)
 }
 
 // through takes an authenticated request through the stages that all routes share, in the order in

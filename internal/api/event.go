@@ -18,13 +18,14 @@ func eventRoutes() []route {
 		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: publish,
 			name: "publish-event", tag: "Events", summary: "Publish an event",
 			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has already used " +
-				"answers 200 with duplicate true if type, key and data are the same, else 409.",
+				"answers 200 with duplicate true if type, key and data are the same, else 409. " +
+				"The header traceparent is stored with the event, unless its metadata have a traceparent.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
 			takes: wire.NewEvent{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
 		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: publishBatch,
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
 			about: "Valid events are committed in one transaction, in the order given; each invalid one gets a problem. " +
-				"As application/x-ndjson the body is one event per line.",
+				"As application/x-ndjson the body is one event per line. The header traceparent holds for every event whose metadata have none.",
 			body:  &intake{types: []string{grapnel.JSONType, openapi.TypeNDJSON}, limit: perBatch, verbatim: true},
 			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
 		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: publishRaw,

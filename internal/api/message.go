@@ -57,6 +57,7 @@ func (c *call) meta(m *queue.Message) wire.Meta {
 		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: m.Event.Key,
 		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: m.Event.AcceptedAt, LeaseExpiresAt: m.Until,
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
+		Traceparent: m.Trace,
 	}
 }
 

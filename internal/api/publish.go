@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -208,8 +209,24 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 		}
 		ev.OccurredAt, _ = strict.ParseTime(d.occurredAt.text)
 	}
+	if is := c.traceparent(); is != "" && ev.Metadata[grapnel.TraceKey] == "" {
+		ev.SetTrace(is)
+	}
 	return store.Incoming{Event: ev}
 }
+
+// traceparent is the trace context of the request; empty if there is none, several, or one that is
+// not valid. The standard asks to ignore such a header: a fault of the tracing costs no event.
+func (c *call) traceparent() string {
+	given := c.Header.Values(traceHeader)
+	if len(given) != 1 {
+		return ""
+	}
+	is, _ := trace.Parse(given[0])
+	return is.String()
+}
+
+const traceHeader = "Traceparent"
 
 func checkKey(key, pointer string, f *strict.Faults) {
 	if !validKey(key) {

@@ -13,6 +13,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -28,6 +29,8 @@ type World struct {
 	Stderr  io.Writer
 	Lookup  func(name string) (string, bool) // an environment variable
 	Now     func() time.Time
+
+	lines *slog.Logger // writes notes and errors, if the log is JSON; nil: they are text
 }
 
 // Process is the world of the running process.
@@ -79,7 +82,12 @@ func (*World) Columns(f io.Writer) int {
 	return width
 }
 
-// Note prints a line on stderr that is neither data nor an error.
+// Note prints a line on stderr that is neither data nor an error. It is a line of the log if that
+// is JSON, since a program that reads JSON lines cannot read text between them.
 func (w *World) Note(format string, args ...any) {
+	if w.lines != nil {
+		w.lines.Info(clean(fmt.Sprintf(format, args...)))
+		return
+	}
 	_, _ = fmt.Fprintln(w.Stderr, clean(fmt.Sprintf(format, args...)))
 }

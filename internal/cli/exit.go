@@ -152,6 +152,10 @@ func (w *World) Report(err error, machine bool) int {
 	if f.Next != "" {
 		text += ". " + f.Next
 	}
+	if w.lines != nil {
+		w.lines.Error(strings.TrimPrefix(text, "error: "), "exit_code", f.Exit)
+		return f.Exit
+	}
 	_, _ = fmt.Fprintln(w.Stderr, text)
 	// A check with findings and a job that is partly done have printed their answer already.
 	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {

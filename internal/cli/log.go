@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 
 	"github.com/lmittmann/tint"
 )
+
+// LogsJSON says whether Logger has made a log of JSON: every line on stdout and stderr is a JSON
+// object then.
+func (w *World) LogsJSON() bool { return w.lines != nil }
 
 // Logger makes the server's log, on stderr: text, in colour on a terminal, or JSON.
 func (w *World) Logger(format, level string) (*slog.Logger, error) {
@@ -16,7 +21,9 @@ func (w *World) Logger(format, level string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "json":
-		return slog.New(slog.NewJSONHandler(w.Stderr, options)), nil
+		lines := slog.NewJSONHandler(w.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
+		w.lines = slog.New(lines) // notes and errors are written at any level of the log
+		return slog.New(leveled{lines, least}), nil
 	case "text":
 		if w.Colour(w.Stderr) {
 			return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"})), nil
@@ -24,4 +31,23 @@ func (w *World) Logger(format, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewTextHandler(w.Stderr, options)), nil
 	}
 	return nil, Usagef("--log-format %s: the formats are text and json", format)
+}
+
+// leveled is a handler for records from a level on.
+type leveled struct {
+	slog.Handler
+	least slog.Level
+}
+
+// Enabled says whether records of the level are written.
+func (h leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least }
+
+// WithAttrs returns a handler of the same level.
+func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return leveled{h.Handler.WithAttrs(attrs), h.least}
+}
+
+// WithGroup returns a handler of the same level.
+func (h leveled) WithGroup(name string) slog.Handler {
+	return leveled{h.Handler.WithGroup(name), h.least}
 }

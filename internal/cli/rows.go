@@ -13,6 +13,7 @@ var (
 		{"header", "headers", "headers", "sent with every request; may be repeated", ""},
 		{"signature-headers", "signature_headers", "standard|svix", "svix: also svix-id, svix-timestamp and svix-signature", ""},
 		{"format", "format", "standard|raw|cloudevents", "form of the body", ""},
+		{"trace", "trace", "switch", "send traceparent, so that the receiver continues the publisher's trace", ""},
 		{"transform", "transform", "content", "jq expression over the standard body that gives the one to send; '' removes it", ""},
 		{"secret", "secret", "content", "sign with this whsec_ secret; a new one if not given", "create"},
 	}, matching, owner)

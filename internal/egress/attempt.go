@@ -13,7 +13,7 @@ type attempt struct {
 	sender   *Sender
 	start    time.Time
 	deadline time.Time
-	headers  [9]string
+	headers  [10]string
 	still    func() bool // nil: yes
 
 	reused            bool

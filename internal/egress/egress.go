@@ -80,6 +80,7 @@ type Delivery struct {
 	Trigger   grapnel.Trigger
 	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
 	Epoch     int64     // of the endpoint's shard; 0: one node
+	Trace     string    // the traceparent to send; empty: none
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool

@@ -35,6 +35,8 @@ const (
 	headerTrigger     = "Grapnel-Trigger"
 	headerNode        = "Grapnel-Node"
 	headerEpoch       = "Grapnel-Epoch"
+	headerTrace       = "Traceparent"
+	headerEventTrace  = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
 )
 
 // request builds the request of an attempt.
@@ -62,7 +64,7 @@ func (r *route) request(ctx context.Context, a *attempt, d Delivery, body []byte
 func reader(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
-	h := make(http.Header, len(r.static)+13)
+	h := make(http.Header, len(r.static)+15)
 	for _, f := range r.static {
 		h[f.name] = f.values
 	}
@@ -92,11 +94,17 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	if d.Epoch > 0 {
 		set(headerEpoch, strconv.FormatInt(d.Epoch, 10))
 	}
+	if d.Trace != "" {
+		set(headerTrace, d.Trace)
+	}
 	if contentType != grapnel.JSONType {
 		h[headerContentType] = []string{contentType}
 	}
 	if r.endpoint.ShapeAt(d.Event.AcceptedAt).Format == grapnel.FormatCloudEvents && !structured(contentType) {
 		cloudEvent(h, d.Event)
+		if d.Trace != "" {
+			h[headerEventTrace] = h[headerTrace]
+		}
 	}
 	return h
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -26,6 +27,7 @@ type attempts struct {
 	metrics *Metrics
 	log     *slog.Logger
 	inputs  *inputs
+	traces  *trace.Tracer
 	sending context.Context // of requests; cancelled when draining takes too long
 
 	idle     chan core.Attempt // received by goroutines that wait for an attempt
@@ -76,10 +78,11 @@ func (t *attempts) attempt(a core.Attempt) {
 		result.Unsendable = core.ReasonDamaged
 	default:
 		result.News, result.Event = grapnel.Operational(event.Type), core.Named{ID: event.ID, Type: event.Type, Key: event.Key}
+		span := attempt(t.traces, &a, event)
 		r := t.sender.Send(sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: t.id(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 			CreatedAt: a.Head.CreatedAt,
-			Epoch:     epoch, Still: t.shards.Still(a.Config.ID, epoch),
+			Epoch:     epoch, Still: t.shards.Still(a.Config.ID, epoch), Trace: span.send,
 		})
 		if result.Unsendable = r.Unsendable; r.Unsendable != "" {
 			break
@@ -91,6 +94,7 @@ func (t *attempts) attempt(a core.Attempt) {
 			RequestHeaders: r.Sent, ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
 		t.metrics.attempted(a, r, t.id(a.Head))
+		span.end(outlet{t.traces, t.log, t.id(a.Head)}, &a, event, &r)
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil && !r.Deferred {
 			t.log.Error("attempt could not be sent; it is repeated", "delivery", t.id(a.Head), "endpoint", a.Config.ID, "err", r.Error)
 		}

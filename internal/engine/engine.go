@@ -27,6 +27,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // Options are the parts and settings of an engine. Store, Sender and Log are required.
@@ -42,6 +43,7 @@ type Options struct {
 	Keep         Retention     // how long finished deliveries are retained
 
 	Cluster *ownership.Options // nil: no other node uses the store
+	Traces  *trace.Tracer      // nil: no spans are made
 
 	// nil, or called when a queue may have something due; it must not block
 	Ready func(queue string)

@@ -121,10 +121,19 @@ func (k *keeper) purgeOnce() {
 	r := round{keeper: k, keep: store.Keep{Now: k.now(), For: k.keep.For, Rules: k.keep.Rules, Slack: wholeDays}, page: k.bounds.LeastPage}
 	longest := k.keep.longest()
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
-	// This comes first, because Purge also truncates the log, which would otherwise still hold
+	// These come first, because Purge also truncates the log, which would otherwise still hold
 	// these rows.
 	if r.all(func(page int) (int, error) { return k.store.Clear(k.sending, old, page) }); r.removed > 0 {
 		k.log.Info("old replays and audit entries deleted", "deleted", r.removed)
+	}
+	for _, d := range documentsKept {
+		r.removed = 0
+		r.all(func(page int) (int, error) {
+			return k.store.ClearDocuments(k.sending, d.kind, r.keep.Now.Add(-d.span), page)
+		})
+		if r.removed > 0 {
+			k.log.Info("old documents deleted", "kind", d.kind, "deleted", r.removed)
+		}
 	}
 	r.removed = 0
 	r.all(func(page int) (int, error) {

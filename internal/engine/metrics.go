@@ -19,11 +19,12 @@ import (
 // Metrics are the engine's own metrics. Labels are bounded: no series grows with endpoints, tenants
 // or keys.
 type Metrics struct {
-	events         prometheus.Counter
-	duplicates     prometheus.Counter
+	events         *prometheus.CounterVec
+	duplicates     *prometheus.CounterVec
 	deliveries     *prometheus.CounterVec
 	attempts       *prometheus.CounterVec
 	seconds        prometheus.Histogram
+	phases         *prometheus.HistogramVec
 	lag            prometheus.Histogram
 	tries          prometheus.Histogram
 	success        *prometheus.HistogramVec
@@ -41,21 +42,26 @@ type Metrics struct {
 	open map[string]bool // endpoints whose recorded circuit is open
 	// attempts by schedule, resolved once because this is the hot path
 	byClass map[policy.Class]prometheus.Counter
+	byPhase [5]prometheus.Observer
 }
 
 func newMetrics() *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
-		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
-			Help: "Events that were stored."}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_deduplicated_total",
-			Help: "Events published again under an id that exists."}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
+			Help: "Events that were stored, by where they came from."}, []string{"source_kind"}),
+		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_deduplicated_total",
+			Help: "Publishes that changed nothing, by what recognized them: the event's id, the source's dedupe, or the Idempotency-Key."},
+			[]string{"stage"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_deliveries_total",
 			Help: "Finished deliveries, by outcome."}, []string{"outcome"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_attempts_total",
-			Help: "Attempts, by error class and by trigger."}, []string{"error_class", "trigger"}),
+			Help: "Attempts, by result, error class and trigger. internal: the fault was the server's; the attempt is repeated and not recorded."},
+			[]string{"result", "error_class", "trigger"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempt_duration_seconds",
 			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_attempt_phase_seconds",
+			Help: "Duration of the parts of attempts, without parts that an attempt did not have.", Buckets: buckets}, []string{"phase"}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_first_attempt_lag_seconds",
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
 		tries: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempts_per_delivery",
@@ -84,9 +90,55 @@ func newMetrics() *Metrics {
 		byClass: map[policy.Class]prometheus.Counter{},
 	}
 	for _, class := range policy.Classes() {
-		m.byClass[class] = m.attempts.WithLabelValues(string(class), string(grapnel.TriggerSchedule))
+		m.byClass[class] = m.attempts.WithLabelValues(resultOf(class), string(class), string(grapnel.TriggerSchedule))
+	}
+	for i, phase := range [...]string{"dns", "connect", "tls", "first_byte", "body"} {
+		m.byPhase[i] = m.phases.WithLabelValues(phase)
+	}
+	for _, kind := range []string{fromAPI, fromSource, fromOutbox, fromServer} {
+		m.events.WithLabelValues(kind)
+	}
+	for _, stage := range []string{stageID, stageSource, stageKey} {
+		m.duplicates.WithLabelValues(stage)
 	}
 	return m
+}
+
+// Where events come from.
+const (
+	fromAPI    = "api"
+	fromSource = "source"
+	fromOutbox = "outbox"
+	fromServer = "operational"
+)
+
+func sourceKind(ev *grapnel.Event) string {
+	switch {
+	case ev.Source != "" && ev.Intake != nil:
+		return fromSource
+	case ev.Source != "":
+		return fromOutbox
+	case grapnel.Operational(ev.Type):
+		return fromServer
+	}
+	return fromAPI
+}
+
+// What recognizes a repeated publish.
+const (
+	stageID     = "event_id"
+	stageSource = "source"
+	stageKey    = "idempotency_key"
+)
+
+func resultOf(class policy.Class) string {
+	switch class {
+	case policy.ClassNone:
+		return "success"
+	case policy.ClassInternal:
+		return "internal"
+	}
+	return "failure"
 }
 
 // watch adds the collectors that ask parts of the engine.
@@ -105,17 +157,19 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 // Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
-		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.tries, m.success, m.letters,
+		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.phases, m.lag, m.tries, m.success, m.letters,
 			m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
 
-func (m *Metrics) accepted(p store.Placed) {
+func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 	switch {
+	case p.Duplicate && in.Known != nil:
+		m.duplicates.WithLabelValues(stageSource).Inc()
 	case p.Duplicate:
-		m.duplicates.Inc()
+		m.duplicates.WithLabelValues(stageID).Inc()
 	case !p.Conflict:
-		m.events.Inc()
+		m.events.WithLabelValues(sourceKind(in.Event)).Inc()
 	}
 }
 
@@ -125,12 +179,17 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 	if c := m.byClass[r.Outcome.Class]; c != nil && a.Trigger == grapnel.TriggerSchedule {
 		c.Inc()
 	} else {
-		m.attempts.WithLabelValues(string(r.Outcome.Class), string(a.Trigger)).Inc()
+		m.attempts.WithLabelValues(resultOf(r.Outcome.Class), string(r.Outcome.Class), string(a.Trigger)).Inc()
 	}
 	if exemplar, ok := m.seconds.(prometheus.ExemplarObserver); ok && r.Outcome.Class != policy.ClassNone {
 		exemplar.ObserveWithExemplar(r.Duration.Seconds(), prometheus.Labels{"delivery": delivery})
 	} else {
 		m.seconds.Observe(r.Duration.Seconds())
+	}
+	for i, took := range [...]time.Duration{r.Phases.DNS, r.Phases.Connect, r.Phases.TLS, r.Phases.FirstByte, r.Phases.Body} {
+		if took > 0 {
+			m.byPhase[i].Observe(took.Seconds())
+		}
 	}
 	if a.Number == 1 {
 		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -106,6 +108,80 @@ func TestMetricsOfFinishedDeliveries(t *testing.T) {
 		}
 		if exemplars == 0 {
 			t.Error("no failed attempt is an exemplar")
+		}
+	})
+}
+
+// counters are the values of a counter, by the values of its labels.
+func counters(t *testing.T, e *Engine, name string) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(e.Metrics().Collectors()...)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() != name || m.GetCounter().GetValue() == 0 {
+				continue
+			}
+			var values []string
+			for _, l := range m.Label {
+				values = append(values, l.GetValue())
+			}
+			all[strings.Join(values, " ")] = m.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+// TestMetricsOfEventsAndAttempts: events count by where they came from, repetitions by what
+// recognized them, attempts by result.
+func TestMetricsOfEventsAndAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(*Options) {})
+		defer b.close()
+		r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n == 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}}
+		b.endpoint("ep", r, func(*grapnel.Endpoint) {})
+		publish := func(id string, change func(*store.Incoming), once *store.Once) {
+			now := time.Now()
+			in := store.Incoming{Event: &grapnel.Event{ID: id, Tenant: "default", Type: "a.b", Data: []byte("1"),
+				OccurredAt: now, AcceptedAt: now}}
+			change(&in)
+			if _, err := b.engine.Publish(t.Context(), []store.Incoming{in}, once); err != nil {
+				t.Fatal(err)
+			}
+		}
+		api := func(*store.Incoming) {}
+		outbox := func(in *store.Incoming) { in.Event.Source = "src_outbox" }
+		source := func(in *store.Incoming) {
+			in.Event.Source, in.Event.Intake = "src_1", &grapnel.Intake{Source: "src_1", At: in.Event.AcceptedAt}
+			in.Known = &store.Known{Source: "src_1", By: []byte("k"), Until: in.Event.AcceptedAt.Add(time.Hour)}
+		}
+		publish("evt_1", api, nil)
+		publish("evt_1", api, nil)
+		publish("evt_2", outbox, nil)
+		publish("evt_3", source, nil)
+		publish("evt_4", source, nil)
+		once := &store.Once{Key: "key/1", Expires: time.Now().Add(time.Hour), Now: time.Now(),
+			Answer: func(any) store.Answer { return store.Answer{} }}
+		publish("evt_5", api, once)
+		publish("evt_6", api, once)
+		time.Sleep(time.Hour)
+		for name, want := range map[string]map[string]float64{
+			"grapnel_events_accepted_total":     {"api": 2, "outbox": 1, "source": 1},
+			"grapnel_events_deduplicated_total": {"event_id": 1, "source": 1, "idempotency_key": 1},
+			"grapnel_attempts_total":            {"none success schedule": 4, "status_5xx failure schedule": 1},
+		} {
+			if got := counters(t, b.engine, name); !maps.Equal(got, want) {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
 		}
 	})
 }

@@ -17,6 +17,7 @@ type Store interface {
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
+	ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 	Note(ctx context.Context, e grapnel.AuditEntry) error

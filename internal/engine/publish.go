@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // publisher stores events with their deliveries, and hints at the heads that these become.
@@ -28,6 +29,7 @@ type publisher struct {
 	log       *slog.Logger
 	bounds    Bounds
 	inputs    *inputs
+	traces    *trace.Tracer
 	ready     func(queue string) // nil, or called when a queue may have something due
 }
 
@@ -100,7 +102,9 @@ func (p *publisher) Test(
 // append commits events with the targets that match gives them, and matches again if the
 // configuration changes in between.
 func (p *publisher) append(ctx context.Context, kind work, events []store.Incoming, once *store.Once,
-	match func(*configuration.Snapshot) error) (store.Accepted, error) {
+	match func(*configuration.Snapshot) error) (accepted store.Accepted, err error) {
+	spans := produce(p.traces, events)
+	defer func() { spans.end(p.traces, events, accepted, err) }()
 	for {
 		config := p.book.Snapshot()
 		if err := match(config); err != nil {
@@ -111,7 +115,7 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 			return store.Accepted{}, err
 		}
 		began := p.admission.begin()
-		accepted, err := p.store.Append(ctx, store.Batch{Config: config.Version, Events: events, Once: once})
+		accepted, err = p.store.Append(ctx, store.Batch{Config: config.Version, Events: events, Once: once})
 		p.admission.end(began, err)
 		p.pending.end(expected, made(nil, events, accepted), err)
 		if errors.Is(err, store.ErrStale) {
@@ -119,6 +123,9 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 				return accepted, err
 			}
 			continue
+		}
+		if accepted.Answer != nil {
+			p.metrics.duplicates.WithLabelValues(stageKey).Inc()
 		}
 		if err != nil || accepted.Answer != nil {
 			return accepted, err
@@ -134,7 +141,7 @@ func (p *publisher) accepted(events []store.Incoming, accepted store.Accepted) {
 		if !placed.Duplicate && !placed.Conflict && placed.Deliveries > 0 {
 			p.events.put(placed.Seq, events[i].Event)
 		}
-		p.metrics.accepted(placed)
+		p.metrics.accepted(&events[i], placed)
 	}
 	p.arrived(accepted.Heads)
 }

@@ -35,6 +35,17 @@ const (
 // auditKept is the shortest retention of audit entries.
 const auditKept = 365 * 24 * time.Hour
 
+// documentsKept says how long documents of a kind are retained after their last write. The owner of
+// a kind writes one that is still in use again before then. Other kinds are retained for ever.
+var documentsKept = []struct {
+	kind string
+	span time.Duration
+}{
+	{"alert", 90 * 24 * time.Hour},
+	{"issue", 90 * 24 * time.Hour},
+	{"sli", 40 * 24 * time.Hour},
+}
+
 // longest is the longest retention of any delivery. A replay is retained as long, so that its
 // report lasts as long as the deliveries it reports.
 func (r Retention) longest() time.Duration {

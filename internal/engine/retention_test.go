@@ -135,6 +135,65 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 	})
 }
 
+// TestOldDocumentsAreCleared: documents of some kinds are retained for a time after their last
+// write, whatever the retention of deliveries is; others for ever.
+func TestOldDocumentsAreCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep.For = 200 * day })
+		defer b.close()
+		kinds := []string{"alert", "issue", "sli", "incident"}
+		write := func(kind, id string, revision int64) {
+			t.Helper()
+			_, err := b.store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+				Tenant: "default", Kind: kind, ID: id, Revision: revision, At: time.Now()}}}, store.With{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (counts [4]int) {
+			for i, kind := range kinds {
+				list, err := b.store.DocumentList(t.Context(), store.Everyone(), store.DocumentQuery{Kind: kind, Limit: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				counts[i] = len(list)
+			}
+			return counts
+		}
+		for _, kind := range kinds {
+			write(kind, "quiet", 0)
+			write(kind, "used", 0)
+		}
+		began, revision := time.Now(), int64(1)
+		for _, c := range []struct {
+			day    time.Duration // a round of purging has been made an hour later
+			writes bool          // one of each kind is written again then
+			want   [4]int
+		}{
+			{0, false, [4]int{2, 2, 2, 2}},
+			{39, true, [4]int{2, 2, 2, 2}},
+			{40, false, [4]int{2, 2, 1, 2}},
+			{78, true, [4]int{2, 2, 1, 2}},
+			{90, false, [4]int{1, 1, 1, 2}},
+			{118, false, [4]int{1, 1, 0, 2}},
+			{168, false, [4]int{0, 0, 0, 2}},
+		} {
+			time.Sleep(time.Until(began.Add(c.day * day)))
+			if c.writes {
+				for _, kind := range kinds {
+					write(kind, "used", revision)
+				}
+				revision++
+			}
+			time.Sleep(time.Hour)
+			if got := left(); got != c.want {
+				t.Errorf("after %d days %v are left, want %v", c.day, got, c.want)
+			}
+		}
+	})
+}
+
 // TestNothingIsPurgedUnlessAsked: an engine without a retention keeps finished deliveries.
 func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {

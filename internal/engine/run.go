@@ -39,7 +39,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e.tenancy = &tenancy{store: o.Store, shards: e.shards, metrics: e.metrics, log: o.Log, inputs: e.inputs,
 		sending: e.sending, step: e.step, returned: returned{wake: make(chan struct{}, 1)}}
 	e.publisher = &publisher{store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
-		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, filters: newFilterWork(e.bounds, o.Now),
+		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
 		schemas: catalogue.NewCache(e.bounds.SchemaBytes),
 		events:  newCache(cmp.Or(o.CacheBytes, 32<<20))}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,
@@ -63,7 +63,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) makeParts(o Options) {
 	b := e.bounds.Recorder
 	e.attempts = &attempts{store: o.Store, sender: o.Sender, book: e.Book, shards: e.shards, ids: e.ids, events: e.events,
-		metrics: e.metrics, log: o.Log, inputs: e.inputs, sending: e.sending, idle: make(chan core.Attempt)}
+		metrics: e.metrics, log: o.Log, inputs: e.inputs, traces: o.Traces, sending: e.sending, idle: make(chan core.Attempt)}
 	e.incidents = &incidents{store: o.Store, book: e.Book, ids: e.ids, events: e.events, metrics: e.metrics, log: o.Log,
 		bounds: b, over: e.inputs.over, sending: e.sending, dead: map[string]int{}, work: make(chan struct{}, 1)}
 	e.recorder = &recorder{store: o.Store, book: e.Book, log: o.Log, bounds: b, over: e.inputs.over,

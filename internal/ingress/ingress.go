@@ -58,6 +58,8 @@ type Options struct {
 	// Problem writes the answer to a request that is refused; nil: a plain problem+json.
 	Problem func(w http.ResponseWriter, r *http.Request, refused Refusal)
 
+	Refused func(code string) // gets the code of each refusal; nil: nothing does
+
 	// Origin returns the scheme and host of the URL that a provider was given, before the path that
 	// arrived here; nil: unknown.
 	Origin func(r *http.Request) string

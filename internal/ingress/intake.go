@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // intake describes how the request arrived, without secrets.
@@ -51,6 +52,11 @@ func (in *incoming) event(id string) *grapnel.Event {
 	}
 	if n := hops(in.header); n > 0 {
 		ev.Metadata = map[string]string{grapnel.HopsKey: strconv.Itoa(n)}
+	}
+	if given := in.header.Values("Traceparent"); len(given) == 1 {
+		if is, ok := trace.Parse(given[0]); ok {
+			ev.SetTrace(is.String())
+		}
 	}
 	return ev
 }

@@ -27,11 +27,15 @@ const (
 // metrics are the Receiver's metrics. The table of schemes and the list above bound their labels.
 type metrics struct {
 	requests *prometheus.CounterVec
-	more     []prometheus.Collector
+	// requests without proof that the provider sent them
+	signatures *prometheus.CounterVec
+	more       []prometheus.Collector
 }
 
 func newMetrics(recv *Receiver) *metrics {
-	return &metrics{
+	m := &metrics{
+		signatures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_signature_failures_total",
+			Help: "Requests to sources that could not be verified, by the first fault."}, []string{"reason"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingress_requests_total",
 			Help: "Requests that came in, by the scheme of their source and by outcome."}, []string{"scheme", "outcome"}),
 		more: []prometheus.Collector{
@@ -39,7 +43,23 @@ func newMetrics(recv *Receiver) *metrics {
 				Help: "Requests that are read or committed now."}, func() float64 { return float64(recv.busy.busy()) }),
 		},
 	}
+	for _, reason := range []fault{proofMissing, proofMalformed, proofStale, proofExpired, proofWrong} {
+		m.signatures.WithLabelValues(string(reason))
+	}
+	return m
 }
+
+// fault is why a request could not be verified, for counting.
+type fault string
+
+// The faults.
+const (
+	proofMissing   fault = "missing"
+	proofMalformed fault = "malformed"
+	proofStale     fault = "timestamp"      // too old, or in the future
+	proofExpired   fault = "expired_secret" // it is made with a secret that has been rotated
+	proofWrong     fault = "mismatch"
+)
 
 // count counts a request; s is nil if the source does not exist.
 func (m *metrics) count(s *source, as outcome) {
@@ -52,5 +72,5 @@ func (m *metrics) count(s *source, as outcome) {
 
 // Collectors returns the collectors for a registry.
 func (recv *Receiver) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{recv.metrics.requests}, recv.metrics.more...)
+	return append([]prometheus.Collector{recv.metrics.requests, recv.metrics.signatures}, recv.metrics.more...)
 }

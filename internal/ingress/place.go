@@ -120,13 +120,16 @@ func (in *incoming) form() url.Values {
 	return in.fields
 }
 
+// isMissing ends the text about a header that a request lacks.
+const isMissing = " is missing"
+
 // single returns the only value of a header; else wrong says the fault. Two values are refused,
 // because receivers differ in the one they use.
 func single(h http.Header, name string) (value, wrong string) {
 	values := h[name]
 	switch {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":
-		return "", "header " + name + " is missing"
+		return "", "header " + name + isMissing
 	case len(values) > 1:
 		return "", "header " + name + " is there more than once"
 	}

@@ -27,6 +27,9 @@ func New(o Options) *Receiver {
 	if o.Problem == nil {
 		o.Problem = problem
 	}
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
 	if o.Origin == nil {
 		o.Origin = func(*http.Request) string { return "" }
 	}
@@ -181,6 +184,7 @@ func (recv *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known)
 // unverified refuses a request or, if the source is set to quarantine, sets it aside.
 func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 	recv.logUnverified(in)
+	recv.metrics.signatures.WithLabelValues(string(in.unproved())).Inc()
 	if in.source.OnUnverified != grapnel.Quarantine {
 		if in.source.row.proof == byBasic {
 			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
@@ -244,6 +248,7 @@ func (recv *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.Aside
 // and a full disk are not logged here: their own packages log when they begin and end.
 func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
 	recv.metrics.count(s, as)
+	recv.o.Refused(string(refused.Code))
 	if s != nil {
 		s.meter.refused.add(recv.o.Now(), &refused)
 	}

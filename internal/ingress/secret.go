@@ -162,8 +162,8 @@ func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
 	case found > 0:
 		return in.passed(what + " matches secret " + strconv.Itoa(found) + " of " + strconv.Itoa(live))
 	case !expired.IsZero():
-		return in.failed(fmt.Sprintf("%s matches a secret that expired %s ago", what, rounded(in.now.Sub(expired))))
+		return in.faulty(proofExpired, fmt.Sprintf("%s matches a secret that expired %s ago", what, rounded(in.now.Sub(expired))))
 	default:
-		return in.failed(what + " matches no secret")
+		return in.faulty(proofWrong, what+" matches no secret")
 	}
 }

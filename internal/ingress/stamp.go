@@ -37,9 +37,9 @@ func (in *incoming) fresh(text string) bool {
 	tolerance := in.source.tolerance
 	switch age := in.now.Sub(at); {
 	case age > tolerance:
-		return in.failed("timestamp " + rounded(age) + " old, more than " + rounded(tolerance))
+		return in.faulty(proofStale, "timestamp "+rounded(age)+" old, more than "+rounded(tolerance))
 	case -age > tolerance:
-		return in.failed("timestamp " + rounded(-age) + " in the future, more than " + rounded(tolerance))
+		return in.faulty(proofStale, "timestamp "+rounded(-age)+" in the future, more than "+rounded(tolerance))
 	case age < 0:
 		return in.passed("timestamp " + rounded(-age) + " in the future")
 	default:

@@ -37,7 +37,7 @@ func (in *incoming) twilioHash() func() hash.Hash {
 func (in *incoming) twilio() bool {
 	value, wrong := single(in.header, in.source.header)
 	if wrong != "" {
-		return in.failed(wrong)
+		return in.lacks(wrong)
 	}
 	in.passed("header " + in.source.header + " is there")
 	sum := in.twilioHash()

@@ -75,7 +75,7 @@ func (in *incoming) signature() bool {
 	fields := signed{timestamp: stamp}
 	if s.template.has("id") {
 		if fields.id = in.find(s.ids.event); fields.id == "" {
-			return in.failed("the id that is signed is missing")
+			return in.faulty(proofMissing, "the id that is signed is missing")
 		}
 	}
 	if s.template.has(tokenField) {
@@ -119,13 +119,13 @@ func (in *incoming) offered() (stamp string, signatures []string, ok bool) {
 		stamp = in.find(s.timestamp)
 		text := in.find(s.row.signature)
 		if text == "" {
-			return stamp, nil, in.failed("the signature is missing")
+			return stamp, nil, in.faulty(proofMissing, "the signature is missing")
 		}
 		return stamp, []string{text}, in.passed("a signature is there")
 	}
 	value, wrong := single(in.header, s.header)
 	if wrong != "" {
-		return in.find(s.timestamp), nil, in.failed(wrong)
+		return in.find(s.timestamp), nil, in.lacks(wrong)
 	}
 	if s.row.pairs != "" {
 		return in.paired(value)
@@ -164,7 +164,7 @@ func (in *incoming) freshest(stamp string) bool {
 	case in.source.row.pairTime == "" && len(in.source.timestamp) == 0:
 		return true
 	case stamp == "":
-		return in.failed("the timestamp is missing")
+		return in.faulty(proofMissing, "the timestamp is missing")
 	default:
 		return in.fresh(stamp)
 	}
@@ -205,7 +205,7 @@ func (in *incoming) standard(prefix string) bool {
 	for i, canonical := range [3]string{sign.HeaderID, sign.HeaderTimestamp, sign.HeaderSignature} {
 		value, wrong := single(in.header, names[i])
 		if wrong != "" {
-			complete = in.failed(wrong)
+			complete = in.lacks(wrong)
 			continue
 		}
 		h[canonical] = []string{value}
@@ -239,7 +239,7 @@ func (in *incoming) either() bool {
 func (in *incoming) token() bool {
 	value, wrong := single(in.header, in.source.header)
 	if wrong != "" {
-		return in.failed(wrong)
+		return in.lacks(wrong)
 	}
 	text, ok := strings.CutPrefix(value, in.source.prefix)
 	if !ok {
@@ -252,7 +252,7 @@ func (in *incoming) token() bool {
 // basic compares name and password.
 func (in *incoming) basic() bool {
 	if _, wrong := single(in.header, "Authorization"); wrong != "" {
-		return in.failed(wrong)
+		return in.lacks(wrong)
 	}
 	name, password, ok := in.r.BasicAuth()
 	if !ok {

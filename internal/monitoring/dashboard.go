@@ -27,8 +27,10 @@ func rows() []row {
 		{"Does everything arrive?", []panel{
 			{"Events and deliveries", "reqps", []query{{"sum(rate(grapnel_events_accepted_total[5m]))", "accepted"},
 				{`sum by (outcome) (rate(grapnel_deliveries_total[5m]))`, "{{outcome}}"}}},
-			{"Pending deliveries", "short", []query{{"sum(grapnel_pending)", "pending"}}},
-			{"Dead letters", "short", []query{{"sum by (reason) (increase(grapnel_dead_letters_total[1h]))", "{{reason}}"}}},
+			{"Pending deliveries", "short", []query{{"sum by (state) (max by (cell, state) (grapnel_backlog))", "{{state}}"}}},
+			{"Age of the oldest pending delivery", "s", []query{{"max(grapnel_oldest_undelivered_age_seconds)", "age"}}},
+			{"Dead letters", "short", []query{{"sum(max by (cell) (grapnel_dead_letters))", "waiting"},
+				{"sum by (reason) (increase(grapnel_dead_letters_total[1h]))", "{{reason}}"}}},
 		}},
 		{"How do receivers do?", []panel{
 			{"Attempts", "reqps", []query{{"sum by (error_class) (rate(grapnel_attempts_total[5m]))", "{{error_class}}"}}},
@@ -45,8 +47,7 @@ func rows() []row {
 		}},
 		{"Receiving and queues", []panel{
 			{"Webhooks that came in", "reqps", []query{{"sum by (outcome) (rate(grapnel_ingress_requests_total[5m]))", "{{outcome}}"}}},
-			{"Leases", "reqps", []query{{"sum by (outcome) (rate(grapnel_leases_settled_total[5m]))", "{{outcome}}"},
-				{"sum(rate(grapnel_leases_over_total[5m]))", "expired"}}},
+			{"Leases", "reqps", []query{{"sum by (action) (rate(grapnel_queue_settled_total[5m]))", "{{action}}"}}},
 			{"From due to leased", "s", quantiles("grapnel_lease_lag_seconds")},
 		}},
 	}

@@ -92,7 +92,7 @@ func signs() []sign {
 			"Many receivers seldom fail together: look at DNS, the network and the proxy on this side."},
 		{"GrapnelSignatures", "ticket", `sum(increase(grapnel_ingress_requests_total{outcome="unverified"}[15m])) > 10`, 5 * time.Minute,
 			"webhooks come in with wrong signatures", "A secret was rotated at the provider only, or requests are forged: grapnel inbox list --outcome unverified."},
-		{"GrapnelLeasesExpire", "ticket", `sum(increase(grapnel_leases_over_total[15m])) > 10`, 5 * time.Minute, "consumers do not settle their leases in time",
+		{"GrapnelLeasesExpire", "ticket", `sum(increase(grapnel_queue_settled_total{action="expire"}[15m])) > 10`, 5 * time.Minute, "consumers do not settle their leases in time",
 			"Workers die, or are slower than their lease."},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // granted remembers leases that this process granted, so that settling one need not read it. It
@@ -13,9 +14,12 @@ type granted struct {
 	most    int // leases
 	mu      sync.Mutex
 	byToken map[string]grapnel.Lease
+	spans   map[string]trace.Span // of those leases whose events are traced
 }
 
-func newGranted(most int) *granted { return &granted{most: most, byToken: map[string]grapnel.Lease{}} }
+func newGranted(most int) *granted {
+	return &granted{most: most, byToken: map[string]grapnel.Lease{}, spans: map[string]trace.Span{}}
+}
 
 func (g *granted) put(leases []grapnel.Lease) {
 	g.mu.Lock()
@@ -34,10 +38,30 @@ func (g *granted) get(token string) (grapnel.Lease, bool) {
 	return l, known
 }
 
-func (g *granted) drop(token string) {
+// drop forgets a lease, and returns its span; nil: it has none.
+func (g *granted) drop(token string) *trace.Span {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	s, traced := g.spans[token]
+	g.remove(token)
+	if !traced {
+		return nil
+	}
+	return &s
+}
+
+func (g *granted) remove(token string) {
 	delete(g.byToken, token)
+	delete(g.spans, token)
+}
+
+// begun remembers the span of a lease.
+func (g *granted) begun(token string, s trace.Span) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, there := g.byToken[token]; there {
+		g.spans[token] = s
+	}
 }
 
 // forget drops leases that ended before a time: of deliveries that operators skipped, and of
@@ -47,7 +71,7 @@ func (g *granted) forget(before time.Time) {
 	defer g.mu.Unlock()
 	for token := range g.byToken {
 		if g.byToken[token].Until.Before(before) {
-			delete(g.byToken, token)
+			g.remove(token)
 		}
 	}
 }

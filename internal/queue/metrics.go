@@ -12,7 +12,7 @@ import (
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
-	over     prometheus.Counter
+	held     prometheus.Histogram
 	stale    prometheus.Counter
 	returned prometheus.Counter
 	lag      prometheus.Histogram
@@ -24,10 +24,11 @@ func newMetrics(r *Broker) *metrics {
 	m := &metrics{
 		leases: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_granted_total",
 			Help: "Leases granted to consumers of queues."}),
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_leases_settled_total",
-			Help: "Leases settled by their consumers, by verdict."}, []string{"outcome"}),
-		over: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_over_total",
-			Help: "Leases that expired before their consumers settled them."}),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_queue_settled_total",
+			Help: "Leases that ended, by the consumer's answer; expire: there was none in time."}, []string{"action"}),
+		held: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_lease_held_seconds",
+			Help:    "Time from a lease to its consumer's answer. Expired leases are not in it.",
+			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600}}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_stale_total",
 			Help: "Attempts to settle a lease that had expired, was settled, or was never granted."}),
 		returned: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_returned_total",
@@ -38,11 +39,14 @@ func newMetrics(r *Broker) *metrics {
 	}
 	m.waits = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_consumers_waiting",
 		Help: "Consumers that wait for a due delivery."}, func() float64 { return float64(r.metrics.waiting.Load()) })
-	for _, v := range []Verdict{Ack, Nack, Reject} {
+	for _, v := range []Verdict{Ack, Nack, Reject, expire} {
 		m.settled.WithLabelValues(string(v))
 	}
 	return m
 }
+
+// expire stands among the verdicts for a lease that ended without one.
+const expire Verdict = "expire"
 
 func (m *metrics) claimed(leases []grapnel.Lease) {
 	m.leases.Add(float64(len(leases)))
@@ -54,5 +58,5 @@ func (m *metrics) claimed(leases []grapnel.Lease) {
 // Collectors are the metrics to register.
 func (r *Broker) Collectors() []prometheus.Collector {
 	m := r.metrics
-	return []prometheus.Collector{m.leases, m.settled, m.over, m.stale, m.returned, m.lag, m.waits}
+	return []prometheus.Collector{m.leases, m.settled, m.held, m.stale, m.returned, m.lag, m.waits}
 }

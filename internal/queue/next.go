@@ -101,7 +101,7 @@ func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 		case core.Overdue(&ep.Policy, l.Trigger, l.Anchor, l.GrantedAt):
 			ended = append(ended, core.Outlived(&ep, l, now))
 		default:
-			messages = append(messages, Message{l, ev})
+			messages = append(messages, Message{l, ev, r.begun(&l, ev)})
 		}
 	}
 	if len(ended) > 0 {

@@ -39,6 +39,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 )
 
 // Engine is the part of the engine that queues need.
@@ -64,6 +65,7 @@ type Options struct {
 	Store  Store
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
+	Traces *trace.Tracer    // nil: no spans are made
 	Random io.Reader        // source of tokens, safe for concurrent use; nil: crypto/rand
 }
 
@@ -77,6 +79,7 @@ type Broker struct {
 	random  io.Reader
 	metrics *metrics
 	granted *granted
+	traces  *trace.Tracer
 
 	mu    sync.RWMutex
 	lines map[string]*line // by the queue's id. Lock order: mu before a line's
@@ -91,13 +94,14 @@ type Broker struct {
 type Message struct {
 	grapnel.Lease
 	Event *grapnel.Event
+	Trace string // the traceparent for the consumer; empty: the event is not traced
 }
 
 // New makes a Broker that serves consumers at once. Run has to be called too: only Run stops the
 // dispatchers.
 func New(o Options) *Broker {
 	b := bounds.Fill(o.Bounds)
-	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader),
+	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, traces: o.Traces, random: cmp.Or(o.Random, rand.Reader),
 		granted: newGranted(b.Granted), lines: map[string]*line{}}
 	now := o.Now
 	if now == nil {

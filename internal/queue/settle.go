@@ -2,12 +2,14 @@ package queue
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -73,13 +75,32 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 		case !applied[n]:
 			errs[i] = errOver
 			r.metrics.stale.Inc()
+			r.granted.drop(leases[n].Token)
 		default:
-			r.metrics.settled.WithLabelValues(string(list[i].Verdict)).Inc()
+			r.settledBy(&leases[n], r.granted.drop(leases[n].Token), list[i].Verdict, now)
 		}
-		r.granted.drop(leases[n].Token)
 		r.line(leases[n].Queue).unbar()
 	}
 	return errs
+}
+
+// settledBy counts a lease that ended, records its span, and logs it at the debug level, as the
+// engine does with attempts.
+func (r *Broker) settledBy(l *grapnel.Lease, span *trace.Span, by Verdict, now time.Time) {
+	held := max(now.Sub(l.GrantedAt), 0)
+	if span != nil {
+		r.ended(*span, by, held)
+	}
+	r.metrics.settled.WithLabelValues(string(by)).Inc()
+	if by != expire {
+		r.metrics.held.Observe(held.Seconds())
+	}
+	if r.log.Enabled(context.Background(), slog.LevelDebug) {
+		r.log.LogAttrs(context.Background(), slog.LevelDebug, "lease settled",
+			slog.String("delivery", r.store.IDs().Delivery(l.CreatedAt, l.Delivery)),
+			slog.String("endpoint", l.Queue), slog.Int("attempt", l.Number), slog.String("trigger", string(l.Trigger)),
+			slog.String("action", string(by)), slog.String("duration", held.String()))
+	}
 }
 
 // Extend moves the end of a lease to `by` from now, or by the queue's own lease time if by is 0. It
@@ -202,9 +223,9 @@ func (r *Broker) onRecord(ctx context.Context, ch *core.Change) (bool, error) {
 // runOut records expired leases; each counts as an attempt.
 func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	now := r.now()
-	changes := make([]core.Change, len(leases))
+	changes, spans := make([]core.Change, len(leases)), make([]*trace.Span, len(leases))
 	for i, l := range leases {
-		r.granted.drop(l.Token)
+		spans[i] = r.granted.drop(l.Token)
 		in := core.Finished{Endpoint: ep.ID, Delivery: l.Delivery, Outcome: policy.Outcome{Class: policy.ClassLease}}
 		said := l.Consumer + " did not settle before its lease expired, after " + l.Until.Sub(l.GrantedAt).Round(time.Millisecond).String()
 		changes[i] = r.settled(ep, l, in, said, true, now)
@@ -216,7 +237,7 @@ func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	}
 	for i := range results {
 		if results[i].Applied {
-			r.metrics.over.Inc()
+			r.settledBy(&leases[i], spans[i], expire, now)
 		}
 	}
 	r.line(ep.ID).unbar()

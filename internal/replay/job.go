@@ -27,8 +27,9 @@ type job struct {
 	ended    chan struct{} // holds a token when deliveries of its endpoint have finished
 
 	pace     pace
-	searched int64 // nothing qualifies up to this row id; the stored cursor may be lower
-	atTheEnd bool  // the last candidate has been looked at
+	searched int64           // nothing qualifies up to this row id; the stored cursor may be lower
+	atTheEnd bool            // the last candidate has been looked at
+	last     *grapnel.Replay // as look read it last; nil: not yet
 
 	mu    sync.Mutex
 	why   string // the reason why it makes no progress, though it is running; empty: it does
@@ -103,6 +104,11 @@ func (j *job) look() (next, error) {
 	}
 	j.observe(now, &r)
 	j.runner.saw(&r)
+	if was := j.last; was != nil {
+		j.runner.grown(was, &r)
+	}
+	seen := r
+	j.last = &seen
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
@@ -168,9 +174,11 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 		}
 	}
 	if len(step.Items) > 0 || step.To > step.From && !atTheEnd {
-		if _, err := j.runner.engine.Advance(j.ctx, r.Tenant, step); err != nil {
+		created, err := j.runner.engine.Advance(j.ctx, r.Tenant, step)
+		if err != nil {
 			return err
 		}
+		j.runner.made(len(created))
 		j.pace.spend(now, r.Rate, len(step.Items))
 	}
 	j.searched, j.atTheEnd = step.To, atTheEnd

@@ -9,8 +9,8 @@ import (
 // Metrics are the runner's metrics, as prometheus collects them. Those of active replays are as old
 // as the last read of the store, a second or so.
 type Metrics struct {
-	runner                     *Runner
-	replays, ended, deliveries *prometheus.Desc
+	runner                            *Runner
+	replays, ended, deliveries, items *prometheus.Desc
 }
 
 // Metrics returns the runner's numbers.
@@ -21,6 +21,9 @@ func (r *Runner) Metrics() Metrics {
 		ended:   prometheus.NewDesc("grapnel_replays_ended_total", "Finished replays, by final status.", []string{"status"}, nil),
 		deliveries: prometheus.NewDesc("grapnel_replay_deliveries",
 			"Deliveries of unfinished replays, by state: to be created, pending, finished.", []string{"state"}, nil),
+		items: prometheus.NewDesc("grapnel_replay_items_total",
+			"Deliveries of replays that this node runs, by result: created, delivered, failed, other (skipped, discarded or dropped).",
+			[]string{"result"}, nil),
 	}
 }
 
@@ -29,6 +32,7 @@ func (m Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.replays
 	to <- m.ended
 	to <- m.deliveries
+	to <- m.items
 }
 
 // Collect gives the numbers of now.
@@ -53,9 +57,33 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, status := range []grapnel.ReplayStatus{grapnel.ReplayCompleted, grapnel.ReplayCancelled, grapnel.ReplayStopped} {
 		to <- prometheus.MustNewConstMetric(m.ended, prometheus.CounterValue, float64(m.runner.ended[status]), string(status))
 	}
+	for result, n := range map[string]int64{"created": m.runner.items.created, "delivered": m.runner.items.delivered,
+		"failed": m.runner.items.failed, "other": m.runner.items.other} {
+		to <- prometheus.MustNewConstMetric(m.items, prometheus.CounterValue, float64(n), result)
+	}
 	gauge(m.deliveries, left, "left")
 	gauge(m.deliveries, underWay, "under_way")
 	gauge(m.deliveries, over, "over")
+}
+
+// items counts deliveries of replays by result.
+type items struct{ created, delivered, failed, other int64 }
+
+// grown counts what a replay has finished since the job's last look at it.
+func (r *Runner) grown(was, is *grapnel.Replay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delivered, failed := int64(is.Delivered-was.Delivered), int64(is.Failed-was.Failed)
+	r.items.delivered += max(delivered, 0)
+	r.items.failed += max(failed, 0)
+	r.items.other += max(int64(is.Done-was.Done)-delivered-failed, 0)
+}
+
+// made counts deliveries that a step created.
+func (r *Runner) made(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items.created += int64(n)
 }
 
 // finished counts and logs a replay that has ended.

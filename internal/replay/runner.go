@@ -57,6 +57,7 @@ type Runner struct {
 	jobs   map[string]*job  // those that have a goroutine
 	active []grapnel.Replay // as they were read last
 	ended  map[grapnel.ReplayStatus]int64
+	items  items
 	work   sync.WaitGroup
 	ctx    context.Context // of Run; nil before and after
 

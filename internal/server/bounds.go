@@ -17,6 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/internal/web"
 )
 
@@ -37,6 +38,8 @@ type Bounds struct {
 	API       api.Bounds
 	Web       web.Bounds
 	OIDC      oidc.Bounds
+	Trace     trace.Bounds
+	Backlog   BacklogBounds
 }
 
 // ParseBounds reads the value of --bounds.

@@ -54,6 +54,7 @@ type cell struct {
 	alerts  *alerting.Keeper
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
+	backlog *backlog
 	seen    *postgres.History // of the database, as seen by this cell and by those it replaced
 	closed  atomic.Bool       // its database went back: the cell answers no requests any more
 	alive   context.Context   // the lifetime of its requests
@@ -157,19 +158,22 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Disk:         c.place.disk(),
 		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
 		Cluster:      cluster,
+		Traces:       s.traces,
 		Ready:        func(id string) { c.queues.Ready(id) },
 		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
 	}
-	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Log: o.Log})
+	c.backlog = newBacklog(o.Bounds, c.store, c.engine.Held, c.place.size(c.store), time.Now, o.Log)
+	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Traces: s.traces, Log: o.Log})
 	c.ingress = ingress.New(
 		ingress.Options{
 			Bounds:  o.Bounds.Ingress,
 			Engine:  c.engine,
 			Store:   c.store,
 			Problem: api.Refuse,
+			Refused: s.rejected.count,
 			Origin:  api.Origin(o.PublicURL, o.Proxies),
 			MaxBody: o.MaxBody,
 			Log:     o.Log,
@@ -234,18 +238,21 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Replays:      c.replays,
 		Alerts:       c.alerts,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
-		Published:    s.published.observe,
-		Metrics:      metrics,
-		MetricsOpen:  o.MetricsOpen,
-		Gate:         s.gate,
-		Ready:        s.ready,
-		Cluster:      c.cluster(s),
-		Settings:     o.effective(),
-		Cell:         c.name,
-		Away:         func(tenant string) error { return s.directory.Away(c.name, tenant) },
-		Tenants:      s.directory,
-		Passes:       passes,
-		Others:       c.others(s),
+		Published: func(good bool, took time.Duration, refused string) {
+			s.published.observe(good, took)
+			s.rejected.count(refused)
+		},
+		Metrics:     metrics,
+		MetricsOpen: o.MetricsOpen,
+		Gate:        s.gate,
+		Ready:       s.ready,
+		Cluster:     c.cluster(s),
+		Settings:    o.effective(),
+		Cell:        c.name,
+		Away:        func(tenant string) error { return s.directory.Away(c.name, tenant) },
+		Tenants:     s.directory,
+		Passes:      passes,
+		Others:      c.others(s),
 	})
 }
 

@@ -109,9 +109,9 @@ func TestTwoCells(t *testing.T) {
 	}
 
 	m := member{running: s}
-	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home"}`: 1,
-		`grapnel_events_accepted_total{cell="west"}`: 0,
-		`grapnel_store_full{cell="west"}`:            0, `grapnel_egress_requests_fresh_total`: 1,
+	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home",source_kind="api"}`: 1,
+		`grapnel_events_accepted_total{cell="west",source_kind="api"}`: 0,
+		`grapnel_store_full{cell="west"}`:                              0, `grapnel_egress_requests_fresh_total`: 1,
 		`grapnel_replays{cell="west",status="running"}`: 0} {
 		if n := m.measured(t, name); n != want {
 			t.Errorf("%s is %v, want %v", name, n, want)
@@ -336,7 +336,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		}
 	}
 	m := member{running: s}
-	if n := m.measured(t, `grapnel_events_accepted_total{cell="west"}`); n != 3 {
+	if n := m.measured(t, `grapnel_events_accepted_total{cell="west",source_kind="api"}`); n != 3 {
 		t.Errorf("west has accepted %v", n)
 	}
 	if err := s.stop(); err != nil {

@@ -17,7 +17,8 @@ func (s *Server) registry() *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(callerNumbers(s.gate)...)
-	r.MustRegister(s.published.seconds)
+	r.MustRegister(s.published.seconds, s.rejected.calls)
+	r.MustRegister(s.traces.Collectors()...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",
 		ConstLabels: prometheus.Labels{"version": grapnel.Version},
@@ -46,6 +47,25 @@ func (p published) observe(good bool, took time.Duration) {
 	p.seconds.WithLabelValues(result).Observe(took.Seconds())
 }
 
+// rejected counts refused publishes and refused requests to sources.
+type rejected struct{ calls *prometheus.CounterVec }
+
+func newRejected() rejected {
+	r := rejected{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingest_rejected_total",
+		Help: "Publishes with a valid key, and requests to sources, that were refused; by the code of the refusal."}, []string{"reason"})}
+	for _, code := range []grapnel.Code{grapnel.CodeInvalid, grapnel.CodeOverloaded, grapnel.CodeStorageFull} {
+		r.calls.WithLabelValues(string(code))
+	}
+	return r
+}
+
+// count counts a refusal; an empty code is none.
+func (r rejected) count(code string) {
+	if code != "" {
+		r.calls.WithLabelValues(code).Inc()
+	}
+}
+
 // labelled adds the cell's name to its metrics, if there are several cells.
 func (s *Server) labelled(r prometheus.Registerer, c *cell) prometheus.Registerer {
 	if len(s.cells) == 1 {
@@ -61,6 +81,7 @@ func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.ingress.Collectors()...)
 	r.MustRegister(c.replays.Metrics(), c.relays.Metrics(), c.alerts)
 	r.MustRegister(c.numbers...)
+	r.MustRegister(c.backlog)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_store_full", Help: "1 while new events are refused because the store has no room, or the disk is nearly full.",
 	}, c.full))

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,6 +29,34 @@ func (d described) MustRegister(collectors ...prometheus.Collector) {
 		for desc := range all {
 			d.names[fqName.FindStringSubmatch(desc.String())[1]] = true
 		}
+	}
+}
+
+// Every metric of a server is on the page for operators.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	o := options(t.TempDir())
+	o.Traces.Endpoint = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+	s := start(t, o)
+	has := described{names: map[string]bool{}}
+	for _, c := range s.cells {
+		c.measure(has)
+	}
+	has.MustRegister(postgresNumbers(nil)...)
+	has.MustRegister(s.traces.Collectors()...)
+	has.MustRegister(s.rejected.calls, s.published.seconds)
+	has.MustRegister(sendingNumbers(s.sender)...)
+	has.MustRegister(callerNumbers(s.gate)...)
+	page, err := os.ReadFile("../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range has.names {
+		if !regexp.MustCompile("`" + name + "[`{]").Match(page) {
+			t.Errorf("docs/operating.md has no %s", name)
+		}
+	}
+	if len(has.names) < 60 {
+		t.Errorf("only %d metrics were found", len(has.names))
 	}
 }
 

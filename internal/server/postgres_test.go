@@ -55,6 +55,9 @@ func TestPostgresAway(t *testing.T) {
 	s := start(t, o)
 	c := s.client(t, testKey)
 	defer http.DefaultClient.CloseIdleConnections()
+	if bytes := (member{running: s}).measured(t, "grapnel_store_bytes"); bytes < 1<<20 {
+		t.Errorf("the database has %v bytes", bytes)
+	}
 	ready := func(want int) func() bool {
 		return func() bool { status, _ := page(t, s, "/readyz"); return status == want }
 	}

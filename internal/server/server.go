@@ -30,6 +30,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/internal/transform"
 )
 
@@ -94,7 +96,8 @@ type Options struct {
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules  []store.KeepRule
 	Bounds Bounds
-	Log    *slog.Logger // nil: nothing is logged
+	Traces trace.Settings // where spans go; zero: none are made
+	Log    *slog.Logger   // nil: nothing is logged
 }
 
 // Server is one running Grapnel.
@@ -114,11 +117,13 @@ type Server struct {
 	gate      *api.Gate
 	published published
 	issuer    *oidc.Provider // nil: people sign in with API keys only
+	traces    *trace.Tracer  // nil: no spans are made
+	rejected  rejected
 }
 
 func newServer(o Options) *Server {
 	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
-		published: newPublished()}
+		published: newPublished(), rejected: newRejected()}
 }
 
 // Open prepares a server. It listens first: if the address is in use, the data are not touched,
@@ -156,6 +161,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
 	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
+	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
+	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})
 	for i, c := range s.cells {
 		if c, err = s.openCell(ctx, c, &opened); err != nil {
 			return nil, s.of(c, err)
@@ -201,7 +208,12 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 			moving.Go(func() { s.lives.keep(delivering, i, failed) })
 		}
 		moving.Go(func() { s.lives.move(delivering) })
+		exporting, stopExporting := context.WithCancel(context.WithoutCancel(ctx))
+		var exports sync.WaitGroup
+		exports.Go(func() { s.traces.Run(exporting) })
 		moving.Wait()
+		stopExporting() // last, since the attempts that drained have spans too
+		exports.Wait()
 	}()
 	served := make(chan error, 1)
 	// The other half of the descriptors is for deliveries, the stores and the listener.

@@ -380,7 +380,7 @@ func TestServiceRoutes(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	for path, want := range map[string]string{
 		"/livez": `"ok"`, "/readyz": `"ok"`, "/openapi.json": `"openapi": "3.1`, "/docs": "<html", "/status": "<html",
-		"/metrics": "grapnel_events_accepted_total 0",
+		"/metrics": `grapnel_events_accepted_total{source_kind="api"} 0`,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+path, nil)
 		if err != nil {

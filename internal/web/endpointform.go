@@ -30,6 +30,7 @@ var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input
 		help: "one on each line, sent with every delivery. {event.id}, {event.type}, {event.key} and {attempt} stand for their values"},
 	{at: "transform", label: "Transform", sample: "{text: .data.title}", help: "a jq expression over the standard body that gives the one to send. Empty: none"},
 	{at: "signature_headers", label: "Signature headers", help: "svix: also svix-id, svix-timestamp and svix-signature"},
+	{at: "trace", label: "Send the trace", help: "requests have the header traceparent, so that the receiver continues the publisher's trace"},
 	{at: "secret", label: "Secret", kind: kindSecret, when: "create", sample: "whsec_…", help: "to keep one that the receiver knows already. Empty: a new one is created"},
 	{group: "Marks", at: "labels", label: "Labels", sample: "team: billing", help: "one on each line. Lists can be filtered by them; no delivery depends on them"},
 	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},

@@ -199,6 +199,7 @@ func publishAgain(v *visit) (string, error) {
 	if e.PayloadHidden {
 		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
 	}
+	delete(e.Metadata, grapnel.TraceKey) // the new event has a trace of its own
 	var made *client.Published
 	switch {
 	case e.DataBase64 == nil:

@@ -114,6 +114,9 @@ func (s *site) filled(target string, values url.Values) url.Values {
 	was := map[string]string{}
 	_ = json.Unmarshal([]byte(form.Get("was")), &was)
 	for name, value := range was {
+		if value == "false" { // a box that is not ticked is not sent
+			continue
+		}
 		form.Set(name, strings.ReplaceAll(value, "\n", "\r\n"))
 	}
 	for name, value := range values {

@@ -189,3 +189,11 @@ func (b *backlogs) letters(failed, most []int64) error {
 	var n int64
 	return b.each(lettersOf, most, []any{&target, &n}, func() { b.list[b.at[target]].Dead = n })
 }
+
+// Size is the size of the database in bytes, with its indexes.
+func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
+	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
+	})
+	return bytes, err
+}

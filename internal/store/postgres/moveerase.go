@@ -31,10 +31,10 @@ const (
 	putBack = "INSERT INTO tenancy SELECT (json_populate_record(NULL::tenancy, $1::text::json)).*"
 )
 
-// erased are the tables to empty, in order. Documents come first: until they are deleted, readers of
-// all tenants' documents find them in two cells. A table comes after those whose rows are found by it,
-// and known, whose rows have to be searched for, comes last. A delivery's attempts, marks and
-// redeliveries are deleted with it.
+// erased are the tables to empty, in order. Documents come first: until they are deleted, readers
+// of all tenants' documents find them in two cells. A table comes after those whose rows are found
+// by it, and known, whose rows have to be searched for, comes last. A delivery's attempts, marks
+// and redeliveries are deleted with it.
 var erased = []string{"document", "audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "lease", "pending",
 	"finished", "lane", "event", "known"}
 

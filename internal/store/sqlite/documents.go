@@ -63,7 +63,8 @@ func (t *tx) putDocuments(writes []store.DocumentWrite) (revision int64, err err
 }
 
 func readDocument(q *sqlite3.Stmt, kind string) store.Document {
-	return store.Document{Tenant: q.String(0), Kind: kind, ID: q.String(1), Revision: q.Integer(2), At: codec.Moment(q.Integer(3)), Body: q.Bytes(4)}
+	return store.Document{Tenant: q.String(0), Kind: kind, ID: q.String(1), Revision: q.Integer(2), At: codec.Moment(q.Integer(3)),
+		Body: q.Bytes(4)}
 }
 
 // Document returns one.

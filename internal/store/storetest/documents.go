@@ -82,7 +82,8 @@ var documentCases = []testCase{
 		d.same(d.config().Version, version, "version of the configuration")
 	}},
 	{"are one per tenant, kind and id", func(d *driver) {
-		for i, name := range [][3]string{{acme, "alert", "x"}, {bolt, "alert", "x"}, {"", "alert", "x"}, {acme, "issue", "x"}, {acme, "alert", "y"}} {
+		for i, name := range [][3]string{{acme, "alert", "x"}, {bolt, "alert", "x"}, {"", "alert", "x"}, {acme, "issue", "x"},
+			{acme, "alert", "y"}} {
 			w := document(name[0], name[1], name[2], 0, float64(i))
 			w.Body = []byte{byte(i)}
 			d.write(w)
@@ -192,7 +193,8 @@ var documentCases = []testCase{
 	}},
 	{"are seen by their tenant only", func(d *driver) {
 		d.write(document(acme, "alert", "a", 0, 1), document("", "alert", "o", 0, 1))
-		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt), store.Of(acme).Only([]string{epA}), everyone.Only([]string{epA, epX})} {
+		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt), store.Of(acme).Only([]string{epA}),
+			everyone.Only([]string{epA, epX})} {
 			for _, tenant := range []string{acme, "", bolt} {
 				if scope.Allows(tenant) {
 					continue
@@ -244,7 +246,8 @@ var documentCases = []testCase{
 		d.same(len(d.audit(store.AuditQuery{})), 1, "entries")
 	}},
 	{"are cleared by kind and time, the oldest first", func(d *driver) {
-		d.write(document(acme, "sli", "a", 0, 10), document(bolt, "sli", "b", 0, 20), document("", "sli", "c", 0, 5), document(acme, "alert", "d", 0, 1))
+		d.write(document(acme, "sli", "a", 0, 10), document(bolt, "sli", "b", 0, 20), document("", "sli", "c", 0, 5),
+			document(acme, "alert", "d", 0, 1))
 		d.clearDocuments("sli", 5, 10, 0)
 		d.clearDocuments("sli", 100, 0, 0)
 		d.clearDocuments("nothing", 100, 10, 0)

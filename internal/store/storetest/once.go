@@ -61,7 +61,8 @@ func onceCalls() []onceCall {
 		}, func(d *driver) int { return len(d.config().Keys) }},
 		{"PutDocuments", "store.Put", func(d *driver, o *store.Once) (*store.Answer, error) {
 			number++
-			return putAnswer(d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", fmt.Sprint(number), 0, 1)}, store.With{Once: o}))
+			one := document(acme, "alert", fmt.Sprint(number), 0, 1)
+			return putAnswer(d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{one}, store.With{Once: o}))
 		}, func(d *driver) int { return len(d.documents("alert")) }},
 	}
 }
