@@ -12,8 +12,8 @@ import (
 const OperatorTenant = "_operator"
 
 // Channel is the part of an endpoint that makes it a channel: alerts go to a service for people,
-// such as a chat, and not to a program. Its other settings are those of any endpoint, so an alert is
-// retried, recorded and replayed like any event. The endpoint's URL is a masked form of the
+// such as a chat, and not to a program. Its other settings are those of any endpoint, so an alert
+// is retried, recorded and replayed like any event. The endpoint's URL is a masked form of the
 // channel's, and its filter is made of the severities and rules.
 type Channel struct {
 	Service    string          // a row of package channel: "slack", "smtp" …
@@ -24,11 +24,19 @@ type Channel struct {
 	Digest     policy.Duration // alerts below the severity page are gathered for this long; 0: sent at once
 }
 
+// Address is the URL of a channel; of none, the empty text.
+func (c *Channel) Address() string {
+	if c == nil {
+		return ""
+	}
+	return c.URL.Text
+}
+
 // QuietHours are a part of every day. They go past midnight if To is before From.
 type QuietHours struct {
-	From string `json:"from" required:"true" form:"^([01][0-9]|2[0-3]):[0-5][0-9]$" doc:"the time of day at which they begin: 22:00"`
-	To   string `json:"to" required:"true" form:"^([01][0-9]|2[0-3]):[0-5][0-9]$" doc:"the time of day at which they end: 07:00"`
-	TZ   string `json:"tz" default:"UTC" maxLength:"64" doc:"a name of the time zone database: Europe/Berlin; UTC if not given"`
+	From string `json:"from" required:"true" form:"clock" doc:"the time of day at which they begin: 22:00"`
+	To   string `json:"to" required:"true" form:"clock_end" doc:"the time of day at which they end: 07:00"`
+	TZ   string `json:"tz" default:"UTC" form:"zone" maxLength:"64" doc:"a name of the time zone database: Europe/Berlin; UTC if not given"`
 }
 
 // The severities of alerts.
@@ -41,10 +49,10 @@ const (
 // ChannelPattern is the only pattern that a channel subscribes to.
 const ChannelPattern = "grapnel.alert.*"
 
-// IsAlert says whether events of this type are alerts. Only the server makes them, and only endpoints
-// that name a pattern of such types get them: one that wants every type does not.
+// IsAlert says whether events of this type are alerts. Only the server makes them, and only
+// endpoints that name a pattern of such types get them: one that wants every type does not.
 func IsAlert(eventType string) bool { return strings.HasPrefix(eventType, "grapnel.alert.") }
 
-// WantsAlerts says whether a pattern may match the types of alerts at all: it has to name their first
-// segment.
+// WantsAlerts says whether a pattern may match the types of alerts at all: it has to name their
+// first segment.
 func WantsAlerts(pattern string) bool { return strings.HasPrefix(pattern, "grapnel.") }

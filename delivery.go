@@ -2,6 +2,7 @@ package grapnel
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -130,6 +131,13 @@ func Derived() []string {
 func (d *Delivery) Sent(a *Attempt, id string) map[string]string {
 	if a.RequestHeaders == nil {
 		return nil
+	}
+	if strings.HasPrefix(d.EndpointID, ChannelPrefix+"_") { // it gets only what its service knows, all of it recorded
+		sent := map[string]string{}
+		for _, h := range a.RequestHeaders {
+			sent[h.Name] = h.Value
+		}
+		return sent
 	}
 	sent := map[string]string{"Content-Type": JSONType}
 	for i, value := range []string{d.EventID, strconv.FormatInt(a.StartedAt.Unix(), 10), strconv.Itoa(a.Number), id, string(a.Trigger),

@@ -83,6 +83,9 @@ func ValidPattern(s string) bool {
 // ValidTenant says whether s can name a tenant; tenants follow the rule of ids.
 func ValidTenant(s string) bool { return ValidID(s) }
 
+// BindsTenant says whether a key, a portal or a person can be bound to the tenant.
+func BindsTenant(s string) bool { return ValidTenant(s) && s != OperatorTenant }
+
 func validSegments(s string, star bool) bool {
 	start := 0
 	for i := 0; i <= len(s); i++ {

@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"internal/pass":                   2,
 	"internal/transform":              2,
 	"internal/catalogue":              2,
+	"internal/channels":               2,
 	"internal/search":                 2,
 	"internal/trace":                  2,
 	"wire":                            2,

@@ -19,8 +19,8 @@ const (
 	EventAlertTest     = "grapnel.alert.test"
 )
 
-// Operational says whether an event of this type reports on an endpoint, or is an alert. Such events
-// cause no others, so that two endpoints that both fail do not notify each other forever.
+// Operational says whether an event of this type reports on an endpoint, or is an alert. Such
+// events cause no others, so that two endpoints that both fail do not notify each other forever.
 func Operational(eventType string) bool {
 	return strings.HasPrefix(eventType, "webhook_endpoint.") || IsAlert(eventType)
 }

@@ -42,6 +42,7 @@ func (l *looker) collect(ctx context.Context) error {
 		"/sources":      {"limit=2"},
 		"/inbox":        {"outcome=unverified&limit=1", "outcome=accepted&limit=1"},
 		"/queues":       {"limit=2"},
+		"/channels":     {"limit=2"},
 		"/policies":     {"limit=20"}, // presets come first
 		"/dead-letters": {"limit=3"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // quiet hours name time zones, and a container may have none
 
 	"github.com/grapnelhq/grapnel/internal/cli"
 )

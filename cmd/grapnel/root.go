@@ -28,7 +28,7 @@ func (s *session) rootCommand() *cobra.Command {
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
 		s.alertsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
-		s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
+		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),
 		s.migrateCommand(), s.monitoringCommand(), s.simulateCommand(), s.versionCommand(), man(s))
 	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once

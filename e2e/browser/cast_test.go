@@ -87,7 +87,9 @@ func populate(t *testing.T, s *server) *cast {
 	}
 	ok(s.CreateKey(ctx, client.NewKey{Name: "ci", Scopes: []grapnel.Scope{grapnel.ScopeRead}}))(t)
 	kind := ok(s.CreateEventType(ctx, client.NewEventType{Name: "payment.made", Description: "A payment was made"}))(t)
-	for prefix, id := range map[string]string{"/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
+	channel := ok(s.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic", Description: "on call"}))(t)
+	for prefix, id := range map[string]string{
+		"/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
 		"/alerts": s.alert(t), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID, "/event-types": kind.ID,
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id

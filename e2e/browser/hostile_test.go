@@ -106,7 +106,7 @@ func attack(t *testing.T, s *server) *cast {
 	ctx := t.Context()
 	a := &attacker{server: s}
 	type fields map[string]any
-	var pol, ep, src, named, key, kind struct{ ID, Name, Secret string }
+	var pol, ep, src, named, key, kind, channel struct{ ID, Name, Secret string }
 	rules := fields{"classify": fields{"422": "fail"}, "schedule": fields{"mode": "since_previous", "delays": []string{"0s"}, "tail": "stop"}}
 	rules["name"] = "evil"
 	a.try("POST", "/v1/policies", doc(rules), &pol)
@@ -121,6 +121,7 @@ func attack(t *testing.T, s *server) *cast {
 	a.try("POST", "/v1/sources", doc(fields{"name": short, "description": polyglot, "on_unverified": "quarantine",
 		"verify": fields{"scheme": "github", "secret": "secret of the test"}}), &src)
 	a.try("POST", "/v1/queues", doc(fields{"name": "evil", "description": polyglot, "event_types": []string{"a.b"}}), nil)
+	a.try("POST", "/v1/channels", doc(fields{"url": "ntfy://ntfy.sh/topic", "description": polyglot}), &channel)
 	a.try("POST", "/v1/keys", doc(fields{"name": short, "scopes": []string{"read"}}), &key)
 	a.try("POST", "/v1/event-types", doc(fields{"name": "a.b", "description": polyglot}), &kind)
 	a.try("POST", "/v1/events", doc(fields{"type": polyglot, "data": 1}), nil)
@@ -141,7 +142,7 @@ func attack(t *testing.T, s *server) *cast {
 	rq.Header["X-Evil"] = []string{polyglot}
 	_ = ok(http.DefaultClient.Do(rq))(t).Body.Close()
 
-	c := &cast{t, map[string]string{"/endpoints": ep.ID, "/sources": src.ID, "/queues": "evil", "/policies": pol.ID, "/event-types": kind.ID,
+	c := &cast{t, map[string]string{"/endpoints": ep.ID, "/sources": src.ID, "/queues": "evil", "/channels": channel.ID, "/policies": pol.ID, "/event-types": kind.ID,
 		"/ordering-keys": ep.ID + "?key=" + url.QueryEscape(polyglot)}}
 	s.holds("the events are dead letters", func(ctx context.Context) (bool, error) {
 		page, err := s.DeadLetters(ctx, client.DeliveryFilter{Endpoint: ep.ID, Type: "a.b"})

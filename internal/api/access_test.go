@@ -26,8 +26,9 @@ func bodies() map[string]string {
 		"create-event-type": `{"name":"order.sent"}`, "update-event-type": `{"description":"x"}`,
 		"add-event-type-version": `{"schema":{"type":"object"}}`, "update-event-type-version": `{"note":"x"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
 		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`,
-		"cancel-replay": `{"reason":"x"}`,
-		"create-queue":  `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`,
+		"cancel-replay":  `{"reason":"x"}`,
+		"create-channel": `{"url":"ntfy://ntfy.sh/topic"}`, "update-channel": `{"description":"x"}`,
+		"create-queue": `{"name":"q2"}`, "update-queue": `{"description":"x"}`, "pause-queue": `{"reason":"x"}`,
 		"resume-queue": `{"reason":"x"}`,
 		"purge-queue":  `{"confirm":"orders"}`, "ack-lease": `{}`, "nack-lease": `{"reason":"x","delay":"5s"}`, "reject-lease": `{"reason":"x"}`,
 		"extend-lease": `{"by":"1m"}`, "settle-leases": `{"acks":["lse_none"]}`,
@@ -48,7 +49,8 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery),
 		"/v1/events/":   names.Replace("EVT"),
 		"/v1/policies/": names.Replace("POL"), "/v1/event-types/": names.Replace("TYP"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"),
-		"/v1/queues/": names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
+		"/v1/channels/": names.Replace("CHN"),
+		"/v1/queues/":   names.Replace("QUE"), "/queues/": names.Replace("QUE"), "/v1/leases/": names.Replace("LSE"),
 		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ"), "/v1/tenants/": "globex",
 		"/v1/alerts/": names.Replace("ALR"), "/v1/alert-rules/": "disk_full"}
 }
@@ -71,7 +73,7 @@ func fill(path string, ids map[string]string) string {
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
 	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": storeIDs.Delivery(w.clock, 99), "/v1/events/": "evt_none",
-		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/queues/": "que_none", "/queues/": "que_none",
+		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/channels/": "chn_none", "/v1/queues/": "que_none", "/queues/": "que_none",
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none", "/v1/tenants/": "nobody", "/v1/alerts/": "alr_none", "/v1/alert-rules/": "no_rule"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {

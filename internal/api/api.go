@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -65,6 +66,7 @@ type Options struct {
 	Proxies      []netip.Prefix                // whose X-Forwarded-Proto, -Host and -Prefix are believed
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
+	CheckChannel func(*channels.Target) error  // the same for a channel
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
 	Keep         store.Keep                    // how long finished deliveries are retained, to say when a dead letter expires; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged

@@ -16,7 +16,7 @@ import (
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint),
 // DLV (a delivery that waits), DONE (one that is over), EVT (an event), RPL (a replay that is
-// running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it),
+// running), OFF (an endpoint that is disabled), CHN (a channel), QUE (a queue called orders), LSE (a lease of it),
 // SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is
 // not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
@@ -520,7 +520,7 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	}
 	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
-		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
 		"TYP", w.checkedType(admin), "ALR", w.alert("default"),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
@@ -529,7 +529,7 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	w, names := prepared(t)
 	before := w.dump()
 	seen := map[string]bool{}
-	for _, b := range slices.Concat(badInputs(), badQueues(), badSources(), badOutboxes(), badAlerts()) {
+	for _, b := range slices.Concat(badInputs(), badQueues(), badChannels(), badSources(), badOutboxes(), badAlerts()) {
 		t.Run(b.name, func(t *testing.T) {
 			if seen[b.name] {
 				t.Fatal("the name is there twice")

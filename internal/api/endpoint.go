@@ -112,7 +112,8 @@ func listEndpoints(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label) ||
+		return ep.ID <= after || ep.Queue != nil || ep.Channel != nil ||
+			tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label) ||
 			len(ids) > 0 && !slices.Contains(ids, ep.ID)
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
@@ -147,11 +148,11 @@ func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-// pushed is the one that the path names if it is no queue. What queues are and how they are changed
-// has routes of its own.
+// pushed is the one that the path names if it is neither a queue nor a channel. How these are
+// changed has routes of its own.
 func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	ep, err := a.endpoint(c)
-	if err == nil && ep.Queue != nil {
+	if err == nil && (ep.Queue != nil || ep.Channel != nil) {
 		err = store.ErrNotFound("endpoint")
 	}
 	return ep, err

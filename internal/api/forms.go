@@ -35,6 +35,10 @@ var (
 	noControls = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
 	unpadded   = regexp.MustCompile(`^[^\s\x00-\x1f\x7f\x85]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f\x85])?$`)
 	identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	serviceURL = regexp.MustCompile(`^[A-Za-z]+(\+https?)?://[^\x00-\x1f\x7f]*$`)
+	zoneName   = regexp.MustCompile(`^(UTC|[A-Za-z]{2,20}(/[A-Za-z0-9_+-]{1,20}){1,2})$`)
+	timeOfDay  = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
+	ruleName   = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	eventType  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
 	typeFilter = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})(\.(\*|[A-Za-z0-9_-]{1,64}))*$`)
 	webAddress = regexp.MustCompile(`^[hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+$`)
@@ -64,8 +68,15 @@ var forms = strict.Forms{
 	"filter":   {Must: "must have at most 1024 bytes", Pattern: noControls, Least: 1, Most: longestFilter},
 	"reason":   {Must: "must have at most 500 characters", Pattern: noControls, Least: 1, Most: longestReason},
 
-	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
-	"secret":       {Pattern: signingKey, Later: true},
+	"url":       {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
+	"secret":    {Pattern: signingKey, Later: true},
+	"rule":      {Must: "must be the name of a rule: 1 to 64 characters of [a-z0-9_]", Pattern: ruleName, Least: 1, Most: 64, Example: "endpoint_failing"},
+	"service":   {Pattern: serviceURL, Example: "slack://hook:A-B-C@webhook", Later: true},
+	"clock":     {Must: "must be a time of day as in 22:00", Pattern: timeOfDay, Example: "22:00"},
+	"clock_end": {Must: "must be a time of day as in 07:00", Pattern: timeOfDay, Example: "07:00"},
+	"zone": {Must: "must be UTC or a name of the time zone database, as in Europe/Berlin", Pattern: zoneName,
+		Example: "Europe/Berlin"},
+	"digest":       strict.Lasting(0, 24*time.Hour, "15m"),
 	"queue":        {Pattern: identifier, Least: 1, Most: grapnel.MaxQueueName, Later: true},
 	"scheme":       {Must: "must be one of " + strings.Join(schemes(), ", "), One: schemes()},
 	"path":         {Pattern: regexp.MustCompile(`^\$[^\x00]*$`), Example: "$.sent_at", Later: true},

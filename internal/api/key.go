@@ -56,6 +56,9 @@ func createKey(a *api, c *call) (answer, error) {
 	keyFields.set(&in, &k)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
+		if k.Tenant == grapnel.OperatorTenant {
+			f.Add("/tenant", "is the operator's own, which keys without a tenant see")
+		}
 	} else {
 		f.Instead = c.away("") // keys that open everything are kept in one place
 	}

@@ -57,7 +57,7 @@ func (w *world) settle(key, mark string) (c colony) {
 // ids are the ids of a colony by the paths that they stand in.
 func (c colony) ids() map[string]string {
 	return map[string]string{"/v1/endpoints/": c.endpoint, "/v1/deliveries/": c.dead, "/v1/events/": c.event, "/v1/replays/": c.replay,
-		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/queues/": c.endpoint, "/queues/": c.endpoint,
+		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/channels/": c.endpoint, "/v1/queues/": c.endpoint, "/queues/": c.endpoint,
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": c.event, "/v1/tenants/": "globex"}
 }
 

@@ -80,7 +80,7 @@ func (s *survey) count(at Cell, limit int64) error {
 		backlogs[list[i].Endpoint] = &list[i]
 	}
 	eps := slices.DeleteFunc(slices.Clone(at.Engine.Endpoints(s.c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.Queue != nil || s.tenant != "" && ep.Tenant != s.tenant || at.Away(ep.Tenant) != nil
+		return ep.Queue != nil || ep.Channel != nil || s.tenant != "" && ep.Tenant != s.tenant || at.Away(ep.Tenant) != nil
 	})
 	for i, health := range at.Engine.Healths(ids(eps)) {
 		state := cmp.Or(health.State, "unknown")

@@ -57,7 +57,7 @@ const mostLogo = 12 << 10 // bytes
 // a tenant that does not exist.
 func theirTenant(a *api, c *call) (string, error) {
 	name := c.PathValue("tenant")
-	if !grapnel.ValidTenant(name) || !c.scope.Whole().Allows(name) {
+	if !grapnel.BindsTenant(name) || !c.scope.Whole().Allows(name) {
 		return "", store.ErrNotFound("tenant")
 	}
 	return name, a.Away(name)
@@ -72,7 +72,7 @@ func createLink(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	for i, id := range in.Endpoints {
-		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || ep.Queue != nil {
+		if ep, ok := a.Engine.Endpoint(store.Of(tenant), id); !ok || ep.Queue != nil || ep.Channel != nil {
 			f.Add("/endpoints/"+strconv.Itoa(i), "endpoint not found")
 		}
 	}

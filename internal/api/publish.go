@@ -185,6 +185,9 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 	case !grapnel.ValidType(ev.Type):
 		f.Add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
 	}
+	if grapnel.IsAlert(ev.Type) {
+		f.Add(base+"type", "is reserved: only the server makes alerts (grapnel.alert.*)")
+	}
 	if !d.hasData {
 		f.Add(base+"data", "is required")
 	} else if d.contentType == grapnel.JSONType && strict.Deeper(d.data, grapnel.MaxDepth) {

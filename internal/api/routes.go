@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/egress"
 )
 
@@ -31,6 +32,9 @@ func New(o Options) http.Handler {
 	}
 	if o.CheckURL == nil {
 		o.CheckURL = func(url string) error { return egress.CheckURL(url, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
+	}
+	if o.CheckChannel == nil {
+		o.CheckChannel = func(t *channels.Target) error { return egress.CheckChannel(t, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
 	}
 	if o.CheckHeaders == nil {
 		o.CheckHeaders = egress.CheckHeaders
@@ -68,7 +72,7 @@ func routes() []route {
 	return slices.Concat(
 		eventRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
-		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
+		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
 		causeRoutes(), alertRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),

@@ -78,6 +78,10 @@ func (a *api) compareSignatures(c *call, d *grapnel.Delivery, at *grapnel.Attemp
 		out.Sentence = "It cannot be checked: the endpoint was deleted, and its secrets with it."
 		return nil
 	}
+	if ep.Channel != nil {
+		out.Sentence = "It cannot be checked: messages to channels are not signed."
+		return nil
+	}
 	ev, _, err := a.History.Event(c.Context(), c.scope, d.Tenant, d.EventID)
 	switch {
 	case grapnel.CodeOf(err) == grapnel.CodeNotFound, err == nil && ev.Seq != d.EventSeq: // purged; the id may be another event's now

@@ -46,6 +46,9 @@ func testEndpoint(a *api, c *call) (answer, error) {
 		d.data = []byte(`{"message":"This is a test of this endpoint."}`)
 	}
 	ep, err := a.endpoint(c)
+	if err == nil && ep.Channel != nil {
+		err = store.ErrNotFound("endpoint")
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -57,7 +60,12 @@ func testEndpoint(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	was := situation{endpoint: &ep, now: c.now, ids: c.ids, urgent: true}
+	return a.sendTest(c, &ep, ev)
+}
+
+// sendTest gives one endpoint an event, and answers with its delivery.
+func (a *api) sendTest(c *call, ep *grapnel.Endpoint, ev *grapnel.Event) (answer, error) {
+	was := situation{endpoint: ep, now: c.now, ids: c.ids, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
 	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
 	if err == nil {
@@ -66,7 +74,7 @@ func testEndpoint(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	noteTest(a, c, &ep, done)
+	noteTest(a, c, ep, done)
 	return reply(done), nil
 }
 

@@ -25,6 +25,18 @@ var (
 		{"quiet", "quiet", "switch", "no operational events, dead letters or statistics: only consumers notice the queue", ""},
 	}, matching, owner)
 
+	ChannelSettings = slices.Concat([]Setting{
+		{"url", "url", "content", "URL of the service: slack://…, telegram://…, smtp://…", "update"},
+		{"description", "description", "text", "for people", ""},
+		{"severity", "severities", "list", "only alerts of this severity: page, warning, info; may be repeated", ""},
+		{"rule", "rules", "list", "only alerts of this rule, such as endpoint_failing; may be repeated", ""},
+		{"quiet-from", "quiet_hours/from", "text", "when the quiet hours begin, as in 22:00; then only alerts of the severity page are sent", ""},
+		{"quiet-to", "quiet_hours/to", "text", "when they end, as in 07:00", ""},
+		{"quiet-tz", "quiet_hours/tz", "text", "their time zone, such as Europe/Berlin", ""},
+		{"digest", "digest", "duration", "gather alerts below the severity page for this long, and send them as one", ""},
+		{"status", "status", "enabled|paused|disabled", "paused: alerts are held", "update"},
+	}, owner)
+
 	SourceSettings = slices.Concat([]Setting{
 		{"name", "name", "text", "new name", "update"},
 		{"status", "status", "enabled|paused", "paused: requests get 503, so that the provider keeps and repeats them", "update"},

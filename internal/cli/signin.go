@@ -35,7 +35,7 @@ func (all *RoleRules) Set(text string) error {
 			rule.Domain = value
 		case name == "anyone" && value == "yes":
 			rule.Anyone = true
-		case name == "tenant" && (value == oidc.AllTenants || grapnel.ValidTenant(value)):
+		case name == "tenant" && (value == oidc.AllTenants || grapnel.BindsTenant(value)):
 			rule.Tenant = value
 		case name == "payloads" && (value == "show" || value == "hide"):
 			rule.Payloads = value == "show"

@@ -121,7 +121,7 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	}
 	switch most := now.Add(g.rules.ProbeMax.Std()); {
 	case !g.tripped():
-	case before.URL != cfg.URL:
+	case before.URL != cfg.URL || before.Channel.Address() != cfg.Channel.Address():
 		g.standing.ProbeAt = now // the new URL may be the repair
 	case g.standing.ProbeAt.After(most):
 		g.standing.ProbeAt = most // the wait followed the earlier rules

@@ -15,6 +15,7 @@ type attempt struct {
 	deadline time.Time
 	headers  [10]string
 	still    func() bool // nil: yes
+	mail     bool        // the receiver is a mail server
 
 	reused            bool
 	peer              grapnel.Peer

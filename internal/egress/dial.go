@@ -156,7 +156,15 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 	a.enter(stageConnect)
 	start := s.opts.Now()
 	defer func() { a.connect = s.opts.Now().Sub(start) }()
-	return s.connectAny(ctx, addrs, a.deadline)
+	return s.connectAny(ctx, addrs, s.guardOf(a), a.deadline)
+}
+
+// guardOf is the guard of an attempt's connection.
+func (s *Sender) guardOf(a *attempt) *guard {
+	if a.mail {
+		return s.mailGuard
+	}
+	return s.guard
 }
 
 // addresses returns the addresses of a host that may be dialled. Forbidden ones are dropped; if
@@ -164,7 +172,7 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *attempt) ([]netip.AddrPort, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
 		target := netip.AddrPortFrom(literal, port)
-		return []netip.AddrPort{target}, s.guard.check(target)
+		return []netip.AddrPort{target}, s.guardOf(a).check(target)
 	}
 	a.enter(stageDNS)
 	start := s.opts.Now()
@@ -179,7 +187,7 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	for _, answer := range answers {
 		// The resolver gives IPv4 addresses in their IPv6-mapped form too.
 		target := netip.AddrPortFrom(answer.Unmap(), port)
-		if s.guard.check(target) == nil && !slices.Contains(targets, target) && len(targets) < s.bounds.Addresses {
+		if s.guardOf(a).check(target) == nil && !slices.Contains(targets, target) && len(targets) < s.bounds.Addresses {
 			targets = append(targets, target)
 		}
 	}
@@ -194,12 +202,12 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 
 // connectAny tries the addresses in the resolver's order. An address that does not answer leaves
 // time for the others.
-func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, deadline time.Time) (net.Conn, error) {
+func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, g *guard, deadline time.Time) (net.Conn, error) {
 	var first error
 	for i, addr := range addrs {
 		// Keep-alive probes cost system calls, and an idle connection is closed before the first of
 		// them.
-		d := net.Dialer{ControlContext: s.guard.control, KeepAlive: -1}
+		d := net.Dialer{ControlContext: g.control, KeepAlive: -1}
 		if left := len(addrs) - i; left > 1 {
 			d.Timeout = max(time.Until(deadline)/time.Duration(left), connectMinimum)
 		}

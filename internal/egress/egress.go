@@ -1,4 +1,6 @@
-// Package egress is HTTP out: it makes one attempt of a delivery and returns its outcome.
+// Package egress is HTTP out: it makes one attempt of a delivery and returns its outcome. The
+// requests of a channel of alerts are those of its service (package channels), which may be a mail
+// server.
 //
 // A receiver is hostile until proven otherwise. An endpoint's URL may be chosen by an attacker who
 // wants to reach addresses that only this machine can reach. So for every attempt:
@@ -104,14 +106,15 @@ type Result struct {
 
 // Sender makes attempts. It may be used by several goroutines at once.
 type Sender struct {
-	bounds   Bounds
-	opts     Options
-	guard    *guard
-	tls      *tls.Config
-	counters counters
-	buffers  sync.Pool // of *[maxKeptBody]byte
-	closing  context.Context
-	close    context.CancelFunc
+	bounds    Bounds
+	opts      Options
+	guard     *guard
+	mailGuard *guard
+	tls       *tls.Config
+	counters  counters
+	buffers   sync.Pool // of *[maxKeptBody]byte
+	closing   context.Context
+	close     context.CancelFunc
 
 	mu      sync.RWMutex
 	closed  bool
@@ -146,7 +149,8 @@ func New(o Options) *Sender {
 	}
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
-		bounds: b, opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
+		routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, evaluations()),
 		tls: &tls.Config{

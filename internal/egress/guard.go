@@ -13,6 +13,7 @@ import (
 // the IANA registries call it global unicast. So a range that is missing in the list is refused.
 type guard struct {
 	allow  []netip.Prefix
+	mail   bool // it is for mail servers
 	public *ssrf.Guardian
 }
 
@@ -46,7 +47,7 @@ func (g *guard) check(a netip.AddrPort) error {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	if !webPort(a.Port()) || g.public.SafeAddr(addr) != nil {
+	if !g.port(a.Port()) || g.public.SafeAddr(addr) != nil {
 		return errBlocked
 	}
 	return nil
@@ -68,3 +69,16 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 // webPort keeps deliveries away from the well-known ports of other protocols (mail, DNS, …), whose
 // servers may read the lines of a request as commands.
 func webPort(port uint16) bool { return port >= 1024 || port == 80 || port == 443 }
+
+// port says whether a port may be dialled. Mail is submitted to a server that its sender has an
+// account at; port 25, where servers hand mail to strangers, is only for addresses of the
+// operator's.
+func (g *guard) port(port uint16) bool {
+	if g.mail {
+		return port >= 1024 || port == 465 || port == 587
+	}
+	return webPort(port)
+}
+
+// forMail is the guard of connections to mail servers.
+func (g *guard) forMail() *guard { return &guard{allow: g.allow, mail: true, public: g.public} }

@@ -41,22 +41,30 @@ const (
 
 // request builds the request of an attempt.
 func (r *route) request(ctx context.Context, a *attempt, d Delivery, body []byte, contentType string) (*http.Request, error) {
+	if r.target != nil {
+		return r.alertRequest(ctx, a, d, body, contentType)
+	}
 	signature, err := r.signer.Sign(d.Event.ID, a.start, body)
 	if err != nil {
 		return nil, err
 	}
 	req := r.template.WithContext(ctx)
 	req.Header = r.header(a, d, contentType, signature)
+	return carrying(req, body), nil
+}
+
+// carrying gives a request its body.
+func carrying(req *http.Request, body []byte) *http.Request {
 	req.ContentLength = int64(len(body))
 	if len(body) == 0 {
 		req.Body = http.NoBody
-		return req, nil
+		return req
 	}
 	req.Body = reader(body)
 	// A kept-alive connection may have been closed before anything was written; only then is the
 	// body read again.
 	req.GetBody = func() (io.ReadCloser, error) { return reader(body), nil }
-	return req, nil
+	return req
 }
 
 // reader returns a type that net/http knows to be in memory. For others it flushes the headers

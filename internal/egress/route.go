@@ -8,11 +8,13 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
@@ -29,8 +31,9 @@ type route struct {
 	filled   []filled
 	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
-	address  string      // host:port
-	tls      *tls.Config // nil: plain HTTP
+	target   *channels.Target // not nil: the endpoint is a channel
+	address  string           // host:port
+	tls      *tls.Config      // nil: plain HTTP
 	pool     pool
 
 	shapes     sync.Mutex
@@ -108,17 +111,14 @@ func (s *Sender) sweep(now time.Time) (stale []*route) {
 func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
 	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
+	if e.Channel != nil {
+		return s.prepareChannel(r, e)
+	}
 	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
 	}
-	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
-	if u.Scheme == "https" {
-		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
-		r.tls = s.tls.Clone()
-		r.tls.ServerName = u.Hostname()
-	}
-	r.template = &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r.prepareRequest(s, http.MethodPost, u)
 	if err := r.prepareSigner(e, now); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
@@ -126,6 +126,17 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
 	return r
+}
+
+// prepareRequest notes where requests go.
+func (r *route) prepareRequest(s *Sender, method string, u *url.URL) {
+	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	if u.Scheme == "https" {
+		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+		r.tls = s.tls.Clone()
+		r.tls.ServerName = u.Hostname()
+	}
+	r.template = &http.Request{Method: method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
 func (r *route) unusable(class policy.Class, problem string) *route {
@@ -165,10 +176,13 @@ func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 	if node != "" {
 		r.addStatic(headerNode, node)
 	}
+	r.addOwns(e.SentHeaders())
+	return nil
+}
+
+func (r *route) addOwns(headers map[string]string) {
 	r.hidden = map[string]bool{}
-	headers := e.SentHeaders()
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
 	}
-	return nil
 }

@@ -49,6 +49,10 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		return
 	}
 	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout), still: d.Still}
+	if r.target != nil && r.target.Mail != nil {
+		s.sendMail(ctx, r, a, d, body, result)
+		return
+	}
 	req, err := r.request(ctx, a, d, body, contentType)
 	if err != nil {
 		result.fail(policy.ClassInternal, err.Error())
@@ -59,6 +63,9 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 	}
 	if a.wroteAt.Load() != 0 {
 		result.Sent = r.sent(req.Header)
+	}
+	if r.target != nil {
+		s.judge(r, result)
 	}
 	result.Phases, result.Peer = a.phases(s.opts.Now().Sub(a.start)), a.peer
 	if a.reused {
@@ -95,7 +102,7 @@ func (r *route) sent(h http.Header) []grapnel.Header {
 	for name, values := range h {
 		value := values[0]
 		switch {
-		case slices.Contains(derived, name), name == headerContentType && value == grapnel.JSONType:
+		case r.target == nil && (slices.Contains(derived, name) || name == headerContentType && value == grapnel.JSONType):
 			continue
 		case r.hidden[name]:
 			value = "[redacted]"

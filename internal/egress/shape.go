@@ -27,6 +27,9 @@ func (deferred) Error() string {
 // redelivery, by a person or a replay, then gets the shape of its own time. So a transform can be
 // repaired and the event delivered.
 func (s *Sender) bodyOf(ctx context.Context, r *route, d Delivery) (body []byte, contentType string, err error) {
+	if r.target != nil {
+		return s.alertBody(ctx, r, d.Event)
+	}
 	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
 	body, contentType, err = s.shaped(ctx, r, shape, d.Event)
 	if _, failed := err.(*unsendable); !failed || !d.CreatedAt.After(d.Event.AcceptedAt) { //nolint:errorlint // it is made below
@@ -50,25 +53,31 @@ func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *g
 	if err != nil {
 		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform does not compile: %s", err)}
 	}
-	if !s.shapes.Within(e.Tenant, s.opts.Now()) {
-		return nil, "", deferred{}
+	body, err = s.applied(ctx, t, e.Tenant, envelope(e))
+	return body, grapnel.JSONType, err
+}
+
+// applied evaluates a transform when the tenant's part allows it.
+func (s *Sender) applied(ctx context.Context, t *transform.Transform, tenant string, input []byte) (body []byte, err error) {
+	if !s.shapes.Within(tenant, s.opts.Now()) {
+		return nil, deferred{}
 	}
 	select {
 	case s.shaping <- struct{}{}:
 	case <-ctx.Done():
-		return nil, "", ctx.Err()
+		return nil, ctx.Err()
 	case <-s.closing.Done():
-		return nil, "", s.closing.Err()
+		return nil, s.closing.Err()
 	}
 	began := s.opts.Now()
-	body, err = t.Apply(envelope(e))
+	body, err = t.Apply(input)
 	ended := s.opts.Now()
-	s.shapes.Use(e.Tenant, began, ended, max(ended.Sub(began), 0)*time.Duration(s.bounds.ShapePart))
+	s.shapes.Use(tenant, began, ended, max(ended.Sub(began), 0)*time.Duration(s.bounds.ShapePart))
 	<-s.shaping
 	if err != nil {
-		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
+		return nil, &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
 	}
-	return body, grapnel.JSONType, nil
+	return body, nil
 }
 
 // transform compiles an expression, once for a route.

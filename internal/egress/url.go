@@ -118,7 +118,10 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 	if last := name[strings.LastIndexByte(name, '.')+1:]; numeric(last) {
 		return errors.New("has a host that looks like an IP address in another spelling; write it as 192.0.2.1")
 	}
-	if !webPort(port) && !allowsPort(g) {
+	if !g.port(port) && !allowsPort(g) {
+		if g.mail {
+			return errors.New("has a port that is not allowed; use 587, 465 or one from 1024")
+		}
 		return errors.New("has a port that is not allowed; use 80, 443 or one from 1024")
 	}
 	if local := name == "localhost" || strings.HasSuffix(name, ".localhost"); local && !allowsLoopback(g) {

@@ -112,6 +112,9 @@ func validType(name string) string {
 	if name == "" {
 		return defaultType
 	}
+	if grapnel.IsAlert(name) { // only the server makes alerts
+		name = "received." + name
+	}
 	if grapnel.ValidType(name) {
 		return name
 	}

@@ -68,7 +68,7 @@ func (m *Mapping) Grant(c Claims) (Grant, error) {
 		g.Tenant = ""
 	case r.Tenant == "":
 		tenant, _ := c.Text(m.Tenant)
-		if !grapnel.ValidTenant(tenant) {
+		if !grapnel.BindsTenant(tenant) {
 			return Grant{}, fault(NoTenant, "the claim with the person's tenant is missing, or is no tenant")
 		}
 		g.Tenant = tenant

@@ -95,6 +95,7 @@ type owned struct {
 	src   string // a source, which has quarantined a request
 	req   string // this request
 	que   string
+	chn   string
 	pol   string
 	keyID string
 	typ   string
@@ -206,6 +207,11 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	channel, err := c.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic-of-" + tenant, Description: "channel-of-" + tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.chn, o.ids, o.texts = channel.ID, append(o.ids, channel.ID), append(o.texts, channel.Description)
 	pol, err := c.CreatePolicy(ctx, []byte(`{"name":"policy-of-`+tenant+`"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +251,7 @@ func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
 	for prefix, of := range map[string]string{
-		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
 		"/events": o.evt, "/replays": o.rpl, "/event-types": o.typ, "/alerts": o.alr, "/alert-rules": o.rule,
 	} {
 		if strings.HasPrefix(path, prefix) {
@@ -286,7 +292,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				}
 				// but for what the request named
 				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
-					globex.src, globex.req, globex.que, globex.pol, globex.typ)
+					globex.src, globex.req, globex.que, globex.chn, globex.pol, globex.typ)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -322,7 +328,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID, globex.typ, globex.pol)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn,
+			globex.keyID, globex.typ, globex.pol)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

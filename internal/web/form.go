@@ -54,7 +54,11 @@ type formModel struct {
 	Picks   []savedView // the forms to choose from, before there is one
 	Notes   []string
 	Form    form
+	Samples []sample // of what may be typed in, below the form
 }
+
+// sample is a row of examples.
+type sample struct{ Name, Text, Means string }
 
 // Title is of the browser's tab.
 func (m formModel) Title() string { return m.Name }

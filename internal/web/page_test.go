@@ -44,6 +44,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/alerts$`, "alerts"}, {`^/v1/alerts/[^/]+(/\w+)?$`, "alert"}, {`^/v1/alert-rules$`, "alert_rules"}, {`^/v1/alert-rules/.+/backtest$`, "backtest"},
 		{`^/v1/alert-rules/.+$`, "alert_rule"}, {`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+(/[\w-]+)?$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
+		{`^/v1/channels$`, "channels"}, {`^/v1/channels/[^/]+(/\w+)?$`, "channel"},
 		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
 		{`^/v1/events/preview$`, "preview"}, {`^/v1/event-types$`, "event_types"}, {`^/v1/event-types/[^/]+/compare$`, "compare"}, {`^/v1/event-types/[^/]+(/versions(/\d+)?)?$`, "event_type"},
 		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/pol_own$`, "own_policy"}, {`^/v1/policies/[^/]+$`, "policy"},
@@ -157,7 +158,8 @@ func targets() []string {
 	for _, p := range append(pages(), coachPages()...) {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(p.path, "/"), "/")
 		id := map[string]string{"deliveries": "dlv_1", "endpoints": "ep_1", "replays": "rpl_1", "events": "evt_1",
-			"sources": "src_1", "inbox": "req_1", "queues": "q_1", "policies": "standard", "event-types": "typ_1", "ordering-keys": "ep_1", "alerts": "alr_1", "alert-rules": "dead_letters"}[kind]
+			"sources": "src_1", "inbox": "req_1", "queues": "q_1", "channels": "chn_1", "policies": "standard", "event-types": "typ_1", "ordering-keys": "ep_1",
+			"alerts": "alr_1", "alert-rules": "dead_letters"}[kind]
 		if kind == "policies" && strings.Count(p.path, "/") > 2 {
 			id = "pol_own" // a preset has no forms
 		}

@@ -70,6 +70,8 @@ func pages() []page {
 			twin: cursored("/v1/queues"), command: says("grapnel queues list")},
 		{path: "/queues/{id}", title: "Queue", nav: "Queues", scope: grapnel.ScopeRead, build: build(queue), template: "queue.html",
 			twin: one("/v1/queues/"), command: naming("grapnel queues get")},
+		{path: "/channels", title: "Channels", nav: "Channels", scope: grapnel.ScopeRead, build: build(alertChannels), template: "channels.html",
+			twin: cursored("/v1/channels"), command: says("grapnel channels list")},
 		{path: "/policies", title: "Policies", nav: "Policies", scope: grapnel.ScopeRead, build: build(policies), template: "policies.html",
 			twin: cursored("/v1/policies"), command: says("grapnel policies list")},
 		{path: "/policies/{id}", title: "Policy", nav: "Policies", scope: grapnel.ScopeRead, build: build(policyPage), template: "policy.html",
@@ -106,6 +108,7 @@ func navigation() []entry {
 		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
 		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true},
 		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Channels", Path: "/channels", Key: "h", Sign: "channels", Deep: true},
 		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true},
 		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
 		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
@@ -136,6 +139,7 @@ func actions() []action {
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: probeEndpoint},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: testEndpoint},
+		{path: "/channels/{id}/test", scope: grapnel.ScopeOperate, do: testChannel},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
 		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
@@ -234,12 +238,13 @@ func (w *web) action(a *action) http.HandlerFunc {
 
 // Commands that pages without data teach.
 const (
-	createCommand       = "grapnel endpoints create https://example.com/hooks"
-	publishCommand      = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
-	createSourceCommand = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
-	createQueueCommand  = "grapnel queues create orders"
-	createTypeCommand   = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
-	createKeyCommand    = "grapnel keys create --name ci --scope publish"
+	createCommand        = "grapnel endpoints create https://example.com/hooks"
+	publishCommand       = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+	createSourceCommand  = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
+	createChannelCommand = "grapnel channels create 'slack://hook:A-B-C@webhook'"
+	createQueueCommand   = "grapnel queues create orders"
+	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
+	createKeyCommand     = "grapnel keys create --name ci --scope publish"
 )
 
 // Commands lists what pages offer to copy for the command line, with a search that uses every

@@ -1,0 +1,217 @@
+// Package channels knows the services that channels of alerts go to: how their URLs are written,
+// and which request each alert becomes. A service is a row of one table (rows.go); there is no
+// code for one service alone, except that mail is no HTTP.
+//
+// The URLs are written as the library shoutrrr writes them, because people have them already. A
+// URL holds credentials. So a target never shows itself: Masked has no credential, and Hide gives
+// a target whose credentials are replaced.
+//
+// It is pure. Package egress sends what a target says.
+package channels
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// MaxURL is the most bytes that the URL of a channel has.
+const MaxURL = 2048
+
+// Service describes a service for people.
+type Service struct {
+	Name    string // the scheme of its URLs
+	Title   string
+	Form    string // of its URLs
+	Example string // a URL that is read, with made up credentials
+	Arrives string // what an alert becomes there
+}
+
+// Services lists all services, sorted by name.
+func Services() []Service {
+	var all []Service
+	for i := range rows {
+		all = append(all, rows[i].Service)
+	}
+	return all
+}
+
+// Target is the destination of a channel, read from its URL.
+type Target struct {
+	Service string
+	Masked  string // the URL without its credentials and without what only its owner may know
+	Method  string
+	Form    bool              // the body is sent as a form; its jq expression gives an object of texts
+	Mail    *Mail             // not nil: the target is a mail server, and Method, Form, Answer are empty
+	Body    string            // a jq expression over the input, see Input
+	Answer  string            // a jq expression over the answer; empty: its status says everything
+	Headers map[string]string // they may hold credentials
+	values  map[string]string // parts of the URL, by their names in the row
+	secret  map[string]bool   // those that are credentials
+	row     *row
+	url     string // with {names} of values
+	closing string // the same for alerts that are resolved; empty: url
+}
+
+// Read reads the URL of a channel. The error names the fault for the person who entered it. Of the
+// URL it repeats only the names of parameters.
+func Read(raw string) (*Target, error) {
+	if len(raw) > MaxURL {
+		return nil, fmt.Errorf("is longer than %d bytes", MaxURL)
+	}
+	scheme, _, found := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	name, secure := strings.CutSuffix(scheme, "+https")
+	name, plain := strings.CutSuffix(name, "+http")
+	switch {
+	case !found:
+		return nil, fmt.Errorf("must be the URL of a service, such as slack://…; known are %s", names())
+	case name == "smtps":
+		name = "smtp"
+	case name == "http" || name == "https":
+		return nil, fmt.Errorf("must be the URL of a service; for a webhook of your own write generic+%s://…", name)
+	}
+	r := rowOf(name)
+	if r == nil || (secure || plain) && name != "generic" {
+		return nil, fmt.Errorf("has a scheme of no known service; known are %s", names())
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Fragment != "" || strings.ContainsFunc(raw, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return nil, fmt.Errorf("is not a URL of the form %s", r.Form)
+	}
+	t, err := r.read(u)
+	if err != nil {
+		return nil, err
+	}
+	if plain || truth(t.values["disabletls"]) || t.values["scheme"] == "http" {
+		t.values["scheme"] = "http"
+	} else {
+		t.values["scheme"] = "https"
+	}
+	if r.mail {
+		if t.Mail, err = t.mail(scheme == "smtps"); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// URL is where the request for an event goes.
+func (t *Target) URL(e *grapnel.Event) string {
+	template := t.url
+	if t.closing != "" && e.Type == grapnel.EventAlertResolved {
+		template = t.closing
+	}
+	return t.fill(template, map[string]string{"event": e.ID, "alert": alertOf(e)})
+}
+
+// alertOf is the id of the alert that an event is about; of an event without one, the event's.
+func alertOf(e *grapnel.Event) string {
+	var data struct {
+		ID string `json:"alert_id"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil || !grapnel.ValidID(data.ID) {
+		return e.ID
+	}
+	return data.ID
+}
+
+// fill replaces {names} by values: escaped in a path and in a query; {+name} as it is.
+func (t *Target) fill(template string, more map[string]string) string {
+	var b strings.Builder
+	for rest := template; rest != ""; {
+		before, after, open := strings.Cut(rest, "{")
+		b.WriteString(before)
+		if !open {
+			break
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		rest = tail
+		name, as := strings.CutPrefix(name, "+")
+		value, found := more[name]
+		if !found {
+			value = t.values[name]
+		}
+		switch {
+		case as || name == "host":
+			b.WriteString(value)
+		case strings.Contains(b.String(), "?"):
+			b.WriteString(url.QueryEscape(value))
+		default:
+			b.WriteString(url.PathEscape(value))
+		}
+	}
+	return b.String()
+}
+
+// Input is the input of the expression Body: the standard body of the event (id, type, timestamp,
+// data) and the values of the URL as "to".
+func (t *Target) Input(envelope []byte) []byte {
+	to, err := json.Marshal(t.values)
+	if err != nil {
+		panic("channels: texts cannot be encoded: " + err.Error())
+	}
+	input := make([]byte, 0, len(envelope)+len(to)+len(`,"to":`))
+	input = append(input, envelope[:len(envelope)-1]...)
+	input = append(append(input, `,"to":`...), to...)
+	return append(input, '}')
+}
+
+// Hide is the target without credentials, to show requests.
+func (t *Target) Hide() *Target {
+	hidden := *t
+	hidden.values, hidden.Headers = map[string]string{}, map[string]string{}
+	for name, value := range t.values {
+		if t.secret[name] && value != "" {
+			value = redacted
+		}
+		hidden.values[name] = value
+	}
+	for name := range t.Headers {
+		hidden.Headers[name] = redacted
+	}
+	return &hidden
+}
+
+const redacted = "[redacted]"
+
+// Redact replaces the credentials of the target in a text of its service, such as an answer that
+// repeats the path of the request.
+func (t *Target) Redact(text string) string {
+	for name, value := range t.values {
+		if !t.secret[name] || len(value) < 6 {
+			continue
+		}
+		for _, written := range []string{value, url.PathEscape(value), url.QueryEscape(value), base64.StdEncoding.EncodeToString([]byte(value))} {
+			text = strings.ReplaceAll(text, written, redacted)
+		}
+	}
+	return text
+}
+
+// Policy is the policy of channels. An alert is useless after a day. A permanent refusal is a dead
+// letter at once, and disables nothing: the next alert is tried again.
+func Policy() policy.Policy {
+	p, _ := policy.Preset("standard")
+	d := func(all ...time.Duration) (delays []policy.Duration) {
+		for _, one := range all {
+			delays = append(delays, policy.Duration(one))
+		}
+		return delays
+	}
+	p.Name = ""
+	p.Schedule.Delays = d(0, 5*time.Second, 30*time.Second, 2*time.Minute, 5*time.Minute, 15*time.Minute, 30*time.Minute,
+		time.Hour, 2*time.Hour, 4*time.Hour, 6*time.Hour)
+	p.MaxAttempts, p.MaxAge = 11, policy.Duration(24*time.Hour)
+	p.Classify = map[string]policy.Decision{
+		"4xx": policy.Fail, "408": policy.Retry, "425": policy.Retry, "429": policy.Throttle, "410": policy.Fail,
+	}
+	p.Disable.After = 0 // never
+	return p
+}

@@ -1,0 +1,217 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// channelsModel is the list of channels.
+type channelsModel struct {
+	Answer string
+	Next   string
+	Empty  bool
+	Create string
+	Acts   []act
+	Rows   []channelRow
+	Older  string
+}
+
+// channelRow is one channel in a list.
+type channelRow struct {
+	Name, Service, Where string
+	Edit                 string // empty: the session may not
+	History              string // its deliveries
+	Pill                 pill
+	Gets                 string // which alerts, in words
+	Why                  string
+	Acts                 []act
+}
+
+func alertChannels(v *visit) (channelsModel, error) {
+	m := channelsModel{Create: createChannelCommand, Acts: v.offers("Add a channel", "/channels/new")}
+	cursor := v.URL.Query().Get("cursor")
+	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
+	if err != nil {
+		return m, err
+	}
+	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+		return m, nil
+	}
+	failing := 0
+	for i := range found.Data {
+		c := &found.Data[i]
+		if s := c.Health.State; c.Status == grapnel.EndpointEnabled && s != grapnel.HealthHealthy && s != "unknown" {
+			failing++
+		}
+		m.Rows = append(m.Rows, v.channelRow(c))
+	}
+	m.Answer = fmt.Sprintf("Alerts go to %s.", many(len(found.Data), "channel", "channels"))
+	if failing > 0 {
+		m.Answer = fmt.Sprintf("Alerts do not arrive: %s.", many(failing, "channel fails", "channels fail"))
+	}
+	if found.Next != "" {
+		m.Older = v.link("/channels" + withQuery("cursor", found.Next))
+		m.Next = "These are not all channels."
+	}
+	return m, nil
+}
+
+func (v *visit) channelRow(c *client.Channel) channelRow {
+	r := channelRow{Name: c.Description, Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State), Why: c.Health.Reason,
+		Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
+	if v.session.mayDo("/channels/{id}/edit") {
+		r.Edit = v.link("/channels/" + url.PathEscape(c.ID) + "/edit")
+	}
+	if r.Name == "" {
+		r.Name = r.Service
+	}
+	if v.session.mayDo("/channels/{id}/test") && c.Status == grapnel.EndpointEnabled {
+		r.Acts = []act{{Label: "Send test", Post: v.link("/channels/" + url.PathEscape(c.ID) + "/test")}}
+	}
+	return r
+}
+
+// gets says which alerts a channel gets.
+func gets(c *client.Channel) string {
+	said := "every alert"
+	if len(c.Severities) > 0 {
+		said = "alerts of the severity " + strings.Join(c.Severities, " or ")
+	}
+	if len(c.Rules) > 0 {
+		said += " by " + strings.Join(c.Rules, ", ")
+	}
+	if q := c.QuietHours; q != nil {
+		said += fmt.Sprintf("; from %s to %s (%s) pages only", q.From, q.To, q.TZ)
+	}
+	if c.Digest > 0 {
+		said += "; the others gathered for " + c.Digest.String()
+	}
+	return said
+}
+
+func titleOf(service string) string {
+	for _, s := range channels.Services() {
+		if s.Name == service {
+			return s.Title
+		}
+	}
+	return service
+}
+
+var channelBlank = blank{of: reflect.TypeFor[wire.NewChannel](), rows: []input{
+	{group: "The channel", at: "url", label: "URL of the service", kind: kindSecret, sample: "slack://hook:A-B-C@webhook",
+		help: "it holds the service's credentials and is not shown again; when you change a channel, empty keeps it"},
+	{at: "description", label: "Description", sample: "on call"},
+	{group: "Which alerts", at: "severities", label: "Severities", help: "none: every severity"},
+	{at: "rules", label: "Rules", sample: "endpoint_failing", help: "one on each line; empty: every rule"},
+	{group: "When", at: "quiet_hours/from", label: "Quiet from", sample: "22:00", help: "in quiet hours only alerts of the severity page are sent; empty: no quiet hours"},
+	{at: "quiet_hours/to", label: "Quiet to", sample: "07:00"},
+	{at: "quiet_hours/tz", label: "Time zone", sample: "Europe/Berlin"},
+	{at: "digest", label: "Digest", sample: "15m", help: "gather alerts below the severity page for this long. Empty: send each at once"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default", help: "_operator: alerts about the server itself"},
+}}
+
+func samples() (all []sample) {
+	for _, s := range channels.Services() {
+		all = append(all, sample{s.Title, s.Form, s.Arrives})
+	}
+	return all
+}
+
+func newChannel(v *visit) (formModel, error) {
+	f, err := v.form(&channelBlank, nil, nil)
+	f.Button, f.Cancel = "Add the channel", v.link("/channels")
+	m := formModel{Name: "Add a channel", Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {"Add", ""}}}
+	m.Verdict.Pieces = []piece{{"Where should alerts go?", ""}}
+	m.Verdict.Next = "Paste the URL of a service. Then send a test."
+	return m, err
+}
+
+func addChannel(v *visit) (string, error) {
+	var made client.Channel
+	if err := v.create(&channelBlank, "/v1/channels", &made); err != nil {
+		return "", err
+	}
+	v.goTo("/channels")
+	return "The channel is added. Send it a test.", nil
+}
+
+func (v *visit) channelNamed() (*client.Channel, string, error) {
+	c, err := v.client.Channel(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, "", err
+	}
+	if c.Description != "" {
+		return c, c.Description, nil
+	}
+	return c, titleOf(c.Service), nil
+}
+
+func editChannel(v *visit) (formModel, error) {
+	c, name, err := v.channelNamed()
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.form(&channelBlank, c.JSON(), nil)
+	f.Button, f.Cancel = "Save", v.link("/channels")
+	m := formModel{Name: "Change " + name, Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, ""}}}
+	m.Verdict.Pieces = []piece{{"Change " + name + ".", ""}}
+	m.Verdict.Next = "Its URL is " + c.URL + ". Pending alerts go to the new one."
+	if at := v.ifMay("/channels/{id}/delete"); at != "" {
+		m.Verdict.Acts = []act{{Label: "Delete", Href: at}}
+	}
+	return m, err
+}
+
+func saveChannel(v *visit) (string, error) {
+	changes, err := v.changes(&channelBlank)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/channels")
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateChannel(v.Context(), v.PathValue("id"), "", changes)
+	return "Saved.", err
+}
+
+func deleteChannelForm(v *visit) (formModel, error) {
+	c, name, err := v.channelNamed()
+	if err != nil {
+		return formModel{}, err
+	}
+	m := formModel{Name: "Delete " + name, Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, {"Delete", ""}}}
+	m.Verdict.Pieces = []piece{{"Delete the channel " + name + "?", ""}}
+	m.Verdict.Next = "Alerts no longer go there. Its history stays until retention deletes it."
+	m.Form, err = v.consentForm(c.Service, "", "Delete the channel", v.link("/channels"))
+	return m, err
+}
+
+func deleteChannel(v *visit) (string, error) {
+	c, _, err := v.channelNamed()
+	if err != nil {
+		return "", err
+	}
+	reason, err := v.consented(c.Service)
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/channels")
+	return "The channel is deleted.", v.client.DeleteChannel(v.Context(), c.ID, reason)
+}
+
+func testChannel(v *visit) (string, error) {
+	d, err := v.client.TestChannel(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	return "A test alert is on its way: " + d.ID, nil
+}
