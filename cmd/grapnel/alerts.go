@@ -14,7 +14,8 @@ import (
 var alerts = resource[client.Alert]{
 	path: "/v1/alerts", id: "ALERT_ID", filters: cli.AlertFilters,
 	head: alertHead, row: alertRow, view: alertView,
-	verbs: []verb{{"list", "List alerts, open ones first", "grapnel alerts list --state firing"}, {"get", "Show an alert and its messages", ""}},
+	verbs: []verb{{"list", "List alerts, open ones first", "grapnel alerts list --state firing"}, {"get",
+		"Show an alert and its messages", ""}},
 }
 
 var alertHead = []string{"ALERT", "STATE", "SEVERITY", "TENANT", "TITLE", "SINCE", "RESOLVED"}
@@ -26,7 +27,8 @@ func alertRow(r reader, a *client.Alert) []string {
 func (s *session) alertsCommand() *cobra.Command {
 	all := alerts.commands(s)
 	all = append(all, alerts.levers(s, []lever[client.Alert]{
-		{"ack", "Acknowledge alerts; they are not repeated any more", "grapnel alerts ack alr_… --reason 'on it'", (*client.Client).AcknowledgeAlert, false},
+		{"ack", "Acknowledge alerts; they are not repeated any more", "grapnel alerts ack alr_… --reason 'on it'",
+			(*client.Client).AcknowledgeAlert, false},
 	})...)
 	return group("alerts", "Show and acknowledge alerts, and change the rules by which they fire",
 		append(all, alertsRules(s), alertsSet(s), alertsBacktest(s))...)
@@ -43,7 +45,8 @@ func alertView(r reader, a *client.Alert) cli.View {
 	}
 	return object(a.ID, a.JSON(), [][]string{
 		{"alert", a.ID}, {"rule", a.Rule}, {"state", a.State}, {"severity", a.Severity}, {"tenant", a.Tenant},
-		{"subject", strings.TrimSpace(a.Subject.Kind + " " + a.Subject.ID)}, {"title", a.Title}, {"text", a.Text}, {"since", r.Time(&a.Since)},
+		{"subject", strings.TrimSpace(a.Subject.Kind + " " + a.Subject.ID)}, {"title", a.Title}, {"text", a.Text}, {"since",
+			r.Time(&a.Since)},
 		{"acknowledged", r.Time(a.AcknowledgedAt)}, {"by", a.AcknowledgedBy}, {"resolved", r.Time(a.ResolvedAt)},
 		{"messages", strings.Join(messages, "; ")},
 	})
@@ -65,18 +68,21 @@ var ruleHead = []string{"RULE", "ENABLED", "SEVERITY", "THRESHOLD", "CHANGED", "
 
 func ruleRow(rule *client.AlertRule) []string {
 	yes := map[bool]string{true: "yes", false: "no"}
-	return []string{rule.Name, yes[rule.Enabled], rule.Severity, threshold(rule), strings.Join(rule.Changed, ", "), strings.Join(rule.Concerns, ", "),
+	return []string{rule.Name, yes[rule.Enabled], rule.Severity, threshold(rule), strings.Join(rule.Changed, ", "),
+		strings.Join(rule.Concerns, ", "),
 		yes[rule.Backtest], rule.Title}
 }
 
 func ofTenant(c *cobra.Command, tenant *string) {
-	c.Flags().StringVar(tenant, "tenant", "", "rules of this tenant; without it those of the operator, for keys that are bound to no tenant")
+	c.Flags().StringVar(tenant, "tenant", "",
+		"rules of this tenant; without it those of the operator, for keys that are bound to no tenant")
 }
 
 func alertsRules(s *session) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
-		Use: "rules", Short: "List the rules by which alerts fire", Args: takes(cobra.NoArgs), Example: "grapnel alerts rules --tenant acme",
+		Use: "rules", Short: "List the rules by which alerts fire", Args: takes(cobra.NoArgs),
+		Example: "grapnel alerts rules --tenant acme",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			p, err := r.AlertRules(ctx, tenant)
 			if err != nil {
@@ -151,7 +157,8 @@ func alertsBacktest(s *session) *cobra.Command {
 			for i := range is.Times {
 				times = append(times, r.Time(&is.Times[i]))
 			}
-			return object(is.Rule, is.JSON(), [][]string{{"rule", is.Rule}, {"result", is.Sentence}, {"times", strings.Join(times, ", ")}}), nil
+			return object(is.Rule, is.JSON(), [][]string{{"rule", is.Rule}, {"result", is.Sentence}, {"times", strings.Join(times,
+				", ")}}), nil
 		}),
 	}
 	ofTenant(c, &tenant)

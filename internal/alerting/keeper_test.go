@@ -187,6 +187,44 @@ func TestAReopenedStoreSendsWhatItHad(t *testing.T) {
 	})
 }
 
+// TestQuietHoursOfAChannel: the channel's own hours, in its time zone, hold an alert below a page;
+// the digest at their end is for this channel alone. Another channel is told at once.
+func TestQuietHoursOfAChannel(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		info := grapnel.SeverityInfo
+		_, err := w.keeper.SetRule(ctx, store.Everyone(), "", alert.EndpointDisabled, grapnel.By{Actor: "key_1"},
+			func(alerting.Rule) (alert.Setting, error) { return alert.Setting{Severity: &info}, nil })
+		w.must(err)
+		awake := w.channel("awake", "acme")
+		w.channel("asleep", "acme")
+		w.change("asleep", func(ep *grapnel.Endpoint) {
+			ep.Channel = &grapnel.Channel{QuietHours: &grapnel.QuietHours{From: "22:00", To: "07:00", TZ: "UTC"}}
+		})
+		w.disabled(2) // at midnight
+		messages := func() (all []string) {
+			list, err := w.store.EventList(ctx, store.Of("acme"), store.EventQuery{Type: grapnel.ChannelPattern, Limit: 10})
+			w.must(err)
+			for i := range list {
+				_, made, err := w.store.Event(ctx, store.Of("acme"), "acme", list[i].ID)
+				w.must(err)
+				for _, d := range made {
+					all = append(all, d.EndpointID+" "+strings.TrimPrefix(list[i].Type, "grapnel.alert."))
+				}
+			}
+			return all
+		}
+		time.Sleep(6*time.Hour + 59*time.Minute)
+		if got := fmt.Sprint(messages()); got != "[awake fired awake fired]" || len(awake.messages()) != 2 {
+			t.Errorf("in quiet hours there are %s", got)
+		}
+		w.kill()
+		time.Sleep(2 * time.Minute)
+		if got := fmt.Sprint(messages()); got != "[asleep digest awake fired awake fired]" {
+			t.Errorf("after quiet hours there are %s", got)
+		}
+	})
+}
+
 // TestAcknowledgedAlertsAreNotRepeated: an unacknowledged page is repeated every 4 hours.
 func TestAcknowledgedAlertsAreNotRepeated(t *testing.T) {
 	within(t, memory.New(), func(w *world) {

@@ -66,7 +66,8 @@ func (w *world) documents() string {
 func badAlerts() []bad {
 	invalid := grapnel.CodeInvalid
 	rule := func(name, rule, body, pointer string) bad {
-		return bad{name: "alert rule: " + name, method: "PATCH", target: "/v1/alert-rules/" + rule, body: body, status: 422, code: invalid, pointer: pointer}
+		return bad{name: "alert rule: " + name, method: "PATCH", target: "/v1/alert-rules/" + rule, body: body, status: 422,
+			code: invalid, pointer: pointer}
 	}
 	test := func(name, body, pointer string) bad {
 		return bad{name: "backtest: " + name, method: "POST", target: "/v1/alert-rules/dead_letters/backtest", body: body, status: 422,
@@ -76,20 +77,29 @@ func badAlerts() []bad {
 		return bad{name: name, method: "GET", target: target, status: 422, code: invalid, pointer: pointer}
 	}
 	return []bad{
-		get("alerts: state", "/v1/alerts?state=broken", "?state"), get("alerts: unknown parameter", "/v1/alerts?severity=page", "?severity"),
-		get("alerts: cursor of another list", "/v1/alerts?cursor=CURSOR", "?cursor"), get("alert rules: limit", "/v1/alert-rules?limit=1", "?limit"),
+		get("alerts: state", "/v1/alerts?state=broken", "?state"), get("alerts: unknown parameter", "/v1/alerts?severity=page",
+			"?severity"),
+		get("alerts: cursor of another list", "/v1/alerts?cursor=CURSOR", "?cursor"), get("alert rules: limit", "/v1/alert-rules?limit=1",
+			"?limit"),
 		{name: "alerts: none such", method: "GET", target: "/v1/alerts/alr_none", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		{name: "alerts: acknowledge: a field unknown", method: "POST", target: "/v1/alerts/ALR/acknowledge", body: `{"by":"me"}`, status: 422,
-			code: invalid, pointer: "/by"},
-		{name: "alerts: a link that is none", method: "POST", target: "/v1/alert-links/none", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		rule("threshold 0", "backlog_age", `{"threshold":0}`, "/threshold"), rule("threshold as text", "backlog_age", `{"threshold":"60"}`, "/threshold"),
-		rule("severity", "backlog_age", `{"severity":"urgent"}`, "/severity"), rule("enabled as text", "backlog_age", `{"enabled":"no"}`, "/enabled"),
+		{name: "alerts: acknowledge: a field unknown", method: "POST", target: "/v1/alerts/ALR/acknowledge", body: `{"by":"me"}`,
+			status: 422,
+			code:   invalid, pointer: "/by"},
+		{name: "alerts: a link that is none", method: "POST", target: "/v1/alert-links/none", status: 404, code: grapnel.CodeNotFound,
+			pointer: "-"},
+		rule("threshold 0", "backlog_age", `{"threshold":0}`, "/threshold"), rule("threshold as text", "backlog_age",
+			`{"threshold":"60"}`, "/threshold"),
+		rule("severity", "backlog_age", `{"severity":"urgent"}`, "/severity"), rule("enabled as text", "backlog_age", `{"enabled":"no"}`,
+			"/enabled"),
 		rule("unknown field", "backlog_age", `{"hold":"1m"}`, "/hold"), rule("no object", "backlog_age", `[]`, ""),
 		rule("threshold of one that holds or does not", "endpoint_disabled", `{"threshold":2}`, "/threshold"),
-		{name: "alert rule: none such", method: "PATCH", target: "/v1/alert-rules/no_rule", body: `{}`, status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		{name: "alert rule: the operator's, of a tenant", method: "PATCH", target: "/v1/alert-rules/disk_full?tenant=acme", body: `{}`, status: 404,
+		{name: "alert rule: none such", method: "PATCH", target: "/v1/alert-rules/no_rule", body: `{}`, status: 404,
 			code: grapnel.CodeNotFound, pointer: "-"},
-		test("for too long", `{"for":"63d"}`, "/for"), test("for no time", `{"for":"28"}`, "/for"), test("threshold", `{"threshold":-1}`, "/threshold"),
+		{name: "alert rule: the operator's, of a tenant", method: "PATCH", target: "/v1/alert-rules/disk_full?tenant=acme", body: `{}`,
+			status: 404,
+			code:   grapnel.CodeNotFound, pointer: "-"},
+		test("for too long", `{"for":"63d"}`, "/for"), test("for no time", `{"for":"28"}`, "/for"), test("threshold", `{"threshold":-1}`,
+			"/threshold"),
 	}
 }
 
@@ -154,7 +164,8 @@ func TestTheLinkOfAnAlert(t *testing.T) {
 	}
 }
 
-// TestAlertRulesOverTheAPI: the operator's change holds for tenants until they change the same field.
+// TestAlertRulesOverTheAPI: the operator's change holds for tenants until they change the same
+// field.
 func TestAlertRulesOverTheAPI(t *testing.T) {
 	w := newWorld(t)
 	rule := func(key, query string) map[string]any {
@@ -170,7 +181,8 @@ func TestAlertRulesOverTheAPI(t *testing.T) {
 	w.as(admin, 200, "PATCH", "/v1/alert-rules/backlog_age", `{"threshold":90,"severity":"page"}`)
 	w.as(acmeAdmin, 200, "PATCH", "/v1/alert-rules/backlog_age", `{"threshold":120,"enabled":false}`)
 	w.as(acmeAdmin, 404, "PATCH", "/v1/alert-rules/backlog_age?tenant=globex", `{"enabled":false}`)
-	if r := rule(acmeAdmin, ""); r["threshold"] != 120.0 || r["severity"] != "page" || r["enabled"] != false || fmt.Sprint(r["changed"]) != "[enabled threshold]" {
+	if r := rule(acmeAdmin, ""); r["threshold"] != 120.0 || r["severity"] != "page" || r["enabled"] != false ||
+		fmt.Sprint(r["changed"]) != "[enabled threshold]" {
 		t.Errorf("%v", r)
 	}
 	if r := rule(admin, "?tenant=globex"); r["threshold"] != 90.0 || r["enabled"] != true || fmt.Sprint(r["changed"]) != "[]" {

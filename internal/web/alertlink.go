@@ -82,7 +82,7 @@ func (v *visit) showLink(a *client.AlertLink, link string) {
 	if !ok {
 		return
 	}
-	v.session = nil // everybody with the link sees the same page
+	v.session = nil // the page does not depend on who opens it
 	s := v.bare("Alert")
 	s.Model, s.Token = m, v.web.seals.token(id)
 	var b bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// alertsModel is who is told what now, what was, and by which rules.
+// alertsModel lists alerts, and the rules by which they fire.
 type alertsModel struct {
 	Verdict verdict
 	Views   []savedView
@@ -108,12 +108,14 @@ func alerts(v *visit) (alertsModel, error) {
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
-		m.Rows = append(m.Rows, alertRow{ID: a.ID, Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State), Title: a.Title,
+		m.Rows = append(m.Rows, alertRow{ID: a.ID, Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State),
+			Title:    a.Title,
 			Severity: severityPill(a.Severity), Message: messagePill(a), At: v.at(a.Since)})
 	}
 	for i := range rules.Data {
 		r := &rules.Data[i]
-		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: r.Title, Pill: pill{toneOK, "on"}, Severity: r.Severity, Threshold: thresholdOf(r)}
+		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: r.Title, Pill: pill{toneOK, "on"}, Severity: r.Severity,
+			Threshold: thresholdOf(r)}
 		if !r.Enabled {
 			row.Pill = pill{toneNone, "off"}
 		}
@@ -208,7 +210,8 @@ func alertPage(v *visit) (alertModel, error) {
 	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
 	m.Verdict.Next = a.Text
 	if a.State == "firing" && v.session.mayDo("/alerts/{id}/acknowledge") {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge", Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
+			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
 	}
 	if href, label := v.subject(a); href != "" {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Href: href})
