@@ -14,8 +14,8 @@ import (
 var alerts = resource[client.Alert]{
 	path: "/v1/alerts", id: "ALERT_ID", filters: cli.AlertFilters,
 	head: alertHead, row: alertRow, view: alertView,
-	verbs: []verb{{"list", "List alerts, open ones first", "grapnel alerts list --state firing"}, {"get",
-		"Show an alert and its messages", ""}},
+	verbs: []verb{{"list", "List alerts, open ones first", "grapnel alerts list --state firing"},
+		{"get", "Show an alert and its messages", ""}},
 }
 
 var alertHead = []string{"ALERT", "STATE", "SEVERITY", "TENANT", "TITLE", "SINCE", "RESOLVED"}
