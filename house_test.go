@@ -25,13 +25,12 @@ const module = "github.com/grapnelhq/grapnel"
 // ever depends on a high one. A new package needs an entry here.
 var floors = map[string]int{
 	// The ground: pure, imported by all.
-	"policy":              0,
-	"sign":                0,
-	"internal/bounds":     0,
-	"internal/backoff":    0,
-	"internal/allowance":  0,
-	"internal/insight":    0,
-	"internal/monitoring": 0,
+	"policy":             0,
+	"sign":               0,
+	"internal/bounds":    0,
+	"internal/backoff":   0,
+	"internal/allowance": 0,
+	"internal/insight":   0,
 
 	// The terms.
 	".": 1,
@@ -46,6 +45,7 @@ var floors = map[string]int{
 	"internal/channels":               2,
 	"internal/search":                 2,
 	"internal/trace":                  2,
+	"internal/promise":                2,
 	"wire":                            2,
 	"client":                          3,
 	"outbox":                          2,
@@ -67,7 +67,10 @@ var floors = map[string]int{
 	"internal/sim/history":     3,
 	"internal/api/strict":      3,
 	"internal/oidc":            3,
+	"internal/issue":           3,
 	"internal/words":           3,
+	"internal/monitoring":      3,
+	"internal/statuspage":      3,
 
 	// The shell around the core, and its simulations.
 	"internal/ownership":     4,

@@ -24,6 +24,7 @@ const (
 	ChannelPrefix  = "chn" // of an endpoint that is a channel
 	LeasePrefix    = "lse"
 	AsidePrefix    = "req" // of a request that was set aside
+	IssuePrefix    = "iss" // of failures that look alike
 )
 
 // alphabet is Crockford's base 32 in lower case: without i, l, o and u, in the order of the values.

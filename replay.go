@@ -1,6 +1,10 @@
 package grapnel
 
-import "time"
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
 
 // Replay is a durable job that redelivers finished deliveries. Its selection is fixed when it is
 // created: the matching deliveries that had finished by then, because a finished delivery never
@@ -41,8 +45,16 @@ type Selection struct {
 	Types      []string  `json:"types,omitempty"`  // patterns; empty: any
 	Keys       []string  `json:"keys,omitempty"`   // empty: any
 	Status     []Status  `json:"status,omitempty"` // final ones; empty: failed
+	// of the last attempt; empty and 0: any
+	Class      policy.Class `json:"class,omitempty"`
+	StatusCode int          `json:"status_code,omitempty"`
 	// also those that were already replayed with success
 	Again bool `json:"again,omitempty"`
+}
+
+// Ended says whether a delivery's last attempt is one that the selection wants.
+func (s *Selection) Ended(last *Last) bool {
+	return (s.Class == "" || s.Class == last.Class) && (s.StatusCode == 0 || s.StatusCode == last.StatusCode)
 }
 
 // ReplayStatus is the state of a replay.

@@ -94,6 +94,7 @@ type call struct {
 	once   string // idempotency key; empty on a POST: one is created
 	out    any    // decoded from the answer; nil: the answer is dropped
 
+	accept     string            // content type to ask for; empty: JSON
 	idempotent bool              // doing it twice comes to the same, without an idempotency key
 	wait       time.Duration     // how long the server may take before it answers
 	head       func(http.Header) // gets the header of a good answer; nil: not used
@@ -181,7 +182,7 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 		return nil, fmt.Errorf("creating the request failed: %w", err)
 	}
 	req.Header.Set("User-Agent", c.options.UserAgent)
-	req.Header.Set("Accept", "application/json, application/problem+json")
+	req.Header.Set("Accept", cmp.Or(rq.accept, "application/json, application/problem+json"))
 	if c.options.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Key)
 	}

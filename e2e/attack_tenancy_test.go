@@ -43,20 +43,38 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
 	ids["alerts"], ids["alert-rules"] = "alr_none", "disk_full" // the victim's alerts: internal/api
+	answered, incident := a.ask(adminKey, http.MethodPost, "/v1/incidents", map[string]any{"title": "The operator's own", "text": "Everything is public here."})
+	var told struct{ ID string }
+	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)
+	ids["incidents"] = told.ID
 	ids["event-types"] = made(http.MethodPost, "/v1/event-types", map[string]any{"name": "bee.made", "description": mark,
 		"schema": map[string]any{"type": "string"}}, "id")
 	ids["events"] = made(http.MethodPost, "/v1/events", map[string]any{"type": "a", "key": mark, "data": mark}, "id")
 	ids["replays"] = made(http.MethodPost, "/v1/endpoints/"+ids["endpoints"]+"/replay", map[string]any{"status": []string{"failed"}}, "id")
 	a.in("/in/"+ids["sources"], []byte(`{"of":"`+mark+`"}`))
-	first := func(path string) string {
+	some := func(path string) string {
 		t.Helper()
 		var list struct{ Data []struct{ ID string } }
 		a.by(victim, grapnel.ScopeAdmin, http.StatusOK, http.MethodGet, path, nil, &list)
 		if len(list.Data) == 0 {
-			t.Fatalf("%s is empty", path)
+			return ""
 		}
 		return list.Data[0].ID
 	}
+	first := func(path string) string {
+		t.Helper()
+		id := some(path)
+		if id == "" {
+			t.Fatalf("%s is empty", path)
+		}
+		return id
+	}
+	made(http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/fails/" + mark, "event_types": []string{"failing"}}, "id")
+	made(http.MethodPost, "/v1/events", map[string]any{"type": "failing", "key": mark, "data": mark}, "id")
+	eventually(t, 20*time.Second, "the failure becomes an issue", func() bool {
+		ids["issues"] = some("/v1/issues")
+		return ids["issues"] != ""
+	})
 	ids["inbox"] = first("/v1/inbox")
 	ids["deliveries"] = first("/v1/deliveries?endpoint=" + ids["endpoints"])
 	var taken struct {
@@ -78,7 +96,8 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	status, text := a.ask("", http.MethodGet, "/openapi.json", nil)
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
-	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/v1/alert-links/{link}"}
+	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
+		"/v1/alert-links/{link}"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]

@@ -117,9 +117,9 @@ func (c *child) name() string {
 // watchdog saw a loop stalled for longer than one lease.
 var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="(?:lease lost; shards released|engine loop stands still)`)
 
-// losses records every lease that nodes report as lost, until no delivery is pending: a busy machine
-// stalls a node in any second of a trial, also while the last deliveries go out. Mostly an injected
-// fault explains a loss. Where none does, the machine was busy with other work.
+// losses records every lease that nodes report as lost, until no delivery is pending: a busy
+// machine stalls a node in any second of a trial, also while the last deliveries go out. Mostly an
+// injected fault explains a loss. Where none does, the machine was busy with other work.
 func (c *cluster) losses() {
 	c.t.Helper()
 	zero := time.Now().Add(-c.ledger.now())

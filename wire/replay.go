@@ -15,6 +15,8 @@ type NewReplay struct {
 	EventTypes []string         `json:"event_types" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
 	Keys       []string         `json:"keys" maxItems:"1000" form:"key" doc:"only these ordering keys"`
 	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
+	ErrorClass policy.Class     `json:"error_class" enum:"none,dns,connect,tls,timeout,reset,protocol,redirect,blocked,status_3xx,status_4xx,status_429,status_5xx,internal,nack,reject,lease_over" doc:"only those whose last attempt ended in this"`
+	StatusCode int              `json:"status_code" minimum:"100" maximum:"599" doc:"only those whose last attempt got this response"`
 	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
 	Again      bool             `json:"again" doc:"also deliveries that were replayed with success or discarded"`
 	Rate       float64          `json:"rate" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries created per second; 100 if not given"`
@@ -63,6 +65,8 @@ type Selection struct {
 	EventTypes []string         `json:"event_types" nullable:"false" doc:"empty: any"`
 	Keys       []string         `json:"keys" nullable:"false" doc:"empty: any"`
 	Status     []grapnel.Status `json:"status" nullable:"false"`
+	ErrorClass policy.Class     `json:"error_class" nullable:"true" doc:"of the last attempt; null: any"`
+	StatusCode int              `json:"status_code" nullable:"true" doc:"of the last attempt's response; null: any"`
 	Deliveries int              `json:"deliveries" nullable:"true" doc:"number of named deliveries; null: the fields above select"`
 	Again      bool             `json:"again"`
 }

@@ -14,7 +14,7 @@ import (
 
 func TestZeroValuesAreNullWhereTagsSaySo(t *testing.T) {
 	raw, err := Encode(Selection{})
-	want := `{"from":null,"to":null,"event_types":[],"keys":[],"status":[],"deliveries":null,"again":false}`
+	want := `{"from":null,"to":null,"event_types":[],"keys":[],"status":[],"error_class":null,"status_code":null,"deliveries":null,"again":false}`
 	if err != nil || string(raw) != want {
 		t.Errorf("Encode wrote %s, %v; want %s", raw, err, want)
 	}

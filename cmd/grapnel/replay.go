@@ -43,6 +43,8 @@ func (w *starting) selection(c *cobra.Command) {
 	f.Var(&w.to, "to", "events accepted before this time")
 	f.StringSliceVar(&w.EventTypes, "type", nil, "only these event types; * stands for any part of one")
 	f.StringSliceVar(&w.Keys, "event-key", nil, "only these ordering keys")
+	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only those whose last attempt ended in this: timeout, status_5xx, …")
+	f.IntVar(&w.StatusCode, "status-code", 0, "only those whose last attempt got this response")
 	cli.Sets(f, "type", "event_types")
 	cli.Sets(f, "event-key", "keys")
 	f.BoolVar(&w.Again, "again", false, "also deliveries that were discarded or replayed with success already")
@@ -50,6 +52,11 @@ func (w *starting) selection(c *cobra.Command) {
 
 func (w *starting) flags(c *cobra.Command) {
 	w.selection(c)
+	w.pace(c)
+}
+
+// pace are the flags that say how a replay runs.
+func (w *starting) pace(c *cobra.Command) {
 	f := c.Flags()
 	f.Float64Var(&w.Rate, "rate", 0, "deliveries created per second; 100 if not given")
 	f.IntVar(&w.StopAfter, "stop-after", 0, "end the replay after this many failures in a row")
@@ -61,7 +68,7 @@ func (w *starting) flags(c *cobra.Command) {
 
 // chosen says whether a flag that selects deliveries was given.
 func (w *starting) chosen(c *cobra.Command) bool {
-	for _, name := range []string{"from", "to", "type", "event-key", "status"} {
+	for _, name := range []string{"from", "to", "type", "event-key", "status", "error-class", "status-code"} {
 		if c.Flags().Changed(name) {
 			return true
 		}

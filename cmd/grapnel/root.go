@@ -25,8 +25,8 @@ func runProgram(ctx context.Context, w *cli.World) int {
 func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
 		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
-		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
-		s.alertsCommand(),
+		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.issuesCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
+		s.alertsCommand(), s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
 		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),

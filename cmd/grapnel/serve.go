@@ -100,7 +100,7 @@ type serveFlags struct {
 	drain, retention, lease                                       time.Duration
 	egress, proxies                                               cli.Networks
 	public                                                        cli.Address
-	httpsOnly, metricsOpen, dashboard                             bool
+	httpsOnly, metricsOpen, dashboard, statusPage                 bool
 	maxEvent, maxBody                                             cli.Size
 	maxInFlight, maxPerHost, maxEndpoints                         int
 	maxPending                                                    int64
@@ -124,6 +124,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.BoolVar(&f.metricsOpen, "metrics-open", false, "show /metrics without a key")
 	flags.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard at /; false: only the API")
+	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
@@ -196,7 +197,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
 		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
-		NoDashboard: !f.dashboard, People: people,
+		NoDashboard: !f.dashboard, NoStatusPage: !f.statusPage, People: people,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost,
 		MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil

@@ -15,10 +15,10 @@ import (
 
 func (s *session) whyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "why ID", Short: "Say why a delivery, an event's deliveries or an endpoint fail", Args: takes(cobra.ExactArgs(1)),
+		Use: "why ID", Short: "Say why a delivery, an event's deliveries, an endpoint or an issue fail", Args: takes(cobra.ExactArgs(1)),
 		Long: "Says what became of a delivery or of each delivery of an event, and what the failures of their endpoints have in common that successes " +
 			"have not. A cause is something that failures are associated with; a receiver's code is not to be seen from here.",
-		Example: "grapnel why dlv_…\ngrapnel why evt_…\ngrapnel why ep_…",
+		Example: "grapnel why dlv_…\ngrapnel why evt_…\ngrapnel why ep_…\ngrapnel why iss_…",
 	}
 	tenant := c.Flags().String("tenant", "", "tenant of the event, for a key without one")
 	c.RunE = s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
@@ -26,7 +26,7 @@ func (s *session) whyCommand() *cobra.Command {
 		if err := w.explain(ctx, args[0], *tenant); err != nil {
 			return cli.View{}, err
 		}
-		return cli.View{JSON: cli.Encode(map[string]any{"deliveries": w.deliveries, "endpoints": w.endpoints}), Parts: w.parts}, nil
+		return cli.View{JSON: cli.Encode(w.found()), Parts: w.parts}, nil
 	})
 	return c
 }
@@ -38,6 +38,26 @@ type why struct {
 	parts      []cli.Part
 	deliveries []json.RawMessage
 	endpoints  []json.RawMessage
+	one        json.RawMessage // an issue
+}
+
+// found is the answer as JSON.
+func (w *why) found() map[string]any {
+	all := map[string]any{"deliveries": w.deliveries, "endpoints": w.endpoints}
+	if w.one != nil {
+		all["issue"] = w.one
+	}
+	return all
+}
+
+// issue explains the failures of an issue.
+func (w *why) issue(ctx context.Context, id string) error {
+	i, err := w.Issue(ctx, id)
+	if err != nil {
+		return err
+	}
+	w.one, w.parts = i.JSON(), append(w.parts, issueView(w.reader, i).Parts...)
+	return nil
 }
 
 func (w *why) explain(ctx context.Context, id, tenant string) error {
@@ -50,8 +70,10 @@ func (w *why) explain(ctx context.Context, id, tenant string) error {
 		return w.of(ctx, []client.Delivery{*d})
 	case strings.HasPrefix(id, "ep_"):
 		return w.endpoint(ctx, id)
+	case strings.HasPrefix(id, "iss_"):
+		return w.issue(ctx, id)
 	case strings.HasPrefix(id, "lse_"), strings.HasPrefix(id, "req_"), strings.HasPrefix(id, "rpl_"), strings.HasPrefix(id, "src_"):
-		return cli.Usagef("%s: only deliveries (dlv_…), events and endpoints (ep_…) have causes", id)
+		return cli.Usagef("%s: only deliveries (dlv_…), events, endpoints (ep_…) and issues (iss_…) have causes", id)
 	}
 	e, err := w.EventOf(ctx, tenant, id) // a publisher's own id looks like nothing
 	if err != nil {

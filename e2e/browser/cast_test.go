@@ -33,6 +33,18 @@ func (c *cast) fill(pattern string) string {
 	return path
 }
 
+// issue waits for an issue of an endpoint that has failed, and puts it into the cast.
+func (s *server) issue(c *cast, endpoint string) {
+	s.holds("its failures have become an issue", func(ctx context.Context) (bool, error) {
+		found, err := s.Issues(ctx, client.IssueFilter{Endpoint: endpoint})
+		if err != nil || len(found.Data) == 0 {
+			return false, err
+		}
+		c.ids["/issues"] = found.Data[0].ID
+		return true, nil
+	})
+}
+
 // strict is a policy by which a receiver that answers 422 has refused for good.
 const strict = `{"name":"strict","classify":{"422":"fail"},"schedule":{"mode":"since_previous","delays":["0s","1h"],"tail":"stop"}}`
 
@@ -75,6 +87,7 @@ func populate(t *testing.T, s *server) *cast {
 		}
 		return len(dead.Data) == 4 && len(there.Data) >= 12, nil // operational events arrive too
 	})
+	s.issue(c, bad.ID)
 	rpl := ok(s.StartReplay(ctx, bad.ID, client.NewReplay{}))(t)
 	src := ok(s.CreateSource(ctx, client.NewSource{Name: "github", Description: "Pushes", OnUnverified: "quarantine",
 		Verify: client.NewVerify{Scheme: "github", Secret: "secret of the test"}}))(t)
@@ -87,9 +100,10 @@ func populate(t *testing.T, s *server) *cast {
 	}
 	ok(s.CreateKey(ctx, client.NewKey{Name: "ci", Scopes: []grapnel.Scope{grapnel.ScopeRead}}))(t)
 	kind := ok(s.CreateEventType(ctx, client.NewEventType{Name: "payment.made", Description: "A payment was made"}))(t)
+	incident := ok(s.OpenIncident(ctx, client.NewIncident{Title: "Publishing is slow", Text: "We look into it."}))(t)
 	channel := ok(s.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic", Description: "on call"}))(t)
 	for prefix, id := range map[string]string{
-		"/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
+		"/incidents": incident.ID, "/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
 		"/alerts": s.alert(t), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID, "/event-types": kind.ID,
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id

@@ -106,7 +106,7 @@ func attack(t *testing.T, s *server) *cast {
 	ctx := t.Context()
 	a := &attacker{server: s}
 	type fields map[string]any
-	var pol, ep, src, named, key, kind, channel struct{ ID, Name, Secret string }
+	var pol, ep, src, named, key, kind, channel, incident struct{ ID, Name, Secret string }
 	rules := fields{"classify": fields{"422": "fail"}, "schedule": fields{"mode": "since_previous", "delays": []string{"0s"}, "tail": "stop"}}
 	rules["name"] = "evil"
 	a.try("POST", "/v1/policies", doc(rules), &pol)
@@ -124,6 +124,7 @@ func attack(t *testing.T, s *server) *cast {
 	a.try("POST", "/v1/channels", doc(fields{"url": "ntfy://ntfy.sh/topic", "description": polyglot}), &channel)
 	a.try("POST", "/v1/keys", doc(fields{"name": short, "scopes": []string{"read"}}), &key)
 	a.try("POST", "/v1/event-types", doc(fields{"name": "a.b", "description": polyglot}), &kind)
+	a.try("POST", "/v1/incidents", doc(fields{"title": short, "text": polyglot}), &incident)
 	a.try("POST", "/v1/events", doc(fields{"type": polyglot, "data": 1}), nil)
 	for i := range 3 {
 		a.try("POST", "/v1/events", doc(fields{"type": "a.b", "key": polyglot, "metadata": fields{"trace": polyglot},
@@ -143,6 +144,7 @@ func attack(t *testing.T, s *server) *cast {
 	_ = ok(http.DefaultClient.Do(rq))(t).Body.Close()
 
 	c := &cast{t, map[string]string{"/endpoints": ep.ID, "/sources": src.ID, "/queues": "evil", "/channels": channel.ID, "/policies": pol.ID, "/event-types": kind.ID,
+		"/incidents":     incident.ID,
 		"/ordering-keys": ep.ID + "?key=" + url.QueryEscape(polyglot)}}
 	s.holds("the events are dead letters", func(ctx context.Context) (bool, error) {
 		page, err := s.DeadLetters(ctx, client.DeliveryFilter{Endpoint: ep.ID, Type: "a.b"})
@@ -153,6 +155,8 @@ func attack(t *testing.T, s *server) *cast {
 		return true, nil
 	})
 	ok(s.Note(ctx, c.ids["/deliveries"], polyglot))(t)
+	s.issue(c, ep.ID)
+	ok(s.ChangeIssue(ctx, c.ids["/issues"], client.IssueChanges{Owner: short, Note: polyglot}))(t)
 	rpl := ok(s.StartReplay(ctx, ep.ID, client.NewReplay{Reason: polyglot, Keys: []string{polyglot},
 		Status: []grapnel.Status{grapnel.Failed}}))(t)
 	c.ids["/replays"] = rpl.ID

@@ -228,7 +228,12 @@ func (w *world) describe(ctx context.Context) error {
 		}
 	}
 	w.ids["event-types"] = first.ID
-	_, err := w.c.AddTypeVersion(ctx, first.ID, client.NewTypeVersion{Schema: schema("invoice", "amount", "customer"),
+	incident, err := w.c.OpenIncident(ctx, client.NewIncident{Title: "Publishing is slow", Text: "We look into it.", Components: []string{"accepting"}})
+	if err != nil {
+		return err
+	}
+	w.ids["incidents"] = incident.ID
+	_, err = w.c.AddTypeVersion(ctx, first.ID, client.NewTypeVersion{Schema: schema("invoice", "amount", "customer"),
 		Note: "the customer is needed"})
 	return err
 }

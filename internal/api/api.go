@@ -41,6 +41,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/pass"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -77,6 +78,15 @@ type Options struct {
 	// Published gets each answer to a publish, judged by the promise of availability, and the code of
 	// a refusal; nil: none is judged.
 	Published func(good bool, took time.Duration, refused string)
+	// Served gets whether the server answered any other request without failing; nil: nothing does.
+	Served func(good bool, took time.Duration)
+	// Turned gets each request for a source that was refused before ingress saw it; nil: nothing does.
+	Turned func()
+
+	Documents store.Documents       // of the first cell: incidents; nil: there are none
+	Promises  func() promise.Report // how the server keeps its promises; nil: nothing is counted
+	Told      func()                // called when an incident has changed; nil: nothing is
+	Status    http.Handler          // the public status page in all its forms; nil: there is none
 
 	Passes *pass.Sealer // reads passes; nil: there are none
 

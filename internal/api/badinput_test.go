@@ -18,7 +18,7 @@ import (
 // DLV (a delivery that waits), DONE (one that is over), EVT (an event), RPL (a replay that is
 // running), OFF (an endpoint that is disabled), CHN (a channel), QUE (a queue called orders), LSE (a lease of it),
 // SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is
-// not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// not), KEY (an API key), ISS (an issue), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -361,6 +361,20 @@ func badInputs() []bad {
 			pointer: "/note"},
 		{name: "note: another field", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"status":"delivered"}`, status: 422,
 			code: invalid, pointer: "/status"},
+		{name: "issue: state", method: "PATCH", target: "/v1/issues/ISS", body: `{"state":"closed"}`, status: 422, code: invalid, pointer: "/state"},
+		{name: "issue: muted in the past", method: "PATCH", target: "/v1/issues/ISS",
+			body: `{"state":"muted","muted_until":"2020-01-01T00:00:00Z"}`, status: 422, code: invalid, pointer: "/muted_until"},
+		{name: "issue: muted for years", method: "PATCH", target: "/v1/issues/ISS",
+			body: `{"state":"muted","muted_until":"2120-01-01T00:00:00Z"}`, status: 422, code: invalid, pointer: "/muted_until"},
+		{name: "issue: until without muted", method: "PATCH", target: "/v1/issues/ISS",
+			body: `{"state":"open","muted_until":"2120-01-01T00:00:00Z"}`, status: 422, code: invalid, pointer: "/muted_until"},
+		{name: "issue: owner too long", method: "PATCH", target: "/v1/issues/ISS",
+			body: `{"owner":"` + strings.Repeat("x", 101) + `"}`, status: 422,
+			code: invalid, pointer: "/owner"},
+		{name: "issue: another field", method: "PATCH", target: "/v1/issues/ISS", body: `{"count":1}`, status: 422, code: invalid, pointer: "/count"},
+		post("issue: replay at no rate", "/v1/issues/ISS/replay", `{"rate":0}`, 422, invalid, "/rate"),
+		get("issues: state", "/v1/issues?state=closed", "?state"),
+		get("issues: cursor of another list", "/v1/issues?cursor=CURSOR", "?cursor"),
 		{name: "note: guessed", method: "PATCH", target: "/v1/deliveries/GUESS", body: `{"note":"x"}`, status: 404,
 			code: grapnel.CodeNotFound, pointer: "-"},
 		post("discard: no reason", "/v1/deliveries/DONE/discard", `{}`, 422, invalid, "/reason"),
@@ -390,6 +404,9 @@ func badInputs() []bad {
 		again("stop_after half", `{"stop_after":1.5}`, "/stop_after"),
 		again("canary a number", `{"canary":1}`, "/canary"),
 		again("dry_run a string", `{"dry_run":"true"}`, "/dry_run"),
+		again("error class unknown", `{"error_class":"old"}`, "/error_class"),
+		again("status code of none", `{"status_code":99}`, "/status_code"),
+		again("deliveries and a class", `{"deliveries":["DONE"],"error_class":"timeout"}`, "/deliveries"),
 		again("reason empty", `{"reason":""}`, "/reason"),
 		again("a delivery nobody has", `{"deliveries":["dlv_x"]}`, "/deliveries/0"),
 		post("replay: deliveries and a time", "/v1/endpoints/EP/replay", `{"deliveries":["dlv_x"],"from":"2026-01-01T00:00:00Z"}`,
@@ -518,10 +535,11 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
+	inc := w.must(201, "POST", "/v1/incidents", `{"title":"Slow","text":"We look."}`)["id"].(string)
 	w.attempt(first, 1, 503, w.clock.Add(3600e9))
 	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free,
-		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
-		"TYP", w.checkedType(admin), "ALR", w.alert("default"),
+		"KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "CHN", w.channel(admin), "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID, "INC", inc,
+		"TYP", w.checkedType(admin), "ALR", w.alert("default"), "ISS", w.issue("default", ep, 422, 2, "no"),
 		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 

@@ -86,6 +86,7 @@ type Bounds struct {
 	Compared     int `bound:"1000" tiny:"50"` // newest deliveries that are compared
 	Explained    int `bound:"200" tiny:"20"`  // failures, and successes, whose attempts are read
 	Changes      int `bound:"100" tiny:"2"`   // newest audit entries that are read
+	Issues       int `bound:"2000"`           // issues that a list reads to sort them
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with
 	// what arrives.

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/promise"
 )
 
 // enter makes the http.Handler of a route.
@@ -35,6 +35,9 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		if err := a.admit(c); err != nil {
 			ans := a.refuse(c, err)
 			ans.write(w, r)
+			if ans.status >= 500 { // a stranger's wrong keys must not count as good answers
+				a.measure(c, ans.status, err)
+			}
 			return
 		}
 		defer a.release(c)
@@ -51,25 +54,27 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 	}
 }
 
-// slowPublish is the time within which a publish has to be answered.
-const slowPublish = time.Second
-
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
 // request is an answer as promised; of a caller who left there is no answer to judge.
 func (a *api) measure(c *call, status int, err error) {
-	if a.Published == nil || c.route.scope != grapnel.ScopePublish || c.Method != http.MethodPost || c.Context().Err() != nil {
+	if c.Context().Err() != nil {
 		return
 	}
 	took := a.Clock().Sub(c.now)
-	code := ""
-	switch {
-	case err != nil:
-		code = problem(err, "").Code
-	case status >= 400: // an answer that is a problem
-		code = string(grapnel.CodeConflict)
+	switch publish := c.route.scope == grapnel.ScopePublish && c.Method == http.MethodPost; {
+	case publish && a.Published != nil:
+		code := ""
+		switch {
+		case err != nil:
+			code = problem(err, "").Code
+		case status >= 400: // an answer that is a problem
+			code = string(grapnel.CodeConflict)
+		}
+		a.Published(status < 500 && (status >= 300 || took <= promise.AnswerWithin), took, code)
+	case !publish && a.Served != nil && c.route.scope != "":
+		a.Served(status < 500, took)
 	}
-	a.Published(status < 500 && (status >= 300 || took <= slowPublish), took, code)
 }
 
 // through takes an authenticated request through the stages that all routes share, in the order in

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/insight"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
@@ -111,13 +112,10 @@ func (p *past) attempts(ctx context.Context, a *api, scope store.Scope) error {
 	return nil
 }
 
-// answerRead is how much of an answer's body tells groups of failures apart.
-const answerRead = 300
-
 func tried(o *insight.Observation, at *grapnel.Attempt) {
 	o.At = at.StartedAt
 	if o.Failed = at.Decision != policy.Deliver; o.Failed {
-		o.Class, o.Status, o.Answer = string(at.Class), at.StatusCode, insight.Fingerprint(at.ResponseBody, answerRead)
+		o.Class, o.Status, o.Answer = string(at.Class), at.StatusCode, insight.Fingerprint(at.ResponseBody, issue.AnswerBytes)
 	}
 	for _, t := range []insight.Trait{
 		{Kind: insight.Address, Value: at.Peer.Address}, {Kind: insight.Certificate, Value: at.Peer.Certificate},

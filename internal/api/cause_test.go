@@ -24,7 +24,7 @@ func (w *world) play(n int, fails func(i int) bool) {
 			Peer: grapnel.Peer{Address: fmt.Sprintf("192.0.2.%d", i%3)}}
 		status := grapnel.Delivered
 		if fails(i) {
-			a.StatusCode, a.Decision, a.ResponseBody = 422, policy.Fail, fmt.Appendf(nil, `{"error":"invoice %d refused at %s"}`, i, w.clock)
+			a.StatusCode, a.Class, a.Decision, a.ResponseBody = 422, policy.ClassStatus4xx, policy.Fail, fmt.Appendf(nil, `{"error":"invoice %d refused at %s"}`, i, w.clock)
 			status = grapnel.Failed
 		}
 		if _, err := w.engine.Record(w.t.Context(), []store.Change{{Delivery: d.Seq, At: w.clock, Status: status, Due: w.clock,

@@ -124,6 +124,7 @@ type Directory interface {
 type History interface {
 	store.History
 	store.Journal
+	store.Documents
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error)
 	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error

@@ -37,6 +37,9 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 	if err := a.Engine.Current(); err != nil { // the source may have been deleted, or have other secrets
 		ans := a.refuse(c, err)
 		ans.write(w, c.Request)
+		if a.Turned != nil {
+			a.Turned()
+		}
 		return
 	}
 	a.Ingest.Take(w, c.Request, c.PathValue("source"))

@@ -10,7 +10,8 @@ import (
 
 // writing are the methods of the store that commit what a request asks for.
 var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoint", "PutSource", "DeleteSource",
-	"PutPolicy", "DeletePolicy", "PutEventType", "DeleteEventType", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside", "PutDocuments"}
+	"PutPolicy", "DeletePolicy", "PutEventType", "DeleteEventType", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside",
+	"PutDocuments"}
 
 // TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been
 // done, and when to come again. It is done once, however often the same request comes.

@@ -49,7 +49,7 @@ func replayRoutes() []route {
 func asked(in *wire.NewReplay, endpoint string, f *strict.Faults) replay.Request {
 	r := replay.Request{Endpoint: endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary,
 		CountFor: time.Duration(in.CountFor), Selection: grapnel.Selection{
-			Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again,
+			Types: in.EventTypes, Keys: in.Keys, Status: in.Status, Again: in.Again, Class: in.ErrorClass, StatusCode: in.StatusCode,
 		}}
 	s := &r.Selection
 	if in.From != nil {
@@ -61,8 +61,9 @@ func asked(in *wire.NewReplay, endpoint string, f *strict.Faults) replay.Request
 	if !s.From.IsZero() && !s.To.IsZero() && !s.From.Before(s.To) {
 		f.Add("/to", "must be after from")
 	}
-	if len(in.Deliveries) > 0 && (in.From != nil || in.To != nil || len(in.EventTypes) > 0 || len(in.Keys) > 0 || len(in.Status) > 0) {
-		f.Add("/deliveries", "must not be given together with from, to, event_types, keys or status")
+	if len(in.Deliveries) > 0 && (in.From != nil || in.To != nil || len(in.EventTypes) > 0 || len(in.Keys) > 0 || len(in.Status) > 0 ||
+		in.ErrorClass != "" || in.StatusCode != 0) {
+		f.Add("/deliveries", "must not be given together with from, to, event_types, keys, status, error_class or status_code")
 	}
 	return r
 }
@@ -74,7 +75,7 @@ func viewReplay(p *replay.Progress) wire.Replay {
 		StopAfter: p.StopAfter, Canary: p.Canary, Total: p.Total, Made: p.Started, Done: p.Done, Delivered: p.Delivered, Failed: p.Failed,
 		StartedAt: p.CreatedAt, StartedBy: p.Actor, UpdatedAt: p.UpdatedAt, FinishedAt: timeOf(p.FinishedAt), ETA: timeOf(p.ETA),
 		Selection: wire.Selection{From: timeOf(s.From), To: timeOf(s.To), EventTypes: s.Types, Keys: s.Keys,
-			Deliveries: len(s.Deliveries), Again: s.Again},
+			ErrorClass: s.Class, StatusCode: s.StatusCode, Deliveries: len(s.Deliveries), Again: s.Again},
 	}
 	if len(s.Deliveries) == 0 {
 		v.Selection.Status = s.Status
@@ -120,14 +121,19 @@ func startReplay(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	if in.DryRun {
+	return begin(c, jobs, r, in.DryRun, in.Reason)
+}
+
+// begin starts a replay, or counts what it would redeliver.
+func begin(c *call, jobs replay.Jobs, r replay.Request, dryRun bool, reason string) (answer, error) {
+	if dryRun {
 		plan, err := jobs.Plan(c.Context(), c.scope, r)
 		if err != nil {
 			return answer{}, err
 		}
 		return jsonAnswer(http.StatusOK, viewPlan(plan)), nil
 	}
-	o := replay.Order{Request: r, By: grapnel.By{Actor: c.key.ID, Reason: in.Reason}, Once: func(made grapnel.Replay) *store.Once {
+	o := replay.Order{Request: r, By: grapnel.By{Actor: c.key.ID, Reason: reason}, Once: func(made grapnel.Replay) *store.Once {
 		return withEffect(c, func(store.Put) answer {
 			return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
 		})

@@ -75,8 +75,8 @@ func routes() []route {
 		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),
-		causeRoutes(), alertRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
-		clusterRoutes(), settingsRoutes(), serviceRoutes(),
+		causeRoutes(), issueRoutes(), alertRoutes(), keyRoutes(), tenantRoutes(), portalRoutes(), auditRoutes(),
+		clusterRoutes(), settingsRoutes(), promiseRoutes(), incidentRoutes(), serviceRoutes(),
 	)
 }
 

@@ -3,17 +3,15 @@ package api
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
-	"html/template"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/statuspage"
 )
 
 // serviceTag marks the routes that are for operating the server.
@@ -31,8 +29,14 @@ func serviceRoutes() []route {
 			about: "503 if not: the disk is full, the database is unreachable, or the server starts or stops.",
 			gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/status", open: anybody, handle: status,
-			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON with Accept: application/json.",
-			gives: map[int]any{200: statusPages{}}},
+			name: "status", tag: serviceTag, summary: "The public status page", about: "As of the last half minute, from memory: shares and times, nothing of a tenant. JSON with Accept: application/json, and at /status.json.",
+			gives: map[int]any{200: statusPages{}, 304: nil}},
+		{method: "GET", path: "/status.json", open: anybody, handle: status,
+			name: "status-json", tag: serviceTag, summary: "The status page for programs", gives: map[int]any{200: statuspage.Page{}, 304: nil}},
+		{method: "GET", path: "/status.rss", open: anybody, handle: status,
+			name: "status-rss", tag: serviceTag, summary: "Incidents and maintenance as a feed", gives: map[int]any{200: feedText{}, 304: nil}},
+		{method: "GET", path: "/status.svg", open: anybody, handle: status,
+			name: "status-badge", tag: serviceTag, summary: "The state as a small picture", gives: map[int]any{200: badge{}, 304: nil}},
 		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs a key with the scope read that is bound to no tenant, unless the server runs with --metrics-open.",
@@ -47,15 +51,6 @@ func serviceRoutes() []route {
 // serviceView says that the server is there.
 type serviceView struct {
 	Status  string `json:"status" enum:"ok,unavailable"`
-	Version string `json:"version"`
-}
-
-// statusView says whether the server accepts events. It is public: Detail is one of the sentences
-// of plainly.
-type statusView struct {
-	Status  string `json:"status" enum:"ok,unavailable"`
-	Events  string `json:"events" enum:"accepted,refused" doc:"new ones"`
-	Detail  string `json:"detail" doc:"the same in words"`
 	Version string `json:"version"`
 }
 
@@ -77,9 +72,9 @@ func (a *api) ready() error {
 	return a.Ready()
 }
 
-// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its
+// Plainly says to the public whether events are accepted. Of the reason it tells the kind, by its
 // code, and never its text.
-func plainly(why error) string {
+func Plainly(why error) string {
 	switch {
 	case why == nil:
 		return "New events are accepted and delivered."
@@ -97,30 +92,16 @@ func readyz(a *api, c *call) (answer, error) {
 	if why == nil {
 		return a.livez(c)
 	}
-	p := problem(grapnel.Errorf(grapnel.CodeUnavailable, "%s", plainly(why)), c.id)
+	p := problem(grapnel.Errorf(grapnel.CodeUnavailable, "%s", Plainly(why)), c.id)
 	return answer{status: p.Status, body: encode(p), retryAfter: 1}, nil
 }
 
-//go:embed status.html
-var statusSource string
-
-var statusPage = template.Must(template.New("status").Parse(statusSource))
-
-// status is public and for people first: a program gets the same facts.
-func status(a *api, c *call) (answer, error) {
-	why := a.ready()
-	v := statusView{"ok", "accepted", plainly(why), grapnel.Version}
-	if why != nil {
-		v.Status, v.Events = "unavailable", "refused"
+// status is the page as it was drawn last: no request reads a store.
+func status(a *api, _ *call) (answer, error) {
+	if a.Status == nil {
+		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "This server has no status page.")
 	}
-	if strings.Contains(c.Header.Get("Accept"), grapnel.JSONType) {
-		return jsonAnswer(http.StatusOK, v), nil
-	}
-	var b bytes.Buffer
-	if err := statusPage.Execute(&b, v); err != nil {
-		return answer{}, err
-	}
-	return htmlAnswer(b.Bytes()), nil
+	return answer{instead: a.Status}, nil
 }
 
 // metrics are about all tenants, so a key that is bound to one does not see them.
@@ -151,7 +132,19 @@ type (
 	plainText   struct{}
 	webPage     struct{}
 	statusPages struct{} // as JSON or HTML
+	feedText    struct{}
+	badge       struct{}
 )
+
+// Contents is a feed.
+func (feedText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"application/rss+xml": openapi.Text("")}
+}
+
+// Contents is a picture.
+func (badge) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"image/svg+xml": openapi.Text("")}
+}
 
 // Contents is text.
 func (plainText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
@@ -165,7 +158,7 @@ func (webPage) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
 
 // Contents is JSON, or a page for browsers.
 func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statusView{})}, "text/html": openapi.Text("")}
+	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statuspage.Page{})}, "text/html": openapi.Text("")}
 }
 
 // htmlAnswer answers with a page that may use its own style and nothing else.

@@ -26,9 +26,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/statuspage"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -495,7 +497,8 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{}, Bounds: under, Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
+		Tenants: &town{}, Documents: w.engine.Faulty, Promises: counted(now), Bounds: under,
+		Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
@@ -503,6 +506,14 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
+	}
+	if w.options.Status == nil {
+		w.options.Status = statuspage.NewPages(func() error {
+			if w.options.Ready == nil {
+				return nil
+			}
+			return w.options.Ready()
+		}, Plainly, "")
 	}
 	w.handler = New(w.options)
 	w.key("key_admin", admin, "", grapnel.ScopeAdmin)
@@ -641,8 +652,16 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	documents, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: wire.IncidentKind, Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	issues, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: "issue", Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	config := w.engine.config()
-	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, w.documents())
+	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, issues, w.documents())
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {

@@ -127,6 +127,16 @@ var (
 		{"rule", "rule", "text", "only alerts of this rule", ""},
 	}, OnlyTenant)
 
+	IssueFilters = slices.Concat([]Setting{
+		{"state", "state", "text", "only these states: open, acknowledged, muted, resolved, with commas between them", ""},
+		{"endpoint", "endpoint", "text", "only this endpoint", ""},
+	}, OnlyTenant)
+
+	IssueSettings = []Setting{
+		{"owner", "owner", "text", "a person or team that takes care of it; '' removes it", ""},
+		{"note", "note", "text", "for the next person who looks at it; '' for none", ""},
+	}
+
 	AuditFilters = slices.Concat([]Setting{
 		{"endpoint", "endpoint", "text", "only this endpoint and its deliveries", ""},
 		{"delivery", "delivery", "text", "only this delivery", ""},

@@ -18,7 +18,16 @@ func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.charged = c.fair.start(ep)
 	c.occupy(now, ep, h)
 	ep.gate.begin(now, h.probe)
-	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.trigger(), ScheduledFor: h.due})
+	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.trigger(), ScheduledFor: h.due,
+		Free: ep.free(h)})
+}
+
+// free says whether nothing but this node has held back a head that is attempted now. An endpoint
+// that the node has taken over since the delivery was created was refused elsewhere, for all that
+// is known.
+func (ep *endpoint) free(h *head) bool {
+	return h.Attempts == 0 && h.trigger() == grapnel.TriggerSchedule && !h.urgent() && h.Anchor.Equal(h.CreatedAt) &&
+		h.CreatedAt.After(ep.refusedAt)
 }
 
 // finished applies an attempt's outcome to its delivery and emits the change to record.

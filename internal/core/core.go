@@ -174,6 +174,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 		// forever.
 		ep.pollAt = now.Add(c.bounds.Poll + c.bounds.Poll*time.Duration(ep.number%16)/16)
 		ep.remember(now, in.Standing)
+		ep.refusedAt = now
 		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision

@@ -48,6 +48,7 @@ type shop struct {
 	now    time.Time
 	next   int64
 	agenda []job
+	seen   []bool // of each attempt: Free
 	got    map[string]int
 	held   map[string]time.Duration
 	takes  map[string]time.Duration
@@ -122,6 +123,7 @@ func (s *shop) step(in Input) {
 		switch e := e.(type) {
 		case Attempt:
 			took := s.takes[e.Config.ID]
+			s.seen = append(s.seen, e.Free)
 			s.got[e.Config.ID]++
 			s.held[e.Config.ID] += took
 			s.agenda = append(s.agenda, job{s.now.Add(took), Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,

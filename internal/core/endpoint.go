@@ -24,6 +24,7 @@ type endpoint struct {
 	share     share     // of the slots; see fairness
 	refusedBy *quota    // the quota that refused it and lists it; nil: none
 	waited    bool      // a quota has refused it since it was last ready
+	refusedAt time.Time // when its gate or a quota last refused a head that was due, or it was first seen
 	tenant    *tenant   // its owner
 	newcomer  bool      // listed in tenant.newcomers
 	heard     time.Time // when the last attempt finished, or the first of those in flight began
@@ -106,7 +107,7 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	g, cfg := &ep.gate, ep.config
 	paused := now.Sub(ep.since)
 	if before.Status != cfg.Status {
-		ep.since = now
+		ep.since, ep.refusedAt = now, now // it took nothing until now, if it takes something from now on
 	}
 	switch enabled := cfg.Status == grapnel.EndpointEnabled; {
 	case enabled && before.Status == grapnel.EndpointDisabled:

@@ -133,6 +133,9 @@ type Attempt struct {
 	Number       int
 	Trigger      grapnel.Trigger
 	ScheduledFor time.Time
+	// The delivery's first attempt, held back by nothing but this node: its lane was empty, its
+	// circuit closed, and no limit of its endpoint, host or tenant has refused it.
+	Free bool
 }
 
 // Record is one change to be made durable. The shell gathers many into one transaction, keeps their

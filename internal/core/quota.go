@@ -103,7 +103,11 @@ func (c *Core) scarce() bool { return c.options.Slots-c.running <= c.options.Slo
 // pick is the head of an endpoint whose attempt could start now if a slot is free; nil: none.
 func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	h := ep.window.next(now)
-	if h == nil || h.due.After(now) || c.draining || !ep.gate.admits(now, h.urgent()) {
+	if h == nil || h.due.After(now) || c.draining {
+		return nil
+	}
+	if !ep.gate.admits(now, h.urgent()) {
+		ep.refusedAt = now
 		return nil
 	}
 	q, t := &c.quotas, ep.tenant
@@ -112,6 +116,7 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	switch {
 	case ep.gate.running >= c.halfOfHost(), c.onTrial(ep):
 		ep.waited = true // until one of its own attempts finishes, so no quota lists it
+		ep.refusedAt = now
 		return nil
 	case host.used >= c.options.PerHost:
 		full = host
@@ -144,7 +149,7 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	if full == nil {
 		return h
 	}
-	ep.waited = true
+	ep.waited, ep.refusedAt = true, now
 	if ep.refusedBy != full {
 		ep.refusedBy = full // an earlier quota's list skips it, because refusedBy no longer names that quota
 		if full.refused = append(full.refused, ep); len(full.refused) > 2*len(c.endpoints) {

@@ -1,10 +1,15 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/issue"
+)
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
 	Recorder RecorderBounds
+	Issues   issue.Bounds
 
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.

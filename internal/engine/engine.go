@@ -25,7 +25,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/ownership"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/trace"
 )
@@ -49,6 +51,8 @@ type Options struct {
 	Ready func(queue string)
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
+	// nil, or gets what package promise counts of attempts; it must not block
+	Promised func(i promise.Indicator, good bool, took time.Duration)
 
 	// Limits beyond which new work is refused: see admission.go.
 	MaxPublishing int                       // publishes in flight to the store; 1024
@@ -87,11 +91,14 @@ type Engine struct {
 	chores    *chores
 	keeper    *keeper
 	incidents *incidents
+	issues    *issues
 	admission *admission
 	pending   *pending
 	metrics   *Metrics
 	shards    *ownership.Shards // nil: this engine owns all endpoints
 	watchdog  ownership.Watchdog
+
+	issueKeeper *issue.Keeper
 
 	stopping  atomic.Bool     // Run was told to stop
 	sending   context.Context // of attempts; cancelled when draining takes too long

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ownership"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -40,12 +42,16 @@ type Metrics struct {
 
 	mu   sync.Mutex
 	open map[string]bool // endpoints whose recorded circuit is open
+	// gets what package promise counts of attempts
+	promised func(promise.Indicator, bool, time.Duration)
+	balances atomic.Int64 // looks at the balance
+	unequal  atomic.Int64 // those that found deliveries missing
 	// attempts by schedule, resolved once because this is the hot path
 	byClass map[policy.Class]prometheus.Counter
 	byPhase [5]prometheus.Observer
 }
 
-func newMetrics() *Metrics {
+func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
@@ -86,8 +92,9 @@ func newMetrics() *Metrics {
 			Help: "Deliveries, and events without any, that were purged because their retention had ended."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
 			Help: "Created deliveries less pending, finished and purged ones. Anything but 0 is a defect."}),
-		open:    map[string]bool{},
-		byClass: map[policy.Class]prometheus.Counter{},
+		open:     map[string]bool{},
+		promised: promised,
+		byClass:  map[policy.Class]prometheus.Counter{},
 	}
 	for _, class := range policy.Classes() {
 		m.byClass[class] = m.attempts.WithLabelValues(resultOf(class), string(class), string(grapnel.TriggerSchedule))
@@ -194,7 +201,35 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 	if a.Number == 1 {
 		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())
 	}
+	m.promise(&a, &r)
 }
+
+// promise judges a first attempt that nothing but this node held back. The time to connect is the
+// receiver's and not counted; a receiver's failure is no arrival, good or bad.
+func (m *Metrics) promise(a *core.Attempt, r *egress.Result) {
+	if m.promised == nil || !a.Free || r.Outcome.Class == policy.ClassInternal {
+		return
+	}
+	lag := r.StartedAt.Sub(a.ScheduledFor)
+	m.promised(promise.Dispatch, lag <= promise.DispatchWithin, lag)
+	if r.Outcome.Class == policy.ClassNone {
+		whole := r.StartedAt.Add(r.Duration).Sub(a.ScheduledFor)
+		m.promised(promise.Arrive, whole <= promise.ArriveWithin, whole)
+	}
+}
+
+// balanced counts a look at the balance of deliveries.
+func (m *Metrics) balanced(off int64) {
+	m.imbalance.Set(float64(off))
+	m.balances.Add(1)
+	if off != 0 {
+		m.unequal.Add(1)
+	}
+}
+
+// Balances are the looks at the balance of deliveries since the start, and those that found
+// deliveries missing.
+func (m *Metrics) Balances() (all, unequal int64) { return m.balances.Load(), m.unequal.Load() }
 
 func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {

@@ -20,6 +20,9 @@ type Store interface {
 	ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
+	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+		text string) (list []grapnel.Delivery, resume int64, err error)
+	store.Documents
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -31,7 +32,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed,
-		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(),
+		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised),
 		forsaken: make(chan struct{}),
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
@@ -76,6 +77,10 @@ func (e *Engine) makeParts(o Options) {
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
 		count:   func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) },
 		pending: e.pending, incidents: e.incidents, admission: e.admission, metrics: e.metrics}
+	tally := issue.NewTally(e.bounds.Issues)
+	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally}
+	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
+		Leads: e.shards.Leads}, o.Store, e.Book)
 	e.turns = e.watchdog.Pulse("run")
 	e.chores = &chores{store: o.Store, book: e.Book, shards: e.shards, log: o.Log, sending: e.sending, pending: e.pending,
 		send: e.inputs.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable}
@@ -112,6 +117,7 @@ func (e *Engine) Run(ctx context.Context) {
 	helpers.Go(e.recorder.run)
 	helpers.Go(e.recorder.runNames)
 	helpers.Go(e.incidents.run)
+	helpers.Go(func() { e.issueKeeper.Run(e.sending, e.inputs.over) })
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
 	helpers.Go(e.reopenAll)
@@ -132,6 +138,11 @@ func (e *Engine) Run(ctx context.Context) {
 	e.chores.close()
 	helpers.Wait()
 	e.incidents.close()
+	select {
+	case <-e.forsaken: // the store answers nothing any more
+	default:
+		e.issueKeeper.Close()
+	}
 	e.shards.Close()
 	e.orders.close()
 }
@@ -282,6 +293,7 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 	e.metrics.recorded(page, results)
 	e.ended(page, results)
 	e.incidents.recorded(page, results)
+	e.issues.recorded(page, results)
 	conf := e.Snapshot()
 	var queues []string
 	for i := range results {

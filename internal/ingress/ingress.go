@@ -55,6 +55,10 @@ type Options struct {
 	Engine Engine
 	Store  Shelf
 
+	// Promised gets each answer to a request, judged by the promise of availability; nil: none is
+	// judged.
+	Promised func(good bool, took time.Duration)
+
 	// Problem writes the answer to a request that is refused; nil: a plain problem+json.
 	Problem func(w http.ResponseWriter, r *http.Request, refused Refusal)
 

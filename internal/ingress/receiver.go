@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -152,14 +153,14 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 		aside := recv.aside(in, ev.Intake, grapnel.AsideConflict)
 		aside.Event = placed.ID
 		if recv.setAside(w, in, in.source.meter.conflicts, aside) {
-			recv.metrics.count(in.source, conflicting)
+			recv.answered(in, conflicting)
 			taken(w, http.StatusOK, placed.ID, isConflict)
 		}
 	case placed.Duplicate:
-		recv.metrics.count(in.source, repeated)
+		recv.answered(in, repeated)
 		taken(w, http.StatusOK, placed.ID, isDuplicate)
 	default:
-		recv.metrics.count(in.source, accepted)
+		recv.answered(in, accepted)
 		taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
 }
@@ -199,7 +200,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 	}
 	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)
 	if recv.setAside(w, in, in.source.meter.aside, aside) {
-		recv.metrics.count(in.source, quarantined)
+		recv.answered(in, quarantined)
 		taken(w, http.StatusAccepted, aside.ID, isQuarantined)
 	}
 }
@@ -249,6 +250,7 @@ func (recv *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.Aside
 func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
 	recv.metrics.count(s, as)
 	recv.o.Refused(string(refused.Code))
+	recv.judge(r, as, refused.Status)
 	if s != nil {
 		s.meter.refused.add(recv.o.Now(), &refused)
 	}
@@ -259,6 +261,30 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 		}
 	}
 	recv.o.Problem(w, r, refused)
+}
+
+// answered counts a request that was taken, and judges the time from its body to now.
+func (recv *Receiver) answered(in *incoming, as outcome) {
+	recv.metrics.count(in.source, as)
+	if recv.o.Promised != nil {
+		took := recv.o.Now().Sub(in.now)
+		recv.o.Promised(took <= promise.AnswerWithin, took)
+	}
+}
+
+// judge judges a refusal by the promise of availability. Anyone can send a request that proves
+// nothing, so such a one counts only if the server failed; a source that a person has paused, and
+// a caller who has left, count for nothing.
+func (recv *Receiver) judge(r *http.Request, as outcome, status int) {
+	if recv.o.Promised == nil || r.Context().Err() != nil {
+		return
+	}
+	switch {
+	case as == busy, as == failed && status >= http.StatusInternalServerError:
+		recv.o.Promised(false, -1)
+	case as == limited, as == failed:
+		recv.o.Promised(true, -1)
+	}
 }
 
 // source finds a source, ready for use.

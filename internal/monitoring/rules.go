@@ -14,24 +14,26 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/grapnelhq/grapnel/internal/promise"
 )
 
-// promise is an objective over 28 days, and how its failures are counted.
-type promise struct {
-	name      string
-	says      string
-	objective float64
-	bad, all  string // per second over a window, which stands for $w
+// counted is a promise of package promise, and how Prometheus counts its failures.
+type counted struct {
+	promise.Objective
+	bad, all string // per second over a window, which stands for $w
 }
 
-func promises() []promise {
+func promises() []counted {
 	const ingress = `sum(rate(grapnel_ingress_requests_total%s[$w]))`
 	const publish = `sum(rate(grapnel_ingest_duration_seconds_count%s[$w]))`
-	return []promise{
-		{"availability", "publishes and incoming webhooks are answered within a second", 0.9995,
+	availability, _ := promise.Find(promise.Availability)
+	freshness, _ := promise.Find(promise.Freshness)
+	return []counted{
+		{availability,
 			zero(fmt.Sprintf(publish, `{result="bad"}`)) + " + " + zero(fmt.Sprintf(ingress, `{outcome=~"failed|busy"}`)),
 			zero(fmt.Sprintf(publish, "")) + " + " + zero(fmt.Sprintf(ingress, ""))},
-		{"freshness", "deliveries are attempted within two seconds of being first in line", 0.99,
+		{freshness,
 			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w])) - sum(rate(grapnel_first_attempt_lag_seconds_bucket{le="2"}[$w]))`,
 			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w]))`},
 	}
@@ -39,27 +41,6 @@ func promises() []promise {
 
 // zero is an expression that is 0 where there is no series.
 func zero(expression string) string { return "(" + expression + " or vector(0))" }
-
-// burn is one pair of windows: the alert fires if both have used up the budget of 28 days this many
-// times too fast.
-type burn struct {
-	severity    string
-	long, short time.Duration
-	rate        float64 // budget of 28 days × 672 h ÷ the long window
-}
-
-func burns() []burn {
-	return []burn{
-		{"page", time.Hour, 5 * time.Minute, 13.44},     // 2 % of the budget
-		{"page", 6 * time.Hour, 30 * time.Minute, 5.6},  // 5 %
-		{"ticket", 24 * time.Hour, 2 * time.Hour, 2.8},  // 10 %
-		{"ticket", 72 * time.Hour, 6 * time.Hour, 0.93}, // 10 %
-	}
-}
-
-// leastEvents is how many events of a promise a short window needs: in fewer, one failure is a rate
-// that says nothing.
-const leastEvents = 100
 
 // sign is an alert that is no promise: something is wrong or will be soon.
 type sign struct {
@@ -146,34 +127,34 @@ func seen() group {
 }
 
 // rules are the ratio of failures in each window, and the alerts about them.
-func (p *promise) rules() group {
-	g := group{Name: "grapnel-" + p.name, Interval: "30s"}
+func (p *counted) rules() group {
+	g := group{Name: "grapnel-" + p.Name, Interval: "30s"}
 	for _, w := range windows() {
 		in := strings.NewReplacer("$w", span(w))
 		g.Rules = append(g.Rules,
 			rule{Record: p.ratio(w), Expr: "(" + in.Replace(p.bad) + ") / (" + in.Replace(p.all) + " > 0)"},
 			rule{Record: p.count(w), Expr: "(" + in.Replace(p.all) + ") * " + strconv.Itoa(int(w.Seconds()))})
 	}
-	for _, b := range burns() {
-		limit := strconv.FormatFloat(b.rate*(1-p.objective), 'g', 4, 64)
+	for _, b := range promise.Burns() {
+		limit := strconv.FormatFloat(b.Threshold(&p.Objective), 'g', 4, 64)
 		g.Rules = append(g.Rules, rule{
-			Alert: "Grapnel" + strings.ToUpper(p.name[:1]) + p.name[1:] + "Burns",
-			Expr: fmt.Sprintf("%s > %s and %s > %s and %s >= %d", p.ratio(b.long), limit, p.ratio(b.short), limit, p.count(b.short),
-				leastEvents),
-			Labels: map[string]string{"severity": b.severity, "window": span(b.long)},
+			Alert: "Grapnel" + strings.ToUpper(p.Name[:1]) + p.Name[1:] + "Burns",
+			Expr: fmt.Sprintf("%s > %s and %s > %s and %s >= %d", p.ratio(b.Long), limit, p.ratio(b.Short), limit, p.count(b.Short),
+				promise.LeastEvents),
+			Labels: map[string]string{"severity": b.Severity, "window": span(b.Long)},
 			Annotations: map[string]string{
-				"summary": fmt.Sprintf("Grapnel: the budget of its promise of %s is used up %g times too fast", p.name, b.rate),
+				"summary": fmt.Sprintf("Grapnel: the budget of its promise of %s is used up %g times too fast", p.Name, b.Rate),
 				"description": fmt.Sprintf("The promise over 28 days: %g %% of %s. Of the last %s {{ $value | humanizePercentage }} were not.",
-					100*p.objective, p.says, span(b.long)),
+					100*p.Share, p.Says, span(b.Long)),
 			},
 		})
 	}
 	return g
 }
 
-func (p *promise) ratio(w time.Duration) string { return "grapnel:" + p.name + ":bad_ratio_" + span(w) }
+func (p *counted) ratio(w time.Duration) string { return "grapnel:" + p.Name + ":bad_ratio_" + span(w) }
 
-func (p *promise) count(w time.Duration) string { return "grapnel:" + p.name + ":events_" + span(w) }
+func (p *counted) count(w time.Duration) string { return "grapnel:" + p.Name + ":events_" + span(w) }
 
 // windows are all windows of the alerts, the shortest first.
 func windows() []time.Duration {

@@ -40,6 +40,7 @@ type Bounds struct {
 	OIDC      oidc.Bounds
 	Trace     trace.Bounds
 	Backlog   BacklogBounds
+	Promises  PromiseBounds
 }
 
 // ParseBounds reads the value of --bounds.

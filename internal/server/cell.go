@@ -25,6 +25,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/peer"
+	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -162,6 +163,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Traces:       s.traces,
 		Ready:        func(id string) { c.queues.Ready(id) },
 		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
+		Promised:     s.promises.count,
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
@@ -178,6 +180,8 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 			Origin:  api.Origin(o.PublicURL, o.Proxies),
 			MaxBody: o.MaxBody,
 			Log:     o.Log,
+
+			Promised: s.promises.of(promise.Receive),
 		},
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
@@ -244,8 +248,15 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Published: func(good bool, took time.Duration, refused string) {
 			s.published.observe(good, took)
+			s.promises.count(promise.Accept, good, took)
 			s.rejected.count(refused)
 		},
+		Served:      s.promises.of(promise.Serve),
+		Turned:      func() { s.promises.count(promise.Receive, false, -1) },
+		Documents:   s.cells[0].store,
+		Promises:    s.promises.latest,
+		Told:        s.promises.changed,
+		Status:      s.statusPage(),
 		Metrics:     metrics,
 		MetricsOpen: o.MetricsOpen,
 		Gate:        s.gate,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
@@ -20,8 +21,10 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/web"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // browser is one with cookies, which does not follow redirects.
@@ -103,6 +106,7 @@ type owned struct {
 	rule  string // one that concerns it
 	evt   string
 	rpl   string
+	iss   string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -153,6 +157,8 @@ func own(t *testing.T, s running, tenant string) owned {
 		t.Fatal(err)
 	}
 	o.rpl, o.ids = rpl.ID, append(o.ids, rpl.ID)
+	o.iss = s.issue(t, tenant, ep.ID)
+	o.ids = append(o.ids, o.iss)
 	o.more(t, s, c, tenant)
 	o.state = func() string {
 		page, err := c.Deliveries(ctx, client.DeliveryFilter{})
@@ -175,10 +181,29 @@ func own(t *testing.T, s running, tenant string) owned {
 		if err != nil {
 			t.Fatal(err)
 		}
+		iss, err := c.Issue(ctx, o.iss)
+		if err != nil {
+			t.Fatal(err)
+		}
 		que.QueueCounts = nil // ages grow
-		return string(page.JSON()) + string(now.JSON()) + string(src.JSON()) + fmt.Sprint(que.Status, que.Revision) + string(who.JSON())
+		return string(page.JSON()) + string(now.JSON()) + string(src.JSON()) + fmt.Sprint(que.Status, que.Revision) + string(who.JSON()) +
+			fmt.Sprint(iss.State, iss.Owner, iss.Note)
 	}
 	return o
+}
+
+// issue stores an issue of an endpoint, as its node would, and returns its id.
+func (s running) issue(t *testing.T, tenant, endpoint string) string {
+	t.Helper()
+	g := issue.Group{Tenant: tenant, Endpoint: endpoint, Class: policy.ClassStatus5xx, Status: 503, Answer: "secret-" + tenant}
+	tally := issue.NewTally(issue.Bounds{})
+	tally.Failed(&issue.Failure{Group: g, At: time.Now(), Delivery: "dlv_purged", Created: time.Now()})
+	k := issue.NewKeeper(issue.Options{Documents: s.cells[0].store, Tally: tally, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Gone: func(string) bool { return false }, Leads: func() bool { return false }})
+	if err := k.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g.ID()
 }
 
 // more gives the tenant a source, a request to it, a queue with a message, and a policy.
@@ -244,7 +269,7 @@ func alertOf(t *testing.T, s running, tenant string) string {
 }
 
 // forAdmins are pages that a key of a tenant may not see at all.
-var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings"}
+var forAdmins = []string{"/keys", "/keys/new", "/nodes", "/settings", "/incidents/new"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {
@@ -252,7 +277,7 @@ func (o *owned) fill(pattern string) string {
 	id := o.ep
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
-		"/events": o.evt, "/replays": o.rpl, "/event-types": o.typ, "/alerts": o.alr, "/alert-rules": o.rule,
+		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/alerts": o.alr, "/alert-rules": o.rule,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
@@ -292,7 +317,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				}
 				// but for what the request named
 				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
-					globex.src, globex.req, globex.que, globex.chn, globex.pol, globex.typ)
+					globex.src, globex.req, globex.que, globex.chn, globex.pol, globex.typ, globex.iss)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -329,7 +354,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
 		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn,
-			globex.keyID, globex.typ, globex.pol)
+			globex.keyID, globex.typ, globex.pol, globex.iss)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

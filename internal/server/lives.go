@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,7 @@ func (l *lives) replace(i int, c *cell) {
 	s.stopping, s.probes, s.key, s.lives, s.gate, s.published = was.stopping, was.probes, was.key, l, was.gate,
 		was.published
 	s.traces, s.rejected = was.traces, was.rejected
+	s.promises = was.promises
 	s.cells = slices.Clone(was.cells)
 	s.cells[i] = c
 	l.put(s)
@@ -184,13 +186,17 @@ func (c *cell) release(ctx context.Context, node string) error {
 // closedFor is the pause that callers of a closed cell are asked to make.
 const closedFor = time.Second
 
+// lasting says whether a path is answered without the store: it says that the process lives, or is
+// the status page.
+func lasting(path string) bool { return path == "/livez" || strings.HasPrefix(path, "/status") }
+
 // guarded refuses requests once the cell's database went back, and ends those in progress.
 func (c *cell) guarded(face http.Handler) http.Handler {
 	if _, mayGoBack := c.store.(*postgres.Store); !mayGoBack {
 		return face
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c.closed.Load() && r.URL.Path != "/livez" {
+		if c.closed.Load() && !lasting(r.URL.Path) {
 			api.Refuse(w, r, ingress.Refusal{
 				Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable, RetryAfter: closedFor,
 				Detail: "The database was replaced by another one; this server is reading it again.",
@@ -199,7 +205,7 @@ func (c *cell) guarded(face http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		if r.URL.Path != "/livez" {
+		if !lasting(r.URL.Path) {
 			defer context.AfterFunc(c.alive, cancel)()
 		}
 		face.ServeHTTP(w, r.WithContext(ctx))

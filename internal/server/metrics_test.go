@@ -119,8 +119,8 @@ func TestMetricsMove(t *testing.T) {
 	}
 }
 
-// TestLeasesHaveSpans: with a collector a consumer gets the context of its lease's span, which links
-// to the span of the publish and ends with the consumer's answer.
+// TestLeasesHaveSpans: with a collector a consumer gets the context of its lease's span. The span
+// links to the span of the publish and ends with the consumer's answer.
 func TestLeasesHaveSpans(t *testing.T) {
 	var mu sync.Mutex
 	var spans strings.Builder

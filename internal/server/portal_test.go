@@ -66,8 +66,8 @@ func sibling(t *testing.T, s running, key, first string) owned {
 	if err != nil || len(found.Data) != 1 {
 		t.Fatal(found, err)
 	}
-	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none"}
-	o.ids = []string{ep.ID, o.dlv, o.evt}
+	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none", iss: s.issue(t, "acme", ep.ID)}
+	o.ids = []string{ep.ID, o.dlv, o.evt, o.iss}
 	o.texts = []string{"endpoint-of-sibling", "key-sibling", "secret-sibling", "127.0.0.1:9/sibling", "sibling.only"}
 	o.state = func() string {
 		now, err := c.Endpoint(t.Context(), ep.ID)
@@ -78,7 +78,11 @@ func sibling(t *testing.T, s running, key, first string) owned {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(now.JSON()) + string(found.JSON())
+		iss, err := c.Issue(t.Context(), o.iss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(now.JSON()) + string(found.JSON()) + fmt.Sprint(iss.State, iss.Owner, iss.Note)
 	}
 	return o
 }
@@ -92,7 +96,7 @@ func TestPortalsSeeTheirOwnOnly(t *testing.T) {
 	s := start(t, o)
 	acme, globex := own(t, s, "acme"), own(t, s, "globex")
 	other := sibling(t, s, acme.key, acme.ep)
-	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none"}
+	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none", iss: "iss_none"}
 	for name, portal := range map[string]struct {
 		limit   []string
 		foreign []owned

@@ -84,6 +84,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
+	NoStatusPage bool           // serve no public status page
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
@@ -116,6 +117,7 @@ type Server struct {
 	lives     *lives
 	gate      *api.Gate
 	published published
+	promises  *promises
 	issuer    *oidc.Provider // nil: people sign in with API keys only
 	traces    *trace.Tracer  // nil: no spans are made
 	rejected  rejected
@@ -123,7 +125,7 @@ type Server struct {
 
 func newServer(o Options) *Server {
 	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
-		published: newPublished(), rejected: newRejected()}
+		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
 }
 
 // Open prepares a server. It listens first: if the address is in use, the data are not touched,
@@ -175,6 +177,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
 		return nil, err
 	}
+	s.keepPromises()
 	s.lives = newLives(s)
 	s.http = api.Server(s.lives, o.Bounds.API)
 	// mostly broken connections of callers
@@ -215,6 +218,8 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		stopExporting() // last, since the attempts that drained have spans too
 		exports.Wait()
 	}()
+	s.promises.start()
+	defer s.promises.stop(false)
 	served := make(chan error, 1)
 	// The other half of the descriptors is for deliveries, the stores and the listener.
 	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
@@ -261,6 +266,7 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 		return errors.New("outcomes could not be recorded before the end; their deliveries will be attempted again")
 	}
 	s.sender.Close()
+	s.promises.stop(true)
 	var unclean []error
 	for _, c := range s.lives.now.Load().cells {
 		if err := c.store.Close(); err != nil {

@@ -35,6 +35,7 @@ func (o *Options) effective() []wire.Setting {
 	add("https-only", fmt.Sprint(o.HTTPSOnly), "endpoints with http:// URLs are refused")
 	add("metrics-open", fmt.Sprint(o.MetricsOpen), "/metrics needs no key")
 	add("dashboard", fmt.Sprint(!o.NoDashboard), "the dashboard is served")
+	add("status-page", fmt.Sprint(!o.NoStatusPage), "the public status page is served at /status")
 	add("drain-timeout", span(o.DrainTimeout), "how long attempts in flight may take after a stop")
 	add("max-event", fmt.Sprint(o.MaxEvent), "bytes of the data of one event")
 	add("max-body", fmt.Sprint(o.MaxBody), "bytes of the body of a request to a source")

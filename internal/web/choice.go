@@ -66,8 +66,8 @@ func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) clien
 	}
 }
 
-// choose makes the orders of a search. A replay of the API selects by status, type, key and time;
-// for any other condition the deliveries are looked up here and named; all: more of them.
+// choose makes the orders of a search. A replay of the API selects by status, type, key, time and
+// result; for any other condition the deliveries are looked up here and named; all: more of them.
 func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error) {
 	var c choice
 	var statuses []grapnel.Status
@@ -96,7 +96,8 @@ func (v *visit) choose(f client.DeliveryFilter, again, all bool) (choice, error)
 	if !f.To.IsZero() {
 		replay.To = &f.To
 	}
-	byName := f.ReasonCode != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.Text != "" || f.Filter != ""
+	replay.ErrorClass, replay.StatusCode = f.ErrorClass, f.StatusCode
+	byName := f.ReasonCode != "" || f.Text != "" || f.Filter != ""
 	if f.Endpoint != "" && !byName {
 		c.orders = []order{{f.Endpoint, replay}}
 		return c, nil

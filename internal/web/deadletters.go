@@ -288,12 +288,14 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		}
 	}
 	m.Verdict.Next = strings.TrimSpace("They are stored with their original bytes. " + m.Verdict.Next)
+	m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Issues", Href: v.link("/issues")})
 	if m.mayStart(v) {
 		label := "Replay All Failed"
 		if m.Search.Text != "" {
 			label = "Replay all that match"
 		}
-		m.Verdict.Acts = []act{{Label: label, Href: v.link("/replays/new" + withQuery("q", m.Search.Text)), Main: true}}
+		replay := act{Label: label, Href: v.link("/replays/new" + withQuery("q", m.Search.Text)), Main: true}
+		m.Verdict.Acts = append([]act{replay}, m.Verdict.Acts...)
 	}
 }
 

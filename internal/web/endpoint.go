@@ -27,6 +27,7 @@ type endpointModel struct {
 	Recent            []deliveryRow
 	All               string // where all its deliveries are
 	Why               string // where its failures are explained
+	Issues            string // where its failures are grouped
 	Settings          []fact
 	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
@@ -65,7 +66,8 @@ func endpoint(v *visit) (endpointModel, error) {
 		return endpointModel{}, err
 	}
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
-		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why")}
+		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why"),
+		Issues: v.link("/issues" + withQuery("endpoint", e.ID))}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
 	if err != nil {
 		return m, err

@@ -41,6 +41,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/endpoints/[^/]+/causes$`, "causes"},
 		{`^/v1/(endpoints/[^/]+/)?lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
 		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},
+		{`^/v1/issues$`, "issues"}, {`^/v1/issues/[^/]+$`, "issue"},
 		{`^/v1/alerts$`, "alerts"}, {`^/v1/alerts/[^/]+(/\w+)?$`, "alert"}, {`^/v1/alert-rules$`, "alert_rules"}, {`^/v1/alert-rules/.+/backtest$`, "backtest"},
 		{`^/v1/alert-rules/.+$`, "alert_rule"}, {`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+(/[\w-]+)?$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
@@ -48,7 +49,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
 		{`^/v1/events/preview$`, "preview"}, {`^/v1/event-types$`, "event_types"}, {`^/v1/event-types/[^/]+/compare$`, "compare"}, {`^/v1/event-types/[^/]+(/versions(/\d+)?)?$`, "event_type"},
 		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/pol_own$`, "own_policy"}, {`^/v1/policies/[^/]+$`, "policy"},
-		{`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/settings$`, "settings"}, {`^/v1/tenants$`, "tenants"},
+		{`^/v1/slo$`, "slo"}, {`^/v1/incidents$`, "incidents"}, {`^/v1/incidents/[^/]+(/updates)?$`, "incident"}, {`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/settings$`, "settings"}, {`^/v1/tenants$`, "tenants"},
 		{`^/v1/deliveries/[^/]+/attempts/\d+/signature$`, "signature"}, {`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/[\w-]+)?$`, "endpoint"},
 	} {
 		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
@@ -159,7 +160,7 @@ func targets() []string {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(p.path, "/"), "/")
 		id := map[string]string{"deliveries": "dlv_1", "endpoints": "ep_1", "replays": "rpl_1", "events": "evt_1",
 			"sources": "src_1", "inbox": "req_1", "queues": "q_1", "channels": "chn_1", "policies": "standard", "event-types": "typ_1", "ordering-keys": "ep_1",
-			"alerts": "alr_1", "alert-rules": "dead_letters"}[kind]
+			"issues": "iss_1", "incidents": "inc_1", "alerts": "alr_1", "alert-rules": "dead_letters"}[kind]
 		if kind == "policies" && strings.Count(p.path, "/") > 2 {
 			id = "pol_own" // a preset has no forms
 		}

@@ -24,14 +24,15 @@ const portalCookie = "grapnel_portal"
 
 // portalPages and portalActions are the rows of the dashboard that the portal has.
 var portalPages = []string{"/endpoints", "/endpoints/new", "/endpoints/{id}", "/endpoints/{id}/edit", "/endpoints/{id}/rotate",
-	"/endpoints/{id}/delete", "/endpoints/{id}/why", "/deliveries", "/deliveries/{id}", "/dead-letters", "/replays", "/replays/new",
+	"/endpoints/{id}/delete", "/endpoints/{id}/why", "/deliveries", "/deliveries/{id}", "/dead-letters", "/issues", "/issues/{id}", "/replays", "/replays/new",
 	"/replays/{id}", "/events", "/events/{id}", "/ordering-keys", "/ordering-keys/{id}",
 	"/event-types", "/event-types/{id}", "/audit"}
 
 var portalActions = []string{"/deliveries/retry", "/deliveries/{id}/retry", "/deliveries/{id}/skip", "/deliveries/{id}/discard",
 	"/endpoints/new", "/endpoints/{id}/edit", "/endpoints/{id}/rotate", "/endpoints/{id}/delete", "/endpoints/{id}/pause",
 	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/test", "/dead-letters/replay",
-	"/dead-letters/discard", "/dead-letters/note", "/replays/start", "/replays/{id}/pause", "/replays/{id}/resume", "/replays/{id}/cancel"}
+	"/dead-letters/discard", "/dead-letters/note",
+	"/issues/{id}/acknowledge", "/issues/{id}/mute", "/issues/{id}/resolve", "/issues/{id}/reopen", "/issues/{id}/set", "/replays/start", "/replays/{id}/pause", "/replays/{id}/resume", "/replays/{id}/cancel"}
 
 // portalNavigation lists the entries of the portal.
 func portalNavigation() []entry {
@@ -55,6 +56,8 @@ func newPortal(of *web) *web {
 				p.title, p.nav = "Activity", "Activity"
 			case "Events", "Ordering keys":
 				p.nav = "Deliveries"
+			case "Issues":
+				p.nav = "Dead letters"
 			}
 			w.pages = append(w.pages, p)
 		}

@@ -44,6 +44,10 @@ func pages() []page {
 			template: "why.html", twin: whyTwin, command: naming("grapnel why"), still: true},
 		{path: "/dead-letters", title: "Dead letters", nav: "Dead letters", scope: grapnel.ScopeRead, build: build(deadLetters),
 			template: "dead-letters.html", twin: deadLettersTwin, command: deadLettersCommand, finds: true},
+		{path: "/issues", title: "Issues", nav: "Issues", scope: grapnel.ScopeRead, build: build(issues), template: "issues.html",
+			twin: issuesTwin, command: issuesCommand},
+		{path: "/issues/{id}", title: "Issue", nav: "Issues", scope: grapnel.ScopeRead, build: build(issuePage), template: "issue.html",
+			twin: one("/v1/issues/"), command: naming("grapnel issues get"), still: true},
 		{path: "/replays", title: "Replays", nav: "Replays", scope: grapnel.ScopeRead, build: build(replays), template: "replays.html",
 			twin: replaysTwin, command: replaysCommand},
 		{path: "/replays/new", title: "Replay", nav: "Replays", scope: grapnel.ScopeReplay, build: build(wizard), template: "wizard.html",
@@ -82,7 +86,7 @@ func pages() []page {
 			twin: auditTwin, command: auditCommand},
 		{path: "/nodes", title: "Nodes", nav: "Nodes", scope: grapnel.ScopeAdmin, build: build(nodes), template: "nodes.html",
 			twin: func(*visit) (string, url.Values) { return "/v1/cluster", nil }, command: says("grapnel cluster status")},
-	}, formPages())
+	}, formPages(), promisePages())
 }
 
 // entry is one of the navigation.
@@ -102,6 +106,7 @@ func navigation() []entry {
 		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
 		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
+		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true},
 		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
 		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
 		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
@@ -112,6 +117,7 @@ func navigation() []entry {
 		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true},
 		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
 		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
+		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
 		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true},
 		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
 		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
@@ -143,6 +149,11 @@ func actions() []action {
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
 		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
+		{path: "/issues/{id}/acknowledge", scope: grapnel.ScopeReplay, do: setIssue("acknowledged", "The issue is acknowledged.")},
+		{path: "/issues/{id}/mute", scope: grapnel.ScopeReplay, do: setIssue("muted", "The issue is muted for 24 hours.")},
+		{path: "/issues/{id}/resolve", scope: grapnel.ScopeReplay, do: setIssue("resolved", "The issue is resolved; another failure opens it again.")},
+		{path: "/issues/{id}/reopen", scope: grapnel.ScopeReplay, do: setIssue("open", "The issue is open again.")},
+		{path: "/issues/{id}/set", scope: grapnel.ScopeReplay, do: noteIssue},
 		{path: "/replays/start", scope: grapnel.ScopeReplay, do: startReplays},
 		{path: "/replays/{id}/pause", scope: grapnel.ScopeReplay, do: pauseReplay},
 		{path: "/replays/{id}/resume", scope: grapnel.ScopeReplay, do: resumeReplay},
@@ -154,7 +165,7 @@ func actions() []action {
 		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
-	}, formActions())
+	}, formActions(), promiseActions())
 }
 
 // mayDo says whether a session is offered an action, by its path.
@@ -250,7 +261,8 @@ const (
 // Commands lists what pages offer to copy for the command line, with a search that uses every
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
-	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand, createKeyCommand}
+	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
+		createKeyCommand, openIncidentCommand}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from

@@ -34,6 +34,11 @@ EXPLAINED = {
         r"not found$|^unknown cell|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
         "the request names something of the server's",
     ),
+    "incidents and maintenance": (
+        r"/(starts_at|ends_at|status)",
+        r"^must not be in the future|^must be after starts_at|^is required for maintenance|^must not be given together with (an incident|maintenance|kind)",
+        "an incident has begun, and maintenance has a window that is ahead",
+    ),
     "deliveries or a selection": (r"/deliveries", r"^must not be given together with from", "some fields exclude others"),
     "expressions": (
         r".*/(filter|type|key|transform)",

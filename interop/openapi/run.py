@@ -149,6 +149,7 @@ class Server:
         batch = [{"type": kind, "data": {"n": i}} for kind in ("held.a", "refused.a", "leased") for i in range(60)]
         things["/v1/events/"] = [one["id"] for one in self.ask("POST", "/v1/events/batch", {"events": batch})["data"]][:10]
         things["/v1/inbox/"] = [self.ask("POST", f"/in/{things['/v1/sources/'][0]}", {"n": 1})["id"]]
+        things["/v1/incidents/"] = make("incidents", 2, lambda i: {"title": f"things-{i}", "text": "It is looked into."})
         while len(self.ask("GET", "/v1/dead-letters?limit=100")["data"]) < 60:
             pass  # each answer takes a moment; a server that delivers nothing ends this by the caller's patience
         dead = [one["id"] for one in self.ask("GET", "/v1/dead-letters?limit=100")["data"]]

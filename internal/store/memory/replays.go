@@ -128,7 +128,8 @@ func (d *delivery) meant(q store.CandidateQuery) bool {
 		wanted = []grapnel.Status{grapnel.Failed}
 	}
 	ofType := func(pattern string) bool { return typed(pattern, d.Type) }
-	return slices.Contains(wanted, d.Status) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
+	last := d.last()
+	return slices.Contains(wanted, d.Status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 

@@ -132,6 +132,10 @@ func (f *filter) whereSelected(sel *grapnel.Selection) {
 		f.text(" AND EXISTS (SELECT FROM event WHERE seq = d.event")
 		either(f, "key", sel.Keys).text(")")
 	}
+	f.equal("d.class", string(sel.Class))
+	if sel.StatusCode != 0 {
+		f.text(" AND d.status_code = ").value(sel.StatusCode)
+	}
 	f.whereAccepted(sel.From, sel.To)
 }
 

@@ -101,7 +101,7 @@ func (c *candidates) takes(d *row) bool {
 	}
 	when := eventFilter{scope: c.scope, from: sel.From, to: sel.To}
 	ofType := func(pattern string) bool { return grapnel.MatchType(pattern, d.Type) }
-	return slices.Contains(sel.Status, d.Status) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
+	return slices.Contains(sel.Status, d.Status) && sel.Ended(&d.Last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && when.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 

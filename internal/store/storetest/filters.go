@@ -62,6 +62,20 @@ var filterCases = []testCase{
 			}
 			d.same(got, c.want, c.what)
 		}
+		for _, c := range []struct {
+			what string
+			sel  grapnel.Selection
+			want []int64
+		}{
+			{"candidates of a class", grapnel.Selection{Class: policy.ClassTimeout}, []int64{n["slow"], n["again"]}},
+			{"candidates of a class of its own", grapnel.Selection{Class: "of its own"}, []int64{n["own"]}},
+			{"candidates of a status code", grapnel.Selection{StatusCode: 503}, []int64{n["down"]}},
+			{"candidates of both", grapnel.Selection{Class: policy.ClassStatus5xx, StatusCode: 507}, []int64{n["full"]}},
+			{"candidates of neither", grapnel.Selection{Class: policy.ClassTimeout, StatusCode: 503}, nil},
+			{"named candidates of any class", grapnel.Selection{Class: policy.ClassTimeout, Deliveries: []int64{n["down"]}}, []int64{n["down"]}},
+		} {
+			d.same(seqs(d.candidates(everyone, store.CandidateQuery{Endpoint: epA, OverBy: at(100), Limit: 10, Selection: c.sel})), c.want, c.what)
+		}
 		d.same(d.delivery(n["again"]).Last, grapnel.Last{Class: policy.ClassTimeout, Duration: 120 * time.Millisecond}, "last")
 		d.same(d.delivery(n["none"]).Last, grapnel.Last{}, "no attempt")
 		d.must(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n["down"], Discard: "seen", At: at(30)}), "Annotate")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The machine's calls about replays.
@@ -106,6 +107,12 @@ func (m *machine) looksForCandidates(t *rapid.T) {
 	}
 	if chance(t, "to", 3) {
 		q.Selection.To = at(float64(rapid.IntRange(-30, 90).Draw(t, "to seconds")))
+	}
+	if chance(t, "class", 4) {
+		q.Selection.Class = pick(t, "error class", policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassNone)
+	}
+	if chance(t, "code", 4) {
+		q.Selection.StatusCode = pick(t, "status code", 503, 200)
 	}
 	if chance(t, "some", 4) {
 		for range 3 {

@@ -135,7 +135,8 @@ func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []gr
 			if !slices.Contains(sel.Deliveries, r.Seq) {
 				continue
 			}
-		case !slices.Contains(sel.Status, r.Status), len(sel.Keys) > 0 && !slices.Contains(sel.Keys, r.Key),
+		case !slices.Contains(sel.Status, r.Status), sel.Class != "" && sel.Class != r.Last.Class,
+			sel.StatusCode != 0 && sel.StatusCode != r.Last.StatusCode, len(sel.Keys) > 0 && !slices.Contains(sel.Keys, r.Key),
 			!sel.From.IsZero() && accepted.Before(sel.From), !sel.To.IsZero() && !accepted.Before(sel.To),
 			len(sel.Types) > 0 && !slices.ContainsFunc(sel.Types, func(p string) bool { return grapnel.MatchType(p, r.Type) }):
 			continue

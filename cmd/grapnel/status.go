@@ -1,0 +1,42 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/statuspage"
+)
+
+func (s *session) statusCommand() *cobra.Command {
+	var to string
+	export := &cobra.Command{
+		Use: "export", Short: "Copy the public status page to a directory", Args: takes(cobra.NoArgs),
+		Long: "Copy the public status page as it is served now: " + statuspage.HTMLFile + ", " + statuspage.JSONFile + ", " + statuspage.RSSFile +
+			" and " + statuspage.SVGFile + ". Run it every minute on another machine and serve the directory there: a status page on the machine that " +
+			"fails is worth little. It needs no key. If the server does not answer, it fails and leaves the last copy.",
+		Example: "grapnel status export --server https://hooks.example.com --to /var/www/status",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := s.reader()
+			if err != nil {
+				return err
+			}
+			var f statuspage.Files
+			for name, file := range map[string]*[]byte{"status": &f.HTML, "status.json": &f.JSON, "status.rss": &f.RSS, "status.svg": &f.SVG} {
+				if *file, err = r.StatusFile(cmd.Context(), name); err != nil {
+					return err
+				}
+			}
+			if err := f.Write(to); err != nil {
+				return err
+			}
+			path, err := filepath.Abs(to)
+			if err == nil {
+				s.Note("The status page was written to %s.", filepath.Join(path, statuspage.HTMLFile))
+			}
+			return err
+		},
+	}
+	export.Flags().StringVar(&to, "to", "", "directory to write to")
+	return group("status", "Copy the public status page", needs(export, "to"))
+}

@@ -1,0 +1,414 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/statuspage"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// PromiseBounds are the limits of the sampler.
+type PromiseBounds struct {
+	Every     time.Duration `bound:"30s" tiny:"1s"`  // between two writes of counts; a kill loses the counts since the last one
+	Write     time.Duration `bound:"5s" tiny:"5s"`   // for the store calls of one round, and for the last write
+	Page      int           `bound:"256" least:"2"`  // documents read at once
+	Incidents int           `bound:"100" least:"20"` // read for the status page, the newest first
+}
+
+// The kinds of documents.
+const (
+	sliKind      = "sli"
+	incidentKind = wire.IncidentKind
+)
+
+// keptHours is how long counts are stored: the window, and what days of it reach back.
+const keptHours = promise.Window + 48*time.Hour
+
+// promises counts what package promise judges, stores the counts, and makes the report and the
+// status page from those of all nodes.
+//
+// Each node has one document for each hour, whose counts it replaces every Every and at the stop.
+// The sum over all documents of an hour is the hour's count, so a restart goes on in the same slot,
+// and no two nodes write one document. While the store fails, counts stay in memory and the report
+// has them; after a kill those since the last write are missing.
+type promises struct {
+	bounds   PromiseBounds
+	log      *slog.Logger
+	now      func() time.Time
+	node     string
+	docs     func() store.Documents      // of the first cell, as it is now
+	unable   func() error                // why events are refused
+	balances func() (all, unequal int64) // looks at the balance since the start
+	pages    *statuspage.Pages           // nil: there is no status page
+	dir      string                      // for files of the page; empty: none are written
+	kick     chan struct{}               // an incident has changed
+	stopped  chan struct{}
+	cancel   context.CancelFunc
+
+	mu     sync.Mutex
+	own    map[string]*ownHour // counts of this node that may change, by the name of their hour
+	report promise.Report
+
+	// of the goroutine alone
+	history   *promise.History
+	others    map[string]promise.Hour // sums over the other nodes, of the hours that may change
+	loaded    bool
+	looked    [2]int64 // balances
+	incidents []wire.Incident
+	failing   bool
+	cleared   time.Time
+}
+
+// ownHour is this node's counts of one hour.
+type ownHour struct {
+	is       promise.Hour
+	at       time.Time
+	revision int64
+	dirty    bool // not stored as it is
+}
+
+// keepPromises completes the sampler once the cells are open.
+func (s *Server) keepPromises() {
+	p := s.promises
+	p.node = s.node
+	now := func() *Server { return s.lives.now.Load() }
+	p.docs = func() store.Documents { return now().cells[0].store }
+	p.unable = func() error { return now().unable() }
+	p.balances = func() (all, unequal int64) {
+		for _, c := range now().cells {
+			a, u := c.engine.Metrics().Balances()
+			all, unequal = all+a, unequal+u
+		}
+		return all, unequal
+	}
+	if s.options.NoStatusPage {
+		return
+	}
+	home := ""
+	if s.options.PublicURL != nil {
+		home = s.options.PublicURL.JoinPath("status").String()
+	}
+	p.pages = statuspage.NewPages(func() error { return now().ready() }, api.Plainly, home)
+	if place := s.cells[0].place; place.url == "" {
+		p.dir = filepath.Join(place.dir(), "status")
+	}
+}
+
+// statusPage is the handler of the status page; nil: there is none.
+func (s *Server) statusPage() http.Handler {
+	if s.promises.pages == nil {
+		return nil
+	}
+	return s.promises.pages
+}
+
+func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
+	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, kick: make(chan struct{}, 1), own: map[string]*ownHour{},
+		history: promise.NewHistory(), others: map[string]promise.Hour{}}
+}
+
+// hourName is the first part of a document's id; ids sort by time.
+func hourName(at time.Time) string { return at.UTC().Format("2006-01-02T15") }
+
+// count counts one event now.
+func (p *promises) count(i promise.Indicator, good bool, took time.Duration) {
+	now := p.now().UTC()
+	name := hourName(now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.own[name]
+	if h == nil {
+		h = &ownHour{at: now.Truncate(time.Hour)}
+		p.own[name] = h
+	}
+	h.is.Add(now, i, good, took)
+	h.dirty = true
+}
+
+// of makes a function that counts one indicator.
+func (p *promises) of(i promise.Indicator) func(bool, time.Duration) {
+	return func(good bool, took time.Duration) { p.count(i, good, took) }
+}
+
+// latest is the report of the last round.
+func (p *promises) latest() promise.Report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.report
+}
+
+// changed has the page made anew soon.
+func (p *promises) changed() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// start begins to sample. stop ends it.
+func (p *promises) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel, p.stopped = cancel, make(chan struct{})
+	p.restore()
+	go func() {
+		defer close(p.stopped)
+		p.run(ctx)
+	}()
+}
+
+// restore serves the page of the process before this one until the store has answered.
+func (p *promises) restore() {
+	if p.pages == nil || p.dir == "" {
+		return
+	}
+	page, found, err := statuspage.Read(p.dir)
+	switch {
+	case found:
+		p.pages.Update(page)
+	case err != nil:
+		p.log.Warn("reading the last status page failed; it is made anew", "err", err)
+	}
+}
+
+// stop ends sampling, and stores the last counts if write says so.
+func (p *promises) stop(write bool) {
+	if p.cancel == nil {
+		return
+	}
+	p.cancel()
+	<-p.stopped
+	p.cancel = nil
+	if write {
+		ctx, cancel := context.WithTimeout(context.Background(), p.bounds.Write)
+		defer cancel()
+		p.note(p.write(ctx))
+	}
+}
+
+func (p *promises) run(ctx context.Context) {
+	tick := time.NewTicker(p.bounds.Every)
+	defer tick.Stop()
+	for {
+		p.round(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.sample()
+		case <-p.kick:
+		}
+	}
+}
+
+// sample counts what no request shows: whether events are accepted, and the balance.
+func (p *promises) sample() {
+	p.count(promise.Ready, p.unable() == nil, -1)
+	all, unequal := p.balances()
+	for n := p.looked[1]; n < unequal; n++ {
+		p.count(promise.Loss, false, -1)
+	}
+	for n := p.looked[0] - p.looked[1]; n < all-unequal; n++ {
+		p.count(promise.Loss, true, -1)
+	}
+	p.looked = [2]int64{all, unequal}
+}
+
+// round stores the counts, reads those of the other nodes and the incidents, and makes the report.
+// Whatever the store answers, there is a report.
+func (p *promises) round(ctx context.Context) {
+	calls, cancel := context.WithTimeout(ctx, p.bounds.Write)
+	defer cancel()
+	now := p.now().UTC()
+	err := p.write(calls)
+	if err == nil {
+		err = p.read(calls, now)
+	}
+	if ctx.Err() == nil {
+		p.note(err)
+	}
+	p.judge(now)
+}
+
+// note logs when the store begins to fail, and when it works again.
+func (p *promises) note(err error) {
+	switch {
+	case err != nil && !p.failing:
+		p.log.Warn("storing the counts of promises failed; they stay in memory until it works", "err", err)
+	case err == nil && p.failing:
+		p.log.Info("counts of promises stored again")
+	}
+	p.failing = err != nil
+}
+
+// write stores this node's counts that are not stored as they are.
+func (p *promises) write(ctx context.Context) error {
+	p.mu.Lock()
+	var due []ownHour
+	for _, h := range p.own {
+		if h.dirty {
+			due = append(due, *h)
+		}
+	}
+	p.mu.Unlock()
+	slices.SortFunc(due, func(a, b ownHour) int { return a.at.Compare(b.at) })
+	for i := range due {
+		h := &due[i]
+		body, err := json.Marshal(h.is)
+		if err != nil {
+			return err
+		}
+		id := hourName(h.at) + "/" + p.node
+		done, err := p.docs().PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: store.Document{Kind: sliKind, ID: id,
+			Revision: h.revision, At: p.now(), Body: body}}}, store.With{})
+		if grapnel.CodeOf(err) == grapnel.CodeConflict { // an earlier write was stored, and its answer lost
+			is, failed := p.docs().Document(ctx, store.Everyone(), "", sliKind, id)
+			if failed != nil {
+				return failed
+			}
+			p.stored(h, is.Revision, true)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.stored(h, done.Revision, false)
+	}
+	return nil
+}
+
+// stored remembers the revision of an hour's document. The hour is clean unless something was
+// counted meanwhile.
+func (p *promises) stored(h *ownHour, revision int64, again bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.own[hourName(h.at)]
+	own.revision, own.dirty = revision, again || own.is != h.is
+}
+
+// read reads the documents of the hours that may change, at first those of the whole window, and
+// the incidents.
+func (p *promises) read(ctx context.Context, now time.Time) error {
+	from := now.Add(-time.Hour)
+	if !p.loaded {
+		from = now.Add(-keptHours)
+	}
+	sums := map[string]promise.Hour{}
+	for after := hourName(from); ; {
+		found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: sliKind, After: after, Limit: p.bounds.Page})
+		if err != nil {
+			return err
+		}
+		for _, d := range found {
+			after = d.ID
+			name, node, ok := strings.Cut(d.ID, "/")
+			if !ok || node == p.node || d.Tenant != "" {
+				continue
+			}
+			var h promise.Hour
+			if err := json.Unmarshal(d.Body, &h); err != nil {
+				p.log.Warn("counts of promises cannot be read; left out", "document", d.ID, "err", err)
+				continue
+			}
+			sum := sums[name]
+			sum.Plus(&h)
+			sums[name] = sum
+		}
+		if len(found) < p.bounds.Page {
+			break
+		}
+	}
+	maps.Copy(p.others, sums)
+	p.loaded = true
+	incidents, err := p.readIncidents(ctx)
+	if err != nil {
+		return err
+	}
+	p.incidents = incidents
+	return p.clear(ctx, now)
+}
+
+func (p *promises) readIncidents(ctx context.Context) (all []wire.Incident, _ error) {
+	found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: incidentKind, Backwards: true,
+		Limit: p.bounds.Incidents})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range found {
+		var in wire.Incident
+		if err := json.Unmarshal(d.Body, &in); err == nil && d.Tenant == "" {
+			all = append(all, in)
+		}
+	}
+	return all, nil
+}
+
+// clear deletes counts that no window reaches any more, once an hour.
+func (p *promises) clear(ctx context.Context, now time.Time) error {
+	if now.Sub(p.cleared) < time.Hour {
+		return nil
+	}
+	for {
+		n, err := p.docs().ClearDocuments(ctx, sliKind, now.Add(-keptHours-time.Hour), p.bounds.Page)
+		if err != nil {
+			return err
+		}
+		if n < p.bounds.Page {
+			p.cleared = now
+			return nil
+		}
+	}
+}
+
+// judge makes the report and the status page from the counts in memory.
+func (p *promises) judge(now time.Time) {
+	settled := hourName(now.Add(-time.Hour))
+	p.mu.Lock()
+	for name, h := range p.others {
+		if at, err := time.Parse("2006-01-02T15", name); err == nil {
+			p.history.Set(at, h)
+		}
+	}
+	for name, own := range p.own {
+		sum := p.others[name]
+		sum.Plus(&own.is)
+		p.history.Set(own.at, sum)
+		if name < settled && !own.dirty {
+			delete(p.own, name)
+		}
+	}
+	maps.DeleteFunc(p.others, func(name string, _ promise.Hour) bool { return name < settled && p.own[name] == nil })
+	p.mu.Unlock()
+	p.history.Forget(now)
+	report := promise.Make(p.history, now)
+	p.mu.Lock()
+	p.report = report
+	p.mu.Unlock()
+	if p.pages == nil || !p.loaded { // the page of before says more
+		return
+	}
+	p.pages.Update(statuspage.New(report, p.incidents))
+	if p.dir == "" {
+		return
+	}
+	files, err := p.pages.Now()
+	if err == nil {
+		err = files.Write(p.dir)
+	}
+	if err != nil {
+		p.log.Debug("writing the files of the status page failed", "err", err)
+	}
+}

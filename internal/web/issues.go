@@ -1,0 +1,301 @@
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/web/picture"
+)
+
+// issuesModel lists issues, the one that failed last first.
+type issuesModel struct {
+	Crumbs  []crumb
+	Verdict verdict
+	Views   []savedView
+	Rows    []issueRow
+	Hint    string // why there are no rows
+	Older   string
+	Newest  string
+}
+
+// issueRow is one issue.
+type issueRow struct {
+	Pill             pill
+	Endpoint, Href   string
+	Result, Answer   string
+	Owner            string
+	Spark            template.HTML
+	Failures, Letter string
+	Last             moment
+}
+
+// issueViews are the states that the list can show, the usual one first.
+var issueViews = []struct{ name, state string }{
+	{"Unresolved", "open,acknowledged"}, {"Muted", "muted"}, {"Resolved", "resolved"}, {"All", "open,acknowledged,muted,resolved"},
+}
+
+func issues(v *visit) (issuesModel, error) {
+	q := v.URL.Query()
+	state, endpoint, cursor := cmp.Or(q.Get("state"), issueViews[0].state), q.Get("endpoint"), q.Get("cursor")
+	m := issuesModel{Crumbs: v.trail(v.history(), crumb{"Issues", ""})}
+	at := func(more url.Values) string {
+		if endpoint != "" {
+			more.Set("endpoint", endpoint)
+		}
+		return v.link("/issues?" + more.Encode())
+	}
+	for _, view := range issueViews {
+		m.Views = append(m.Views, savedView{view.name, at(url.Values{"state": {view.state}}), view.state == state})
+	}
+	found, err := v.client.Issues(v.Context(), client.IssueFilter{States: []string{state}, Endpoint: endpoint,
+		Limit: v.web.Bounds.Page, Cursor: cursor})
+	if err != nil {
+		return m, err
+	}
+	var ids []string
+	for i := range found.Data {
+		ids = append(ids, found.Data[i].EndpointID)
+	}
+	names, err := v.namesOf(ids)
+	if err != nil {
+		return m, err
+	}
+	for i := range found.Data {
+		m.Rows = append(m.Rows, v.issueRow(&found.Data[i], names))
+	}
+	if found.Next != "" {
+		m.Older = at(url.Values{"state": {state}, "cursor": {found.Next}})
+	}
+	if cursor != "" {
+		m.Newest = at(url.Values{"state": {state}})
+	}
+	m.answer(found, state)
+	return m, nil
+}
+
+// answer is the sentence above the list.
+func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
+	n, open := len(found.Data), 0
+	for i := range found.Data {
+		if found.Data[i].State == "open" {
+			open++
+		}
+	}
+	more := ""
+	if found.Next != "" {
+		more = "More than "
+	}
+	switch {
+	case n == 0 && state == issueViews[0].state:
+		m.Verdict.Pieces = []piece{{"No issue is open.", ""}}
+		m.Hint = "Failures that look alike become an issue a few seconds after the first one."
+	case n == 0:
+		m.Verdict.Pieces = []piece{{"There are no such issues.", ""}}
+		m.Hint = "Choose another view above."
+	case open > 0:
+		m.Verdict.Pieces = []piece{{more + many(open, "issue is open", "issues are open") + ".", toneBad}}
+		m.Verdict.Next = "Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again."
+	default:
+		m.Verdict.Pieces = []piece{{more + many(n, "issue", "issues") + ", none open.", ""}}
+	}
+}
+
+func (v *visit) issueRow(i *client.Issue, names map[string]string) issueRow {
+	row := issueRow{Pill: issuePill(i), Endpoint: cmp.Or(names[i.EndpointID], i.EndpointID), Href: v.link("/issues/" + url.PathEscape(i.ID)),
+		Result: issueResult(i), Answer: cut(i.Answer), Owner: i.Owner, Failures: count(i.Failures), Last: v.at(i.LastSeen)}
+	if i.Regressions > 0 {
+		row.Result += ", came back " + many(i.Regressions, "time", "times")
+	}
+	row.Spark = issueSpark(i)
+	return row
+}
+
+// cut shortens an answer for a row.
+func cut(answer string) string {
+	if len(answer) <= 80 {
+		return answer
+	}
+	return strings.ToValidUTF8(answer[:80], "") + "…"
+}
+
+func issueResult(i *client.Issue) string {
+	if i.ErrorClass == "other" {
+		return "other failures"
+	}
+	return result(i.StatusCode, string(i.ErrorClass))
+}
+
+func issuePill(i *client.Issue) pill {
+	tone := map[string]string{"open": toneBad, "acknowledged": toneWait, "muted": toneHold, "resolved": toneOK}[i.State]
+	return pill{tone, i.State}
+}
+
+// issueSpark is the line of the failures by the hour.
+func issueSpark(i *client.Issue) template.HTML {
+	values := make([]float64, len(i.Hours))
+	for n, failed := range i.Hours {
+		values[n] = float64(failed)
+	}
+	return drawn(picture.Spark(values, toneBad, "Failures in each of the last 48 hours, at most "+count(slices.Max(append(i.Hours, 0)))+" in one."))
+}
+
+func issuesTwin(v *visit) (string, url.Values) {
+	q := url.Values{"state": {cmp.Or(v.URL.Query().Get("state"), issueViews[0].state)}}
+	for _, name := range []string{"endpoint", "cursor"} {
+		if value := v.URL.Query().Get(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	return "/v1/issues", q
+}
+
+func issuesCommand(v *visit) string {
+	_, q := issuesTwin(v)
+	command := "grapnel issues list --state " + shellQuote(q.Get("state"))
+	if ep := q.Get("endpoint"); ep != "" {
+		command += " --endpoint " + shellQuote(ep)
+	}
+	return command
+}
+
+// issueModel is one issue.
+type issueModel struct {
+	Crumbs     []crumb
+	ID         string
+	Pill       pill
+	Name, At   string
+	Verdict    verdict
+	Spark      template.HTML
+	Causes     []causeRow
+	Deliveries []deliveryRow
+	Facts      []fact
+	Owner      string
+	Note       string
+	Set        string // where owner and note are set; empty: the session may not
+}
+
+// Title is of the browser's tab.
+func (m issueModel) Title() string { return "Issue of " + m.Name }
+
+func issuePage(v *visit) (issueModel, error) {
+	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return issueModel{}, err
+	}
+	names, err := v.namesOf([]string{i.EndpointID})
+	if err != nil {
+		return issueModel{}, err
+	}
+	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: cmp.Or(names[i.EndpointID], i.EndpointID),
+		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
+		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
+	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
+	if i.State == "open" {
+		m.Verdict.Pieces[0].Tone = toneBad
+	}
+	if w := i.Why; w != nil {
+		m.Verdict.Next = w.Sentence
+		for n := range w.Causes {
+			m.Causes = append(m.Causes, v.causeRow(w, &w.Causes[n]))
+		}
+	}
+	for _, id := range i.DeliveryIDs {
+		d, err := v.client.Delivery(v.Context(), id)
+		if err != nil {
+			continue // retention has deleted it
+		}
+		m.Deliveries = append(m.Deliveries, v.deliveryRow(d, nil))
+	}
+	m.facts(v, i)
+	m.acts(v, i)
+	return m, nil
+}
+
+func (m *issueModel) facts(v *visit, i *client.Issue) {
+	about := ""
+	if i.Approximate {
+		about = "about "
+	}
+	m.Facts = []fact{
+		{Name: "Result", Value: issueResult(i)}, {Name: "Answer", Value: i.Answer}, {Name: "Failed attempts", Value: count(i.Failures)},
+		{Name: "Deliveries", Value: about + count(i.Deliveries)}, {Name: "Ordering keys", Value: about + count(i.Keys)},
+		{Name: "First", At: v.at(i.FirstSeen)}, {Name: "Last", At: v.at(i.LastSeen)},
+	}
+	if i.Regressions > 0 {
+		m.Facts = append(m.Facts, fact{Name: "Came back", Value: many(i.Regressions, "time", "times") + ", last", At: v.atOr(i.ReopenedAt)})
+	}
+	if i.ChangedBy != "" {
+		m.Facts = append(m.Facts, fact{Name: sentenceCase(i.State), Value: "by " + i.ChangedBy, At: v.atOr(i.ChangedAt)})
+	}
+	if i.State != "resolved" {
+		m.Facts = append(m.Facts, fact{Name: "Resolved by itself after", Value: many(i.ResolvesIn, "success", "successes") + " since the last failure"})
+	}
+	m.Facts = slices.DeleteFunc(m.Facts, func(f fact) bool { return f.Value == "" && !f.At.Set() })
+}
+
+func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// acts are the buttons that the session may press in the issue's state.
+func (m *issueModel) acts(v *visit, i *client.Issue) {
+	path := "/issues/" + url.PathEscape(i.ID)
+	add := func(verb, label string, main bool) {
+		if v.session.mayDo("/issues/{id}/" + verb) {
+			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Post: v.link(path + "/" + verb), Main: main})
+		}
+	}
+	if i.State == "resolved" {
+		add("reopen", "Open again", false)
+	} else {
+		if i.State != "acknowledged" {
+			add("acknowledge", "Acknowledge", true)
+		}
+		if i.State != "muted" {
+			add("mute", "Mute 24 h", false)
+		}
+		add("resolve", "Resolve", false)
+	}
+	if v.session.mayDo("/replays/start") {
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay these", Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
+	}
+	if v.session.mayDo("/issues/{id}/set") {
+		m.Set = v.link(path + "/set")
+	}
+}
+
+// issueSearch finds the dead letters that ended as the issue's failures did.
+func issueSearch(i *client.Issue) string {
+	s := search{Text: "endpoint:" + i.EndpointID + " status:failed"}
+	if i.ErrorClass == "other" {
+		return s.Text
+	}
+	s.Text = s.with("error", string(i.ErrorClass))
+	if i.StatusCode > 0 {
+		s.Text = s.with("code", strconv.Itoa(i.StatusCode))
+	}
+	return s.Text
+}
+
+// setIssue makes the action that gives an issue a state.
+func setIssue(state, notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		changes := client.IssueChanges{State: state}
+		if state == "muted" {
+			until := v.now.Add(24 * time.Hour)
+			changes.MutedUntil = &until
+		}
+		_, err := v.client.ChangeIssue(v.Context(), v.PathValue("id"), changes)
+		return notice, err
+	}
+}
+
+// noteIssue sets owner and note, or removes them.
+func noteIssue(v *visit) (string, error) {
+	return "Owner and note are set.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil,
+		map[string]any{"owner": strings.TrimSpace(v.PostForm.Get("owner")), "note": strings.TrimSpace(v.PostForm.Get("note"))}, nil)
+}
