@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,13 +255,14 @@ func TestAcknowledgedAlertsAreNotRepeated(t *testing.T) {
 
 // TestTheOperatorsAlerts go to the operator's channels, and the operator's alone.
 func TestTheOperatorsAlerts(t *testing.T) {
-	free := uint64(50)
+	var free atomic.Uint64
+	free.Store(50)
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, store: memory.New(), net: pipenet.New(), disk: func() (uint64, uint64, error) { return free, 100, nil }}
+		w := &world{t: t, store: memory.New(), net: pipenet.New(), disk: func() (uint64, uint64, error) { return free.Load(), 100, nil }}
 		w.start()
 		ops, chat := w.channel("ops", grapnel.OperatorTenant), w.channel("chat", "acme")
 		time.Sleep(5 * time.Minute)
-		free = 14
+		free.Store(14)
 		time.Sleep(5 * time.Minute)
 		if got := titles(ops.messages()); got != "the disk is nearly full" {
 			t.Errorf("the operator got %s", got)
