@@ -661,7 +661,8 @@ func (w *world) dump() string {
 		w.t.Fatal(err)
 	}
 	config := w.engine.config()
-	text := fmt.Sprintf("%v\n", documents) + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit, issues, w.documents())
+	text := fmt.Sprintf("%v\n", documents) + w.documents() + fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n%v\n",
+		config.Version, events, deliveries, replays, audit, issues)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {
