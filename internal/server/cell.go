@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
 	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/backoff"
@@ -186,7 +187,12 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	var burning func() []alert.Burn
+	if s.home(c) == c { // the promises are the server's and not a cell's
+		burning = func() []alert.Burn { return burns(s.promises.latest()) }
+	}
 	c.alerts = alerting.New(alerting.Options{
+		Burns:  burning,
 		Bounds: o.Bounds.Alerting,
 		Engine: c.engine,
 		Store:  c.store,
