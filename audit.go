@@ -42,7 +42,7 @@ const (
 	VerbMove    Verb = "move"   // of a tenant
 	VerbStay    Verb = "stay"   // a tenant's move is cancelled
 
-	VerbAcknowledge Verb = "acknowledge" // an issue, as the three below
+	VerbAcknowledge Verb = "acknowledge" // an alert or an issue; the three below: an issue
 	VerbMute        Verb = "mute"
 	VerbResolve     Verb = "resolve" // by a person, or by Grapnel after enough successes
 	VerbReopen      Verb = "reopen"

@@ -38,6 +38,7 @@ var floors = map[string]int{
 	// Storage, matching, and the packages that users import.
 	"internal/store":                  2,
 	"internal/match":                  2,
+	"internal/alert":                  2,
 	"internal/pass":                   2,
 	"internal/transform":              2,
 	"internal/catalogue":              2,
@@ -82,6 +83,7 @@ var floors = map[string]int{
 	"internal/peer":          4,
 	"internal/relay":         4,
 	"internal/replay":        4,
+	"internal/alerting":      4,
 	"internal/engine":        5,
 	"internal/cells":         5,
 	"internal/sim":           5,

@@ -25,6 +25,9 @@ type Key struct {
 	Portal *Portal `json:",omitempty"`
 }
 
+// AdminKeyID is the id of the admin key of a server's first start, and of those that replace it.
+const AdminKeyID = "key_admin"
+
 // Secret says whether it is an API key, and not a record that is stored with the keys.
 func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil && k.Ended == nil }
 

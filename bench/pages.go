@@ -37,6 +37,7 @@ func (l *looker) collect(ctx context.Context) error {
 		"/deliveries":   {"status=failed&limit=1", "status=delivered&limit=1", "status=pending&limit=1", "status=held&limit=1"},
 		"/endpoints":    {"limit=8"},
 		"/replays":      {"limit=2"},
+		"/alerts":       {"limit=2"},
 		"/issues":       {"limit=2"},
 		"/events":       {"limit=2", "type=order.created&limit=1"},
 		"/sources":      {"limit=2"},

@@ -42,6 +42,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
 	ids["queues"], ids["tenants"] = mark, victim
+	ids["alerts"], ids["alert-rules"] = "alr_none", "disk_full" // the victim's alerts: internal/api
 	answered, incident := a.ask(adminKey, http.MethodPost, "/v1/incidents", map[string]any{"title": "The operator's own", "text": "Everything is public here."})
 	var told struct{ ID string }
 	a.check(answered, incident, nil, http.StatusCreated, http.MethodPost, "/v1/incidents", &told)
@@ -96,7 +97,8 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	status, text := a.ask("", http.MethodGet, "/openapi.json", nil)
 	var document struct{ Paths map[string]map[string]any }
 	a.check(status, text, nil, http.StatusOK, http.MethodGet, "/openapi.json", &document)
-	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg"}
+	open := []string{"/docs", "/in/{source}", "/livez", "/readyz", "/openapi.json", "/status", "/status.json", "/status.rss", "/status.svg",
+		"/v1/alert-links/{link}"}
 	keys := map[string]string{"none": ""}
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]
@@ -111,7 +113,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 			target = strings.ReplaceAll(target, name, ids[kind])
 		}
 		target = strings.NewReplacer("{delivery_id}", ids["deliveries"], "{source}", ids["sources"], "{version}", "1",
-			"{number}", "1").Replace(target)
+			"{number}", "1", "{link}", "none").Replace(target)
 		if strings.Contains(target, "//") || strings.Contains(target, "{") {
 			t.Errorf("the victim has no object for %s", path)
 		}

@@ -40,7 +40,7 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 		s.Strikes++
 		v.Changed = true
 	}
-	way := s.way(rules, o.Ended)
+	way := s.Way(rules, o.Ended)
 	if way >= 100 {
 		return s.condemn(s.because(rules, o), o.Ended)
 	}
@@ -80,8 +80,8 @@ func (d Disable) strikes(o Outcome) bool {
 	return true
 }
 
-// way is the progress towards being disabled, in percent.
-func (s *Standing) way(rules Disable, now time.Time) int {
+// Way is the progress towards being disabled, in percent.
+func (s *Standing) Way(rules Disable, now time.Time) int {
 	way := 0
 	if rules.Consecutive > 0 {
 		way = 100 * s.Strikes / rules.Consecutive

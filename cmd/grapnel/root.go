@@ -26,7 +26,7 @@ func (s *session) rootCommand() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
 		s.serveCommand(), s.devCommand(), s.sendCommand(), s.eventsCommand(), s.deliveriesCommand(),
 		s.dlqCommand(), s.replayCommand(), s.whyCommand(), s.issuesCommand(), s.statsCommand(), s.topCommand(), s.tailCommand(),
-		s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
+		s.alertsCommand(), s.sloCommand(), s.statusCommand(), s.incidentsCommand(),
 		s.sourcesCommand(), s.inboxCommand(),
 		s.channelsCommand(), s.queuesCommand(), s.listenCommand(), s.outboxCommand(), s.reconcileCommand(), s.endpointsCommand(),
 		s.policiesCommand(), s.typesCommand(), s.keysCommand(), s.auditCommand(), s.tenantsCommand(), s.clusterCommand(),

@@ -63,8 +63,10 @@ func populate(t *testing.T, s *server) *cast {
 	c := &cast{t, map[string]string{}}
 	pol := ok(s.CreatePolicy(ctx, []byte(strict)))(t)
 	fine := ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: good, Description: "Acme, production"}))(t)
-	bad := ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: refusing, Description: "Ledger", EventTypes: []string{"payment.*"}, Policy: "strict"}))(t)
-	down := ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: "http://127.0.0.1:9/hooks", Description: "Globex, staging", Policy: "strict"}))(t)
+	bad := ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: refusing, Description: "Ledger", EventTypes: []string{"payment.*"},
+		Policy: "strict"}))(t)
+	down := ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: "http://127.0.0.1:9/hooks", Description: "Globex, staging",
+		Policy: "strict"}))(t)
 	ok(s.CreateEndpoint(ctx, client.NewEndpoint{URL: good, Description: "Paused for the weekend", Status: grapnel.EndpointPaused}))(t)
 	ok(s.CreateQueue(ctx, client.NewQueue{Name: "orders", EventTypes: []string{"order.*"}}))(t)
 	for i := range 12 {
@@ -103,8 +105,9 @@ func populate(t *testing.T, s *server) *cast {
 	incident := ok(s.OpenIncident(ctx, client.NewIncident{Title: "Publishing is slow", Text: "We look into it."}))(t)
 	channel := ok(s.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic", Description: "on call"}))(t)
 	for prefix, id := range map[string]string{
-		"/incidents": incident.ID, "/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID, "/inbox": inbox.Data[0].ID,
-		"/queues": "orders", "/policies": pol.ID, "/event-types": kind.ID,
+		"/incidents": incident.ID, "/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID,
+		"/inbox": inbox.Data[0].ID, "/alerts": s.alert(t), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID,
+		"/event-types":   kind.ID,
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/e2e/process"
 )
@@ -48,7 +49,7 @@ func serveWith(t *testing.T, env []string, flags ...string) *server {
 	s := newServer(t, addr)
 	s.env = env
 	s.args = append([]string{"serve", "--listen", addr, "--store", "sqlite:" + filepath.Join(s.dir, "grapnel.db"),
-		"--egress-allow", "127.0.0.0/8"}, flags...)
+		"--egress-allow", "127.0.0.0/8", "--bounds", "Alerting.Every=200ms"}, flags...)
 	s.start()
 	return s
 }
@@ -161,6 +162,21 @@ func (s *server) holds(what string, holds func(context.Context) (bool, error)) {
 	if !yes {
 		s.t.Fatalf("%s: not within %v (%v)", what, patience, err)
 	}
+}
+
+// alert makes an alert: a key with all rights was created. It returns its id.
+func (s *server) alert(t *testing.T) (id string) {
+	t.Helper()
+	ok(s.CreateKey(t.Context(), client.NewKey{Name: "ops", Scopes: []grapnel.Scope{grapnel.ScopeAdmin}}))(t)
+	s.holds("an alert fires", func(ctx context.Context) (bool, error) {
+		page, err := s.Alerts(ctx, client.AlertFilter{Rule: "admin_key_created"})
+		if err != nil || len(page.Data) == 0 {
+			return false, err
+		}
+		id = page.Data[0].ID
+		return true, nil
+	})
+	return id
 }
 
 // receiver is a receiver on loopback that answers as handle does.

@@ -59,6 +59,7 @@ type Options struct {
 	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
 	Queues       Queues                        // leases to consumers; nil: no queues
 	Replays      replay.Jobs                   // redelivers; nil: no replays
+	Alerts       Alerts                        // nil: no alerts
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent

@@ -27,7 +27,7 @@ func (rt *route) operation(b *Bounds) openapi.Operation {
 	for _, p := range rt.query {
 		op.Query = append(op.Query, openapi.Parameter{Name: p.name, Doc: p.doc, Form: p.looks(b), Required: p.required, Repeat: p.repeat})
 	}
-	if rt.method == http.MethodPost && rt.bare == nil && rt.scope != grapnel.ScopeRead {
+	if rt.method == http.MethodPost && rt.bare == nil && rt.open == nil && rt.scope != grapnel.ScopeRead {
 		op.Headers = []openapi.Parameter{{Name: idempotencyHeader, Doc: "repeating the request with the same key does it once", Form: forms["idempotency"]}}
 	}
 	if rt.body != nil {
@@ -46,6 +46,7 @@ var tags = map[string]string{
 	"Queues":       "Endpoints from which consumers lease messages.",
 	sourceTag:      "Addresses that receive webhooks.",
 	"Statistics":   "Counts by hour and day.",
+	"Alerts":       "Rules that tell people, and the alerts they have made.",
 	"Policies":     "Schedules of attempts and the meaning of their outcomes.",
 	"Keys":         "API keys and their scopes.",
 	"Tenants":      "Tenants and their cells.",

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
@@ -49,12 +51,13 @@ type Catalogue interface {
 
 // Operator does to single deliveries what a person asks for.
 type Operator interface {
-	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a new
-	// delivery.
+	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a
+	// new delivery.
 	Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error)
 	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
 	Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
-	// Discard ends a waiting delivery as discarded; one that is final already is grapnel.CodeConflict.
+	// Discard ends a waiting delivery as discarded; one that is final already is
+	// grapnel.CodeConflict.
 	Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
 	// Probe tries at once an endpoint that is left alone, because its breaker is open or because it
 	// asked for it; when it is not, or nothing waits for it, that is grapnel.CodeConflict.
@@ -83,8 +86,8 @@ type Registrar interface {
 type Directory interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
-	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant: any
-	// that alone has the name.
+	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant:
+	// any that alone has the name.
 	Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool)
 	Queues(scope store.Scope) []grapnel.Endpoint
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
@@ -112,13 +115,13 @@ type Directory interface {
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is
 	// not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
-	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their
-	// breaker is open.
+	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or
+	// their breaker is open.
 	Held() []string
 	// IDs makes the ids of the cell's deliveries.
 	IDs() *grapnel.IDs
-	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had in
-	// another cell before it came from there.
+	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had
+	// in another cell before it came from there.
 	Readings(id string) []grapnel.Reading
 }
 
@@ -157,8 +160,8 @@ type Outboxes interface {
 // Queues lease messages to consumers and record the outcomes; package queue.
 type Queues interface {
 	Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]queue.Message, error)
-	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over or
-	// settled.
+	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over
+	// or settled.
 	SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error
 	Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error)
 	// Release returns leases that no consumer has seen; they count as no attempts.
@@ -180,4 +183,22 @@ type Tenants interface {
 	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
 	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
 	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
+}
+
+// Alerts are who is told what, and when.
+type Alerts interface {
+	List(ctx context.Context, scope store.Scope, q alerting.Query) (found []alert.Alert, next string, err error)
+	Get(ctx context.Context, scope store.Scope, id string) (alert.Alert, error)
+	// Deliveries are those of the event with a message about an alert; none if there is no such
+	// event.
+	Deliveries(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, error)
+	Acknowledge(ctx context.Context, scope store.Scope, id string, by grapnel.By, once func(alert.Alert) *store.Once) (
+		alert.Alert, *store.Answer, error)
+	// Follow reads the link of a message; false: it is none, or has expired.
+	Follow(link string) (id, tenant string, valid bool)
+	Rules(ctx context.Context, tenant string) ([]alerting.Rule, error)
+	SetRule(ctx context.Context, scope store.Scope, tenant, name string, by grapnel.By,
+		change func(alerting.Rule) (alert.Setting, error)) (alerting.Rule, error)
+	Backtest(ctx context.Context, scope store.Scope, tenant, name string, back time.Duration, threshold *float64) (alerting.Backtested,
+		error)
 }

@@ -23,6 +23,8 @@ const (
 	longestDelay      = 24 * time.Hour
 	longestOverlap    = 720 * time.Hour
 
+	mostHistory = 62 * 24 * time.Hour // with the 28 days before, what totals by the hour cover
+
 	leastLink = time.Minute    // life of a portal link, or of its session
 	mostLink  = 24 * time.Hour // because a pass cannot be revoked alone
 )
@@ -87,6 +89,7 @@ var forms = strict.Forms{
 	"version": strict.WholeNumber(1, 1_000_000),
 
 	"link":      strict.Lasting(leastLink, mostLink, "15m"),
+	"history":   strict.Lasting(time.Hour, mostHistory, "28d"),
 	"overlap":   strict.Lasting(0, longestOverlap, "24h"),
 	"delay":     strict.Lasting(0, longestDelay, "10s"),
 	"lease":     strict.Lasting(grapnel.MinLease, grapnel.MaxLease, "30s"),

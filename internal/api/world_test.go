@@ -30,7 +30,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
-	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -524,6 +523,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})
+	w.options.Alerts = w.alerts()
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
@@ -673,16 +673,8 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	documents, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: wire.IncidentKind, Limit: 1 << 20})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	issues, err := w.engine.DocumentList(ctx, everyone, store.DocumentQuery{Kind: "issue", Limit: 1 << 20})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	config := w.engine.config()
-	text := fmt.Sprintf("%v\n%v\n", documents, issues) +
+	text := w.documents() +
 		fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)

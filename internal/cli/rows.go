@@ -122,6 +122,11 @@ var (
 		{"active", "active", "switch", "only running and paused replays", ""},
 	}, OnlyTenant)
 
+	AlertFilters = slices.Concat([]Setting{
+		{"state", "state", "text", "only alerts in this state: firing, acknowledged, resolved", ""},
+		{"rule", "rule", "text", "only alerts of this rule", ""},
+	}, OnlyTenant)
+
 	IssueFilters = slices.Concat([]Setting{
 		{"state", "state", "text", "only these states: open, acknowledged, muted, resolved, with commas between them", ""},
 		{"endpoint", "endpoint", "text", "only this endpoint", ""},

@@ -284,6 +284,16 @@ func (c *Snapshot) Endpoint(scope store.Scope, id string) *grapnel.Endpoint {
 	return ep
 }
 
+// TargetAt returns the delivery that an event of a tenant creates at one of its endpoints, whatever
+// that subscribes to; false: there is no such endpoint.
+func (c *Snapshot) TargetAt(tenant, endpoint string) (store.Target, bool) {
+	at, there := slices.BinarySearchFunc(c.endpoints, endpoint, byID(placedID))
+	if !there || c.endpoints[at].Tenant != tenant || !c.endpoints[at].DeletedAt.IsZero() {
+		return store.Target{}, false
+	}
+	return c.endpoints[at].Target, true
+}
+
 // Match returns the deliveries that an event creates: at the endpoints that want it and that may
 // accepts; may nil: all. With an error some are missing: see match.Router.
 func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b *match.Budget) ([]store.Target, error) {

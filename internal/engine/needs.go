@@ -17,9 +17,6 @@ type Store interface {
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
-	Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error)
-	PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error)
-	ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,

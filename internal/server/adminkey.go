@@ -21,7 +21,6 @@ import (
 // The admin key has a fixed id, so a new admin key replaces the old one instead of adding a second
 // key with all rights.
 const (
-	adminKeyID     = "key_admin"
 	adminKeyName   = "admin"
 	adminKeyFile   = "admin.key"
 	MinAdminKeyLen = 16 // characters of an admin key that an operator chooses
@@ -71,7 +70,7 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 // adminKey is the admin key in the store.
 func (c *cell) adminKey() *grapnel.Key {
 	keys := c.engine.Keys(store.Everyone())
-	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == adminKeyID }); i >= 0 {
+	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == grapnel.AdminKeyID }); i >= 0 {
 		return &keys[i]
 	}
 	return nil
@@ -84,8 +83,8 @@ func (c *cell) setAdminKey(ctx context.Context, text string) error {
 	}
 	now := time.Now().UTC()
 	_, err := c.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
-		ID: adminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: now,
-	}, store.With{Audit: &grapnel.AuditEntry{At: now, Actor: grapnel.ActorItself, Verb: grapnel.VerbCreate, Endpoint: adminKeyID,
+		ID: grapnel.AdminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: now,
+	}, store.With{Audit: &grapnel.AuditEntry{At: now, Actor: grapnel.ActorItself, Verb: grapnel.VerbCreate, Endpoint: grapnel.AdminKeyID,
 		Reason: "the admin key that the server was started with"}})
 	if err != nil {
 		return fmt.Errorf("the admin key cannot be set: %w", err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -30,6 +31,7 @@ type Bounds struct {
 	Queue     queue.Bounds
 	Replay    replay.Bounds
 	Relay     relay.Bounds
+	Alerting  alerting.Bounds
 	Peer      peer.Bounds
 	Ingress   ingress.Bounds
 	Egress    egress.Bounds

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/cells"
@@ -52,6 +54,7 @@ type cell struct {
 	ingress *ingress.Receiver
 	replays *replay.Runner
 	relays  *relay.Runner
+	alerts  *alerting.Keeper
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
 	backlog *backlog
@@ -184,7 +187,35 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	var burning func() []alert.Burn
+	if s.home(c) == c { // the promises are the server's and not a cell's
+		burning = func() []alert.Burn { return burns(s.promises.latest()) }
+	}
+	c.alerts = alerting.New(alerting.Options{
+		Burns:  burning,
+		Bounds: o.Bounds.Alerting,
+		Engine: c.engine,
+		Store:  c.store,
+		Log:    o.Log,
+		Disk:   c.place.space(),
+		Unverified: func(source string) int {
+			if r := c.ingress.Refusals(source); r.LastStatus == http.StatusUnauthorized {
+				return r.LastHour
+			}
+			return 0
+		},
+		PublicURL: o.PublicURL,
+		Sealer:    pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
+	})
 	return nil
+}
+
+// home is the first cell; c if that is the first one, which may be being opened.
+func (s *Server) home(c *cell) *cell {
+	if s.cells[0].engine == nil || s.cells[0].name == c.name {
+		return c
+	}
+	return s.cells[0]
 }
 
 // run delivers until ctx ends, and returns when all work in progress is finished.
@@ -194,6 +225,7 @@ func (c *cell) run(ctx context.Context) {
 	moving.Go(func() { c.queues.Run(ctx) })
 	moving.Go(func() { c.replays.Run(ctx) })
 	moving.Go(func() { c.relays.Run(ctx) })
+	moving.Go(func() { c.alerts.Run(ctx) })
 	if c.peers != nil {
 		moving.Go(func() { c.peers.Run(ctx) })
 	}
@@ -218,6 +250,7 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Ingest:       c.ingress,
 		Outboxes:     c.relays,
 		Replays:      c.replays,
+		Alerts:       c.alerts,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Published: func(good bool, took time.Duration, refused string) {
 			s.published.observe(good, took)

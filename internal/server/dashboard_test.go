@@ -20,7 +20,9 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/alert"
 	"github.com/grapnelhq/grapnel/internal/issue"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/web"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -100,6 +102,8 @@ type owned struct {
 	pol   string
 	keyID string
 	typ   string
+	alr   string
+	rule  string // one that concerns it
 	evt   string
 	rpl   string
 	inc   string // an incident, which is the operator's
@@ -265,9 +269,22 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 		t.Fatal(err)
 	}
 	o.typ, o.ids, o.texts = typ.ID, append(o.ids, typ.ID), append(o.texts, "type.of."+tenant, "schema-of-"+tenant)
+	o.alr, o.rule = alertOf(t, s, tenant), map[bool]string{true: "dead_letters", false: "disk_full"}[tenant == "acme"] // tenants have no disk
 	o.src, o.req, o.que, o.pol, o.keyID = src.ID, inbox.Data[0].ID, que.ID, pol.ID, who.ID
 	o.ids = append(o.ids, o.src, o.req, o.que, o.pol)
 	o.texts = append(o.texts, "source-of-"+tenant, "request-of-"+tenant, "queue-of-"+tenant, "policy-of-"+tenant)
+}
+
+// alertOf stores an alert of a tenant.
+func alertOf(t *testing.T, s running, tenant string) string {
+	t.Helper()
+	a := alert.Alert{ID: "alr_of_" + tenant, Rule: alert.EndpointDisabled, Tenant: tenant, Severity: grapnel.SeverityPage, State: alert.Firing,
+		Title: "alert of " + tenant, Since: time.Now()}
+	if _, err := s.cells[0].store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+		Tenant: tenant, Kind: alert.KindOpen, ID: a.ID, At: a.Since, Body: a.Encode()}}}, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	return a.ID
 }
 
 // forAdmins are pages that a key of a tenant may not see at all.
@@ -279,7 +296,7 @@ func (o *owned) fill(pattern string) string {
 	id := o.ep
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
-		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/incidents": o.inc,
+		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/incidents": o.inc, "/alerts": o.alr, "/alert-rules": o.rule,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
@@ -356,8 +373,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
 		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.chn,
-			globex.keyID, globex.typ,
-			globex.pol, globex.iss)
+			globex.keyID, globex.typ, globex.pol, globex.iss)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now

@@ -79,7 +79,7 @@ func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.engine.Metrics().Collectors()...)
 	r.MustRegister(c.queues.Collectors()...)
 	r.MustRegister(c.ingress.Collectors()...)
-	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
+	r.MustRegister(c.replays.Metrics(), c.relays.Metrics(), c.alerts)
 	r.MustRegister(c.numbers...)
 	r.MustRegister(c.backlog)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -36,6 +36,18 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 	return func() (engine.DiskSpace, error) { return spaceAt(p.dir()) }
 }
 
+// space is disk for rules of alerts.
+func (p Place) space() func() (free, total uint64, err error) {
+	disk := p.disk()
+	if disk == nil {
+		return nil
+	}
+	return func() (free, total uint64, err error) {
+		is, err := disk()
+		return is.Free, is.Total, err
+	}
+}
+
 // ParseStore reads the value of --store. Errors do not repeat it: the URL of a database may contain
 // a password.
 func ParseStore(text string) (Place, error) {

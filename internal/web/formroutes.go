@@ -43,6 +43,8 @@ func formPages() []page {
 		of("Queues", "/queues/{id}/purge", "Purge a queue", purgeQueueForm).as(one("/v1/queues/"), naming("grapnel queues purge")),
 		of("Queues", "/queues/{id}/delete", "Delete a queue", deleteQueueForm).as(one("/v1/queues/"), naming("grapnel queues delete")),
 	)
+	all = append(all, of("Alerts", "/alert-rules/{id}/edit", "Alert rule", editRule).
+		as(one("/v1/alert-rules/"), naming("grapnel alerts backtest")))
 	play := of("Playground", "/playground", "Playground", nil).as(func(*visit) (string, url.Values) { return "/v1/event-types", nil },
 		says("grapnel send invoice.paid -d '{\"amount\":100}' --dry-run"))
 	play.build, play.template = build(playground), "playground.html"
@@ -96,6 +98,7 @@ func formActions() []action {
 		{path: "/queues/{id}/edit", scope: grapnel.ScopeManage, do: saveQueue},
 		{path: "/queues/{id}/purge", scope: grapnel.ScopeManage, do: purgeQueue},
 		{path: "/queues/{id}/delete", scope: grapnel.ScopeManage, do: deleteQueue},
+		{path: "/alert-rules/{id}/edit", scope: grapnel.ScopeManage, do: saveRule},
 		{path: "/playground", scope: grapnel.ScopeManage, do: tryOut},
 		{path: "/policies/new", scope: grapnel.ScopeManage, do: addPolicy},
 		{path: "/policies/{id}/edit", scope: grapnel.ScopeManage, do: savePolicy},

@@ -41,7 +41,9 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/endpoints/[^/]+/causes$`, "causes"},
 		{`^/v1/(endpoints/[^/]+/)?lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
 		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},
-		{`^/v1/issues$`, "issues"}, {`^/v1/issues/[^/]+$`, "issue"}, {`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
+		{`^/v1/issues$`, "issues"}, {`^/v1/issues/[^/]+$`, "issue"},
+		{`^/v1/alerts$`, "alerts"}, {`^/v1/alerts/[^/]+(/\w+)?$`, "alert"}, {`^/v1/alert-rules$`, "alert_rules"}, {`^/v1/alert-rules/.+/backtest$`, "backtest"},
+		{`^/v1/alert-rules/.+$`, "alert_rule"}, {`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+(/[\w-]+)?$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
 		{`^/v1/channels$`, "channels"}, {`^/v1/channels/[^/]+(/\w+)?$`, "channel"},
 		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
@@ -156,8 +158,9 @@ func targets() []string {
 	var all []string
 	for _, p := range append(pages(), coachPages()...) {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(p.path, "/"), "/")
-		id := map[string]string{"deliveries": "dlv_1", "endpoints": "ep_1", "replays": "rpl_1", "issues": "iss_1", "events": "evt_1",
-			"sources": "src_1", "inbox": "req_1", "queues": "q_1", "channels": "chn_1", "policies": "standard", "event-types": "typ_1", "ordering-keys": "ep_1", "incidents": "inc_1"}[kind]
+		id := map[string]string{"deliveries": "dlv_1", "endpoints": "ep_1", "replays": "rpl_1", "events": "evt_1",
+			"sources": "src_1", "inbox": "req_1", "queues": "q_1", "channels": "chn_1", "policies": "standard", "event-types": "typ_1", "ordering-keys": "ep_1",
+			"issues": "iss_1", "incidents": "inc_1", "alerts": "alr_1", "alert-rules": "dead_letters"}[kind]
 		if kind == "policies" && strings.Count(p.path, "/") > 2 {
 			id = "pol_own" // a preset has no forms
 		}
@@ -169,7 +172,7 @@ func targets() []string {
 // TestPageRowsAreComplete: a row has all that a page needs, and every template belongs to a row.
 func TestPageRowsAreComplete(t *testing.T) {
 	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "once.html": true, "failure.html": true, "fields.html": true, "secret.html": true,
-		"open.html": true, "portal-layout.html": true} // the last two are of the portal
+		"alert-link.html": true, "open.html": true, "portal-layout.html": true} // the last two are of the portal
 	sharedTemplates := []string{"form.html", "policy-form.html"}
 	places := map[string]bool{}
 	for _, e := range append(navigation(), coachEntry()) {

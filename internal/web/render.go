@@ -34,7 +34,7 @@ func parse(all []page, layouts ...string) map[string]*template.Template {
 		template.Must(parts.ParseFS(templateFiles, layout)) // defines layout.html again
 	}
 	views := map[string]*template.Template{}
-	for _, name := range append([]string{"login.html", "once.html", "failure.html", "secret.html"}, names(all)...) {
+	for _, name := range append([]string{"login.html", "once.html", "alert-link.html", "failure.html", "secret.html"}, names(all)...) {
 		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
 	}
 	return views

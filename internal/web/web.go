@@ -154,6 +154,8 @@ func (w *web) mux() *http.ServeMux {
 		mux.HandleFunc("GET /login/once", w.headed(w.once))
 		mux.HandleFunc("POST /login/once", w.headed(w.signInOnce))
 	}
+	mux.HandleFunc("GET /alerts/acknowledge", w.headed(w.lookAtLink))
+	mux.HandleFunc("POST /alerts/acknowledge", w.headed(w.followLink))
 	mux.HandleFunc("POST /logout", w.headed(w.signOut))
 	mux.HandleFunc("POST /look", w.headed(w.look))
 	mux.HandleFunc("GET /complete", w.headed(w.completions))

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// The objects of alerts.
+type (
+	Alert             = wire.Alert
+	AlertRule         = wire.AlertRule
+	AlertRuleSettings = wire.AlertRuleSettings
+	NewBacktest       = wire.NewBacktest
+	Backtest          = wire.Backtest
+	AlertLink         = wire.AlertLink
+)
+
+// AlertFilter selects alerts; the zero value selects all.
+type AlertFilter struct {
+	State, Rule, Tenant string
+	Limit               int
+	Cursor              string
+}
+
+// Alerts lists alerts: those that are open first, then those that are resolved, the newest first.
+func (c *Client) Alerts(ctx context.Context, f AlertFilter) (*Page[Alert], error) {
+	q := window(f.Limit, f.Cursor)
+	put(q, "state", f.State)
+	put(q, "rule", f.Rule)
+	put(q, "tenant", f.Tenant)
+	return get[Page[Alert]](ctx, c, "/v1/alerts", q)
+}
+
+// Alert returns an alert with its messages.
+func (c *Client) Alert(ctx context.Context, id string) (*Alert, error) {
+	return get[Alert](ctx, c, "/v1/alerts/"+url.PathEscape(id), nil)
+}
+
+// AcknowledgeAlert says that a person takes care of an alert; it is not repeated any more.
+func (c *Client) AcknowledgeAlert(ctx context.Context, id, reason string) (*Alert, error) {
+	return post[Alert](ctx, c, "/v1/alerts/"+url.PathEscape(id)+"/acknowledge", because(reason))
+}
+
+// AlertLink returns the alert that the acknowledge link of a message names. It needs no key.
+func (c *Client) AlertLink(ctx context.Context, link string) (*AlertLink, error) {
+	return get[AlertLink](ctx, c, "/v1/alert-links/"+url.PathEscape(link), nil)
+}
+
+// FollowAlertLink acknowledges the alert that the link of a message names. It needs no key.
+func (c *Client) FollowAlertLink(ctx context.Context, link string) (*AlertLink, error) {
+	return post[AlertLink](ctx, c, "/v1/alert-links/"+url.PathEscape(link), nil)
+}
+
+// AlertRules lists the rules that concern a tenant; empty: those of the key's tenant, or of the
+// operator.
+func (c *Client) AlertRules(ctx context.Context, tenant string) (*Page[AlertRule], error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[Page[AlertRule]](ctx, c, "/v1/alert-rules", q)
+}
+
+// AlertRule returns a rule; tenant as in AlertRules.
+func (c *Client) AlertRule(ctx context.Context, tenant, name string) (*AlertRule, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[AlertRule](ctx, c, alertRulePath(name), q)
+}
+
+// UpdateAlertRule changes a rule. Members of changes that are nil are set back.
+func (c *Client) UpdateAlertRule(ctx context.Context, tenant, name string, changes map[string]any) (*AlertRule, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	out := new(AlertRule)
+	return orNil(out, c.Do(ctx, http.MethodPatch, alertRulePath(name), q, changes, out))
+}
+
+// BacktestAlertRule says how often a rule would have fired.
+func (c *Client) BacktestAlertRule(ctx context.Context, tenant, name string, b NewBacktest) (*Backtest, error) {
+	body, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	out := new(Backtest)
+	return orNil(out, c.Do(ctx, http.MethodPost, alertRulePath(name)+"/backtest", q, json.RawMessage(body), out))
+}
+
+func alertRulePath(name string) string { return "/v1/alert-rules/" + url.PathEscape(name) }

@@ -1,0 +1,271 @@
+package alert
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Facts are the measurements at one moment. A part that could not be read is nil, and its rules are
+// in Unread.
+type Facts struct {
+	Now       time.Time
+	Endpoints []Endpoint
+	Backlogs  []Backlog
+	Hours     []Hours
+	Sources   []Source
+	Disk      *Disk
+	Imbalance *int64
+	Burns     []Burn
+	Keys      []grapnel.Key
+	Unread    map[string]bool // rules whose facts are missing
+}
+
+// Endpoint is an endpoint or a queue, with its health.
+type Endpoint struct {
+	*grapnel.Endpoint
+	Health           grapnel.Health
+	Due              time.Time // of the earliest due delivery; zero: none is due, or it was not looked at
+	Leased           int64     // messages that consumers lease
+	CertificateUntil time.Time // end of validity of its certificate; zero: unknown
+}
+
+// Backlog is the number of pending deliveries of a tenant, now and before.
+type Backlog struct {
+	Tenant      string // empty: of all
+	Now, Before int64
+}
+
+// Hours are the totals of a tenant: of the last hour, and of a usual one.
+type Hours struct {
+	Tenant string // empty: of all
+	Last   Hour
+	Usual  Baseline
+}
+
+// Source is a source with what it received.
+type Source struct {
+	*grapnel.Source
+	Last       time.Time // its last event; zero: none, or unknown
+	Unverified int       // requests in the last hour that could not be verified
+}
+
+// Disk is the space where the store is, in bytes.
+type Disk struct{ Free, Total uint64 }
+
+// Burn is one pair of windows of a promise's error budget. Both have to exceed Allowed.
+type Burn struct {
+	Promise     string // its name: "availability"
+	Windows     string // "1 h and 5 min"
+	Long, Short float64
+	Allowed     float64
+	Severity    string
+}
+
+// Samples measures all rules.
+func (f *Facts) Samples() []Sample {
+	var all []Sample
+	oldest := map[string]*Endpoint{} // by tenant
+	for i := range f.Endpoints {
+		e := &f.Endpoints[i]
+		all = append(all, e.samples(f.Now)...)
+		if due := oldest[e.Tenant]; !e.Due.IsZero() && e.takes() && (due == nil || e.Due.Before(due.Due)) {
+			oldest[e.Tenant] = e
+		}
+	}
+	all = f.ages(all, oldest)
+	for _, b := range f.Backlogs {
+		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
+			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), ""})
+	}
+	for i := range f.Hours {
+		all = append(all, f.Hours[i].samples()...)
+	}
+	for i := range f.Sources {
+		all = append(all, f.Sources[i].samples(f.Now)...)
+	}
+	return append(all, f.operators()...)
+}
+
+// leastBacklog is the number of pending deliveries below which growth is no news.
+const leastBacklog = 1000
+
+// about is the subject of a sample of a whole tenant.
+func about(tenant string) Subject {
+	if tenant == "" {
+		return Subject{Kind: "server"}
+	}
+	return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+}
+
+// takes says whether due deliveries of the endpoint should be attempted now.
+func (e *Endpoint) takes() bool {
+	switch e.Health.State {
+	case grapnel.HealthHealthy, grapnel.HealthFailing:
+		return e.Queue == nil
+	}
+	return false
+}
+
+// Name is what people call an endpoint.
+func Name(ep *grapnel.Endpoint) string {
+	if ep.Queue != nil {
+		return ep.Queue.Name
+	}
+	host := ""
+	if u, err := url.Parse(ep.URL); err == nil {
+		host = u.Host
+	}
+	return cmp.Or(ep.Description, host, ep.ID)
+}
+
+// samples are those about one endpoint.
+func (e *Endpoint) samples(now time.Time) []Sample {
+	subject := Subject{Kind: "endpoint", ID: e.ID, Name: Name(e.Endpoint)}
+	if e.Queue != nil {
+		subject.Kind = "queue"
+		if e.Status != grapnel.EndpointEnabled || e.Due.IsZero() || e.Leased > 0 {
+			return nil
+		}
+		late := now.Sub(e.Due)
+		return []Sample{{ConsumerGone, e.Tenant, subject, late.Seconds(),
+			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", roughly(late)), ""}}
+	}
+	var all []Sample
+	add := func(rule string, value float64, format string, args ...any) {
+		all = append(all, Sample{rule, e.Tenant, subject, value, fmt.Sprintf(format, args...), ""})
+	}
+	h := &e.Health
+	if e.Status == grapnel.EndpointDisabled {
+		if !strings.HasPrefix(e.DisabledReason, byOperator) {
+			add(EndpointDisabled, 1, "Nothing is sent to it until a person enables it. Reason: %s.", strings.TrimSuffix(e.DisabledReason,
+				"."))
+		}
+		return all
+	}
+	because := ""
+	if h.Reason != "" {
+		because = " Last: " + strings.TrimSuffix(h.Reason, ".") + "."
+	}
+	if (h.State == grapnel.HealthFailing || h.State == grapnel.HealthOpen) && !h.FailingSince.IsZero() {
+		failing := now.Sub(h.FailingSince)
+		add(EndpointFailing, failing.Seconds(), "No attempt has succeeded for %s.%s", roughly(failing), because)
+	}
+	if h.State == grapnel.HealthOpen && !h.Since.IsZero() {
+		open := now.Sub(h.Since)
+		add(CircuitOpen, open.Seconds(), "Its deliveries have been held for %s, but for probes.%s", roughly(open), because)
+	}
+	standing := policy.Standing{Strikes: h.Strikes, FailingSince: h.FailingSince}
+	if way := standing.Way(e.Policy.Disable, now); way > 0 {
+		add(DisableSoon, float64(way), "It is %d percent of the way to being disabled.%s", way, because)
+	}
+	if !e.CertificateUntil.IsZero() {
+		left := e.CertificateUntil.Sub(now)
+		text := fmt.Sprintf("Its certificate is valid until %s: for %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"),
+			roughly(left))
+		if left <= 0 {
+			text = fmt.Sprintf("Its certificate expired at %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"))
+		}
+		add(Certificate, left.Hours()/24, "%s", text)
+	}
+	return all
+}
+
+// byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
+const byOperator = "an operator disabled it"
+
+// ages are the samples about the oldest due delivery of each tenant, and of all.
+func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
+	var worst *Endpoint
+	for _, e := range oldest {
+		late := f.Now.Sub(e.Due)
+		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
+			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), ""})
+		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
+			worst = e
+		}
+	}
+	if worst != nil {
+		late := f.Now.Sub(worst.Due)
+		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
+			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
+				roughly(late)), ""})
+	}
+	return all
+}
+
+// samples are those about the totals of a tenant, or of all.
+func (h *Hours) samples() []Sample {
+	all := []Sample{{DeadLetters, h.Tenant, about(h.Tenant), h.Usual.deadLetters(&h.Last),
+		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
+			number(h.Usual.Failed)), ""}}
+	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
+		all = append(all, Sample{FirstAttempts, h.Tenant, about(h.Tenant), drop,
+			fmt.Sprintf("%s percent of the deliveries that ended in the last hour went at the first attempt; usually it is %s percent.",
+				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), ""})
+	}
+	return all
+}
+
+// samples are those about one source.
+func (s *Source) samples(now time.Time) []Sample {
+	subject := Subject{Kind: "source", ID: s.ID, Name: s.Name}
+	var all []Sample
+	if silent := now.Sub(s.Last); !s.Last.IsZero() && !s.Paused {
+		all = append(all, Sample{SourceSilent, s.Tenant, subject, silent.Seconds(),
+			fmt.Sprintf("Its last event came %s ago.", roughly(silent)), ""})
+	}
+	if s.Unverified > 0 {
+		all = append(all, Sample{SignatureFails, s.Tenant, subject, float64(s.Unverified),
+			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", many(s.Unverified,
+				"request", "requests")), ""})
+	}
+	return all
+}
+
+// operators are the samples for the operator alone.
+func (f *Facts) operators() (all []Sample) {
+	server := about("")
+	if f.Disk != nil && f.Disk.Total > 0 {
+		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
+		all = append(all, Sample{DiskFull, "", server, free,
+			fmt.Sprintf("%s percent of the disk with the store is free. When it is full, events are refused with 507.", number(free)), ""})
+	}
+	if f.Imbalance != nil {
+		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
+			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), ""})
+	}
+	for _, b := range f.Burns {
+		all = append(all, Sample{BurnRate, "", Subject{Kind: "promise", ID: b.Promise + " " + b.Windows, Name: b.Promise}, b.times(),
+			fmt.Sprintf("Over %s its error budget is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,
+				number(b.Long), number(b.Short), number(b.Allowed)), b.Severity})
+	}
+	for i := range f.Keys {
+		k := &f.Keys[i]
+		all = append(all, Sample{AdminKey, "", Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}, 1,
+			fmt.Sprintf("The key %s may do everything with all tenants. Revoke it if you do not know who created it.", k.ID), ""})
+	}
+	return all
+}
+
+// times is how often the slower of both windows has the allowed burn rate.
+func (b *Burn) times() float64 {
+	if b.Allowed <= 0 {
+		return 0
+	}
+	return min(b.Long, b.Short) / b.Allowed
+}
+
+// number is a number for people: with one digit after the point if it is small.
+func number(v float64) string {
+	if v >= 100 || v == math.Trunc(v) {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.1f", v)
+}

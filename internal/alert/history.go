@@ -1,0 +1,141 @@
+package alert
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Baseline is what a usual hour of a tenant looks like.
+type Baseline struct {
+	Failed  float64 // dead letters of an hour
+	Success float64 // part of the ended deliveries that went at the first attempt
+	Ended   float64 // deliveries in all hours together
+}
+
+// Hour is what happened in an hour. Its numbers are fractions where parts of hours are added.
+type Hour struct{ Failed, First, Ended float64 }
+
+// BaselineFor is how long before an hour its baseline begins.
+const BaselineFor = 28 * 24 * time.Hour
+
+const (
+	leastUsual = 2  // dead letters an hour: fewer count as this
+	leastEnded = 50 // deliveries in an hour: of fewer a success rate says nothing
+)
+
+// hour makes an hour of totals.
+func hour(t *grapnel.Totals) Hour {
+	return Hour{Failed: float64(t.Failed), First: float64(t.FirstAttemptSuccess), Ended: float64(t.Delivered + t.Failed)}
+}
+
+// LastHour is the hour before a time, of the totals by the hour: the current hour, and of the hour
+// before the part that is less than an hour ago.
+func LastHour(buckets []grapnel.Bucket, now time.Time) Hour {
+	current := now.UTC().Truncate(time.Hour)
+	part := 1 - now.Sub(current).Seconds()/time.Hour.Seconds()
+	var sum Hour
+	for i := range buckets {
+		switch h := hour(&buckets[i].Totals); {
+		case buckets[i].At.Equal(current):
+			sum.Failed, sum.First, sum.Ended = sum.Failed+h.Failed, sum.First+h.First, sum.Ended+h.Ended
+		case buckets[i].At.Equal(current.Add(-time.Hour)):
+			sum.Failed, sum.First, sum.Ended = sum.Failed+part*h.Failed, sum.First+part*h.First, sum.Ended+part*h.Ended
+		}
+	}
+	return sum
+}
+
+// Usual is the baseline of the hours from BaselineFor before a time up to it. Hours before the
+// first with any total do not count: the tenant did not exist.
+func Usual(buckets []grapnel.Bucket, at time.Time) Baseline {
+	var w window
+	at = at.UTC().Truncate(time.Hour)
+	for i := range buckets {
+		if b := &buckets[i]; b.At.Before(at) && !b.At.Before(at.Add(-BaselineFor)) {
+			w.add(b.At, hour(&b.Totals), 1)
+		}
+	}
+	return w.baseline(at)
+}
+
+// window is a sum of hours.
+type window struct {
+	first time.Time
+	sum   Hour
+}
+
+func (w *window) add(at time.Time, h Hour, sign float64) {
+	if w.first.IsZero() {
+		w.first = at
+	}
+	w.sum.Failed, w.sum.First, w.sum.Ended = w.sum.Failed+sign*h.Failed, w.sum.First+sign*h.First, w.sum.Ended+sign*h.Ended
+}
+
+func (w *window) baseline(at time.Time) Baseline {
+	b := Baseline{Ended: w.sum.Ended}
+	begin := at.Add(-BaselineFor)
+	if w.first.After(begin) {
+		begin = w.first
+	}
+	if hours := at.Sub(begin).Hours(); !w.first.IsZero() && hours >= 1 {
+		b.Failed = w.sum.Failed / hours
+	}
+	if w.sum.Ended > 0 {
+		b.Success = w.sum.First / w.sum.Ended
+	}
+	return b
+}
+
+// deadLetters is how many times the usual number an hour has.
+func (b *Baseline) deadLetters(h *Hour) float64 { return h.Failed / max(b.Failed, leastUsual) }
+
+// drop is by how many percentage points an hour's success is below the usual; false: there were too
+// few deliveries.
+func (b *Baseline) drop(h *Hour) (float64, bool) {
+	if h.Ended < leastEnded || b.Ended < leastEnded {
+		return 0, false
+	}
+	return 100 * (b.Success - h.First/h.Ended), true
+}
+
+// Backtest returns the hours between two times in which a rule would have fired, given the totals
+// by the hour from BaselineFor before. It judges whole hours, and an alert is resolved by the first
+// hour that is clearly back.
+func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Time) (fired []time.Time) {
+	var w window
+	old, firing := 0, false
+	next := 0
+	for at := from.UTC().Truncate(time.Hour); at.Before(to); at = at.Add(time.Hour) {
+		for ; next < len(buckets) && buckets[next].At.Before(at); next++ {
+			if !buckets[next].At.Before(at.Add(-BaselineFor)) {
+				w.add(buckets[next].At, hour(&buckets[next].Totals), 1)
+			} else {
+				old = next + 1
+			}
+		}
+		for ; old < next && buckets[old].At.Before(at.Add(-BaselineFor)); old++ {
+			w.add(buckets[old].At, hour(&buckets[old].Totals), -1)
+		}
+		var h Hour
+		if next < len(buckets) && buckets[next].At.Equal(at) {
+			h = hour(&buckets[next].Totals)
+		}
+		usual := w.baseline(at)
+		value := usual.deadLetters(&h)
+		if rule.Name == FirstAttempts {
+			known := false
+			if value, known = usual.drop(&h); !known {
+				firing = false // as in Step: without a sample an alert is resolved
+				continue
+			}
+		}
+		switch {
+		case !firing && rule.bad(value, is.Threshold):
+			firing, fired = true, append(fired, at)
+		case firing && rule.good(value, is.Threshold):
+			firing = false
+		}
+	}
+	return fired
+}

@@ -1,0 +1,322 @@
+package alert
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Recipient is an endpoint that gets messages, such as a channel.
+type Recipient struct {
+	ID     string
+	Quiet  time.Time     // end of its quiet hours, if they are now; zero: they are not
+	Gather time.Duration // messages below the severity page are gathered for this long; 0: sent at once
+}
+
+// Boxes is the body of a tenant's document of KindMessages: what each recipient has not been sent
+// yet, and how much it was sent lately. It is written in every transaction that stores transitions
+// of the tenant. So of two nodes that evaluate at the same moment one fails, and starts over.
+type Boxes struct {
+	Recipients map[string]*Box `json:"recipients,omitempty"` // by endpoint
+}
+
+// Box is what one recipient has not been sent yet.
+type Box struct {
+	Window time.Time `json:"window,omitzero"` // begin of the window in which Sent are counted
+	Sent   int       `json:"sent,omitempty"`
+
+	Began    time.Time `json:"began,omitzero"` // of the first transition in the box
+	Until    time.Time `json:"until,omitzero"` // the digest is sent then
+	Count    int       `json:"count,omitempty"`
+	Fired    int       `json:"fired,omitempty"`
+	Severity string    `json:"severity,omitempty"` // the gravest
+	Titles   []string  `json:"titles,omitempty"`   // of the first, at most Bounds.Titles
+}
+
+// DecodeBoxes reads the body of the document.
+func DecodeBoxes(body []byte) (Boxes, error) {
+	var b Boxes
+	if err := json.Unmarshal(body, &b); err != nil {
+		return b, fmt.Errorf("alert: stored messages cannot be read: %w", err)
+	}
+	return b, nil
+}
+
+// Encode is the body of the document.
+func (b *Boxes) Encode() []byte { return encode(b) }
+
+// Due says whether a digest has to be sent.
+func (b *Boxes) Due(now time.Time) bool {
+	for _, box := range b.Recipients {
+		if box.Count > 0 && !now.Before(box.Until) {
+			return true
+		}
+	}
+	return false
+}
+
+// Message is one event to send.
+type Message struct {
+	Event string // its id
+	Type  string
+	Data  Data
+	To    []string // endpoints
+}
+
+// Data is the data of a message's event.
+type Data struct {
+	AlertID        string    `json:"alert_id"` // empty in a digest
+	Rule           string    `json:"rule"`     // "digest" in a digest
+	State          string    `json:"state"`
+	Severity       string    `json:"severity"`
+	Tenant         string    `json:"tenant"`
+	Subject        Subject   `json:"subject"`
+	Title          string    `json:"title"`
+	Text           string    `json:"text"`
+	Since          time.Time `json:"since"`
+	URL            string    `json:"url"`
+	AcknowledgeURL string    `json:"acknowledge_url"`
+	Count          int       `json:"count"`
+	Alerts         []string  `json:"alerts"` // titles, in a digest
+}
+
+// Post decides how the transitions of one tenant reach its recipients, and adds to each alert the
+// messages that carry its transition. wants returns the recipients of a change, and all returns
+// every recipient that exists, by its id; a box whose recipient does not exist any more is dropped.
+func (b *Boxes) Post(now time.Time, bounds Bounds, tenant string, changes []Change, all map[string]Recipient,
+	wants func(*Change) []string) []Message {
+	if b.Recipients == nil {
+		b.Recipients = map[string]*Box{}
+	}
+	post := posting{now: now, bounds: bounds, tenant: tenant, by: map[string][]*Change{}}
+	for i := range changes {
+		if changes[i].Silent {
+			continue
+		}
+		for _, id := range wants(&changes[i]) {
+			if _, exists := all[id]; exists {
+				post.by[id] = append(post.by[id], &changes[i])
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		box := b.Recipients[id]
+		if box == nil {
+			if len(post.by[id]) == 0 {
+				continue
+			}
+			box = &Box{}
+			b.Recipients[id] = box
+		}
+		post.to(all[id], box)
+	}
+	maps.DeleteFunc(b.Recipients, func(id string, box *Box) bool {
+		_, exists := all[id]
+		return !exists || box.Count == 0 && now.Sub(box.Window) >= bounds.Window
+	})
+	return post.messages
+}
+
+// posting is a call of Post.
+type posting struct {
+	now      time.Time
+	bounds   Bounds
+	tenant   string
+	by       map[string][]*Change // by recipient
+	messages []Message
+	single   map[*Change]int // index of the message that carries the change alone
+}
+
+// to posts to one recipient.
+func (p *posting) to(r Recipient, box *Box) {
+	if now := p.now; now.Sub(box.Window) >= p.bounds.Window || now.Before(box.Window) {
+		box.Window, box.Sent = time.Time{}, 0
+	}
+	var at []*Change // to be sent at once
+	for _, c := range p.by[r.ID] {
+		switch {
+		case c.Alert.Severity == grapnel.SeverityPage || r.Gather <= 0 && r.Quiet.IsZero():
+			at = append(at, c)
+		default:
+			p.hold(r, box, c, later(r.Quiet, p.now.Add(r.Gather)))
+		}
+	}
+	if len(at) > 0 && box.Sent == 0 {
+		box.Window = p.now
+	}
+	end := box.Window.Add(p.bounds.Window)
+	switch n := len(at); {
+	case n == 0:
+	case box.Sent+n <= p.bounds.Burst:
+		box.Sent += n
+		for _, c := range at {
+			p.alone(r, c)
+		}
+	case n > p.bounds.Burst && box.Sent <= p.bounds.Burst:
+		// A storm begins: all of it is one digest, and the rest of the window another.
+		end = p.now
+		fallthrough
+	default:
+		box.Sent = p.bounds.Burst + 1
+		for _, c := range at {
+			p.hold(r, box, c, end)
+		}
+	}
+	if box.Count > 0 && box.Severity != grapnel.SeverityPage {
+		box.Until = later(box.Until, r.Quiet) // quiet hours may have begun since
+	}
+	if box.Count > 0 && !p.now.Before(box.Until) {
+		p.digest(r, box)
+	}
+}
+
+// alone sends a change to a recipient in a message of its own. The recipients of a change share the
+// message.
+func (p *posting) alone(r Recipient, c *Change) {
+	if i, there := p.single[c]; there {
+		p.messages[i].To = append(p.messages[i].To, r.ID)
+		return
+	}
+	m := c.Alone(p.now)
+	m.To = []string{r.ID}
+	if p.single == nil {
+		p.single = map[*Change]int{}
+	}
+	p.single[c] = len(p.messages)
+	p.messages = append(p.messages, m)
+	c.Alert.sent(Sent{c.Transition, m.Event, p.now})
+}
+
+// Alone is the message that carries the change and no other, without recipients and links.
+func (c *Change) Alone(now time.Time) Message {
+	a := c.Alert
+	m := Message{Event: EventID(a.ID, c.Transition, now), Type: grapnel.EventAlertFired, Data: Data{
+		AlertID: a.ID, Rule: a.Rule, State: string(a.State), Severity: a.Severity, Tenant: a.Tenant, Subject: a.Subject, Title: headline(c),
+		Text: a.Text, Since: a.Since, Count: 1, Alerts: []string{headline(c)}}}
+	switch c.Transition {
+	case Resolve:
+		m.Type = grapnel.EventAlertResolved
+		m.Data.Text = "It lasted " + roughly(a.ResolvedAt.Sub(a.Since)) + "."
+	case Repeat:
+		m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
+	}
+	return m
+}
+
+// hold puts a change into the box until a time. A page may make the digest earlier, but nothing
+// makes it later.
+func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
+	if box.Count == 0 {
+		box.Began, box.Until, box.Severity = p.now, until, c.Alert.Severity
+		box.Titles, box.Fired = nil, 0
+	}
+	box.Count++
+	if c.Transition != Resolve {
+		box.Fired++
+	}
+	if until.Before(box.Until) {
+		box.Until = until
+	}
+	if rank(c.Alert.Severity) < rank(box.Severity) {
+		box.Severity = c.Alert.Severity
+	}
+	if len(box.Titles) < p.bounds.Titles {
+		box.Titles = append(box.Titles, headline(c))
+	}
+	c.Alert.sent(Sent{c.Transition, digestID(p.tenant, box.Began, r.ID), p.now})
+}
+
+// digest sends what the box has.
+func (p *posting) digest(r Recipient, box *Box) {
+	state, resolved := string(Firing), box.Count-box.Fired
+	var parts []string
+	if box.Fired > 0 {
+		parts = append(parts, many(box.Fired, "alert fired", "alerts fired"))
+	} else {
+		state = string(Resolved)
+	}
+	if resolved > 0 {
+		parts = append(parts, many(resolved, "alert was resolved", "alerts were resolved"))
+	}
+	subject := Subject{Kind: "tenant", ID: p.tenant, Name: p.tenant}
+	if p.tenant == "" {
+		subject = Subject{Kind: "server"}
+	}
+	text := strings.Join(box.Titles, "\n")
+	if more := box.Count - len(box.Titles); more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	p.messages = append(p.messages, Message{Event: digestID(p.tenant, box.Began, r.ID), Type: grapnel.EventAlertDigest, To: []string{r.ID},
+		Data: Data{Rule: "digest", State: state, Severity: box.Severity, Tenant: p.tenant, Subject: subject,
+			Title: strings.Join(parts, ", "), Text: text, Since: box.Began, Count: box.Count, Alerts: box.Titles}})
+	*box = Box{Window: box.Window, Sent: box.Sent}
+}
+
+// headline is the title of a change.
+func headline(c *Change) string {
+	switch c.Transition {
+	case Resolve:
+		return "Resolved: " + c.Alert.Title
+	case Repeat:
+		return "Still: " + c.Alert.Title
+	}
+	return c.Alert.Title
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func many(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
+// roughly is a duration in the largest unit that says it well.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// QuietUntil is the end of quiet hours that a time is in, in their time zone; zero: it is in none.
+// Broken text of hours means no quiet hours, so that nothing is held for ever.
+func QuietUntil(q *grapnel.QuietHours, zone *time.Location, now time.Time) time.Time {
+	if q == nil {
+		return time.Time{}
+	}
+	from, err1 := time.Parse("15:04", q.From)
+	to, err2 := time.Parse("15:04", q.To)
+	if err1 != nil || err2 != nil || q.From == q.To {
+		return time.Time{}
+	}
+	local := now.In(zone)
+	for _, day := range []int{-1, 0} { // those that began yesterday, and today
+		begin := time.Date(local.Year(), local.Month(), local.Day()+day, from.Hour(), from.Minute(), 0, 0, zone)
+		next := 0
+		if to.Before(from) {
+			next = 1
+		}
+		end := time.Date(local.Year(), local.Month(), local.Day()+day+next, to.Hour(), to.Minute(), 0, 0, zone)
+		if !now.Before(begin) && now.Before(end) {
+			return end
+		}
+	}
+	return time.Time{}
+}

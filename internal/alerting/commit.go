@@ -1,0 +1,200 @@
+package alerting
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// part is what one round commits for one tenant.
+type part struct {
+	keeper    *Keeper
+	tenant    string
+	now       time.Time
+	boxes     store.Document // of alert.KindMessages; Revision 0: there is none
+	due       bool           // a digest has to be sent
+	changes   []alert.Change
+	revisions map[string]int64 // of stored alerts
+}
+
+// commit stores the transitions with their messages, a page at a time.
+func (p *part) commit(ctx context.Context) error {
+	for first := true; first || len(p.changes) > 0; first = false {
+		page := p.changes[:min(len(p.changes), p.keeper.bounds.Page)]
+		var body []byte
+		var events []store.Incoming
+		_, err := p.keeper.o.Engine.PutDocuments(ctx, store.Everyone(), store.With{},
+			func(targets func(*grapnel.Event, []string) []store.Target) (writes []store.DocumentWrite, _ []store.Incoming) {
+				writes, body, events = p.compose(clone(page), targets)
+				return writes, events
+			})
+		if err != nil {
+			return err
+		}
+		p.keeper.sent.add(p.keeper.o.Engine, events)
+		p.log(page)
+		p.changes = p.changes[len(page):]
+		p.boxes.Revision, p.boxes.Body = p.boxes.Revision+1, body
+	}
+	return nil
+}
+
+// clone copies changes, because Post adds messages to their alerts.
+func clone(changes []alert.Change) []alert.Change {
+	all := slices.Clone(changes)
+	for i := range all {
+		a := *all[i].Alert
+		a.Messages = slices.Clone(a.Messages)
+		all[i].Alert = &a
+	}
+	return all
+}
+
+// compose returns the writes and the events of some transitions, and the body of the tenant's
+// messages after them.
+func (p *part) compose(changes []alert.Change, targets func(*grapnel.Event, []string) []store.Target) (
+	writes []store.DocumentWrite, body []byte, events []store.Incoming) {
+	var boxes alert.Boxes
+	if p.boxes.Revision > 0 {
+		// it was read before
+		boxes, _ = alert.DecodeBoxes(p.boxes.Body)
+	}
+	all := map[string]alert.Recipient{}
+	for id := range boxes.Recipients {
+		p.recipient(all, id)
+	}
+	wants := func(c *alert.Change) (ids []string) {
+		ev := p.event(c.Alone(p.now))
+		for _, t := range targets(ev, nil) {
+			// an endpoint is not told of itself: it could not tell anybody
+			if t.Endpoint != c.Alert.Subject.ID && p.recipient(all, t.Endpoint) {
+				ids = append(ids, t.Endpoint)
+			}
+		}
+		return ids
+	}
+	for _, m := range boxes.Post(p.now, p.keeper.bounds.Rules, p.tenant, changes, all, wants) {
+		p.keeper.link(&m, p.now)
+		ev := p.event(m)
+		events = append(events, store.Incoming{Event: ev, Targets: targets(ev, m.To)})
+	}
+	for i := range changes {
+		writes = append(writes, p.writes(&changes[i])...)
+	}
+	body = boxes.Encode()
+	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages,
+		ID:       alert.MessagesID(p.tenant),
+		Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
+}
+
+// writes stores a transition. A resolved alert changes its kind, so that the open ones are few.
+func (p *part) writes(c *alert.Change) []store.DocumentWrite {
+	doc := store.Document{Tenant: p.tenant, Kind: alert.KindOpen, ID: c.Alert.ID, Revision: p.revisions[c.Alert.ID], At: p.now,
+		Body: c.Alert.Encode()}
+	if c.Transition != alert.Resolve {
+		return []store.DocumentWrite{{Document: doc}}
+	}
+	resolved := doc
+	resolved.Kind, resolved.Revision = alert.KindResolved, 0
+	doc.Body = nil
+	return []store.DocumentWrite{{Document: doc, Delete: true}, {Document: resolved}}
+}
+
+// recipient adds an endpoint to the recipients; false: it does not exist, or takes nothing.
+func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
+	if _, known := all[id]; known {
+		return true
+	}
+	ep, there := p.keeper.o.Engine.Endpoint(store.Everyone(), id)
+	if !there || len(all) >= p.keeper.bounds.Rules.Recipients || ep.Tenant != eventTenant(p.tenant) || ep.DropReason() != "" {
+		return false
+	}
+	r := alert.Recipient{ID: id}
+	if ch := ep.Channel; ch != nil {
+		r.Gather = ch.Digest.Std()
+		if ch.QuietHours != nil {
+			zone, err := time.LoadLocation(ch.QuietHours.TZ)
+			if err != nil {
+				zone = time.UTC
+			}
+			r.Quiet = alert.QuietUntil(ch.QuietHours, zone, p.now)
+		}
+	}
+	all[id] = r
+	return true
+}
+
+// eventTenant is the tenant of the events of a tenant's alerts; empty: the operator's.
+func eventTenant(tenant string) string {
+	if tenant == "" {
+		return grapnel.OperatorTenant
+	}
+	return tenant
+}
+
+// event makes the event of a message. The events of one alert stay in order at each endpoint.
+func (p *part) event(m alert.Message) *grapnel.Event {
+	data, err := json.Marshal(m.Data)
+	if err != nil {
+		// it holds only text, numbers and times
+		panic("alerting: a message cannot be encoded: " + err.Error())
+	}
+	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: m.Data.AlertID, Data: data,
+		ContentType: grapnel.JSONType, OccurredAt: p.now, AcceptedAt: p.now}
+}
+
+// Link is the sealed content of an acknowledge link.
+type Link struct {
+	Alert  string    `json:"a"`
+	Tenant string    `json:"t,omitempty"`
+	Ends   time.Time `json:"e"`
+}
+
+// UseLink is the use of the seal of a Link.
+const UseLink = "acknowledge an alert"
+
+// link adds the links to a message.
+func (k *Keeper) link(m *alert.Message, now time.Time) {
+	if k.o.PublicURL == nil {
+		return
+	}
+	if m.Data.AlertID == "" {
+		m.Data.URL = k.o.PublicURL.JoinPath("alerts").String()
+		return
+	}
+	m.Data.URL = k.o.PublicURL.JoinPath("alerts", m.Data.AlertID).String()
+	if k.o.Sealer == nil || m.Type != grapnel.EventAlertFired {
+		return
+	}
+	tenant := m.Data.Tenant
+	token, err := k.o.Sealer.SealFor(UseLink, Link{Alert: m.Data.AlertID, Tenant: tenant, Ends: now.Add(k.bounds.LinkFor)})
+	if err != nil {
+		k.log.Error("acknowledge link not made; the message is sent without it", "alert", m.Data.AlertID, "err", err)
+		return
+	}
+	at := k.o.PublicURL.JoinPath("alerts", "acknowledge")
+	at.RawQuery = url.Values{"link": {token}}.Encode()
+	m.Data.AcknowledgeURL = at.String()
+}
+
+// mostLines is the number of transitions of one commit that get a log line of their own.
+const mostLines = 10
+
+// log notes transitions that are durable.
+func (p *part) log(changes []alert.Change) {
+	for i := range changes {
+		a := changes[i].Alert
+		if i == mostLines {
+			p.keeper.log.Info("more alerts fired or were resolved", "tenant", p.tenant, "alerts", len(changes)-i)
+			return
+		}
+		p.keeper.log.Info("alert "+string(changes[i].Transition), "alert", a.ID, "rule", a.Rule, "tenant", a.Tenant, "severity", a.Severity,
+			"subject", a.Subject.ID)
+	}
+}

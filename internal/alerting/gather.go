@@ -1,0 +1,301 @@
+package alerting
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// gathering reads facts. It remembers those that a slow reading found, and the backlogs of before.
+type gathering struct {
+	k    *Keeper
+	slow time.Time // of the last slow reading
+
+	tenants, sources, endpoints turns
+
+	hours        map[string]*usualHours // by tenant; "": all
+	last         map[string]time.Time   // of the last event, by source
+	certificates map[string]time.Time   // end of validity, by endpoint
+	imbalance    *int64
+	backlogs     []backlogs // of the last Bounds.Growth, the oldest first
+}
+
+// usualHours are the totals of a tenant with the time of the computation of their baseline.
+type usualHours struct {
+	alert.Hours
+	at time.Time
+}
+
+// backlogs are the numbers of pending deliveries at a time, by tenant.
+type backlogs struct {
+	at      time.Time
+	pending map[string]int64
+}
+
+func newGathering(k *Keeper) *gathering {
+	return &gathering{k: k, hours: map[string]*usualHours{}, last: map[string]time.Time{}, certificates: map[string]time.Time{}}
+}
+
+// turns takes ids in turn.
+type turns struct {
+	after string
+	whole bool // each id was taken once
+}
+
+// next returns the next ids, at most n, of a sorted list.
+func (t *turns) next(ids []string, n int) []string {
+	at, _ := slices.BinarySearch(ids, t.after)
+	for at < len(ids) && ids[at] <= t.after && t.after != "" {
+		at++
+	}
+	part := ids[at:min(at+n, len(ids))]
+	t.after = ""
+	if at+len(part) < len(ids) {
+		t.after = part[len(part)-1]
+	} else {
+		t.whole = true
+	}
+	return part
+}
+
+// adminKeyFor is how long a new key with all rights is worth an alert.
+const adminKeyFor = 24 * time.Hour
+
+// gather reads the facts of a round. What cannot be read is logged, and its rules are Unread.
+func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
+	e := g.k.o.Engine
+	f := &alert.Facts{Now: now, Unread: map[string]bool{}}
+	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
+	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
+		g.slow = now
+		g.readSlowly(ctx, now, f.Unread, eps, sources)
+	}
+	g.addEndpoints(ctx, f, eps)
+	for i := range sources {
+		s := alert.Source{Source: &sources[i], Last: g.last[sources[i].ID]}
+		if g.k.o.Unverified != nil {
+			s.Unverified = g.k.o.Unverified(s.ID)
+		}
+		f.Sources = append(f.Sources, s)
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(g.hours)) {
+		f.Hours = append(f.Hours, g.hours[tenant].Hours)
+	}
+	for _, k := range e.Keys(store.Everyone()) {
+		// the server's own key is as old as the server
+		if k.Tenant == "" && k.May(grapnel.ScopeAdmin) && k.ID != grapnel.AdminKeyID && now.Sub(k.CreatedAt) < adminKeyFor {
+			f.Keys = append(f.Keys, k)
+		}
+	}
+	if g.k.o.Burns != nil {
+		f.Burns = g.k.o.Burns()
+	}
+	if g.k.o.Disk != nil {
+		if free, total, err := g.k.o.Disk(); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
+			f.Disk = &alert.Disk{Free: free, Total: total}
+		}
+	}
+	f.Imbalance = g.imbalance
+	for rule, whole := range map[string]bool{alert.SourceSilent: g.sources.whole, alert.Certificate: g.endpoints.whole,
+		alert.DeadLetters: g.tenants.whole, alert.FirstAttempts: g.tenants.whole, alert.Imbalance: g.imbalance != nil} {
+		if !whole {
+			f.Unread[rule] = true // not all of its facts were read yet
+		}
+	}
+	return f
+}
+
+// read says whether a reading succeeded. If not, the rules that need it are Unread.
+func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) bool {
+	if err == nil {
+		return true
+	}
+	g.unread(ctx, f.Unread, err, what, rules...)
+	return false
+}
+
+func (g *gathering) unread(ctx context.Context, unread map[string]bool, err error, what string, rules ...string) {
+	for _, rule := range rules {
+		unread[rule] = true
+	}
+	if ctx.Err() == nil {
+		g.k.log.Warn(what+" for alert rules failed; retrying", "err", err)
+	}
+}
+
+// addEndpoints adds the endpoints with their health and their earliest due delivery, and the
+// backlogs.
+func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint) {
+	ids := make([]string, len(eps))
+	for i := range eps {
+		ids[i] = eps[i].ID
+	}
+	at := map[string]*alert.Endpoint{}
+	f.Endpoints = make([]alert.Endpoint, len(eps))
+	var healths []grapnel.Health
+	for part := range slices.Chunk(ids, max(g.k.bounds.Page, 1)) { // the core answers each part at once
+		healths = append(healths, g.k.o.Engine.Healths(part)...)
+	}
+	for i := range eps {
+		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: g.certificates[eps[i].ID]}
+		at[eps[i].ID] = &f.Endpoints[i]
+		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
+			// its owner did not answer
+			f.Unread[alert.EndpointFailing], f.Unread[alert.CircuitOpen], f.Unread[alert.DisableSoon] = true, true, true
+		}
+	}
+	list, err := g.k.o.Store.Backlogs(ctx, store.Everyone(), "", f.Now, g.k.bounds.Heads)
+	if !g.read(ctx, f, err, "counting pending deliveries", alert.BacklogAge, alert.BacklogGrowth, alert.ConsumerGone) {
+		return
+	}
+	pending := map[string]int64{}
+	for i := range list {
+		if ep := at[list[i].Endpoint]; ep != nil {
+			ep.Leased = list[i].Leased
+			pending[ep.Tenant] += list[i].Pending
+			pending[""] += list[i].Pending
+		}
+	}
+	f.Backlogs = g.growth(f.Now, pending)
+	late := slices.DeleteFunc(list, func(b store.Backlog) bool { return b.Ready == 0 || at[b.Endpoint] == nil })
+	slices.SortFunc(late, func(a, b store.Backlog) int {
+		return cmp.Or(a.Oldest.Compare(b.Oldest), strings.Compare(a.Endpoint, b.Endpoint))
+	})
+	for i := range late[:min(len(late), g.k.bounds.Late)] {
+		heads, err := g.k.o.Store.Heads(ctx, late[i].Endpoint, 1)
+		if !g.read(ctx, f, err, "reading due deliveries", alert.BacklogAge, alert.ConsumerGone) {
+			return
+		}
+		if len(heads) > 0 && heads[0].Due.Before(f.Now) {
+			at[late[i].Endpoint].Due = heads[0].Due
+		}
+	}
+}
+
+// growth compares the backlogs with those of Bounds.Growth ago, or with the oldest known ones.
+func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert.Backlog) {
+	const parts = 30 // of Growth that are remembered
+	if n := len(g.backlogs); n == 0 || now.Sub(g.backlogs[n-1].at) >= g.k.bounds.Growth/parts || now.Before(g.backlogs[n-1].at) {
+		g.backlogs = append(g.backlogs, backlogs{now, pending})
+	}
+	for len(g.backlogs) > 1 && now.Sub(g.backlogs[1].at) >= g.k.bounds.Growth || len(g.backlogs) > 2*parts {
+		g.backlogs = g.backlogs[1:]
+	}
+	before := g.backlogs[0].pending
+	for _, tenant := range slices.Sorted(maps.Keys(pending)) {
+		all = append(all, alert.Backlog{Tenant: tenant, Now: pending[tenant], Before: before[tenant]})
+	}
+	return all
+}
+
+// readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
+func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[string]bool, eps []grapnel.Endpoint,
+	sources []grapnel.Source) {
+	fail := func(err error, what string, rules ...string) {
+		if err != nil {
+			g.unread(ctx, unread, err, what, rules...)
+		}
+	}
+	tenants := append([]string{""}, g.k.o.Engine.Tenants()...)
+	for _, tenant := range g.tenants.next(tenants, g.k.bounds.Tenants) {
+		fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
+	}
+	forget(g.hours, tenants)
+	bySource := map[string]*grapnel.Source{}
+	ids := make([]string, 0, len(sources))
+	for i := range sources {
+		bySource[sources[i].ID], ids = &sources[i], append(ids, sources[i].ID)
+	}
+	for _, id := range g.sources.next(ids, g.k.bounds.Turn) {
+		list, err := g.k.o.Store.EventList(ctx, store.Of(bySource[id].Tenant), store.EventQuery{Source: id, Limit: 1})
+		if fail(err, "reading the last events", alert.SourceSilent); len(list) > 0 {
+			g.last[id] = list[0].AcceptedAt
+		}
+	}
+	forget(g.last, ids)
+	byID := map[string]*grapnel.Endpoint{}
+	var secure []string
+	for i := range eps {
+		if strings.HasPrefix(eps[i].URL, "https:") {
+			byID[eps[i].ID], secure = &eps[i], append(secure, eps[i].ID)
+		}
+	}
+	for _, id := range g.endpoints.next(secure, g.k.bounds.Turn) {
+		fail(g.readCertificate(ctx, byID[id]), "reading certificates", alert.Certificate)
+	}
+	forget(g.certificates, secure)
+	off, err := g.k.o.Store.Imbalance(ctx)
+	if g.imbalance = &off; err != nil {
+		g.imbalance = nil
+		fail(err, "comparing the counts of deliveries", alert.Imbalance)
+	}
+	fail(g.k.clear(ctx, now), "deleting old alerts")
+}
+
+// forget deletes the entries of objects that do not exist any more. The ids are sorted.
+func forget[T any](of map[string]T, ids []string) {
+	maps.DeleteFunc(of, func(id string, _ T) bool {
+		_, there := slices.BinarySearch(ids, id)
+		return !there
+	})
+}
+
+// readHours reads the totals of a tenant; empty: of all. The baseline is computed now and then.
+func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string) error {
+	is := g.hours[tenant]
+	if is == nil {
+		is = &usualHours{Hours: alert.Hours{Tenant: tenant}}
+	}
+	begin := now.Truncate(time.Hour).Add(-time.Hour)
+	from := begin
+	again := is.at.IsZero() || now.Sub(is.at) >= g.k.bounds.Usual
+	if again {
+		from = begin.Add(-alert.BaselineFor)
+	}
+	buckets, err := g.k.o.Store.Totals(ctx, store.Everyone(), store.TotalsQuery{Tenant: tenant, From: from})
+	if err != nil {
+		return err
+	}
+	is.Last = alert.LastHour(buckets, now)
+	if again {
+		is.Usual, is.at = alert.Usual(buckets, begin), now
+	}
+	g.hours[tenant] = is
+	return nil
+}
+
+// lookedAt is the number of an endpoint's newest deliveries among which one with an attempt is
+// sought for the certificate.
+const lookedAt = 3
+
+// readCertificate reads until when the certificate is valid that an endpoint showed lately.
+func (g *gathering) readCertificate(ctx context.Context, ep *grapnel.Endpoint) error {
+	list, err := g.k.o.Store.DeliveryList(ctx, store.Of(ep.Tenant), store.DeliveryQuery{Endpoint: ep.ID, Limit: lookedAt})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].AttemptsMade == 0 {
+			continue
+		}
+		d, err := g.k.o.Store.Delivery(ctx, store.Of(ep.Tenant), list[i].Seq)
+		if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+			continue // purged meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if n := len(d.Attempts); n > 0 && !d.Attempts[n-1].Peer.CertificateUntil.IsZero() {
+			g.certificates[ep.ID] = d.Attempts[n-1].Peer.CertificateUntil
+			return nil
+		}
+	}
+	return nil
+}

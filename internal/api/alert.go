@@ -1,0 +1,353 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+func alertRoutes() []route {
+	tenant := param{name: "tenant", form: "tenant",
+		doc: "a tenant, for keys that are bound to none; without it, the operator's own rules, which hold for tenants that have not changed them"}
+	return []route{
+		{method: "GET", path: "/v1/alerts", scope: grapnel.ScopeRead, handle: listAlerts,
+			name: "list-alerts", tag: "Alerts", summary: "List alerts: open ones first, then resolved ones, the newest first",
+			about: "The operator's alerts, which are about the server, are shown to keys that are bound to no tenant. A page may have fewer entries than its limit although more follow.",
+			query: pageOf(param{name: "state", one: []string{"firing", "acknowledged", "resolved"}, doc: "only those in this state"},
+				param{name: "rule", form: "id", doc: "the name of a rule"}, tenantParam),
+			gives: map[int]any{200: list[wire.Alert]{}}},
+		{method: "GET", path: "/v1/alerts/{id}", scope: grapnel.ScopeRead, handle: getAlert,
+			name: "get-alert", tag: "Alerts", summary: "Get an alert, with the deliveries of its messages",
+			gives: map[int]any{200: wire.Alert{}}},
+		{method: "POST", path: "/v1/alerts/{id}/acknowledge", scope: grapnel.ScopeManage, lever: true, handle: acknowledge,
+			name: "acknowledge-alert", tag: "Alerts", summary: "Say that a person takes care of an alert",
+			about: "It is not repeated any more. An alert that is acknowledged or resolved already stays as it is.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: wire.Alert{}}},
+		{method: "GET", path: "/v1/alert-links/{link}", open: anybody, handle: getAlertLink,
+			name: "get-alert-link", tag: "Alerts", summary: "Get the alert that the acknowledge link of a message names",
+			about: "The link is the credential. Looking changes nothing, so that programs which fetch links in advance acknowledge nothing.",
+			gives: map[int]any{200: wire.AlertLink{}}},
+		{method: "POST", path: "/v1/alert-links/{link}", open: anybody, handle: followAlertLink,
+			name: "follow-alert-link", tag: "Alerts", summary: "Acknowledge an alert by the link of a message",
+			about: "The link acknowledges its alert once; afterwards it only shows it.",
+			gives: map[int]any{200: wire.AlertLink{}}},
+		{method: "GET", path: "/v1/alert-rules", scope: grapnel.ScopeRead, handle: listAlertRules,
+			name: "list-alert-rules", tag: "Alerts", summary: "List the rules by which alerts fire",
+			query: []param{tenant}, gives: map[int]any{200: list[wire.AlertRule]{}}},
+		{method: "GET", path: "/v1/alert-rules/{name}", scope: grapnel.ScopeRead, handle: getAlertRule,
+			name: "get-alert-rule", tag: "Alerts", summary: "Get a rule by which alerts fire",
+			query: []param{tenant}, gives: map[int]any{200: wire.AlertRule{}}},
+		{method: "PATCH", path: "/v1/alert-rules/{name}", scope: grapnel.ScopeManage, handle: patchAlertRule,
+			name: "update-alert-rule", tag: "Alerts", summary: "Switch a rule on or off, or change its threshold or severity",
+			about: "A JSON merge patch; null sets a field back. The change holds for one tenant; from a key without tenant that names none, for the operator's alerts and for every tenant that has not set the same field.",
+			query: []param{tenant, reasonParam}, body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}},
+			takes: wire.AlertRuleSettings{},
+			gives: map[int]any{200: wire.AlertRule{}}},
+		{method: "POST", path: "/v1/alert-rules/{name}/backtest", scope: grapnel.ScopeRead, handle: backtest,
+			name: "backtest-alert-rule", tag: "Alerts", summary: "Say how often a rule would have fired",
+			about: "From the stored hourly totals and the audit. Rules whose facts have no history say so. Only a few backtests run at once; others get 503.",
+			query: []param{tenant}, body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewBacktest{},
+			gives: map[int]any{200: wire.Backtest{}}},
+	}
+}
+
+// alerts are the server's.
+func (a *api) alerts() (Alerts, error) {
+	if a.Alerts == nil {
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no alerts.")
+	}
+	return a.Alerts, nil
+}
+
+// viewAlert shows an alert with its messages from a number on. Digests have many alerts, so read
+// has the deliveries of messages that were read before.
+func viewAlert(c *call, alerts Alerts, al *alert.Alert, from int, read map[string][]wire.AlertDelivery) (wire.Alert, error) {
+	v := wire.Alert{ID: al.ID, Rule: al.Rule, Tenant: al.Tenant, Severity: al.Severity, State: string(al.State),
+		Subject: wire.AlertSubject{Kind: al.Subject.Kind, ID: al.Subject.ID, Name: al.Subject.Name}, Title: al.Title, Text: al.Text,
+		Value: al.Value, Threshold: al.Threshold, Since: al.Since, AcknowledgedAt: timeOf(al.AcknowledgedAt),
+		AcknowledgedBy: al.AcknowledgedBy,
+		ResolvedAt:     timeOf(al.ResolvedAt), Messages: []wire.AlertMessage{}}
+	for _, m := range al.Messages[from:] {
+		if _, known := read[m.Event]; !known {
+			found, err := alerts.Deliveries(c.Context(), c.scope, al, m.Event)
+			if err != nil {
+				return v, err
+			}
+			read[m.Event] = []wire.AlertDelivery{}
+			for i := range found {
+				read[m.Event] = append(read[m.Event], wire.AlertDelivery{EndpointID: found[i].EndpointID, DeliveryID: c.ids.Of(&found[i]),
+					Status: found[i].Status})
+			}
+		}
+		v.Messages = append(v.Messages, wire.AlertMessage{Transition: string(m.Transition), EventID: m.Event, At: m.At,
+			Deliveries: read[m.Event]})
+	}
+	return v, nil
+}
+
+func listAlerts(a *api, c *call) (answer, error) {
+	q := alerting.Query{State: alert.State(c.query.text("state")), Rule: c.query.text("rule"), Tenant: c.query.text("tenant"),
+		After: c.position(), Limit: c.query.limit()}
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	found, next, err := alerts.List(c.Context(), c.scope, q)
+	if err != nil {
+		return answer{}, err
+	}
+	out := list[wire.Alert]{Data: make([]wire.Alert, len(found))}
+	if next != "" {
+		out.Next = c.cursor(next)
+	}
+	read := map[string][]wire.AlertDelivery{}
+	for i := range found {
+		if out.Data[i], err = viewAlert(c, alerts, &found[i], max(len(found[i].Messages)-1, 0), read); err != nil {
+			return answer{}, err
+		}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+func getAlert(a *api, c *call) (answer, error) {
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := alerts.Get(c.Context(), c.scope, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	v, err := viewAlert(c, alerts, &found, 0, map[string][]wire.AlertDelivery{})
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, v), nil
+}
+
+func acknowledge(a *api, c *call) (answer, error) {
+	by, err := c.by()
+	if err != nil {
+		return answer{}, err
+	}
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	// The answer that is stored with the effect cannot read deliveries, so it has none.
+	bare := func(al *alert.Alert) answer {
+		without := *al
+		without.Messages = nil
+		v, _ := viewAlert(c, nil, &without, 0, nil)
+		return jsonAnswer(http.StatusOK, v)
+	}
+	is, given, err := alerts.Acknowledge(c.Context(), c.scope, c.PathValue("id"), by, func(al alert.Alert) *store.Once {
+		return withEffect(c, func(store.Put) answer { return bare(&al) })
+	})
+	return answered(is, given, err, func(al alert.Alert) answer { return bare(&al) })
+}
+
+// linked finds the alert that the link of the path names.
+func linked(a *api, c *call) (Alerts, alert.Alert, store.Scope, error) {
+	alerts, err := a.alerts()
+	if err != nil {
+		return nil, alert.Alert{}, store.Scope{}, err
+	}
+	id, tenant, valid := alerts.Follow(c.PathValue("link"))
+	if !valid {
+		return nil, alert.Alert{}, store.Scope{}, grapnel.Errorf(grapnel.CodeNotFound, "The link has expired, or is none.")
+	}
+	scope := store.Of(tenant)
+	if tenant == "" {
+		scope = store.Everyone()
+	}
+	is, err := alerts.Get(c.Context(), scope, id)
+	return alerts, is, scope, err
+}
+
+func viewAlertLink(is *alert.Alert) answer {
+	return jsonAnswer(http.StatusOK, wire.AlertLink{AlertID: is.ID, Title: is.Title, Severity: is.Severity, State: string(is.State),
+		Since: is.Since})
+}
+
+func getAlertLink(a *api, c *call) (answer, error) {
+	_, is, _, err := linked(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	return viewAlertLink(&is), nil
+}
+
+// byLink is the actor of an acknowledgement by the link of a message.
+const byLink = "alert-link"
+
+func followAlertLink(a *api, c *call) (answer, error) {
+	alerts, is, scope, err := linked(a, c)
+	if err != nil {
+		return answer{}, err
+	}
+	if is, _, err = alerts.Acknowledge(c.Context(), scope, is.ID, grapnel.By{Actor: byLink}, nil); err != nil {
+		return answer{}, err
+	}
+	return viewAlertLink(&is), nil
+}
+
+// ruleTenant is the tenant of the rules that the caller wants; empty: the operator. false: the
+// caller may not see them.
+func ruleTenant(c *call) (string, bool) { return c.scope.Narrow(c.query.text("tenant")) }
+
+func viewAlertRule(r *alerting.Rule) wire.AlertRule {
+	v := wire.AlertRule{Name: r.Name, Title: r.Title, About: r.About, Concerns: []string{}, Unit: string(r.Unit), Below: r.Below,
+		Enabled:   r.Enabled,
+		Threshold: r.InForce.Threshold, Severity: r.InForce.Severity, Changed: []string{}, DefaultThreshold: r.Rule.Threshold,
+		DefaultSeverity: r.Rule.Severity, Backtest: r.Backtest}
+	if r.Tenants {
+		v.Concerns = append(v.Concerns, "tenants")
+	}
+	if r.Operator {
+		v.Concerns = append(v.Concerns, "operator")
+	}
+	if r.Setting.Enabled != nil {
+		v.Changed = append(v.Changed, "enabled")
+	}
+	if r.Setting.Threshold != nil {
+		v.Changed = append(v.Changed, "threshold")
+	}
+	if r.Setting.Severity != nil {
+		v.Changed = append(v.Changed, "severity")
+	}
+	return v
+}
+
+func listAlertRules(a *api, c *call) (answer, error) {
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	out := list[wire.AlertRule]{Data: []wire.AlertRule{}}
+	if tenant, may := ruleTenant(c); may {
+		found, err := alerts.Rules(c.Context(), tenant)
+		if err != nil {
+			return answer{}, err
+		}
+		for i := range found {
+			out.Data = append(out.Data, viewAlertRule(&found[i]))
+		}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+func getAlertRule(a *api, c *call) (answer, error) {
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	if tenant, may := ruleTenant(c); may {
+		found, err := alerts.Rules(c.Context(), tenant)
+		if err != nil {
+			return answer{}, err
+		}
+		for i := range found {
+			if found[i].Name == c.PathValue("name") {
+				return jsonAnswer(http.StatusOK, viewAlertRule(&found[i])), nil
+			}
+		}
+	}
+	return answer{}, store.ErrNotFound("alert rule")
+}
+
+func patchAlertRule(a *api, c *call) (answer, error) {
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	tenant, may := ruleTenant(c)
+	if !may {
+		return answer{}, store.ErrNotFound("alert rule")
+	}
+	patch := gjson.ParseBytes(c.body)
+	is, err := alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), grapnel.By{Actor: c.key.ID, Reason: c.reason()},
+		func(now alerting.Rule) (alert.Setting, error) {
+			var f strict.Faults
+			whole := merged(wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
+				Severity: now.InForce.Severity}, patch, &f)
+			if err := f.Err(); err != nil {
+				return alert.Setting{}, err
+			}
+			in, s := decode[wire.AlertRuleSettings](whole, &f), now.Setting
+			s.Enabled = patched(patch, "enabled", s.Enabled, in.Enabled)
+			s.Severity = patched(patch, "severity", s.Severity, in.Severity)
+			if s.Threshold = patched(patch, "threshold", s.Threshold, in.Threshold); s.Threshold != nil && now.Unit == alert.Yes {
+				f.Add("/threshold", "cannot be changed: the rule holds or does not")
+			}
+			return s, f.Err()
+		})
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewAlertRule(&is)), nil
+}
+
+// patched is a field after a merge patch: unchanged, set back or set.
+func patched[T any](patch gjson.Result, name string, was *T, is T) *T {
+	switch v := patch.Get(name); {
+	case !v.Exists():
+		return was
+	case v.Type == gjson.Null:
+		return nil
+	}
+	return &is
+}
+
+// mostTimes is the number of times that a backtest lists.
+const mostTimes = 1000
+
+func backtest(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[wire.NewBacktest](c.body, &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	alerts, err := a.alerts()
+	if err != nil {
+		return answer{}, err
+	}
+	tenant, may := ruleTenant(c)
+	if !may {
+		return answer{}, store.ErrNotFound("alert rule")
+	}
+	select {
+	case a.explanations <- struct{}{}:
+		defer func() { <-a.explanations }()
+	default:
+		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other backtests are running.")
+	}
+	var threshold *float64
+	if in.Threshold > 0 {
+		threshold = &in.Threshold
+	}
+	b, err := alerts.Backtest(c.Context(), c.scope, tenant, c.PathValue("name"), duration(in.For), threshold)
+	if err != nil {
+		return answer{}, err
+	}
+	v := wire.Backtest{Rule: c.PathValue("name"), Known: b.Known, Fired: len(b.Fired), Times: []time.Time{},
+		Sentence: b.Sentence}
+	v.Times = append(v.Times, b.Fired[:min(len(b.Fired), mostTimes)]...)
+	return jsonAnswer(http.StatusOK, v), nil
+}

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"net/url"
+	"reflect"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// ruleBlank is the form of a rule.
+func ruleBlank(r *client.AlertRule) *blank {
+	b := &blank{of: reflect.TypeFor[wire.AlertRuleSettings](), rows: []input{{at: "enabled", label: "Evaluated"}}}
+	if r.Unit != "yes or no" {
+		b.rows = append(b.rows, input{at: "threshold", label: "Threshold, " + r.Unit})
+	}
+	b.rows = append(b.rows, input{at: "severity", label: "Severity"})
+	return b
+}
+
+func editRule(v *visit) (formModel, error) {
+	r, err := v.client.AlertRule(v.Context(), "", v.PathValue("id"))
+	if err != nil {
+		return formModel{}, err
+	}
+	f, err := v.form(ruleBlank(r), r.JSON(), nil)
+	if err != nil {
+		return formModel{}, err
+	}
+	f.Button, f.Cancel = "Save", v.link("/alerts")
+	m := formModel{Name: "Rule " + r.Name, Form: f, Crumbs: []crumb{{"Alerts", v.link("/alerts")}, {r.Name, ""}}}
+	past, err := v.client.BacktestAlertRule(v.Context(), "", r.Name, client.NewBacktest{For: "28d"})
+	if err != nil {
+		return m, err
+	}
+	m.Verdict.Pieces = []piece{{past.Sentence, ""}}
+	m.Verdict.Next = "It measures: " + r.About
+	if v.session.Tenant == "" {
+		m.Notes = []string{"A change here holds for the operator's alerts, and for every tenant that has not changed the same field."}
+	}
+	return m, nil
+}
+
+func saveRule(v *visit) (string, error) {
+	r, err := v.client.AlertRule(v.Context(), "", v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	changes, err := v.changes(ruleBlank(r))
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/alert-rules/" + url.PathEscape(r.Name) + "/edit")
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	_, err = v.client.UpdateAlertRule(v.Context(), "", r.Name, changes)
+	return "Saved.", err
+}

@@ -1,0 +1,282 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// alertsModel lists alerts, and the rules by which they fire.
+type alertsModel struct {
+	Verdict verdict
+	Views   []savedView
+	Rows    []alertRow
+	Empty   string
+	Rules   []ruleRow
+	Older   string
+	Newest  string
+}
+
+// alertRow is one alert with the fate of its latest message.
+type alertRow struct {
+	ID, Href string
+	Pill     pill
+	Title    string
+	Severity pill
+	Message  pill
+	At       moment
+}
+
+// ruleRow is one rule.
+type ruleRow struct {
+	Name, Href string
+	Title      string
+	Pill       pill
+	Severity   string
+	Threshold  string
+}
+
+// alertPill is the state of an alert.
+func alertPill(state string) pill {
+	switch state {
+	case "firing":
+		return pill{toneBad, "firing"}
+	case "acknowledged":
+		return pill{toneHold, "acknowledged"}
+	case "resolved":
+		return pill{toneOK, "resolved"}
+	}
+	return pill{toneNone, state}
+}
+
+func severityPill(severity string) pill {
+	switch severity {
+	case grapnel.SeverityPage:
+		return pill{toneBad, "page"}
+	case grapnel.SeverityWarning:
+		return pill{toneWait, "warning"}
+	}
+	return pill{toneNone, severity}
+}
+
+// messagePill says what became of a message.
+func messagePill(a *client.Alert) pill {
+	if len(a.Messages) == 0 {
+		return pill{toneNone, "no channel"}
+	}
+	m := &a.Messages[len(a.Messages)-1]
+	delivered, failed := 0, 0
+	for _, d := range m.Deliveries {
+		switch {
+		case d.Status == grapnel.Delivered:
+			delivered++
+		case d.Status.Final():
+			failed++
+		}
+	}
+	switch all := len(m.Deliveries); {
+	case all == 0:
+		return pill{toneHold, "held or purged"}
+	case failed > 0:
+		return pill{toneBad, fmt.Sprintf("%d of %d failed", failed, all)}
+	case delivered == all:
+		return pill{toneOK, "delivered"}
+	}
+	return pill{toneWait, "on its way"}
+}
+
+func alerts(v *visit) (alertsModel, error) {
+	query := v.URL.Query()
+	f := client.AlertFilter{State: query.Get("state"), Rule: query.Get("rule"), Limit: v.web.Bounds.Page, Cursor: query.Get("cursor")}
+	found, err := v.client.Alerts(v.Context(), f)
+	if err != nil {
+		return alertsModel{}, err
+	}
+	rules, err := v.client.AlertRules(v.Context(), "")
+	if err != nil {
+		return alertsModel{}, err
+	}
+	var m alertsModel
+	m.Views = []savedView{{"All", v.link("/alerts"), f.State == "" && f.Rule == ""}}
+	for _, state := range []string{"firing", "acknowledged", "resolved"} {
+		m.Views = append(m.Views, savedView{strings.ToUpper(state[:1]) + state[1:], v.link("/alerts?state=" + state), f.State == state})
+	}
+	for i := range found.Data {
+		a := &found.Data[i]
+		m.Rows = append(m.Rows, alertRow{ID: a.ID, Href: v.link("/alerts/" + url.PathEscape(a.ID)), Pill: alertPill(a.State),
+			Title:    a.Title,
+			Severity: severityPill(a.Severity), Message: messagePill(a), At: v.at(a.Since)})
+	}
+	for i := range rules.Data {
+		r := &rules.Data[i]
+		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: r.Title, Pill: pill{toneOK, "on"}, Severity: r.Severity,
+			Threshold: thresholdOf(r)}
+		if !r.Enabled {
+			row.Pill = pill{toneNone, "off"}
+		}
+		m.Rules = append(m.Rules, row)
+	}
+	if found.Next != "" {
+		query.Set("cursor", found.Next)
+		m.Older = v.link("/alerts?" + query.Encode())
+	}
+	if f.Cursor != "" {
+		query.Del("cursor")
+		m.Newest = v.link("/alerts?" + query.Encode())
+	}
+	m.answer(found.Data, found.Next != "")
+	return m, nil
+}
+
+// ruleHref leads to the form of a rule; empty: the session may not change rules.
+func (v *visit) ruleHref(name string) string {
+	if !v.session.mayDo("/alert-rules/{id}/edit") {
+		return ""
+	}
+	return v.link("/alert-rules/" + url.PathEscape(name) + "/edit")
+}
+
+// thresholdOf is a rule's threshold in words.
+func thresholdOf(r *client.AlertRule) string {
+	if r.Unit == "yes or no" {
+		return ""
+	}
+	from := "from "
+	if r.Below {
+		from = "down from "
+	}
+	return from + strconv.FormatFloat(r.Threshold, 'f', -1, 64) + " " + r.Unit
+}
+
+// answer is the sentence above the list.
+func (m *alertsModel) answer(all []client.Alert, more bool) {
+	firing, acknowledged := 0, 0
+	for i := range all {
+		switch all[i].State {
+		case "firing":
+			firing++
+		case "acknowledged":
+			acknowledged++
+		}
+	}
+	plus := ""
+	if more && firing+acknowledged == len(all) {
+		plus = " at least"
+	}
+	switch {
+	case firing > 0:
+		m.Verdict.Pieces = []piece{{many(firing, "alert fires", "alerts fire") + plus, toneBad}, {".", ""}}
+		m.Verdict.Next = "An alert is resolved by itself once its condition has ended. Acknowledge it when you take care of it: pages are then not repeated."
+	case acknowledged > 0:
+		m.Verdict.Pieces = []piece{{"No alert fires; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
+	default:
+		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
+		m.Verdict.Next = "The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down."
+	}
+	if len(all) == 0 {
+		m.Empty = "No alert is listed here."
+	}
+}
+
+// alertModel is one alert.
+type alertModel struct {
+	ID       string
+	Pill     pill
+	Verdict  verdict
+	Facts    []fact
+	Messages []alertMessage
+}
+
+// alertMessage is one message about an alert at one endpoint.
+type alertMessage struct {
+	What  string
+	Pill  pill
+	Href  string // of its delivery; empty: there is none
+	Where string
+	At    moment
+}
+
+func alertPage(v *visit) (alertModel, error) {
+	a, err := v.client.Alert(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return alertModel{}, err
+	}
+	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
+	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
+	m.Verdict.Next = a.Text
+	if a.State == "firing" && v.session.mayDo("/alerts/{id}/acknowledge") {
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
+			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
+	}
+	if href, label := v.subject(a); href != "" {
+		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Href: href})
+	}
+	m.Facts = []fact{{Name: "Severity", Value: a.Severity}, {Name: "Rule", Value: a.Rule, Href: v.ruleHref(a.Rule)},
+		{Name: "Tenant", Value: cmp.Or(a.Tenant, "the operator")}, {Name: "Since", At: v.at(a.Since)}}
+	if a.AcknowledgedAt != nil {
+		m.Facts = append(m.Facts, fact{Name: "Acknowledged", Value: "by " + a.AcknowledgedBy, At: v.atOr(a.AcknowledgedAt)})
+	}
+	if a.ResolvedAt != nil {
+		m.Facts = append(m.Facts, fact{Name: "Resolved", At: v.atOr(a.ResolvedAt)})
+	}
+	for _, msg := range a.Messages {
+		if len(msg.Deliveries) == 0 {
+			m.Messages = append(m.Messages, alertMessage{What: msg.Transition, Pill: pill{toneHold, "held or purged"}, At: v.at(msg.At)})
+		}
+		for _, d := range msg.Deliveries {
+			m.Messages = append(m.Messages, alertMessage{What: msg.Transition, Pill: deliveryPill(d.Status, 0),
+				Href: v.link("/deliveries/" + url.PathEscape(d.DeliveryID)), Where: d.EndpointID, At: v.at(msg.At)})
+		}
+	}
+	return m, nil
+}
+
+// subject is the page of what an alert is about; empty: it has none.
+func (v *visit) subject(a *client.Alert) (href, label string) {
+	switch a.Subject.Kind {
+	case "endpoint":
+		return v.link("/endpoints/" + url.PathEscape(a.Subject.ID)), "Look at the endpoint"
+	case "queue":
+		return v.link("/queues/" + url.PathEscape(a.Subject.ID)), "Look at the queue"
+	case "source":
+		return v.link("/sources/" + url.PathEscape(a.Subject.ID)), "Look at the source"
+	}
+	if a.Rule == "dead_letters" {
+		return v.link("/dead-letters"), "Look at the dead letters"
+	}
+	return "", ""
+}
+
+func acknowledgeAlert(v *visit) (string, error) {
+	a, err := v.client.AcknowledgeAlert(v.Context(), v.PathValue("id"), "")
+	if err != nil {
+		return "", err
+	}
+	v.goTo("/alerts/" + url.PathEscape(a.ID))
+	if a.State == "resolved" {
+		return "The alert was resolved already.", nil
+	}
+	return "Acknowledged. It is not repeated.", nil
+}
+
+func alertsTwin(v *visit) (string, url.Values) {
+	query, q := v.URL.Query(), url.Values{"limit": {strconv.Itoa(v.web.Bounds.Page)}}
+	for _, name := range []string{"state", "rule", "cursor"} {
+		if value := query.Get(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	return "/v1/alerts", q
+}
+
+func alertsCommand(v *visit) string {
+	if state := v.URL.Query().Get("state"); state != "" {
+		return "grapnel alerts list --state " + shellQuote(state)
+	}
+	return "grapnel alerts list"
+}

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestTheLinkOfAMessageShowsAButton: opening the link changes nothing and needs no session; the
+// button needs the token of the page.
+func TestTheLinkOfAMessageShowsAButton(t *testing.T) {
+	var asked []string
+	state := "firing"
+	s := newSite(t, func(o *Options) {
+		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if key := r.Header.Get("Authorization"); strings.Contains(key, "grp_") {
+				t.Errorf("a key was sent: %s", key)
+			}
+			asked = append(asked, r.Method+" "+r.URL.Path)
+			if !strings.HasSuffix(r.URL.Path, "/good") {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = w.Write([]byte(`{"code":"not_found","title":"Not found","status":404,"errors":[],"request_id":"req_1"}`))
+				return
+			}
+			if r.Method == http.MethodPost {
+				state = "acknowledged"
+			}
+			_, _ = w.Write([]byte(`{"alert_id":"alr_1","title":"shop: <b>is disabled","severity":"page","state":"` + state + `","since":"2026-11-23T09:00:00Z"}`))
+		})
+	})
+	for range 3 {
+		w := s.ask("GET", "/alerts/acknowledge?link=good", nil)
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<button") || !strings.Contains(w.Body.String(), "shop: &lt;b&gt;is disabled") {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if w := s.ask("GET", "/alerts/acknowledge?link=bad", nil); w.Code != http.StatusNotFound {
+		t.Errorf("a bad link: %d", w.Code)
+	}
+	if w := s.ask("POST", "/alerts/acknowledge", url.Values{"link": {"good"}}); w.Code != http.StatusForbidden {
+		t.Errorf("without the token: %d", w.Code)
+	}
+	if state != "firing" || strings.Contains(strings.Join(asked, " "), "POST") {
+		t.Fatalf("looking has acknowledged it: %v", asked)
+	}
+	w := s.ask("POST", "/alerts/acknowledge", url.Values{"link": {"good"}, "token": {s.token("/alerts/acknowledge?link=good")}})
+	if w.Code != http.StatusOK || state != "acknowledged" || strings.Contains(w.Body.String(), `<button class="btn go"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
