@@ -37,8 +37,8 @@ func SeriesID(tenant string) string { return recordID("_series_", tenant) }
 // PortalID is the id of the record of how the portal of a tenant looks.
 func PortalID(tenant string) string { return recordID("_portal_", tenant) }
 
-// EndedSessions says that the sessions of a person, or of a portal link, have ended: those that began at
-// that time or before.
+// EndedSessions says that the sessions of a person, or of a portal link, have ended: those that
+// began at that time or before.
 type EndedSessions struct{ Before time.Time }
 
 // EndedPrefix begins the ids of records of ended sessions.

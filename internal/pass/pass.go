@@ -12,7 +12,8 @@
 //   - A pass of a tenant has the series of the tenant's passes. Its reader compares it with the
 //     tenant's series of now, so one change of that revokes all passes of the tenant.
 //   - A pass has a subject, maybe a link, and the time at which it began. Its reader knows which
-//     subjects and links have ended, and when (grapnel.EndedSessions): passes that began later are valid.
+//     subjects and links have ended, and when (grapnel.EndedSessions): passes that began later are
+//     valid.
 //
 // What it does not promise: that signing out ends a pass. Passes end soon.
 package pass

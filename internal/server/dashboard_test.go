@@ -296,7 +296,8 @@ func (o *owned) fill(pattern string) string {
 	id := o.ep
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/channels": o.chn, "/policies": o.pol, "/keys": o.keyID,
-		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/incidents": o.inc, "/alerts": o.alr, "/alert-rules": o.rule,
+		"/events": o.evt, "/replays": o.rpl, "/issues": o.iss, "/event-types": o.typ, "/incidents": o.inc,
+		"/alerts": o.alr, "/alert-rules": o.rule,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
@@ -364,7 +365,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		status, _, body := b.ask("POST", foreign, form)
 		want := 404
 		switch {
-		case strings.HasPrefix(foreign, "/keys/"), strings.HasPrefix(foreign, "/incidents/"), foreign == "/sessions/end": // for keys with the scope admin only
+		// for keys with the scope admin only
+		case strings.HasPrefix(foreign, "/keys/"), strings.HasPrefix(foreign, "/incidents/"), foreign == "/sessions/end":
 			want = 403
 		case foreign == mine && strings.HasSuffix(foreign, "/new"): // it would create something of acme, and lacks a field
 			want = 422
