@@ -38,6 +38,8 @@ func (l *looker) collect(ctx context.Context) error {
 		"/endpoints":    {"limit=8"},
 		"/replays":      {"limit=2"},
 		"/alerts":       {"limit=2"},
+		"/alert-rules":  {""},
+		"/incidents":    {""},
 		"/issues":       {"limit=2"},
 		"/events":       {"limit=2", "type=order.created&limit=1"},
 		"/sources":      {"limit=2"},

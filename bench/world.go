@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/policy"
@@ -39,6 +42,8 @@ const (
 	worldItems    = 600 // deliveries of one replay
 	worldDiscards = 3_000
 	worldOpen     = 6 // endpoints whose circuit is open
+	worldIssues   = 200
+	worldAlerts   = 2_000 // that were resolved
 )
 
 // settle makes the settings.
@@ -76,7 +81,7 @@ func (w *world) settle(ctx context.Context, g *server) error {
 			return err
 		}
 	}
-	return nil
+	return post("/v1/incidents", map[string]any{"title": "Deliveries were slow", "text": "A disk was slow; it was replaced."})
 }
 
 // fill writes the past.
@@ -106,7 +111,7 @@ func (w *world) fill(ctx context.Context, path string, out io.Writer) (err error
 		return err
 	}
 	a := &around{pile: p, s: s, config: config}
-	return errors.Join(a.messages(ctx), a.audit(ctx), a.asides(ctx), a.replays(ctx), a.letters(ctx))
+	return errors.Join(a.messages(ctx), a.audit(ctx), a.asides(ctx), a.replays(ctx), a.letters(ctx), a.alerts(ctx), a.issues(ctx))
 }
 
 // around is what surrounds a pile.
@@ -245,4 +250,28 @@ func (a *around) letters(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// alerts stores alerts that were resolved.
+func (a *around) alerts(ctx context.Context) error {
+	return each(worldAlerts, func(i int) error {
+		ep, at := &a.pile.endpoints[i%len(a.pile.endpoints)], a.when(i, worldAlerts)
+		one := alert.Alert{ID: fmt.Sprintf("alr_%026d", i), Rule: alert.EndpointFailing, Tenant: ep.Tenant, State: alert.Resolved,
+			Severity: grapnel.SeverityPage, Title: fmt.Sprintf("Deliveries to receiver %d fail", i), Since: at, ResolvedAt: at.Add(time.Hour)}
+		_, err := a.s.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+			Tenant: one.Tenant, Kind: alert.KindResolved, ID: one.ID, At: one.ResolvedAt, Body: one.Encode()}}}, store.With{})
+		return err
+	})
+}
+
+// issues stores issues of several kinds at each of the first endpoints.
+func (a *around) issues(ctx context.Context) error {
+	tally := issue.NewTally(issue.Bounds{})
+	for i := range worldIssues {
+		ep := &a.pile.endpoints[i/4%len(a.pile.endpoints)]
+		tally.Failed(&issue.Failure{At: a.pile.to, Created: a.when(i, worldIssues), Key: fmt.Sprintf("key_%d", i),
+			Group: issue.Group{Tenant: ep.Tenant, Endpoint: ep.ID, Class: policy.ClassStatus5xx, Status: 500 + i%4, Answer: "no"}})
+	}
+	return issue.NewKeeper(issue.Options{Documents: a.s, Tally: tally, Now: func() time.Time { return a.pile.to }, Log: slog.New(slog.DiscardHandler),
+		Gone: func(string) bool { return false }, Leads: func() bool { return false }}).Flush(ctx)
 }
