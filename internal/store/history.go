@@ -36,7 +36,7 @@ type History interface {
 	// Backlogs counts the pending deliveries and the dead letters of every endpoint that has any,
 	// sorted by endpoint, as of now by the store's clock (see Leases). An empty tenant means any. It
 	// reads no finished delivery but dead letters, at most limit of these and at most limit heads;
-	// Shares divides the limit among the endpoints.
+	// Shares divides the limit among the endpoints. One with a DeadMore may have no dead letter.
 	Backlogs(ctx context.Context, scope Scope, tenant string, now time.Time, limit int64) ([]Backlog, error)
 	// Waiting counts the pending deliveries of an endpoint, at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)

@@ -149,7 +149,9 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 }
 
 const (
-	addLetterQuery  = "INSERT INTO letter (target, seq) VALUES (?, ?)"
+	// addLetterQuery adds none that was repeated with success while it was pending.
+	addLetterQuery = `INSERT INTO letter (target, seq) SELECT ?1, ?2
+		WHERE NOT EXISTS (SELECT 1 FROM mark WHERE delivery = ?2 AND replay_result = 3)`
 	dropLetterQuery = "DELETE FROM letter WHERE target = ? AND seq = ?"
 )
 

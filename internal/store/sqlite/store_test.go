@@ -39,6 +39,12 @@ func TestStoreTiny(t *testing.T) {
 	}
 }
 
+// wrongLettersQuery compares the table of dead letters with what it is derived from.
+const wrongLettersQuery = `WITH dead AS (SELECT target, seq FROM finished WHERE status = 4
+		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND (discarded_at IS NOT NULL OR replay_result = 3)))
+	SELECT (SELECT count(*) FROM (SELECT target, seq FROM letter EXCEPT SELECT * FROM dead)) +
+		(SELECT count(*) FROM (SELECT * FROM dead EXCEPT SELECT target, seq FROM letter))`
+
 // conforms runs the suite on stores with these options.
 func conforms(t *testing.T, histories int, o Options) {
 	paths := make(map[store.Store]string)
@@ -61,6 +67,9 @@ func conforms(t *testing.T, histories int, o Options) {
 		Histories: histories,
 		Open:      func(t *testing.T) store.Store { return start(t, snapshot(t, empty)) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
+			if n := numberIn(t, s.(*Store), wrongLettersQuery); n != 0 {
+				t.Errorf("%d dead letters are stored but are none, or the reverse", n)
+			}
 			// While the writer waits, the log is not restarted: otherwise the database copied before the
 			// restart and the log copied after it would lack the pages in between.
 			release := hold(t, s.(*Store))
