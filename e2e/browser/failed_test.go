@@ -62,6 +62,15 @@ func TestFindAndReplayOne(t *testing.T) {
 	})
 }
 
+// countAll has the preview of a replay count everything, if it says that its time was too short.
+func (p *tab) countAll() {
+	p.t.Helper()
+	p.has(".answer")
+	if value[bool](p, `[...document.querySelectorAll("a")].some(a => a.innerText === "Count all")`) {
+		p.leaves(func() { p.click("a", "Count all") })
+	}
+}
+
 // TestReplayThroughAKill: a person starts the replay of some hundred dead letters. The server is
 // killed in the middle and started again. The page stays, shows the progress again, and ends with
 // the right number; the receiver got each delivery.
@@ -106,7 +115,8 @@ func TestReplayThroughAKill(t *testing.T) {
 	p.signIn(adminKey)
 	p.leaves(func() { p.click("nav a", "Dead letters") })
 	p.leaves(func() { p.click("a.btn", "Replay All Failed") })
-	p.sees("300 deliveries")
+	p.countAll()
+	p.sees("300 deliveries will be delivered again.")
 	p.fill("input[name=rate]", "60")
 	p.leaves(func() { p.click("button", "Replay 300 deliveries") })
 	p.mark()

@@ -55,6 +55,7 @@ func TestFirstMinute(t *testing.T) {
 	p.leaves(func() { p.click("a.btn", "Look at the dead letters") })
 	p.sees("3 deliveries have failed for good")
 	p.leaves(func() { p.click("a.btn", "Replay all that match") })
+	p.countAll()
 	p.leaves(func() { p.click("button", "Replay 3 deliveries") })
 	p.sees("All 3 deliveries have arrived.")
 	p.leaves(func() { p.click("nav a", "First minute") })

@@ -244,10 +244,14 @@ func (p *past) sentence(v *wire.Causes) string {
 	switch {
 	case len(p.observations) == 0:
 		return "Nothing was sent to it yet."
+	case v.Failures+v.Successes == 1 && v.Failures == 0:
+		return "Nothing fails: the first attempt of the only delivery went."
 	case v.Failures == 0:
 		return fmt.Sprintf("Nothing fails: the first attempts of the last %d deliveries went.", v.Successes)
 	case len(v.Causes) > 0:
 		return v.Causes[0].Sentence
+	case v.Successes == 0 && v.Failures == 1:
+		return "The only delivery failed at first, so there is nothing to compare it with."
 	case v.Successes == 0:
 		return fmt.Sprintf("All of the last %d deliveries failed at first, so nothing sets the failures apart.", v.Failures)
 	default:

@@ -3,6 +3,7 @@ package web
 import (
 	"net/url"
 	"reflect"
+	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/wire"
@@ -10,9 +11,16 @@ import (
 
 // ruleBlank is the form of a rule.
 func ruleBlank(r *client.AlertRule) *blank {
-	b := &blank{of: reflect.TypeFor[wire.AlertRuleSettings](), rows: []input{{at: "enabled", label: "Evaluated"}}}
+	b := &blank{of: reflect.TypeFor[wire.AlertRuleSettings](), rows: []input{{at: "enabled", label: "On", help: "when it is switched off, its alerts are resolved"}}}
 	if r.Unit != "yes or no" {
-		b.rows = append(b.rows, input{at: "threshold", label: "Threshold, " + r.Unit})
+		threshold := input{at: "threshold", label: "Threshold, " + r.Unit, help: "it fires at this value and above"}
+		if r.Unit == "number" {
+			threshold.label = "Threshold"
+		}
+		if r.Below {
+			threshold.help = "it fires at this value and below"
+		}
+		b.rows = append(b.rows, threshold)
 	}
 	b.rows = append(b.rows, input{at: "severity", label: "Severity"})
 	return b
@@ -34,7 +42,10 @@ func editRule(v *visit) (formModel, error) {
 		return m, err
 	}
 	m.Verdict.Pieces = []piece{{past.Sentence, ""}}
-	m.Verdict.Next = "It measures: " + r.About
+	if m.Verdict.Next = r.About; !past.Known && !r.Backtest {
+		m.Verdict.Pieces = []piece{{"How often this rule would have fired is unknown.", ""}}
+		m.Verdict.Next = "What it measures is not kept: " + strings.ToLower(r.About[:1]) + r.About[1:]
+	}
 	if v.session.Tenant == "" {
 		m.Notes = []string{"A change here holds for the operator's alerts, and for every tenant that has not changed the same field."}
 	}

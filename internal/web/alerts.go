@@ -4,22 +4,27 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // alertsModel lists alerts, and the rules by which they fire.
 type alertsModel struct {
-	Verdict verdict
-	Views   []savedView
-	Rows    []alertRow
-	Empty   string
-	Rules   []ruleRow
-	Older   string
-	Newest  string
+	Verdict  verdict
+	Views    []savedView
+	Rows     []alertRow
+	Empty    string
+	Channels string // where they go; empty: it is no answer to why there are no rows
+	Rules    []ruleRow
+	Change   bool // the session may change rules
+	Older    string
+	Newest   string
 }
 
 // alertRow is one alert with the fate of its latest message.
@@ -114,12 +119,12 @@ func alerts(v *visit) (alertsModel, error) {
 	}
 	for i := range rules.Data {
 		r := &rules.Data[i]
-		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: r.Title, Pill: pill{toneOK, "on"}, Severity: r.Severity,
+		row := ruleRow{Name: r.Name, Href: v.ruleHref(r.Name), Title: sentenceCase(r.Title), Pill: pill{toneOK, "on"}, Severity: r.Severity,
 			Threshold: thresholdOf(r)}
 		if !r.Enabled {
 			row.Pill = pill{toneNone, "off"}
 		}
-		m.Rules = append(m.Rules, row)
+		m.Rules, m.Change = append(m.Rules, row), row.Href != ""
 	}
 	if found.Next != "" {
 		query.Set("cursor", found.Next)
@@ -129,7 +134,7 @@ func alerts(v *visit) (alertsModel, error) {
 		query.Del("cursor")
 		m.Newest = v.link("/alerts?" + query.Encode())
 	}
-	m.answer(found.Data, found.Next != "")
+	m.answer(found.Data, found.Next != "", v.link("/channels"))
 	return m, nil
 }
 
@@ -143,18 +148,26 @@ func (v *visit) ruleHref(name string) string {
 
 // thresholdOf is a rule's threshold in words.
 func thresholdOf(r *client.AlertRule) string {
-	if r.Unit == "yes or no" {
-		return ""
+	number := strconv.FormatFloat(r.Threshold, 'f', -1, 64)
+	switch r.Unit {
+	case "yes or no":
+		return "as soon as it is so"
+	case "seconds":
+		number = spoken(time.Duration(r.Threshold * float64(time.Second)))
+	case "percent":
+		number += " %"
+	case "number":
+	default:
+		number += " " + r.Unit
 	}
-	from := "from "
 	if r.Below {
-		from = "down from "
+		return number + " or less"
 	}
-	return from + strconv.FormatFloat(r.Threshold, 'f', -1, 64) + " " + r.Unit
+	return number + " or more"
 }
 
 // answer is the sentence above the list.
-func (m *alertsModel) answer(all []client.Alert, more bool) {
+func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 	firing, acknowledged := 0, 0
 	for i := range all {
 		switch all[i].State {
@@ -178,8 +191,12 @@ func (m *alertsModel) answer(all []client.Alert, more bool) {
 		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
 		m.Verdict.Next = "The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down."
 	}
-	if len(all) == 0 {
-		m.Empty = "No alert is listed here."
+	switch {
+	case len(all) > 0:
+	case m.Views[0].Here:
+		m.Empty, m.Channels = "No alert has fired yet. Add a channel, so that the first one reaches you.", channels
+	default:
+		m.Empty = "No such alert is here. Choose another view above."
 	}
 }
 
@@ -208,7 +225,7 @@ func alertPage(v *visit) (alertModel, error) {
 	}
 	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
 	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
-	m.Verdict.Next = a.Text
+	m.Verdict.Next = words.Instants(a.Text)
 	if a.State == "firing" && v.session.mayDo("/alerts/{id}/acknowledge") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
 			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
@@ -224,16 +241,48 @@ func alertPage(v *visit) (alertModel, error) {
 	if a.ResolvedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Resolved", At: v.atOr(a.ResolvedAt)})
 	}
+	names, err := v.receivers(a)
+	if err != nil {
+		return m, err
+	}
 	for _, msg := range a.Messages {
 		if len(msg.Deliveries) == 0 {
-			m.Messages = append(m.Messages, alertMessage{What: msg.Transition, Pill: pill{toneHold, "held or purged"}, At: v.at(msg.At)})
+			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition),
+				Pill: pill{toneHold, "held or purged"}, At: v.at(msg.At)})
 		}
 		for _, d := range msg.Deliveries {
-			m.Messages = append(m.Messages, alertMessage{What: msg.Transition, Pill: deliveryPill(d.Status, 0),
-				Href: v.link("/deliveries/" + url.PathEscape(d.DeliveryID)), Where: d.EndpointID, At: v.at(msg.At)})
+			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition), Pill: deliveryPill(d.Status, 0),
+				Href: v.link("/deliveries/" + url.PathEscape(d.DeliveryID)), Where: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.at(msg.At)})
 		}
 	}
 	return m, nil
+}
+
+// receivers are the names of the channels and endpoints that got an alert's messages.
+func (v *visit) receivers(a *client.Alert) (map[string]string, error) {
+	var ids []string
+	channel := false
+	for _, msg := range a.Messages {
+		for _, d := range msg.Deliveries {
+			ids = append(ids, d.EndpointID)
+			channel = channel || strings.HasPrefix(d.EndpointID, "chn_")
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	names, err := v.namesOf(slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "chn_") }))
+	if err != nil || !channel {
+		return names, err
+	}
+	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page})
+	if err != nil {
+		return names, err
+	}
+	for i := range found.Data {
+		c := &found.Data[i]
+		names[c.ID] = cmp.Or(c.Description, titleOf(c.Service))
+	}
+	return names, nil
 }
 
 // subject is the page of what an alert is about; empty: it has none.

@@ -50,7 +50,7 @@ func coachActions() []action {
 }
 
 func coachEntry() entry {
-	return entry{Name: "First minute", Path: coachPath, Key: "m", Sign: "coach", Deep: true}
+	return entry{Name: "First minute", Path: coachPath, Key: "f", Sign: "coach", Deep: true}
 }
 
 // coachModel is the story with its steps.

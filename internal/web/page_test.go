@@ -174,9 +174,13 @@ func TestPageRowsAreComplete(t *testing.T) {
 	used := map[string]bool{"layout.html": true, "parts.html": true, "login.html": true, "once.html": true, "failure.html": true, "fields.html": true, "secret.html": true,
 		"alert-link.html": true, "open.html": true, "portal-layout.html": true} // the last two are of the portal
 	sharedTemplates := []string{"form.html", "policy-form.html"}
-	places := map[string]bool{}
+	places, keys := map[string]bool{}, map[string]string{}
 	for _, e := range append(navigation(), coachEntry()) {
 		places[e.Name] = true
+		if other := keys[e.Key]; other != "" {
+			t.Errorf("g %s leads to %s and to %s", e.Key, other, e.Name)
+		}
+		keys[e.Key] = e.Name
 		if e.Path == "" || len(e.Key) != 1 || e.Sign == "" {
 			t.Errorf("the entry %s lacks a path, a key or a sign", e.Name)
 		}

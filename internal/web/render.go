@@ -133,10 +133,12 @@ func (v *visit) sheet(model any, notice string) sheet {
 // entries are those of the navigation that lead to pages which the session may see.
 func (v *visit) entries(here string) []entry {
 	var all []entry
+	head := "" // of entries that are left out: the next one gets it
 	for _, e := range v.web.nav {
+		head = cmp.Or(e.Head, head)
 		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
 		if i >= 0 && v.session.May(v.web.pages[i].scope) {
-			e.Here, e.Path = e.Name == here, v.link(e.Path)
+			e.Here, e.Path, e.Head, head = e.Name == here, v.link(e.Path), head, ""
 			all = append(all, e)
 		}
 	}

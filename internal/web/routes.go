@@ -96,6 +96,7 @@ type entry struct {
 	Key  string // after g on the keyboard
 	Sign string // its picture in the bar of a phone
 	Deep bool   // the bar of a phone has no space for it: it is behind More there
+	Head string // the heading above it: of this entry and of those that follow
 	Here bool
 }
 
@@ -103,22 +104,22 @@ type entry struct {
 func navigation() []entry {
 	return []entry{
 		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
-		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
+		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries", Head: "Sending"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
 		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
-		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true},
 		{Name: "Ordering keys", Path: "/ordering-keys", Key: "w", Sign: "lanes", Deep: true},
 		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
-		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
 		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
-		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true},
-		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Issues", Path: "/issues", Key: "i", Sign: "issues", Deep: true, Head: "Watching"},
+		{Name: "Alerts", Path: "/alerts", Key: "b", Sign: "bell", Deep: true},
 		{Name: "Channels", Path: "/channels", Key: "h", Sign: "channels", Deep: true},
-		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true},
-		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
-		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
 		{Name: "Promises", Path: "/slo", Key: "m", Sign: "promises", Deep: true},
-		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true},
+		{Name: "Sources", Path: "/sources", Key: "s", Sign: "sources", Deep: true, Head: "Receiving"},
+		{Name: "Queues", Path: "/queues", Key: "q", Sign: "queues", Deep: true},
+		{Name: "Event types", Path: "/event-types", Key: "t", Sign: "types", Deep: true, Head: "Design"},
+		{Name: "Policies", Path: "/policies", Key: "p", Sign: "policies", Deep: true},
+		{Name: "Playground", Path: "/playground", Key: "l", Sign: "play", Deep: true},
+		{Name: "API keys", Path: "/keys", Key: "k", Sign: "keys", Deep: true, Head: "Server"},
 		{Name: "Audit", Path: "/audit", Key: "a", Sign: "audit", Deep: true},
 		{Name: "Nodes", Path: "/nodes", Key: "n", Sign: "nodes", Deep: true},
 		{Name: "Settings", Path: "/settings", Key: "c", Sign: "settings", Deep: true},

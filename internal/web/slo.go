@@ -67,6 +67,7 @@ func slo(v *visit) (m sloModel, _ error) {
 	if v.session.mayDo("/incidents/new") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Publish an incident", Href: v.link("/incidents/new")})
 	}
+	m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the status page", Href: v.link("/status")})
 	for i := range found.Promises {
 		m.addPromise(&found.Promises[i])
 	}
@@ -125,7 +126,7 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 func (m *sloModel) addPromise(p *client.Promise) {
 	pills := map[string]pill{"kept": {"ok", "kept"}, "burning": {"wait", "burning"}, "broken": {"bad", "broken"}, "few": {toneNone, "too few"}, "informative": {toneNone, "shown"}}
 	row := promiseRow{Pill: pills[p.State], Title: p.Title, Bad: count(int(p.Bad)), Words: sentence(p.Sentence)}
-	if row.Says = "shown, not promised: " + p.Says; p.Objective > 0 {
+	if row.Says = sentenceCase(p.Says); p.Objective > 0 {
 		row.Says = promise.Percent(p.Objective) + " of " + p.Says
 	}
 	if all := p.Good + p.Bad; all > 0 {
@@ -167,7 +168,7 @@ var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input
 	{at: "impact", label: "Impact"},
 	{at: "components", label: "Parts"},
 	{at: "starts_at", label: "Begins", sample: "2026-12-01T06:00:00Z", help: "in UTC. An incident: now if empty", group: "Time"},
-	{at: "ends_at", label: "Ends", help: "of maintenance, which needs it"},
+	{at: "ends_at", label: "Ends", help: "in UTC; needed for maintenance, and only for that"},
 }}
 
 // newIncident is the page that publishes an incident or maintenance.

@@ -234,7 +234,7 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 		m.Notes = append(m.Notes, many(n, "delivery arrives", "deliveries arrive")+" after a newer event of the same key, which was delivered since. Replay them only if the receiver can bear that.")
 	}
 	if v.session.mayDo("/replays/start") {
-		m.Start, m.Button = v.link("/replays/start"), "Replay "+many(total.Total, "delivery", "deliveries")
+		m.Start, m.Button = v.link("/replays/start"), "Replay "+strings.ToLower(number[:1])+number[1:]
 	}
 }
 
