@@ -125,7 +125,7 @@ func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []gr
 		sel.Status = []grapnel.Status{grapnel.Failed}
 	}
 	for _, r := range m.rows {
-		accepted := m.events[r.EventSeq-1].AcceptedAt
+		accepted, last := m.events[r.EventSeq-1].AcceptedAt, r.shown().Last
 		switch {
 		case m.gone[r.Seq], !scope.Allows(r.Tenant), r.EndpointID != q.Endpoint, r.Status == grapnel.Pending,
 			r.FinishedAt.After(q.OverBy), r.Seq <= q.After,
@@ -135,8 +135,7 @@ func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []gr
 			if !slices.Contains(sel.Deliveries, r.Seq) {
 				continue
 			}
-		case !slices.Contains(sel.Status, r.Status), sel.Class != "" && sel.Class != r.Last.Class,
-			sel.StatusCode != 0 && sel.StatusCode != r.Last.StatusCode, len(sel.Keys) > 0 && !slices.Contains(sel.Keys, r.Key),
+		case !slices.Contains(sel.Status, r.Status), !sel.Ended(&last), len(sel.Keys) > 0 && !slices.Contains(sel.Keys, r.Key),
 			!sel.From.IsZero() && accepted.Before(sel.From), !sel.To.IsZero() && !accepted.Before(sel.To),
 			len(sel.Types) > 0 && !slices.ContainsFunc(sel.Types, func(p string) bool { return grapnel.MatchType(p, r.Type) }):
 			continue
