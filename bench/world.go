@@ -272,6 +272,6 @@ func (a *around) issues(ctx context.Context) error {
 		tally.Failed(&issue.Failure{At: a.pile.to, Created: a.when(i, worldIssues), Key: fmt.Sprintf("key_%d", i),
 			Group: issue.Group{Tenant: ep.Tenant, Endpoint: ep.ID, Class: policy.ClassStatus5xx, Status: 500 + i%4, Answer: "no"}})
 	}
-	return issue.NewKeeper(issue.Options{Documents: a.s, Tally: tally, Now: func() time.Time { return a.pile.to }, Log: slog.New(slog.DiscardHandler),
-		Gone: func(string) bool { return false }, Leads: func() bool { return false }}).Flush(ctx)
+	return issue.NewKeeper(issue.Options{Documents: a.s, Tally: tally, Now: func() time.Time { return a.pile.to },
+		Log: slog.New(slog.DiscardHandler), Gone: func(string) bool { return false }, Leads: func() bool { return false }}).Flush(ctx)
 }
