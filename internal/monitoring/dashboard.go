@@ -35,7 +35,7 @@ func rows() []row {
 		{"How do receivers do?", []panel{
 			{"Attempts", "reqps", []query{{"sum by (error_class) (rate(grapnel_attempts_total[5m]))", "{{error_class}}"}}},
 			{"First attempts that succeed", "percentunit", []query{{
-				`sum(rate(grapnel_time_to_success_seconds_count{retried="false"}[1h])) / (sum(rate(grapnel_attempts_per_delivery_count[1h])) > 0)`, "succeed"}}},
+				firstAttempts, "succeed"}}},
 			{"Endpoints", "short", []query{{"sum by (state) (grapnel_endpoints)", "{{state}}"}}},
 			{"Duration of attempts", "s", quantiles("grapnel_attempt_duration_seconds")},
 		}},

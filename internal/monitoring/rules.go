@@ -42,6 +42,10 @@ func promises() []counted {
 // zero is an expression that is 0 where there is no series.
 func zero(expression string) string { return "(" + expression + " or vector(0))" }
 
+// firstAttempts is the part of finished deliveries that their first attempt delivered.
+const firstAttempts = `sum(rate(grapnel_time_to_success_seconds_count{retried="false"}[1h])) / ` +
+	`(sum(rate(grapnel_attempts_per_delivery_count[1h])) > 0)`
+
 // sign is an alert that is no promise: something is wrong or will be soon.
 type sign struct {
 	name, severity string
@@ -112,9 +116,9 @@ func kept() (groups []group) {
 	return groups
 }
 
-// seen are the alerts about signs.
+// seen are the alerts about signs, and what people look at beside them.
 func seen() group {
-	g := group{Name: "grapnel-signs"}
+	g := group{Name: "grapnel-signs", Rules: []rule{{Record: "grapnel_first_attempt_success_ratio", Expr: firstAttempts}}}
 	for _, s := range signs() {
 		r := rule{Alert: s.name, Expr: s.expression, Labels: map[string]string{"severity": s.severity},
 			Annotations: map[string]string{"summary": "Grapnel: " + s.summary, "description": s.doing}}

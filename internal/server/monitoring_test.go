@@ -60,7 +60,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// Every metric that the exported rules and the dashboard ask for is one that a server has.
+// Every metric that the exported rules and the dashboard ask for is one that a server has, or that
+// the rules record.
 func TestMonitoringAsksForMetricsThatExist(t *testing.T) {
 	s := start(t, options(t.TempDir()))
 	has := described{names: map[string]bool{}}
@@ -79,6 +80,9 @@ func TestMonitoringAsksForMetricsThatExist(t *testing.T) {
 		text, err := write()
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, recorded := range regexp.MustCompile(`record: (grapnel_[a-z_]+)`).FindAllStringSubmatch(string(text), -1) {
+			has.names[recorded[1]] = true
 		}
 		for _, name := range regexp.MustCompile(`\bgrapnel_[a-z_]+`).FindAllString(string(text), -1) {
 			asked++
