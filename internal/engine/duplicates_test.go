@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +16,14 @@ import (
 // documentWrites counts the writes of documents, and refuses some.
 type documentWrites struct {
 	*memory.Store
-	writes int
-	refuse error
+	writes atomic.Int64
+	refuse atomic.Bool
 }
 
 func (s *documentWrites) PutDocuments(ctx context.Context, scope store.Scope, w []store.DocumentWrite, with store.With) (store.Put, error) {
-	s.writes++
-	if s.refuse != nil {
-		return store.Put{}, s.refuse
+	s.writes.Add(1)
+	if s.refuse.Load() {
+		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "another node was first")
 	}
 	return s.Store.PutDocuments(ctx, scope, w, with)
 }
@@ -57,29 +58,34 @@ func TestDuplicatesAreRecorded(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		// The notes are written at each fifth second. This ends between two of those.
+		pass := func(d time.Duration) {
+			time.Sleep(d + time.Second)
+			synctest.Wait()
+		}
 		for i := range 5 {
 			publish(fmt.Sprintf("evt_%d", i))
 		}
-		time.Sleep(time.Minute)
-		if s.writes != 0 {
-			t.Fatalf("%d writes although nothing came again", s.writes)
+		pass(time.Minute)
+		if n := s.writes.Load(); n != 0 {
+			t.Fatalf("%d writes although nothing came again", n)
 		}
 		began := time.Now()
 		for range 1000 {
 			publish("evt_0")
 		}
-		time.Sleep(time.Minute)
-		if all := s.named(t); s.writes != 1 || len(all) != 1 || all[0].Event != "evt_0" || all[0].Times != 1000 || !all[0].First.Equal(began) {
-			t.Errorf("after %d writes the duplicates are %+v", s.writes, all)
+		pass(time.Minute)
+		if all := s.named(t); s.writes.Load() != 1 || len(all) != 1 || all[0].Event != "evt_0" || all[0].Times != 1000 || !all[0].First.Equal(began) {
+			t.Errorf("after %d writes the duplicates are %+v", s.writes.Load(), all)
 		}
-		s.refuse = grapnel.Errorf(grapnel.CodeConflict, "another node was first")
+		s.refuse.Store(true)
 		publish("evt_0")
-		time.Sleep(20 * time.Second)
-		s.refuse = nil
+		pass(20 * time.Second)
+		s.refuse.Store(false)
 		for _, id := range []string{"evt_0", "evt_1", "evt_2", "evt_3"} { // one more than is noted at once
 			publish(id)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		all := s.named(t)
 		if len(all) != 3 || all[0].Times+all[1].Times+all[2].Times != 1004 {
 			t.Errorf("the duplicates are %+v", all)
