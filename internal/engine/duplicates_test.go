@@ -75,7 +75,8 @@ func TestDuplicatesAreRecorded(t *testing.T) {
 			publish("evt_0")
 		}
 		pass(time.Minute)
-		if all := s.named(t); s.writes.Load() != 1 || len(all) != 1 || all[0].Event != "evt_0" || all[0].Times != 1000 || !all[0].First.Equal(began) {
+		all := s.named(t)
+		if s.writes.Load() != 1 || len(all) != 1 || all[0].Event != "evt_0" || all[0].Times != 1000 || !all[0].First.Equal(began) {
 			t.Errorf("after %d writes the duplicates are %+v", s.writes.Load(), all)
 		}
 		s.refuse.Store(true)
@@ -86,7 +87,7 @@ func TestDuplicatesAreRecorded(t *testing.T) {
 			publish(id)
 		}
 		pass(time.Minute)
-		all := s.named(t)
+		all = s.named(t)
 		if len(all) != 3 || all[0].Times+all[1].Times+all[2].Times != 1004 {
 			t.Errorf("the duplicates are %+v", all)
 		}
