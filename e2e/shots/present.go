@@ -215,11 +215,17 @@ func (w *world) find(ctx context.Context) error {
 		return fmt.Errorf("the event to show: %w", err)
 	}
 	w.ids["events"] = prices.Data[0].ID
-	issues, err := w.c.Issues(ctx, client.IssueFilter{Endpoint: w.endpoints["ledger"], Limit: 1})
-	if err != nil || len(issues.Data) == 0 {
+	// An issue is stored some seconds after its failure.
+	if err := until(ctx, 30*time.Second, func() (bool, error) {
+		issues, err := w.c.Issues(ctx, client.IssueFilter{Limit: 1})
+		if err != nil || len(issues.Data) == 0 {
+			return false, err
+		}
+		w.ids["issues"] = issues.Data[0].ID
+		return true, nil
+	}); err != nil {
 		return fmt.Errorf("the issue to show: %w", err)
 	}
-	w.ids["issues"] = issues.Data[0].ID
 	requests, err := w.c.Inbox(ctx, client.InboxFilter{Source: w.endpoints["source stripe"], Limit: 1})
 	if err != nil || len(requests.Data) == 0 {
 		return fmt.Errorf("the request to show: %w", err)
