@@ -78,9 +78,9 @@ func (t *attempts) attempt(a core.Attempt) {
 		result.Unsendable = core.ReasonDamaged
 	default:
 		result.News, result.Event = grapnel.Operational(event.Type), core.Named{ID: event.ID, Type: event.Type, Key: event.Key}
-		span := attempt(t.traces, &a, event)
+		span, id := attempt(t.traces, &a, event), t.id(a.Head)
 		r := t.sender.Send(sending, egress.Delivery{
-			Endpoint: a.Config, Event: event, ID: t.id(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
+			Endpoint: a.Config, Event: event, ID: id, Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 			CreatedAt: a.Head.CreatedAt,
 			Epoch:     epoch, Still: t.shards.Still(a.Config.ID, epoch), Trace: span.send,
 		})
@@ -93,10 +93,10 @@ func (t *attempts) attempt(a core.Attempt) {
 			StatusCode: r.Outcome.Status, Class: r.Outcome.Class, Error: r.Error,
 			RequestHeaders: r.Sent, ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
-		t.metrics.attempted(a, r, t.id(a.Head))
-		span.end(outlet{t.traces, t.log, t.id(a.Head)}, &a, event, &r)
+		t.metrics.attempted(a, r, id)
+		span.end(outlet{t.traces, t.log, id}, &a, event, &r)
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil && !r.Deferred {
-			t.log.Error("attempt could not be sent; it is repeated", "delivery", t.id(a.Head), "endpoint", a.Config.ID, "err", r.Error)
+			t.log.Error("attempt could not be sent; it is repeated", "delivery", id, "endpoint", a.Config.ID, "err", r.Error)
 		}
 	}
 	t.inputs.send(result)
