@@ -1,6 +1,6 @@
-// Package alert decides who is told what, and when: rules as data, the measurement of facts against
-// them, the state of each alert, and which messages carry the changes of state. It is pure: no
-// clock, no I/O, no randomness. Package alerting runs it.
+// Package alert decides which alerts fire and which channels get which message: rules as data, the
+// measurement of facts against them, the state of each alert, and which messages carry the changes
+// of state. It is pure: no clock, no I/O, no randomness. Package alerting runs it.
 //
 // What holds here:
 //

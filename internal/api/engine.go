@@ -185,7 +185,7 @@ type Tenants interface {
 	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
 }
 
-// Alerts are who is told what, and when.
+// Alerts reads alerts and rules, acknowledges alerts and changes rules.
 type Alerts interface {
 	List(ctx context.Context, scope store.Scope, q alerting.Query) (found []alert.Alert, next string, err error)
 	Get(ctx context.Context, scope store.Scope, id string) (alert.Alert, error)
