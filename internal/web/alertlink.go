@@ -86,7 +86,7 @@ func (v *visit) showLink(a *client.AlertLink, link string) {
 	s := v.bare("Alert")
 	s.Model, s.Token = m, v.web.seals.token(id)
 	var b bytes.Buffer
-	if err := v.web.views["alert-link.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+	if err := v.web.draw(&b, "alert-link.html", s); err != nil {
 		v.fail(err)
 		return
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"html"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -99,5 +101,36 @@ func TestAssetsAreSmall(t *testing.T) {
 	}
 	if err := z.Close(); err != nil || small.Len() > 50<<10 {
 		t.Errorf("assets have %d bytes compressed, %v", small.Len(), err)
+	}
+}
+
+// TestTemplatesHaveNamesOfTheirOwn: all templates are one set, in which the later of two with the
+// same name replaces the other without a word.
+func TestTemplatesHaveNamesOfTheirOwn(t *testing.T) {
+	files, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	in := map[string]string{}
+	for _, file := range files {
+		text, err := templateFiles.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{path.Base(file)}
+		for _, found := range regexp.MustCompile(`\{\{-? *(?:define|block) "([^"]+)"`).FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+		for _, name := range names {
+			if other := in[name]; other != "" {
+				t.Errorf("%s and %s both define %q", other, file, name)
+			}
+			in[name] = file
+		}
+	}
+	for _, parsed := range templates().Templates() {
+		if in[parsed.Name()] == "" {
+			t.Errorf("the set has %q, which was not found in the files", parsed.Name())
+		}
 	}
 }

@@ -66,7 +66,7 @@ func (v *visit) askWithCode(code string) {
 	s := v.bare("Sign in")
 	s.Model, s.Token = onceModel{code}, v.web.seals.token(id)
 	var b bytes.Buffer
-	if err := v.web.views["once.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+	if err := v.web.draw(&b, "once.html", s); err != nil {
 		v.fail(err)
 		return
 	}

@@ -33,7 +33,7 @@ func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
 	s := v.bare("Opening")
 	s.Model, s.Forms = openModel{v.link("/open"), v.link("/endpoints")}, v.asset("frame.js")
 	var b bytes.Buffer
-	if err := w.views["open.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+	if err := w.draw(&b, "open.html", s); err != nil {
 		v.fail(err)
 		return
 	}

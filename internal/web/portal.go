@@ -48,7 +48,8 @@ func portalNavigation() []entry {
 
 // newPortal makes the portal of a dashboard.
 func newPortal(of *web) *web {
-	w := &web{Options: of.Options, home: portalHome, seals: of.seals, nav: portalNavigation(), assets: of.assets, cross: of.cross}
+	w := &web{Options: of.Options, home: portalHome, seals: of.seals, nav: portalNavigation(), layout: "portal-layout.html",
+		templates: of.templates, assets: of.assets, cross: of.cross}
 	for _, p := range pages() {
 		if slices.Contains(portalPages, p.path) {
 			switch p.nav {
@@ -68,10 +69,6 @@ func newPortal(of *web) *web {
 		}
 	}
 	w.live = newReaders(w.seals.token("shared pages of the portal"))
-	w.views = parse(w.pages, "templates/portal-layout.html")
-	for _, name := range []string{"open.html"} {
-		w.views[name] = template.Must(template.Must(w.views["failure.html"].Clone()).ParseFS(templateFiles, "templates/"+name))
-	}
 	return w
 }
 

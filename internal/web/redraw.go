@@ -68,7 +68,7 @@ func (v *visit) reveal() {
 	s := v.bare("Shown once")
 	s.Model, s.Nav, s.Finds, s.Here = v.secret, v.entries(""), v.link("/deliveries"), v.secret.Back
 	var b bytes.Buffer
-	if err := v.web.views["secret.html"].ExecuteTemplate(&b, "layout.html", s); err != nil {
+	if err := v.web.draw(&b, "secret.html", s); err != nil {
 		v.fail(err)
 		return
 	}

@@ -25,19 +25,10 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// parse reads the templates: the layout and the parts, and for each page a set of its own with its
-// "main".
-func parse(all []page, layouts ...string) map[string]*template.Template {
-	parts := template.New("layout.html").Funcs(functions)
-	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/fields.html"))
-	for _, layout := range layouts {
-		template.Must(parts.ParseFS(templateFiles, layout)) // defines layout.html again
-	}
-	views := map[string]*template.Template{}
-	for _, name := range append([]string{"login.html", "once.html", "alert-link.html", "failure.html", "secret.html"}, names(all)...) {
-		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
-	}
-	return views
+// templates are all templates in one set: layouts, parts, and each page under the name of its file.
+// A set of its own for each page would copy layout and parts for each.
+func templates() *template.Template {
+	return template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
 }
 
 // functions are what templates can call.
@@ -63,13 +54,6 @@ type acting struct {
 var lookWords = map[string]map[string]string{
 	"theme": {"auto": "as the system", "light": "light", "dark": "dark"},
 	"times": {"local": "local", "utc": "UTC"},
-}
-
-func names(all []page) (files []string) {
-	for _, p := range all {
-		files = append(files, p.template)
-	}
-	return files
 }
 
 // sheet is what the layout draws around a page.
@@ -99,6 +83,7 @@ type sheet struct {
 	Live    bool
 	Version string
 	Model   any
+	Main    template.HTML // the page itself, drawn; the layout puts it in its place
 }
 
 // listFiles are the addresses of what lists load besides.
@@ -187,20 +172,25 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// draw draws a page with its layout.
-func (w *web) draw(b *bytes.Buffer, v *visit, s sheet) error {
-	return w.views[v.page.template].ExecuteTemplate(b, "layout.html", s)
+// draw draws a page within the layout.
+func (w *web) draw(b *bytes.Buffer, page string, s sheet) error {
+	var main bytes.Buffer
+	if err := w.templates.ExecuteTemplate(&main, page, s); err != nil {
+		return err
+	}
+	s.Main = template.HTML(main.Bytes()) //nolint:gosec // a template drew it
+	return w.templates.ExecuteTemplate(b, w.layout, s)
 }
 
 // drawMain draws the part of a page that changes while it is live.
 func (w *web) drawMain(b io.Writer, v *visit, s sheet) error {
-	return w.views[v.page.template].ExecuteTemplate(b, "main", s)
+	return w.templates.ExecuteTemplate(b, v.page.template, s)
 }
 
 func (w *web) drawLogin(b *bytes.Buffer, v *visit, m signing, token string) error {
 	s := v.bare("Sign in")
 	s.Model, s.Token = m, token
-	return w.views["login.html"].ExecuteTemplate(b, "layout.html", s)
+	return w.draw(b, "login.html", s)
 }
 
 func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
@@ -209,7 +199,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	if v.session != nil {
 		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
 	}
-	return w.views["failure.html"].ExecuteTemplate(b, "layout.html", s)
+	return w.draw(b, "failure.html", s)
 }
 
 // assets are the files that pages load. The address of each has a part of its hash in it, so

@@ -131,7 +131,7 @@ func (v *visit) show(status int) {
 		return
 	}
 	var b bytes.Buffer
-	if err := v.web.draw(&b, v, v.sheet(model, v.notice())); err != nil {
+	if err := v.web.draw(&b, v.page.template, v.sheet(model, v.notice())); err != nil {
 		v.fail(err)
 		return
 	}

@@ -88,16 +88,17 @@ type Bounds struct {
 // web is what all pages share. Nothing in it changes after New but the live readers.
 type web struct {
 	Options
-	home    string // the path below which its pages are: of the portal; else empty
-	seals   *seals
-	flows   *flows
-	pages   []page
-	actions []action
-	nav     []entry
-	views   map[string]*template.Template // by the name of the page's template
-	assets  *assets
-	live    *readers
-	cross   *http.CrossOriginProtection
+	home      string // the path below which its pages are: of the portal; else empty
+	seals     *seals
+	flows     *flows
+	pages     []page
+	actions   []action
+	nav       []entry
+	layout    string // the template that pages are put in
+	templates *template.Template
+	assets    *assets
+	live      *readers
+	cross     *http.CrossOriginProtection
 }
 
 // New makes the handler of the dashboard, which hands all other requests to the API.
@@ -122,14 +123,13 @@ func newWeb(o Options) *web {
 	}
 	w := &web{
 		Options: o, seals: newSeals(o.Secret, o.Random), flows: newFlows(o.Bounds), pages: pages(), actions: actions(), nav: navigation(),
-		assets: newAssets(), cross: http.NewCrossOriginProtection(),
+		layout: "layout.html", templates: templates(), assets: newAssets(), cross: http.NewCrossOriginProtection(),
 	}
 	if o.Dev.Coach != nil {
 		w.pages, w.actions = append(w.pages, coachPages()...), append(w.actions, coachActions()...)
 		w.nav = append([]entry{coachEntry()}, w.nav...)
 	}
 	w.live = newReaders(w.seals.token("shared pages"))
-	w.views = parse(w.pages)
 	return w
 }
 
