@@ -122,7 +122,8 @@ func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
 		history: promise.NewHistory(), others: map[int64]promise.Hour{}}
 }
 
-// hourOf numbers hours. A number and not a name, because each attempt is counted two or three times.
+// hourOf numbers hours. A number is found without making a name; each attempt is counted two or
+// three times.
 func hourOf(at time.Time) int64 { return at.Unix() / 3600 }
 
 // hourLayout is the form of hourName.
