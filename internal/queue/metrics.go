@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the package's metrics. The label queue is bounded (labels); none has one per consumer.
+// metrics are the package's metrics. The label queue is bounded (labels). No label names a consumer.
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
