@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the package's metrics. The label queue is bounded (labels). No label names a consumer.
+// metrics are the metrics of the package. Their label queue is bounded (labels); consumers have none.
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
