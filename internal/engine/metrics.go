@@ -167,7 +167,8 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 			Help: "Duration of a commit as publishes and outcomes see it, averaged over five seconds. New work is refused above a limit of it."},
 			func() float64 { return a.commit().Seconds() }),
 		shards,
-		states{i, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by state.", []string{"state"}, nil)},
+		states{i, prometheus.NewDesc("grapnel_breaker_state", "Endpoints, by health. open: the circuit is open; recovering: it is half open; "+
+			"in all other states it is closed, or nothing is sent.", []string{"state"}, nil)},
 	}
 }
 
