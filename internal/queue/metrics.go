@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the metrics of the package. Their label queue is bounded (labels); consumers have none.
+// metrics are the metrics of the package. The label queue is bounded (labels).
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
