@@ -198,6 +198,9 @@ func ruleFor(tenant, name string) (*alert.Rule, error) {
 	return r, nil
 }
 
+// RuleInAudit begins the ids of rules in the audit.
+const RuleInAudit = "alert_rule_"
+
 // SetRule changes a rule for a tenant; empty: for the operator, and for tenants that have not set
 // the same field. change returns the new setting, given the rule of now. The next round follows it.
 func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name string, by grapnel.By,
@@ -222,7 +225,7 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 		settings[tenant][name] = is
 		now := k.now().Round(0).UTC().Truncate(time.Microsecond)
 		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbChange,
-			Endpoint: "alert_rule_" + name,
+			Endpoint: RuleInAudit + name,
 			Reason:   by.Reason}}
 		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name),
 			Revision: doc.Revision, At: now, Body: is.Encode()}}

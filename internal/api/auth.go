@@ -109,6 +109,9 @@ func (a *api) authenticatePass(c *call, token string) error {
 		return grapnel.Errorf(codeForbidden, "%s", c.route.closed(p))
 	}
 	c.pass, c.key, c.keyHash, c.scope = p, key, sha256.Sum256([]byte(token)), scopeOf(p.Tenant)
+	if p.Portal {
+		c.scope = c.scope.WithoutAlerts()
+	}
 	if p.Endpoints != nil {
 		c.scope = c.scope.Only(p.Endpoints)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -278,6 +279,12 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 	}
 	if _, ok := a.Engine.Source(store.Of(ep.Tenant), in.Source); in.Source != "" && !ok {
 		f.Add("/source", "source not found")
+	}
+	for i, pattern := range in.EventTypes {
+		// alerts are the tenant's own, so a customer keeps such a pattern and cannot add one
+		if c.scope.HidesAlerts() && grapnel.WantsAlerts(pattern) && !slices.Contains(ep.EventTypes, pattern) {
+			f.Add("/event_types/"+strconv.Itoa(i), "is a type that a portal cannot subscribe to")
+		}
 	}
 	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
 	if in.Signing == grapnel.SigningSvix {

@@ -65,7 +65,11 @@ func (a *api) eachIssue(c *call, tenant, endpoint string, do func(*issue.Issue))
 		endpoints, limited = []string{endpoint}, true
 	}
 	if !limited {
-		return a.readIssues(c.Context(), c.scope, tenant, "", "", do)
+		return a.readIssues(c.Context(), c.scope, tenant, "", "", func(i *issue.Issue) {
+			if !c.scope.Hides("", i.Endpoint) {
+				do(i)
+			}
+		})
 	}
 	whole := c.scope.Whole()
 	for _, id := range endpoints {

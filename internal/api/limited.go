@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -23,6 +25,9 @@ type limitedHistory struct{ History }
 // Event has the deliveries to the endpoints in scope; without any it is not found.
 func (h limitedHistory) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
 	ev, deliveries, err := h.History.Event(ctx, scope.Whole(), tenant, id)
+	if err == nil && scope.Hides(ev.Type, "") {
+		return nil, nil, store.ErrNotFound("event")
+	}
 	if _, limited := scope.Limited(); !limited || err != nil {
 		return ev, deliveries, err
 	}
@@ -41,7 +46,8 @@ const eventsOf = 100
 // the row id of the last of them. All of an event's deliveries but repetitions follow each other.
 func (h limitedHistory) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (found []grapnel.Event, err error) {
 	if _, limited := scope.Limited(); !limited {
-		return h.History.EventList(ctx, scope, q)
+		return shown(scope, &q.Before, q.Limit, func(e *grapnel.Event) (int64, bool) { return e.Seq, scope.Hides(e.Type, "") },
+			func() ([]grapnel.Event, error) { return h.History.EventList(ctx, scope, q) })
 	}
 	if q.Source != "" {
 		return nil, nil
@@ -89,7 +95,7 @@ func (h limitedHistory) EventList(ctx context.Context, scope store.Scope, q stor
 // Delivery finds one to an endpoint in scope.
 func (h limitedHistory) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	d, err := h.History.Delivery(ctx, scope.Whole(), seq)
-	if err == nil && !scope.Covers(d.Tenant, d.EndpointID) {
+	if err == nil && (!scope.Covers(d.Tenant, d.EndpointID) || scope.Hides(d.Type, d.EndpointID)) {
 		return nil, store.ErrNotFound("delivery")
 	}
 	return d, err
@@ -97,18 +103,59 @@ func (h limitedHistory) Delivery(ctx context.Context, scope store.Scope, seq int
 
 // DeliveryList merges the lists of the endpoints.
 func (h limitedHistory) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	return merge(scope, q.Endpoint, q.Limit, newestDelivery, func(whole store.Scope, endpoint string) ([]grapnel.Delivery, error) {
-		q.Endpoint = endpoint
-		return h.History.DeliveryList(ctx, whole, q)
-	})
+	of := q.Endpoint
+	return shown(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, scope.Hides(d.Type, d.EndpointID) },
+		func() ([]grapnel.Delivery, error) {
+			return merge(scope, of, q.Limit, newestDelivery, func(whole store.Scope, endpoint string) ([]grapnel.Delivery, error) {
+				q.Endpoint = endpoint
+				return h.History.DeliveryList(ctx, whole, q)
+			})
+		})
+}
+
+// shown reads a list of at most limit entries until it has as many that are not hidden, or until
+// there are no more: so hidden entries neither shorten a page nor end a list early. next says the
+// id of an entry and whether it is hidden; before is the id before which ask reads.
+func shown[T, ID any](scope store.Scope, before *ID, limit int, next func(*T) (id ID, hidden bool), ask func() ([]T, error)) (
+	found []T, err error) {
+	for {
+		part, err := ask()
+		if err != nil || !scope.HidesAlerts() {
+			return part, err
+		}
+		for i := range part {
+			id, hidden := next(&part[i])
+			if *before = id; hidden {
+				continue
+			}
+			if found = append(found, part[i]); len(found) == limit {
+				return found, nil
+			}
+		}
+		if limit == 0 || len(part) < limit {
+			return found, nil
+		}
+	}
 }
 
 // DeliverySearch merges the searches of the endpoints. It goes on before the highest row id before
 // which one of them has to go on: what others have found below that is found again.
 func (h limitedHistory) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
+	hidden := func(d grapnel.Delivery) bool { return scope.Hides(d.Type, d.EndpointID) }
 	if _, limited := scope.Limited(); !limited {
-		return h.History.DeliverySearch(ctx, scope, q, text)
+		if _, covered := scope.For(q.Endpoint); !covered {
+			return nil, 0, nil
+		}
+		list, err = shown(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, hidden(*d) },
+			func() (part []grapnel.Delivery, err error) {
+				part, resume, err = h.History.DeliverySearch(ctx, scope, q, text)
+				return part, err
+			})
+		if scope.HidesAlerts() && q.Limit > 0 && len(list) == q.Limit {
+			resume = list[q.Limit-1].Seq // the last part may go on further than the entries that fit
+		}
+		return list, resume, err
 	}
 	list, err = merge(scope, q.Endpoint, 0, newestDelivery, func(whole store.Scope, endpoint string) ([]grapnel.Delivery, error) {
 		q.Endpoint = endpoint
@@ -116,7 +163,7 @@ func (h limitedHistory) DeliverySearch(ctx context.Context, scope store.Scope, q
 		resume = max(resume, goesOn)
 		return found, err
 	})
-	list = slices.DeleteFunc(list, func(d grapnel.Delivery) bool { return d.Seq < resume })
+	list = slices.DeleteFunc(list, func(d grapnel.Delivery) bool { return d.Seq < resume || hidden(d) })
 	if q.Limit > 0 && len(list) > q.Limit {
 		list = list[:q.Limit]
 		resume = list[q.Limit-1].Seq
@@ -130,16 +177,28 @@ func (h limitedHistory) StuckLanes(ctx context.Context, scope store.Scope, q sto
 	if !covered {
 		return nil, nil
 	}
-	return h.History.StuckLanes(ctx, whole, q)
+	of := func(l *grapnel.Lane) (int64, bool) { return l.Head.Seq, scope.Hides(l.Head.Type, l.Endpoint) }
+	return shown(scope, &q.After, q.Limit, of, func() ([]grapnel.Lane, error) { return h.History.StuckLanes(ctx, whole, q) })
 }
 
 // AuditList merges the entries about the endpoints and their deliveries.
 func (h limitedHistory) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
 	newest := func(a, b grapnel.AuditEntry) int { return cmp.Compare(b.Seq, a.Seq) }
-	return merge(scope, q.Endpoint, q.Limit, newest, func(whole store.Scope, endpoint string) ([]grapnel.AuditEntry, error) {
-		q.Endpoint = endpoint
-		return h.History.AuditList(ctx, whole, q)
-	})
+	of := q.Endpoint
+	return shown(scope, &q.Before, q.Limit, func(e *grapnel.AuditEntry) (int64, bool) { return e.Seq, aboutAlerts(scope, e.Endpoint) },
+		func() ([]grapnel.AuditEntry, error) {
+			return merge(scope, of, q.Limit, newest, func(whole store.Scope, endpoint string) ([]grapnel.AuditEntry, error) {
+				q.Endpoint = endpoint
+				return h.History.AuditList(ctx, whole, q)
+			})
+		})
+}
+
+// aboutAlerts says whether an id of an audit entry is one of a channel, an alert or its rule.
+func aboutAlerts(scope store.Scope, id string) bool {
+	_, covered := scope.For(id)
+	_, limited := scope.Limited()
+	return !limited && !covered || strings.HasPrefix(id, alert.IDPrefix+"_") || strings.HasPrefix(id, alerting.RuleInAudit)
 }
 
 // Totals adds up those of the endpoints.
@@ -152,6 +211,10 @@ func (h limitedHistory) Totals(ctx context.Context, scope store.Scope, q store.T
 		q.Endpoint = endpoint
 		return h.History.Totals(ctx, whole, q)
 	})
+	if scope.HidesAlerts() {
+		// a group has the name of its event type or endpoint
+		all = slices.DeleteFunc(all, func(b grapnel.Bucket) bool { return scope.Hides(b.Name, b.Name) })
+	}
 	var sums []grapnel.Bucket
 	for i := range all {
 		if n := len(sums); n > 0 && sums[n-1].At.Equal(all[i].At) && sums[n-1].Name == all[i].Name {
@@ -186,10 +249,10 @@ func merge[T any](scope store.Scope, endpoint string, limit int, order func(a, b
 	ask func(whole store.Scope, endpoint string) ([]T, error)) ([]T, error) {
 	endpoints, limited := scope.Limited()
 	switch whole, covered := scope.For(endpoint); {
-	case !limited, endpoint != "" && covered:
-		return ask(whole, endpoint)
-	case endpoint != "":
+	case endpoint != "" && !covered:
 		return nil, nil
+	case !limited, endpoint != "":
+		return ask(whole, endpoint)
 	}
 	var all []T
 	for _, id := range endpoints {
@@ -211,6 +274,23 @@ func merge[T any](scope store.Scope, endpoint string, limit int, order func(a, b
 type limitedEngine struct {
 	Engine
 	history limitedHistory
+}
+
+// Endpoint is one in scope.
+func (e limitedEngine) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	if scope.Hides("", id) {
+		return grapnel.Endpoint{}, false
+	}
+	return e.Engine.Endpoint(scope, id)
+}
+
+// Endpoints are those in scope.
+func (e limitedEngine) Endpoints(scope store.Scope) []grapnel.Endpoint {
+	all := e.Engine.Endpoints(scope)
+	if !scope.HidesAlerts() {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(ep grapnel.Endpoint) bool { return scope.Hides("", ep.ID) })
 }
 
 // PutEndpoint changes an endpoint in scope; a limited scope has no new ones.
@@ -280,7 +360,7 @@ func (e limitedEngine) Discard(ctx context.Context, scope store.Scope, delivery 
 
 // ofDelivery is the scope for an order about a delivery.
 func (e limitedEngine) ofDelivery(ctx context.Context, scope store.Scope, delivery int64) (store.Scope, error) {
-	if _, limited := scope.Limited(); limited {
+	if _, limited := scope.Limited(); limited || scope.HidesAlerts() {
 		if _, err := e.history.Delivery(ctx, scope, delivery); err != nil {
 			return store.Scope{}, err
 		}

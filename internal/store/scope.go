@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,6 +16,7 @@ type Scope struct {
 	tenant   string
 	everyone bool
 	only     *[]string // sorted ids of endpoints; nil: all
+	customer bool      // alerts and channels are hidden
 }
 
 // Of is the scope of one tenant.
@@ -34,6 +36,26 @@ func (s Scope) Only(endpoints []string) Scope {
 	return s
 }
 
+// WithoutAlerts is the scope of a customer: alerts, and the channels that they go to, are the
+// tenant's own and look absent. Stores do not know of it. For hides channels, and readers of lists
+// leave alerts out by Hides.
+func (s Scope) WithoutAlerts() Scope {
+	s.customer = true
+	return s
+}
+
+// HidesAlerts says whether alerts and channels are hidden.
+func (s Scope) HidesAlerts() bool { return s.customer }
+
+// Hides says whether a delivery of an event type to an endpoint is hidden. A tenant's webhook may
+// subscribe to alerts as well, so the type counts and not only the endpoint.
+func (s Scope) Hides(eventType, endpoint string) bool {
+	return s.customer && (grapnel.IsAlert(eventType) || isChannel(endpoint))
+}
+
+// isChannel says whether an id is a channel's: only channels get ids with the prefix.
+func isChannel(id string) bool { return strings.HasPrefix(id, grapnel.ChannelPrefix+"_") }
+
 // Limited returns the endpoints of a scope that was limited to some, sorted.
 func (s Scope) Limited() (endpoints []string, limited bool) {
 	if s.only == nil {
@@ -48,8 +70,12 @@ func (s Scope) Whole() Scope {
 	return s
 }
 
-// For is the scope for a question about one endpoint; false: the scope is limited to others.
+// For is the scope for a question about one endpoint; false: the scope is limited to others, or the
+// endpoint is a channel that is hidden.
 func (s Scope) For(endpoint string) (Scope, bool) {
+	if s.customer && isChannel(endpoint) {
+		return s.Whole(), false
+	}
 	if s.only == nil {
 		return s, true
 	}
