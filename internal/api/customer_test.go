@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestAPortalSeesNoAlerts: the channels, alerts and tests of its tenant are nowhere in a portal that
-// reaches all endpoints of the tenant, and it cannot subscribe to them. Its own things are shown.
+// TestAPortalSeesNoAlerts: the channels, alerts and tests of a tenant are nowhere in a portal that
+// reaches all of its endpoints, and it cannot subscribe to them. Its own things are shown.
 func TestAPortalSeesNoAlerts(t *testing.T) {
 	w := newWorld(t)
 	mine := w.settle(acmeAdmin, "mine")
