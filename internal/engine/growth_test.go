@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,7 +64,7 @@ type group struct {
 	engines                    []*Engine
 	stores                     []*counted
 	made                       int
-	took                       time.Duration
+	took                       []time.Duration // of each endpoint
 	requests, reads, endpoints atomic.Int64
 }
 
@@ -129,13 +130,14 @@ func assemble(t *testing.T, server *pgtest.Server, nodes int) *group {
 // when it is answered.
 func (g *group) grow(t *testing.T, endpoints int) {
 	t.Helper()
-	began := time.Now()
 	for range endpoints {
+		began := time.Now()
 		ep := ofElsewhere(fmt.Sprintf("que_%05d", g.made))
 		ep.Policy, _ = policy.Preset("hooque")
 		if _, err := g.engines[0].PutEndpoint(t.Context(), store.Everyone(), ep, store.With{}); err != nil {
 			t.Fatal(err)
 		}
+		g.took = append(g.took, time.Since(began))
 		g.made++
 		for i, e := range g.engines {
 			if _, ok := e.Endpoint(store.Everyone(), ep.ID); !ok {
@@ -143,13 +145,19 @@ func (g *group) grow(t *testing.T, endpoints int) {
 			}
 		}
 	}
-	g.took += time.Since(began)
+}
+
+// usual is the median time that an endpoint took.
+func (g *group) usual() time.Duration {
+	slices.Sort(g.took)
+	return g.took[len(g.took)/2]
 }
 
 // TestManyNodesGrowAsOneDoes makes endpoints at one node and at one of three. What the others are
 // asked, and read, for each does not depend on how many there are. With GRAPNEL_SOAK set there are
-// 5,000, and with three nodes it takes at most half as long again as with one. The two take turns,
-// so that whatever else the machine does slows both.
+// 5,000, and with three nodes one takes at most half as long again as with one node. The two take
+// turns, so that whatever else the machine does slows both, and medians are compared, so that a
+// moment without a processor, which hits a few endpoints of one side, decides nothing.
 func TestManyNodesGrowAsOneDoes(t *testing.T) {
 	endpoints, percent := 60, time.Duration(400)
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -161,9 +169,10 @@ func TestManyNodesGrowAsOneDoes(t *testing.T) {
 		alone.grow(t, 20)
 		three.grow(t, 20)
 	}
+	one, several := alone.usual(), three.usual()
 	requests, reads, read := three.requests.Load(), three.reads.Load(), three.endpoints.Load()
-	t.Logf("%d endpoints: %v at one node, %v at three: %.2f; %d requests, %d reads of %d endpoints", endpoints, alone.took, three.took,
-		float64(three.took)/float64(alone.took), requests, reads, read)
+	t.Logf("%d endpoints, each: %v at one node, %v at three: %.2f; %d requests, %d reads of %d endpoints", endpoints, one, several,
+		float64(several)/float64(one), requests, reads, read)
 	if n := alone.requests.Load(); n != 0 || requests != int64(2*endpoints) {
 		t.Errorf("for %d endpoints one node asked %d times, and two others were asked %d times", endpoints, n, requests)
 	}
@@ -171,8 +180,8 @@ func TestManyNodesGrowAsOneDoes(t *testing.T) {
 	if most := requests * 6 / 5; reads > most || read > most {
 		t.Errorf("%d reads of %d endpoints for %d requests", reads, read, requests)
 	}
-	if three.took > alone.took*percent/100 {
-		t.Errorf("%v with three nodes, %v with one", three.took, alone.took)
+	if several > one*percent/100 {
+		t.Errorf("%v for an endpoint with three nodes, %v with one", several, one)
 	}
 	for _, g := range []*group{alone, three} {
 		for i, s := range g.stores {

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the package's metrics. The label queue is bounded (labels); none has one per consumer.
+// metrics are the metrics of the package. The label queue is bounded (labels).
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
