@@ -1,12 +1,12 @@
-// Package decide says what the writes of a store mean: what a change does to a delivery, and whether
-// it applies. The SQLite store uses it: it loads the rows that a decision needs, asks for the
+// Package decide says what the writes of a store mean: what a change does to a delivery, and if it
+// applies. The SQLite store uses it: it loads the rows that a decision needs, asks for the
 // decision, and writes the rows that follow from it.
 //
 // Every function is pure: it reads and changes nothing but its arguments. It knows no database and
 // no clock. Times are microseconds, as in rows. A rule holds only if no other writer changes the
 // loaded rows before the store writes them.
 //
-// It does not promise that a store writes the decided rows; the suite in storetest checks that, with
+// It does not promise that a store writes the decided rows; the suite in storetest checks that with
 // a model of its own.
 package decide
 

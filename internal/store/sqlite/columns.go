@@ -108,15 +108,9 @@ func (c columns[R]) bind(s *sqlite3.Stmt, r *R) *sqlite3.Stmt {
 	return s
 }
 
-// read reads one row and ends the query. It returns false if there is none.
-func (c columns[R]) read(q *sqlite3.Stmt, r *R) (bool, error) {
-	found, err := q.Row()
-	if !found {
-		return false, err
-	}
-	defer q.Reset()
+// read reads the row that a query has found.
+func (c columns[R]) read(q *sqlite3.Stmt, r *R) {
 	for i := range c {
 		c[i].read(q, i, r)
 	}
-	return true, nil
 }

@@ -102,22 +102,27 @@ func (t *tx) laneHead(target int64, lane string) (*place, error) {
 
 // readPlace reads the pending delivery that a query finds, or returns nil.
 func (t *tx) readPlace(q *sqlite3.Stmt) (*place, error) {
-	d := new(place)
-	found, err := pendingRead.read(q, d)
+	found, err := q.Row()
 	if !found {
 		return nil, err
 	}
+	d := new(place)
+	pendingRead.read(q, d)
+	q.Reset()
 	d.Endpoint, err = t.endpoint(d.target)
 	return d, err
 }
 
 // over reads a finished delivery, or returns nil.
 func (t *tx) over(delivery int64) (*ended, error) {
-	f := new(ended)
-	found, err := finishedRead.read(t.q.finished.Int(delivery), f)
+	q := t.q.finished.Int(delivery)
+	found, err := q.Row()
 	if !found {
 		return nil, err
 	}
+	f := new(ended)
+	finishedRead.read(q, f)
+	q.Reset()
 	f.Endpoint, err = t.endpoint(f.target)
 	return f, err
 }
