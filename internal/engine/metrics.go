@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,9 +45,12 @@ type Metrics struct {
 	promised func(promise.Indicator, bool, time.Duration)
 	balances atomic.Int64 // looks at the balance
 	unequal  atomic.Int64 // those that found deliveries missing
-	// attempts by schedule, resolved once because this is the hot path
-	byClass map[policy.Class]prometheus.Counter
-	byPhase [5]prometheus.Observer
+	// the counters that each event and each attempt move, resolved once
+	byClass       map[policy.Class]prometheus.Counter // attempts by schedule
+	byPhase       [5]prometheus.Observer
+	byKind        map[string]prometheus.Counter // events
+	byOutcome     map[grapnel.Status]prometheus.Counter
+	once, retried prometheus.Observer // time to success
 }
 
 func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics {
@@ -92,9 +94,11 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics 
 			Help: "Deliveries, and events without any, that were purged because their retention had ended."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
 			Help: "Created deliveries less pending, finished and purged ones. Anything but 0 is a defect."}),
-		open:     map[string]bool{},
-		promised: promised,
-		byClass:  map[policy.Class]prometheus.Counter{},
+		open:      map[string]bool{},
+		promised:  promised,
+		byClass:   map[policy.Class]prometheus.Counter{},
+		byKind:    map[string]prometheus.Counter{},
+		byOutcome: map[grapnel.Status]prometheus.Counter{},
 	}
 	for _, class := range policy.Classes() {
 		m.byClass[class] = m.attempts.WithLabelValues(resultOf(class), string(class), string(grapnel.TriggerSchedule))
@@ -103,8 +107,14 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics 
 		m.byPhase[i] = m.phases.WithLabelValues(phase)
 	}
 	for _, kind := range []string{fromAPI, fromSource, fromOutbox, fromServer} {
-		m.events.WithLabelValues(kind)
+		m.byKind[kind] = m.events.WithLabelValues(kind)
 	}
+	for _, status := range grapnel.Statuses() {
+		if status.Final() {
+			m.byOutcome[status] = m.deliveries.WithLabelValues(string(status))
+		}
+	}
+	m.once, m.retried = m.success.WithLabelValues("false"), m.success.WithLabelValues("true")
 	for _, stage := range []string{stageID, stageSource, stageKey} {
 		m.duplicates.WithLabelValues(stage)
 	}
@@ -157,7 +167,8 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 			Help: "Duration of a commit as publishes and outcomes see it, averaged over five seconds. New work is refused above a limit of it."},
 			func() float64 { return a.commit().Seconds() }),
 		shards,
-		states{i, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by state.", []string{"state"}, nil)},
+		states{i, prometheus.NewDesc("grapnel_breaker_state", "Endpoints, by health. open: the circuit is open; recovering: it is half open; "+
+			"in all other states it is closed, or nothing is sent.", []string{"state"}, nil)},
 	}
 }
 
@@ -176,7 +187,7 @@ func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 	case p.Duplicate:
 		m.duplicates.WithLabelValues(stageID).Inc()
 	case !p.Conflict:
-		m.events.WithLabelValues(sourceKind(in.Event)).Inc()
+		m.byKind[sourceKind(in.Event)].Inc()
 	}
 }
 
@@ -241,7 +252,7 @@ func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 
 // finished counts a delivery that a change finished.
 func (m *Metrics) finished(c *core.Change) {
-	m.deliveries.WithLabelValues(string(c.Status)).Inc()
+	m.byOutcome[c.Status].Inc()
 	made := c.Subject.Attempts
 	if c.Attempt != nil {
 		made++
@@ -251,9 +262,14 @@ func (m *Metrics) finished(c *core.Change) {
 	}
 	switch c.Status {
 	case grapnel.Delivered:
-		if !c.Subject.CreatedAt.IsZero() {
-			m.success.WithLabelValues(strconv.FormatBool(made > 1)).Observe(c.At.Sub(c.Subject.CreatedAt).Seconds())
+		if c.Subject.CreatedAt.IsZero() {
+			return
 		}
+		of := m.once
+		if made > 1 {
+			of = m.retried
+		}
+		of.Observe(c.At.Sub(c.Subject.CreatedAt).Seconds())
 	case grapnel.Failed:
 		m.letters.WithLabelValues(string(c.ReasonCode)).Inc()
 	}

@@ -59,7 +59,7 @@ func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 			if got := read(
 				t,
 				b.engine,
-				"grapnel_endpoints",
+				"grapnel_breaker_state",
 			); got[" open"] != 1 || got[" healthy"] != 1 || got[" disabled"] != 0 ||
 				len(got) != len(grapnel.HealthStates()) {
 				t.Errorf("%s counted: %v", when, got)

@@ -36,7 +36,7 @@ func rows() []row {
 			{"Attempts", "reqps", []query{{"sum by (error_class) (rate(grapnel_attempts_total[5m]))", "{{error_class}}"}}},
 			{"First attempts that succeed", "percentunit", []query{{
 				firstAttempts, "succeed"}}},
-			{"Endpoints", "short", []query{{"sum by (state) (grapnel_endpoints)", "{{state}}"}}},
+			{"Endpoints", "short", []query{{"sum by (state) (grapnel_breaker_state)", "{{state}}"}}},
 			{"Duration of attempts", "s", quantiles("grapnel_attempt_duration_seconds")},
 		}},
 		{"Is the server quick?", []panel{

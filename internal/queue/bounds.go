@@ -4,10 +4,11 @@ import "time"
 
 // Bounds are the sizes and time limits of this package; see package bounds.
 type Bounds struct {
-	Claim   int `bound:"512"`   // leases asked for by one claim; a waiter that wants more gets a claim of its own
-	Granted int `bound:"65536"` // leases in memory, so that settling one reads nothing: about 20 MB
-	Seen    int `bound:"1000"`  // consumers remembered per queue
-	Counted int `bound:"10000"` // leases of one queue that are counted by consumer
+	Claim   int `bound:"512"`         // leases asked for by one claim; a waiter that wants more gets a claim of its own
+	Granted int `bound:"65536"`       // leases in memory, so that settling one reads nothing: about 20 MB
+	Seen    int `bound:"1000"`        // consumers remembered per queue
+	Counted int `bound:"10000"`       // leases of one queue that are counted by consumer
+	Labels  int `bound:"64" tiny:"2"` // queues whose metrics have their names; all others share a label
 
 	SeenFor time.Duration `bound:"24h"` // Consumers leaves out a consumer whose last request is older
 

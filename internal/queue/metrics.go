@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the package's metrics. None has a label per queue or consumer.
+// metrics are the package's metrics. The label queue is bounded (labels); none has one per consumer.
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
@@ -25,7 +25,8 @@ func newMetrics(r *Broker) *metrics {
 		leases: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_granted_total",
 			Help: "Leases granted to consumers of queues."}),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_queue_settled_total",
-			Help: "Leases that ended, by the consumer's answer; expire: there was none in time."}, []string{"action"}),
+			Help: "Leases that ended, by queue and by the consumer's answer; expire: there was none in time. Queues beyond a number are other."},
+			[]string{"queue", "action"}),
 		held: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_lease_held_seconds",
 			Help:    "Time from a lease to its consumer's answer. Expired leases are not in it.",
 			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600}}),
@@ -39,10 +40,20 @@ func newMetrics(r *Broker) *metrics {
 	}
 	m.waits = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_consumers_waiting",
 		Help: "Consumers that wait for a due delivery."}, func() float64 { return float64(r.metrics.waiting.Load()) })
-	for _, v := range []Verdict{Ack, Nack, Reject, expire} {
-		m.settled.WithLabelValues(string(v))
-	}
+	m.begin(OtherQueues)
 	return m
+}
+
+// begin makes the series of a queue, so that its first settlement is an increase.
+func (m *metrics) begin(queue string) {
+	for _, v := range []Verdict{Ack, Nack, Reject, expire} {
+		m.settled.WithLabelValues(queue, string(v))
+	}
+}
+
+// forget drops the series of a label that no queue has any more.
+func (m *metrics) forget(queue string) {
+	m.settled.DeletePartialMatch(prometheus.Labels{"queue": queue})
 }
 
 // expire stands among the verdicts for a lease that ended without one.

@@ -80,6 +80,7 @@ type Broker struct {
 	metrics *metrics
 	granted *granted
 	traces  *trace.Tracer
+	labels  labels
 
 	mu    sync.RWMutex
 	lines map[string]*line // by the queue's id. Lock order: mu before a line's

@@ -91,7 +91,7 @@ func (r *Broker) settledBy(l *grapnel.Lease, span *trace.Span, by Verdict, now t
 	if span != nil {
 		r.ended(*span, by, held)
 	}
-	r.metrics.settled.WithLabelValues(string(by)).Inc()
+	r.metrics.settled.WithLabelValues(r.label(l.Queue), string(by)).Inc()
 	if by != expire {
 		r.metrics.held.Observe(held.Seconds())
 	}

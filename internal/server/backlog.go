@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
@@ -27,7 +29,8 @@ type backlog struct {
 	bounds BacklogBounds
 	limit  int64
 	store  backlogs
-	held   func() []string // endpoints whose deliveries are held
+	held   func() []string          // endpoints whose deliveries are held
+	labels func() map[string]string // of queues, by id
 	size   func(context.Context) (int64, error)
 	now    func() time.Time
 	log    *slog.Logger
@@ -49,7 +52,7 @@ type backlogs interface {
 type backlogCounts struct {
 	states  map[string]int64
 	blocked int64
-	leased  int64
+	leased  map[string]int64 // by label of the queue
 	dead    int64
 	oldest  time.Time // zero: nothing is pending
 	bytes   int64     // negative: unknown
@@ -62,13 +65,14 @@ var backlogMetrics = [...]struct{ name, help, label string }{
 	{"grapnel_oldest_undelivered_age_seconds", "Age of the oldest pending delivery that may be attempted or is held; 0: there is none.", ""},
 	{"grapnel_dead_letters", "Dead letters, up to the number that is counted.", ""},
 	{"grapnel_ordering_blocked_keys", "Ordering keys that a failed delivery blocks.", ""},
-	{"grapnel_queue_leases", "Leases that consumers hold, expired ones included until they are recorded.", ""},
+	{"grapnel_queue_leases", "Leases that consumers hold, by queue, expired ones included until they are recorded. Queues beyond a number are other.", "queue"},
 	{"grapnel_store_bytes", "Size of the database, with its log.", ""},
 }
 
-func newBacklog(b Bounds, from backlogs, held func() []string, size func(context.Context) (int64, error), now func() time.Time,
-	log *slog.Logger) *backlog {
-	m := &backlog{bounds: bounds.Fill(b.Backlog), limit: bounds.Fill(b.API).Counted, store: from, held: held, size: size, now: now, log: log}
+func newBacklog(b Bounds, from backlogs, held func() []string, labels func() map[string]string,
+	size func(context.Context) (int64, error), now func() time.Time, log *slog.Logger) *backlog {
+	m := &backlog{bounds: bounds.Fill(b.Backlog), limit: bounds.Fill(b.API).Counted, store: from, held: held, labels: labels, size: size,
+		now: now, log: log}
 	for i, is := range backlogMetrics {
 		var labels []string
 		if is.label != "" {
@@ -111,7 +115,9 @@ func (m *backlog) Collect(to chan<- prometheus.Metric) {
 	gauge(1, age)
 	gauge(2, float64(m.counts.dead))
 	gauge(3, float64(m.counts.blocked))
-	gauge(4, float64(m.counts.leased))
+	for queue, n := range m.counts.leased {
+		gauge(4, float64(n), queue)
+	}
 	if m.counts.bytes >= 0 {
 		gauge(5, float64(m.counts.bytes))
 	}
@@ -134,15 +140,18 @@ func (m *backlog) count(now time.Time) {
 	for _, id := range m.held() {
 		held[id] = true
 	}
-	m.failing, m.counted, m.counts = false, now, sum(list, held)
+	m.failing, m.counted, m.counts = false, now, sum(list, held, m.labels())
 	if m.counts.bytes, err = m.size(ctx); err != nil {
 		m.counts.bytes = -1
 	}
 }
 
 // sum adds the numbers of all endpoints.
-func sum(list []store.Backlog, held map[string]bool) backlogCounts {
-	c := backlogCounts{states: map[string]int64{}}
+func sum(list []store.Backlog, held map[string]bool, labels map[string]string) backlogCounts {
+	c := backlogCounts{states: map[string]int64{}, leased: map[string]int64{queue.OtherQueues: 0}}
+	for _, label := range labels {
+		c.leased[label] = 0
+	}
 	for _, state := range []string{"ready", "scheduled", "held", "leased", "blocked", "waiting", "uncounted"} {
 		c.states[state] = 0
 	}
@@ -159,7 +168,8 @@ func sum(list []store.Backlog, held map[string]bool) backlogCounts {
 			c.states["ready"] += b.Ready
 			c.states["scheduled"] += b.Scheduled()
 		}
-		c.blocked, c.leased, c.dead = c.blocked+b.Blocked, c.leased+b.Leased, c.dead+b.Dead
+		c.blocked, c.dead = c.blocked+b.Blocked, c.dead+b.Dead
+		c.leased[cmp.Or(labels[b.Endpoint], queue.OtherQueues)] += b.Leased
 		if !b.Oldest.IsZero() && (c.oldest.IsZero() || b.Oldest.Before(c.oldest)) {
 			c.oldest = b.Oldest
 		}

@@ -35,7 +35,8 @@ func TestScrapesShareACount(t *testing.T) {
 	more := store.Backlog{Endpoint: "b", Pending: 1000, Ready: 30, Later: 5, More: true, Oldest: now.Add(-time.Minute)}
 	from.list = []store.Backlog{b, more, {Endpoint: "c", Dead: 2}}
 	size := func(context.Context) (int64, error) { return 0, errors.New("away") }
-	m := newBacklog(Bounds{}, from, func() []string { return []string{"b", "z"} }, size,
+	m := newBacklog(Bounds{}, from, func() []string { return []string{"b", "z"} },
+		func() map[string]string { return map[string]string{"a": "jobs", "q": "idle"} }, size,
 		func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	scrape := func() map[string]float64 {
 		t.Helper()
@@ -62,7 +63,7 @@ func TestScrapesShareACount(t *testing.T) {
 		for name, want := range map[string]float64{"grapnel_backlog ready": 3, "grapnel_backlog scheduled": 10, "grapnel_backlog held": 35,
 			"grapnel_backlog leased": 1, "grapnel_backlog blocked": 2, "grapnel_backlog waiting": 4, "grapnel_backlog uncounted": 965,
 			"grapnel_oldest_undelivered_age_seconds": 3600, "grapnel_dead_letters": 7, "grapnel_ordering_blocked_keys": 2,
-			"grapnel_queue_leases": 1} {
+			"grapnel_queue_leases jobs": 1, "grapnel_queue_leases idle": 0, "grapnel_queue_leases other": 0} {
 			if got[name] != want {
 				t.Fatalf("%s is %v, want %v", name, got[name], want)
 			}
@@ -85,7 +86,7 @@ func TestScrapesShareACount(t *testing.T) {
 	}
 	from.err, from.list = nil, nil
 	now = now.Add(10 * time.Second)
-	if got := scrape(); got["grapnel_backlog ready"] != 0 || len(got) != 11 || got["grapnel_oldest_undelivered_age_seconds"] != 0 {
+	if got := scrape(); got["grapnel_backlog ready"] != 0 || len(got) != 13 || got["grapnel_oldest_undelivered_age_seconds"] != 0 {
 		t.Errorf("an empty store: %v", got)
 	}
 }

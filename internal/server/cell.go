@@ -169,7 +169,8 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
 	}
-	c.backlog = newBacklog(o.Bounds, c.store, c.engine.Held, c.place.size(c.store), time.Now, o.Log)
+	c.backlog = newBacklog(o.Bounds, c.store, c.engine.Held, func() map[string]string { return c.queues.Labels() },
+		c.place.size(c.store), time.Now, o.Log)
 	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Traces: s.traces, Log: o.Log})
 	c.ingress = ingress.New(
 		ingress.Options{

@@ -78,9 +78,9 @@ func TestMetricsMove(t *testing.T) {
 		settled(`grapnel_backlog{state="`+state+`"}`, want) // the returned message is scheduled
 	}
 	for name, want := range map[string]float64{
-		"grapnel_pending": 9, "grapnel_queue_leases": 1, "grapnel_lease_held_seconds_count": 3, "grapnel_dead_letters": 3,
-		`grapnel_queue_settled_total{action="ack"}`: 1, `grapnel_queue_settled_total{action="nack"}`: 1,
-		`grapnel_queue_settled_total{action="reject"}`: 1, `grapnel_queue_settled_total{action="expire"}`: 0,
+		"grapnel_pending": 9, `grapnel_queue_leases{queue="jobs"}`: 1, "grapnel_lease_held_seconds_count": 3, "grapnel_dead_letters": 3,
+		`grapnel_queue_settled_total{action="ack",queue="jobs"}`: 1, `grapnel_queue_settled_total{action="nack",queue="jobs"}`: 1,
+		`grapnel_queue_settled_total{action="reject",queue="jobs"}`: 1, `grapnel_queue_settled_total{action="expire",queue="jobs"}`: 0,
 	} {
 		settled(name, want)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -60,12 +61,12 @@ type promises struct {
 	cancel   context.CancelFunc
 
 	mu     sync.Mutex
-	own    map[string]*ownHour // counts of this node that may change, by the name of their hour
+	own    map[int64]*ownHour // counts of this node that may change, by hourOf
 	report promise.Report
 
 	// of the goroutine alone
 	history   *promise.History
-	others    map[string]promise.Hour // sums over the other nodes, of the hours that may change
+	others    map[int64]promise.Hour // sums over the other nodes, of the hours that may change
 	loaded    bool
 	looked    [2]int64 // balances
 	incidents []wire.Incident
@@ -117,23 +118,30 @@ func (s *Server) statusPage() http.Handler {
 }
 
 func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
-	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, kick: make(chan struct{}, 1), own: map[string]*ownHour{},
-		history: promise.NewHistory(), others: map[string]promise.Hour{}}
+	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, kick: make(chan struct{}, 1), own: map[int64]*ownHour{},
+		history: promise.NewHistory(), others: map[int64]promise.Hour{}}
 }
 
+// hourOf numbers hours. A number is found without making a name; each attempt is counted two or
+// three times.
+func hourOf(at time.Time) int64 { return at.Unix() / 3600 }
+
+// hourLayout is the form of hourName.
+const hourLayout = "2006-01-02T15"
+
 // hourName is the first part of a document's id; ids sort by time.
-func hourName(at time.Time) string { return at.UTC().Format("2006-01-02T15") }
+func hourName(at time.Time) string { return at.UTC().Format(hourLayout) }
 
 // count counts one event now.
 func (p *promises) count(i promise.Indicator, good bool, took time.Duration) {
 	now := p.now().UTC()
-	name := hourName(now)
+	hour := hourOf(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.own[name]
+	h := p.own[hour]
 	if h == nil {
 		h = &ownHour{at: now.Truncate(time.Hour)}
-		p.own[name] = h
+		p.own[hour] = h
 	}
 	h.is.Add(now, i, good, took)
 	h.dirty = true
@@ -295,7 +303,7 @@ func (p *promises) write(ctx context.Context) error {
 func (p *promises) stored(h *ownHour, revision int64, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := p.own[hourName(h.at)]
+	own := p.own[hourOf(h.at)]
 	own.revision, own.dirty = revision, again || own.is != h.is
 }
 
@@ -306,7 +314,7 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 	if !p.loaded {
 		from = now.Add(-keptHours)
 	}
-	sums := map[string]promise.Hour{}
+	sums := map[int64]promise.Hour{}
 	for after := hourName(from); ; {
 		found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: sliKind, After: after, Limit: p.bounds.Page})
 		if err != nil {
@@ -319,13 +327,14 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 				continue
 			}
 			var h promise.Hour
-			if err := json.Unmarshal(d.Body, &h); err != nil {
+			at, err := time.Parse(hourLayout, name)
+			if err = errors.Join(err, json.Unmarshal(d.Body, &h)); err != nil {
 				p.log.Warn("counts of promises cannot be read; left out", "document", d.ID, "err", err)
 				continue
 			}
-			sum := sums[name]
+			sum := sums[hourOf(at)]
 			sum.Plus(&h)
-			sums[name] = sum
+			sums[hourOf(at)] = sum
 		}
 		if len(found) < p.bounds.Page {
 			break
@@ -375,22 +384,20 @@ func (p *promises) clear(ctx context.Context, now time.Time) error {
 
 // judge makes the report and the status page from the counts in memory.
 func (p *promises) judge(now time.Time) {
-	settled := hourName(now.Add(-time.Hour))
+	settled := hourOf(now) - 1
 	p.mu.Lock()
-	for name, h := range p.others {
-		if at, err := time.Parse("2006-01-02T15", name); err == nil {
-			p.history.Set(at, h)
-		}
+	for hour, h := range p.others {
+		p.history.Set(time.Unix(hour*3600, 0).UTC(), h)
 	}
-	for name, own := range p.own {
-		sum := p.others[name]
+	for hour, own := range p.own {
+		sum := p.others[hour]
 		sum.Plus(&own.is)
 		p.history.Set(own.at, sum)
-		if name < settled && !own.dirty {
-			delete(p.own, name)
+		if hour < settled && !own.dirty {
+			delete(p.own, hour)
 		}
 	}
-	maps.DeleteFunc(p.others, func(name string, _ promise.Hour) bool { return name < settled && p.own[name] == nil })
+	maps.DeleteFunc(p.others, func(hour int64, _ promise.Hour) bool { return hour < settled && p.own[hour] == nil })
 	p.mu.Unlock()
 	p.history.Forget(now)
 	report := promise.Make(p.history, now)

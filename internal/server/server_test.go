@@ -399,7 +399,7 @@ func TestServiceRoutes(t *testing.T) {
 		}
 		if path == "/metrics" {
 			for _, name := range []string{"grapnel_store_commit_seconds_count", "grapnel_egress_in_flight", "grapnel_build_info", "go_goroutines",
-				"grapnel_pending", `grapnel_endpoints{state="open"} 0`, "grapnel_commit_average_seconds", "grapnel_audit_imbalance 0",
+				"grapnel_pending", `grapnel_breaker_state{state="open"} 0`, "grapnel_commit_average_seconds", "grapnel_audit_imbalance 0",
 				"grapnel_purged_total 0", `grapnel_replays{status="running"} 0`, `grapnel_replay_deliveries{state="left"} 0`} {
 				if !strings.Contains(string(body), name) {
 					t.Errorf("/metrics lacks %s", name)
