@@ -60,9 +60,10 @@ var floors = map[string]int{
 	// Decisions and actions.
 	"internal/core":            3,
 	"internal/egress":          3,
+	"internal/store/decide":    3,
 	"internal/store/storetest": 3,
 	"internal/store/memory":    3,
-	"internal/store/sqlite":    3,
+	"internal/store/sqlite":    4,
 	"internal/store/postgres":  3,
 	"internal/sim/history":     3,
 	"internal/api/strict":      3,

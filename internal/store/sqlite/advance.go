@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Advance commits the cursor together with the deliveries before it, so a repeated step finds the
@@ -42,7 +43,7 @@ func (o *advancing) apply(t *tx) error {
 		if err != nil {
 			return err
 		}
-		if of == nil || !of.over || of.target != target {
+		if of == nil || of.status == "" || of.target != target {
 			continue
 		}
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, o.step.At, r.ID); err != nil {
@@ -99,36 +100,37 @@ func (t *tx) open(endpoint string) error {
 // the original.
 func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
-	d := &place{target: of.target, event: of.event, created: codec.Micros(at), kind: of.kind, replayOf: of.seq, trigger: trigger}
+	d := &t.fresh
+	*d = place{Pending: decide.Pending{Event: of.event, Created: codec.Micros(at), ReplayOf: of.seq, Trigger: trigger},
+		target: of.target, kind: of.kind}
 	if d.tenant, err = t.tenant(of.tenant); err != nil {
 		return done, err
 	}
-	endpoint, err := t.endpoint(d.target)
-	if err != nil {
+	if d.Endpoint, err = t.endpoint(d.target); err != nil {
 		return done, err
 	}
-	if d.seq, err = t.deliveries.next(); err != nil {
+	if d.Seq, err = t.deliveries.next(); err != nil {
 		return done, err
 	}
 	t.deliveries.gave(1)
-	if err := t.q.addRedelivery.Int(d.seq).Int(d.event).Run(); err != nil {
+	if err := t.q.addRedelivery.Int(d.Seq).Int(d.Event).Run(); err != nil {
 		return done, err
 	}
 	if err := t.wait(d, ordered, of.key, delay); err != nil {
 		return done, err
 	}
-	done.Delivery, done.CreatedAt = d.seq, codec.Moment(d.created)
-	if d.head {
-		done.Head = d.shown(endpoint)
+	done.Delivery, done.CreatedAt = d.Seq, codec.Moment(d.Created)
+	if d.Head {
+		done.Head = d.head()
 	}
-	return done, t.q.markReplayed.Int(of.seq).Int(d.created).Text(by).Int(d.seq).Int(statusPending).Run()
+	return done, t.q.markReplayed.Int(of.seq).Int(d.Created).Text(by).Int(d.Seq).Int(statusPending).Run()
 }
 
 // origin is a delivery to redeliver.
 type origin struct {
 	seq, target, event, created, kind int64
-	over                              bool
-	tenant, key                       string // of its event
+	status                            grapnel.Status // empty: it is pending
+	tenant, key                       string         // of its event
 }
 
 // origin returns a delivery, pending or finished, or nil.
@@ -139,15 +141,13 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 		return nil, err
 	}
 	if there != nil {
-		of.target, of.event, of.created = there.target, there.event, there.created
+		of.target, of.event, of.created = there.target, there.Event, there.Created
 	} else {
-		q := t.q.finished.Int(delivery)
-		found, err := q.Row()
-		if !found {
+		f, err := t.over(delivery)
+		if f == nil || err != nil {
 			return nil, err
 		}
-		of.target, of.event, of.created, of.over = q.Integer(0), q.Integer(1), q.Integer(4), true
-		q.Reset()
+		of.target, of.event, of.created, of.status = f.target, f.Event, f.Created, f.status
 	}
 	q := t.q.eventOf.Int(of.event)
 	found, err := q.Row()
@@ -163,10 +163,10 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 // more since, and with the replay that created it, if any.
 func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	status, _ := statuses.Place(ended)
-	if err := t.q.markResult.Int(status).Int(d.replayOf).Int(d.seq).Run(); err != nil {
+	if err := t.q.markResult.Int(status).Int(d.ReplayOf).Int(d.Seq).Run(); err != nil {
 		return err
 	}
-	item := t.q.endItem.Int(status).Int(d.seq)
+	item := t.q.endItem.Int(status).Int(d.Seq)
 	found, err := item.Row()
 	if !found {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
@@ -147,23 +148,25 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		return store.Placed{}, err
 	}
 	for i, target := range e.targets {
-		d := place{seq: first + int64(i), event: seq, tenant: tenant, created: at, kind: kind, trigger: target.Trigger}
+		d := &t.fresh
+		*d = place{Pending: decide.Pending{Seq: first + int64(i), Event: seq, Endpoint: target.Endpoint, Created: at, Trigger: target.Trigger},
+			tenant: tenant, kind: kind}
 		if d.target, err = t.target(target.Endpoint); err != nil {
 			return store.Placed{}, err
 		}
 		if target.Drop != "" {
 			// A dropped delivery has no position, so that the positions of its lane have no gaps.
-			if err = t.make(&d); err == nil {
-				err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
+			if err = t.make(d); err == nil {
+				err = t.archive(d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
 			}
 		} else {
-			err = t.wait(&d, target.Ordered, e.Key, target.Delay)
+			err = t.wait(d, target.Ordered, e.Key, target.Delay)
 		}
 		if err != nil {
 			return store.Placed{}, err
 		}
-		if d.head {
-			done.Heads = append(done.Heads, *d.shown(target.Endpoint))
+		if d.Head {
+			done.Heads = append(done.Heads, d.Shown())
 		}
 	}
 	placed := store.Placed{Seq: seq, ID: e.ID, AcceptedAt: codec.Moment(at), Deliveries: len(e.targets)}
@@ -206,48 +209,34 @@ func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
 // delay applies to a head only.
 func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error {
-	d.head = true
+	first := true
 	if ordered && key != "" {
-		if err := t.join(d, key); err != nil {
+		var err error
+		if first, err = t.join(d, key); err != nil {
 			return err
 		}
 	}
-	insert := t.q.addPending.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Bool(d.head)
-	if d.head {
-		d.due, d.anchor = codec.Moment(d.created).Add(delay), codec.Moment(d.created)
-		insert.Int(codec.Micros(d.due)).Int(d.created)
-		d.due = codec.Moment(codec.Micros(d.due))
-	} else {
-		insert.Null().Null()
-	}
-	bindWord(insert.Int(d.position).Int(d.created).Int(d.replayOf), codec.Triggers, d.trigger)
-	if d.position > 0 {
-		insert.Text(d.lane)
-	} else {
-		insert.Null()
-	}
-	insert.Int(d.kind)
+	d.Enter(first, delay)
 	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
 		return err
 	}
-	return insert.Run()
+	return pendingAdded.bind(t.q.addPending, d).Run()
 }
 
-// join takes the next position in a lane, and finds out whether a pending delivery is before it.
-func (t *tx) join(d *place, key string) error {
+// join takes the next position in a lane, and says whether no pending delivery is before it.
+func (t *tx) join(d *place, key string) (first bool, err error) {
 	take := t.q.takePosition.Int(d.target).Text(key)
 	taken, err := take.Row()
 	if !taken {
-		return orMangled(err)
+		return false, orMangled(err)
 	}
-	d.lane, d.position = key, take.Integer(0)
+	d.Key, d.Position = key, take.Integer(0)
 	take.Reset()
-	if d.position == 1 {
-		return nil
+	if d.Position == 1 {
+		return true, nil
 	}
-	first, err := t.laneHead(d.target, key)
-	d.head = first == nil
-	return err
+	head, err := t.laneHead(d.target, key)
+	return head == nil, err
 }
 
 // keyHash is stored in the index of keys instead of the key. 0 is no key.

@@ -96,9 +96,9 @@ func (t *tx) held() (map[holder]int, error) {
 // release counts a lease that ends, if d has one. The caller writes or removes the row of d, which
 // has the lease.
 func (t *tx) release(d *place) {
-	if d.token != "" {
+	if d.Token != "" {
 		t.holders.add(holder{d.target, d.consumer}, -1)
-		d.token = ""
+		d.Token = ""
 	}
 }
 

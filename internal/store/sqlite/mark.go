@@ -30,13 +30,10 @@ func (o *annotating) apply(t *tx) error {
 	if of == nil || !o.scope.Allows(of.tenant) {
 		return store.ErrNotFound("delivery")
 	}
-	done, err := t.over(a.Delivery, &store.Identity{})
 	switch {
-	case err != nil:
-		return err
-	case !of.over:
+	case of.status == "":
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
-	case a.Discard != "" && done.Status != grapnel.Failed:
+	case a.Discard != "" && of.status != grapnel.Failed:
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 	}
 	if a.Note != nil {

@@ -41,9 +41,6 @@ func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
 
 // tried sets the outcome of an attempt.
 func (d *place) tried(attempt []byte) error {
-	if attempt == nil {
-		return nil
-	}
 	last, err := codec.DecodeLast(attempt)
 	d.outcome = outcomeOf(last)
 	return err
@@ -65,15 +62,15 @@ func (o *outcomes) forget() {
 	o.blocks, o.targets = make(map[blockOutcome]bool), make(map[targetOutcome]bool)
 }
 
-// delivered records where an outcome occurs.
-func (t *tx) delivered(d *place, outcome int64) error {
-	if of := (targetOutcome{outcome, d.target}); !t.outcomes.targets[of] {
+// delivered records where the outcome of d occurs.
+func (t *tx) delivered(d *place) error {
+	if of := (targetOutcome{d.outcome, d.target}); !t.outcomes.targets[of] {
 		keep(t.outcomes.targets, t.bounds.Names, of, true)
 		if err := t.q.addTargetOutcome.Int(of.outcome).Int(of.target).Run(); err != nil {
 			return err
 		}
 	}
-	at := blockOutcome{outcome, d.seq >> blockBits}
+	at := blockOutcome{d.outcome, d.Seq >> blockBits}
 	if t.outcomes.blocks[at] {
 		return nil
 	}

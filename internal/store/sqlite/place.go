@@ -7,71 +7,82 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // place is a row of pending: the state of an unfinished delivery. Its code and reason are only
-// written, by plan and mark. Of its lease it has the fields needed to end the lease.
+// written. Of its lease it has the fields needed to end the lease.
 type place struct {
-	seq, target, event, tenant int64
-	kind                       int64 // of its event; 0: step 13 found the delivery pending
-	head, blocked              bool
-	due, anchor                time.Time // zero when they are not set
-	position                   int64
-	attempts                   int
-	created                    int64
-	replayOf                   int64
-	trigger                    grapnel.Trigger
-	lane                       string
-	wide                       time.Time // zero when it is not set
-	outcome                    int64     // of the last attempt
-	token, consumer            string    // of its lease; empty: it has none
+	decide.Pending
+	target, tenant int64
+	kind           int64  // of its event; 0: step 13 found the delivery pending
+	outcome        int64  // of the last attempt
+	consumer       string // of its lease
 }
 
-// shown is the part of a place that scheduling needs.
-func (d *place) shown(endpoint string) *store.Head {
-	return &store.Head{
-		Delivery:  d.seq,
-		Event:     d.event,
-		Endpoint:  endpoint,
-		Lane:      d.lane,
-		Position:  d.position,
-		Due:       d.due,
-		Blocked:   d.blocked,
-		Attempts:  d.attempts,
-		Anchor:    d.anchor,
-		Trigger:   d.trigger,
-		CreatedAt: codec.Moment(d.created),
-	}
+// ended is a row of finished.
+type ended struct {
+	place
+	status grapnel.Status
+	at     int64
+	last   []byte // its last attempt
 }
 
-// readPlace reads the pendingColumns of one row, or returns nil.
-func readPlace(q *sqlite3.Stmt) (*place, error) {
-	found, err := q.Row()
-	if !found {
-		return nil, err
+var (
+	pendingColumns = columns[place]{
+		number("seq", adds|reads, func(d *place) *int64 { return &d.Seq }),
+		number("target", adds|reads, func(d *place) *int64 { return &d.target }),
+		number("event", adds|reads, func(d *place) *int64 { return &d.Event }),
+		number("tenant", adds|reads, func(d *place) *int64 { return &d.tenant }),
+		truth("head", adds|reads|leads, func(d *place) *bool { return &d.Head }),
+		truth("blocked", adds|reads|plans|leads, func(d *place) *bool { return &d.Blocked }),
+		moment("due", adds|reads|plans|leads, func(d *place) *int64 { return &d.Due }),
+		moment("anchor", adds|reads|plans|leads, func(d *place) *int64 { return &d.Anchor }),
+		number("position", adds|reads, func(d *place) *int64 { return &d.Position }),
+		number("attempts", adds|reads|plans|marks, func(d *place) *int { return &d.Attempts }),
+		number("created", adds|reads, func(d *place) *int64 { return &d.Created }),
+		number("replay_of", adds|reads, func(d *place) *int64 { return &d.ReplayOf }),
+		word(`"trigger"`, adds|reads|plans|marks, codec.Triggers, func(d *place) *grapnel.Trigger { return &d.Trigger }),
+		word("code", adds|plans|marks, reasonCodes, func(d *place) *grapnel.ReasonCode { return &d.Code }),
+		textual("reason", plans|marks, func(d *place) *string { return &d.Reason }),
+		label("lane", adds|reads, func(d *place) *string { return &d.Key }),
+		moment("wide", reads|plans, func(d *place) *int64 { return &d.Wide }),
+		number("outcome", reads|plans|marks, func(d *place) *int64 { return &d.outcome }),
+		label("token", reads|plans, func(d *place) *string { return &d.Token }),
+		label("consumer", reads, func(d *place) *string { return &d.consumer }),
+		number("kind", adds|reads, func(d *place) *int64 { return &d.kind }),
 	}
-	defer q.Reset()
-	d := &place{
-		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
-		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
-		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
-		trigger: readWord(q, 12, codec.Triggers), lane: q.String(13), wide: readTime(q, 14), outcome: q.Integer(15),
+	finishedColumns = columns[ended]{
+		number("seq", adds, func(f *ended) *int64 { return &f.Seq }),
+		number("target", adds|reads, func(f *ended) *int64 { return &f.target }),
+		number("event", adds|reads, func(f *ended) *int64 { return &f.Event }),
+		number("tenant", adds, func(f *ended) *int64 { return &f.tenant }),
+		word("status", adds|reads, statuses, func(f *ended) *grapnel.Status { return &f.status }),
+		number("position", adds|reads, func(f *ended) *int64 { return &f.Position }),
+		number("attempts", adds, func(f *ended) *int { return &f.Attempts }),
+		number("created", adds|reads, func(f *ended) *int64 { return &f.Created }),
+		number("finished", adds, func(f *ended) *int64 { return &f.at }),
+		number("replay_of", adds, func(f *ended) *int64 { return &f.ReplayOf }),
+		word("code", adds, reasonCodes, func(f *ended) *grapnel.ReasonCode { return &f.Code }),
+		textual("reason", adds, func(f *ended) *string { return &f.Reason }),
+		blob("last", adds, func(f *ended) []byte { return f.last }),
+		number("outcome", adds, func(f *ended) *int64 { return &f.outcome }),
 	}
-	if !q.IsNull(16) {
-		d.token, d.consumer = q.String(16), q.String(17)
-	}
-	d.kind = q.Integer(18)
-	return d, nil
-}
+
+	pendingAdded, pendingRead = pendingColumns.of(adds), pendingColumns.of(reads)
+	planned, marked, led      = pendingColumns.of(plans), pendingColumns.of(marks), pendingColumns.of(leads)
+	finishedAdded             = finishedColumns.of(adds)
+	finishedRead              = finishedColumns.of(reads)
+)
 
 // bindTime writes a time that may be NULL.
-func bindTime(s *sqlite3.Stmt, at time.Time, null bool) {
-	if null {
+func bindTime(s *sqlite3.Stmt, at int64) {
+	if at == decide.None {
 		s.Null()
 		return
 	}
-	s.Int(codec.Micros(at))
+	s.Int(at)
 }
 
 // readTime reads a time that may be NULL.
@@ -82,42 +93,62 @@ func readTime(q *sqlite3.Stmt, column int) time.Time {
 	return codec.Moment(q.Integer(column))
 }
 
-func (t *tx) place(delivery int64) (*place, error) { return readPlace(t.q.pending.Int(delivery)) }
+func (t *tx) place(delivery int64) (*place, error) { return t.readPlace(t.q.pending.Int(delivery)) }
 
 // laneHead is the pending delivery with the lowest position in a lane.
 func (t *tx) laneHead(target int64, lane string) (*place, error) {
-	return readPlace(t.q.laneHead.Int(target).Text(lane))
+	return t.readPlace(t.q.laneHead.Int(target).Text(lane))
 }
 
-// lead makes d the head of its lane and starts its policy's clock, but not before d was created,
-// even if the clock that finished its predecessor was behind.
-func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
-	d.anchor = codec.Moment(max(codec.Micros(at), d.created))
-	d.head, d.due = true, codec.Moment(codec.Micros(d.anchor.Add(delay)))
-	return t.q.lead.Int(codec.Micros(d.due)).Int(codec.Micros(d.anchor)).Int(d.seq).Run()
+// readPlace reads the pending delivery that a query finds, or returns nil.
+func (t *tx) readPlace(q *sqlite3.Stmt) (*place, error) {
+	found, err := q.Row()
+	if !found {
+		return nil, err
+	}
+	d := new(place)
+	pendingRead.read(q, d)
+	q.Reset()
+	d.Endpoint, err = t.endpoint(d.target)
+	return d, err
+}
+
+// over reads a finished delivery, or returns nil.
+func (t *tx) over(delivery int64) (*ended, error) {
+	q := t.q.finished.Int(delivery)
+	found, err := q.Row()
+	if !found {
+		return nil, err
+	}
+	f := new(ended)
+	finishedRead.read(q, f)
+	q.Reset()
+	f.Endpoint, err = t.endpoint(f.target)
+	return f, err
 }
 
 // finish makes d final and returns the new head of its lane, if there is one. If d was the head,
 // that is the next delivery of the lane, which begins with this delay.
 func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
-	if d.replayOf != 0 {
+	if d.ReplayOf != 0 {
 		if err := t.repeated(d, e.Status); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.q.dropPending.Int(d.seq).Run(); err != nil {
+	if err := t.q.dropPending.Int(d.Seq).Run(); err != nil {
 		return nil, err
 	}
 	t.release(d)
 	if err := t.queued(d, -1); err != nil {
 		return nil, err
 	}
-	if err := t.archive(d, e, last); err != nil || d.position == 0 {
+	if err := t.archive(d, e, last); err != nil || d.Position == 0 {
 		return nil, err
 	}
-	next, err := t.laneHead(d.target, d.lane)
-	if err == nil && next != nil && d.head {
-		err = t.lead(next, e.At, delay)
+	next, err := t.laneHead(d.target, d.Key)
+	if err == nil && next != nil && d.Head {
+		next.Lead(codec.Micros(e.At), delay)
+		err = led.bind(t.q.lead, next).Int(next.Seq).Run()
 	}
 	return next, err
 }
@@ -134,18 +165,17 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 			return err
 		}
 	}
-	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
-		Int(int64(d.attempts)).Int(d.created).Int(codec.Micros(e.At)).Int(d.replayOf)
-	outcome := withReason(d.outcome, e.ReasonCode)
+	d.Code, d.Reason, d.outcome = e.ReasonCode, e.Reason, withReason(d.outcome, e.ReasonCode)
 	if status == statusDelivered {
-		if err := t.delivered(d, outcome); err != nil {
+		if err := t.delivered(d); err != nil {
 			return err
 		}
 	}
-	if err := bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Int(outcome).Run(); err != nil || status != statusFailed {
+	t.last = ended{place: *d, status: e.Status, at: codec.Micros(e.At), last: last}
+	if err := finishedAdded.bind(t.q.addFinished, &t.last).Run(); err != nil || status != statusFailed {
 		return err
 	}
-	return t.letter(addLetterQuery, d.target, d.seq)
+	return t.letter(addLetterQuery, d.target, d.Seq)
 }
 
 const (

@@ -2,11 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Record applies the changes in order; each result is the state right after its change.
@@ -37,8 +37,7 @@ func (s *Store) turn(c *store.Change) (turn, error) {
 	r.Attempt, r.Tell = nil, nil
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
-		r.tried = grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration,
-			Again: !c.Status.Final()}
+		r.tried = decide.Tried(c)
 	}
 	var err error
 	if c.Standing != nil {
@@ -89,150 +88,89 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 	return done, err
 }
 
-func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (store.Changed, error) {
+func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done store.Changed, err error) {
 	d, err := t.place(c.Delivery)
 	if err != nil {
 		return store.Changed{}, err
 	}
 	if d == nil {
-		return t.over(c.Delivery, &c.Identity)
+		return t.late(c)
 	}
-	if foreign, err := t.foreign(&c.Identity, d.event, d.target, d.created); foreign || err != nil {
-		return store.Changed{Foreign: true}, err
-	}
-	if c.Expect != d.attempts && c.Expect != store.AnyAttempts || !c.Yields(d.token, d.due) {
-		next, err := t.next(d)
-		return store.Changed{Status: grapnel.Pending, Next: next}, err
-	}
-	if attempt != nil {
-		d.attempts++
-		if !c.Uncounted {
-			if err := t.tried(d, a, c.At); err != nil {
-				return store.Changed{}, err
-			}
-		}
-	}
-	if c.Status.Final() {
-		return t.conclude(d, c, attempt)
-	}
-	return t.postpone(d, c, attempt)
-}
-
-// over reports a delivery that is not pending. Its lane may have a new head, which the result
-// contains.
-func (t *tx) over(delivery int64, meant *store.Identity) (store.Changed, error) {
-	q := t.q.finished.Int(delivery)
-	found, err := q.Row()
-	if !found {
-		return store.Changed{}, err
-	}
-	target, event, position, created := q.Integer(0), q.Integer(1), q.Integer(3), q.Integer(4)
-	done := store.Changed{Status: readWord(q, 2, statuses)}
-	q.Reset()
-	if foreign, err := t.foreign(meant, event, target, created); foreign || err != nil {
-		return store.Changed{Foreign: true}, err
-	}
-	if position == 0 {
+	found := decide.Found{Pending: &d.Pending}
+	if done = found.Judge(c); done.Foreign {
 		return done, nil
 	}
-	q = t.q.eventKey.Int(event)
-	found, err = q.Row()
-	if !found {
+	next := d
+	switch {
+	case done.Applied:
+		next, err = t.apply(d, c, attempt, a)
+	case !d.Head:
+		next, err = t.laneHead(d.target, d.Key)
+	}
+	done.Next = next.head()
+	return done, err
+}
+
+// late is the result of a change of a delivery that is not pending. Its lane may have a new head.
+func (t *tx) late(c *store.Change) (store.Changed, error) {
+	f, err := t.over(c.Delivery)
+	if f == nil || err != nil {
+		return store.Changed{}, err
+	}
+	found := decide.Found{Status: f.status, Event: f.Event, Created: f.Created, Endpoint: f.Endpoint}
+	done := found.Judge(c)
+	if done.Foreign || f.Position == 0 {
+		return done, nil
+	}
+	q := t.q.eventKey.Int(f.Event)
+	there, err := q.Row()
+	if !there {
 		return done, err
 	}
 	lane := q.String(0)
 	q.Reset()
-	head, err := t.laneHead(target, lane)
-	if err == nil {
-		done.Next, err = t.shown(head)
-	}
+	next, err := t.laneHead(f.target, lane)
+	done.Next = next.head()
 	return done, err
 }
 
-// foreign reports whether a row belongs to another delivery than the intended one.
-func (t *tx) foreign(meant *store.Identity, event, target, created int64) (bool, error) {
-	endpoint, err := t.endpoint(target)
-	return err == nil && !meant.Is(event, endpoint, created), err
-}
-
-// next is the head that a change of the pending delivery d returns: d's lane's, or d itself if it
-// has no lane.
-func (t *tx) next(d *place) (*store.Head, error) {
-	if d.head {
-		return t.shown(d)
-	}
-	head, err := t.laneHead(d.target, d.lane)
-	if err != nil {
-		return nil, err
-	}
-	return t.shown(head)
-}
-
-func (t *tx) shown(d *place) (*store.Head, error) {
+// head is d, which may be nil, as the head of its lane.
+func (d *place) head() *store.Head {
 	if d == nil {
-		return nil, nil
+		return nil
 	}
-	endpoint, err := t.endpoint(d.target)
-	if err != nil {
-		return nil, err
-	}
-	return d.shown(endpoint), nil
+	h := d.Shown()
+	return &h
 }
 
-// conclude makes d final. Its last attempt is stored in the finished row, which saves a row for
-// most deliveries.
-func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
-	if err := d.tried(attempt); err != nil {
-		return store.Changed{}, err
-	}
-	ending := store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}
-	next, err := t.finish(d, ending, attempt, c.NextDelay)
-	done := store.Changed{Applied: true, Status: c.Status}
-	if err == nil {
-		done.Next, err = t.shown(next)
-	}
-	return done, err
-}
-
-// postpone leaves d pending. A delivery behind its head has no schedule to change; it gets one when
-// it becomes the head.
-func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
-	if err := d.tried(attempt); err != nil {
-		return store.Changed{}, err
-	}
-	if attempt != nil {
-		if err := t.q.addAttempt.Int(d.seq).Int(int64(d.attempts)).Blob(attempt).Run(); err != nil {
-			return store.Changed{}, err
-		}
-	}
+// apply makes a change of d and returns the head of its lane, or d itself if it has no lane. The
+// attempt that ends d is stored in the finished row, which saves a row for most deliveries.
+func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) (*place, error) {
 	t.release(d)
-	d.trigger = c.Trigger
-	update := t.q.mark
-	if d.head {
-		update = t.q.plan
-	}
-	bindWord(bindWord(update.Int(int64(d.attempts)), codec.Triggers, d.trigger), reasonCodes, c.ReasonCode).Text(c.Reason)
-	if d.head {
-		d.blocked, d.due = c.Blocked, codec.Moment(codec.Micros(c.Due))
-		if d.blocked {
-			d.due = time.Time{}
+	d.Apply(c, attempt != nil)
+	if attempt != nil {
+		if err := d.tried(attempt); err != nil {
+			return nil, err
 		}
-		if !c.Anchor.IsZero() {
-			d.anchor = codec.Moment(codec.Micros(c.Anchor))
-		}
-		if attempt != nil {
-			d.wide = time.Time{}
-			if c.EndpointWide {
-				d.wide = codec.Moment(codec.Micros(c.At))
+		if !c.Uncounted {
+			if err := t.tried(d, a, c.At); err != nil {
+				return nil, err
 			}
 		}
-		bindTime(update.Bool(d.blocked), d.due, d.blocked)
-		bindTime(update, d.anchor, false)
-		bindTime(update, d.wide, d.wide.IsZero())
 	}
-	if err := update.Int(d.outcome).Int(d.seq).Run(); err != nil {
-		return store.Changed{}, err
+	if c.Status.Final() {
+		return t.finish(d, decide.Ending(c), attempt, c.NextDelay)
 	}
-	next, err := t.next(d)
-	return store.Changed{Applied: true, Status: grapnel.Pending, Next: next}, err
+	if attempt != nil {
+		if err := t.q.addAttempt.Int(d.Seq).Int(int64(d.Attempts)).Blob(attempt).Run(); err != nil {
+			return nil, err
+		}
+	}
+	if d.Head {
+		return d, planned.bind(t.q.plan, d).Int(d.Seq).Run()
+	}
+	if err := marked.bind(t.q.mark, d).Int(d.Seq).Run(); err != nil {
+		return nil, err
+	}
+	return t.laneHead(d.target, d.Key)
 }

@@ -62,10 +62,6 @@ type statements struct {
 	clearDocuments                                     *sqlite3.Stmt
 }
 
-// pendingColumns are the columns of readPlace.
-const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide,
-	outcome, token, consumer, kind`
-
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
 	for _, p := range q.all() {
@@ -138,21 +134,19 @@ func (q *statements) all() []text {
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
 		{&q.eventOf, `SELECT k.tenant, e.key, e.kind FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 
-		{&q.addPending, `INSERT INTO pending (seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created,
-			replay_of, "trigger", code, lane, kind) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?)`},
-		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
+		{&q.addPending, pendingAdded.insert("pending")},
+		{&q.pending, "SELECT " + pendingRead.names("") + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
-		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?,
-			outcome = ?, token = NULL WHERE seq = ?`},
-		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, outcome = ? WHERE seq = ?`},
+		{&q.plan, planned.update("pending")},
+		{&q.mark, marked.update("pending")},
 		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ? AND token IS NULL"},
-		{&q.lead, "UPDATE pending SET head = 1, blocked = 0, due = ?, anchor = ? WHERE seq = ?"},
-		{&q.laneHead, "SELECT " + pendingColumns + ` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
+		{&q.lead, led.update("pending")},
+		{&q.laneHead, "SELECT " + pendingRead.names("") +
+			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
 			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
-		{&q.addFinished, `INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of,
-			code, reason, last, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&q.finished, "SELECT target, event, status, position, created FROM finished WHERE seq = ?"},
+		{&q.addFinished, finishedAdded.insert("finished")},
+		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},
 		{&q.lease, leaseQuery},

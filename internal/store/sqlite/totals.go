@@ -188,6 +188,6 @@ func (t *tx) tried(d *place, a *grapnel.Tried, at time.Time) error {
 
 // ended counts a finished delivery.
 func (t *tx) ended(d *place, e *store.Ending) error {
-	is := grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: d.attempts, Took: codec.Took(d.created, codec.Micros(e.At))}
+	is := d.Ended(e)
 	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(&is) })
 }

@@ -23,6 +23,8 @@ type tx struct {
 	ledger   ledger
 	outcomes outcomes
 	holders  holders
+	fresh    place // the row written last, so that writing one allocates none
+	last     ended
 	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
 
 	events     rising // the row ids of events

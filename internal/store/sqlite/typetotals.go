@@ -91,7 +91,7 @@ func (s *typeTotals) touch(sum *typeTotal) {
 func (t *tx) typeName(d *place) (string, error) {
 	if d.kind == 0 {
 		var err error
-		if d.kind, err = lookUp(t.q.eventKind.Int(d.event)); err != nil {
+		if d.kind, err = lookUp(t.q.eventKind.Int(d.Event)); err != nil {
 			return "", err
 		}
 	}

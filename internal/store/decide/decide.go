@@ -1,0 +1,77 @@
+// Package decide says what the writes of a store mean: what a change does to a delivery, and if it
+// applies. The SQLite store uses it: it loads the rows that a decision needs, asks for the
+// decision, and writes the rows that follow from it.
+//
+// Every function is pure: it reads and changes nothing but its arguments. It knows no database and
+// no clock. Times are microseconds, as in rows. A rule holds only if no other writer changes the
+// loaded rows before the store writes them.
+//
+// It does not promise that a store writes the decided rows; the suite in storetest checks that with
+// a model of its own.
+package decide
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// None is an absent time; in rows it is NULL.
+const None = -1 << 62
+
+// Moment converts a time that may be absent.
+func Moment(micros int64) time.Time {
+	if micros == None {
+		return time.Time{}
+	}
+	return codec.Moment(micros)
+}
+
+// Pending is a pending delivery as decisions read and change it. A store embeds it in its rows.
+type Pending struct {
+	Seq, Event        int64
+	Endpoint          string
+	Key               string // of its lane; empty: it has no lane
+	Position          int64  // in its lane; 0: it has no lane
+	Created, ReplayOf int64
+	Due               int64 // None: it is blocked, or behind the head of its lane
+	Anchor            int64 // None: it is behind the head of its lane
+	Wide              int64 // when the endpoint delayed it (Change.EndpointWide); None: it did not
+	Attempts          int
+	Head, Blocked     bool
+	Trigger           grapnel.Trigger // of the next attempt
+	Code              grapnel.ReasonCode
+	Reason            string
+	Token             string // of its lease, which ends at Due; empty: it has none
+}
+
+// Shown is the part of a pending delivery that scheduling needs.
+func (d *Pending) Shown() store.Head {
+	return store.Head{
+		Delivery: d.Seq, Event: d.Event, Endpoint: d.Endpoint, Lane: d.Key, Position: d.Position, Due: Moment(d.Due), Blocked: d.Blocked,
+		Attempts: d.Attempts, Anchor: Moment(d.Anchor), Trigger: d.Trigger, CreatedAt: codec.Moment(d.Created),
+	}
+}
+
+// Enter makes d a new pending delivery. first says that no pending delivery of its lane is before
+// it; the delay applies only then.
+func (d *Pending) Enter(first bool, delay time.Duration) {
+	d.Due, d.Anchor, d.Wide = None, None, None
+	if first {
+		d.Lead(d.Created, delay)
+	}
+}
+
+// Lead makes d the head of its lane and starts its policy's clock, but not before d was created,
+// even if the clock that finished its predecessor was behind.
+func (d *Pending) Lead(at int64, delay time.Duration) {
+	d.Anchor = max(at, d.Created)
+	d.Head, d.Blocked, d.Due = true, false, codec.Micros(codec.Moment(d.Anchor).Add(delay))
+}
+
+// Ended is what the totals count of d when it is finished.
+func (d *Pending) Ended(e *store.Ending) grapnel.Ended {
+	return grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: d.Attempts, Took: codec.Took(d.Created, codec.Micros(e.At))}
+}
