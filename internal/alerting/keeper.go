@@ -110,7 +110,6 @@ type Keeper struct {
 	mu     sync.Mutex // held by a round
 	memory *alert.Memory
 	facts  *gathering
-	sent   counts
 }
 
 // New returns a Keeper. Nothing is evaluated before Run.
@@ -119,7 +118,6 @@ func New(o Options) *Keeper {
 	if k.now == nil {
 		k.now = time.Now
 	}
-	k.sent = newCounts()
 	return k
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"mime"
 	"mime/quotedprintable"
@@ -293,6 +294,7 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
+		sent := map[string]float64{}
 		for name, s := range services {
 			want, first := 2, grapnel.Delivered
 			if s.final {
@@ -309,8 +311,10 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 					t.Errorf("%s: the delivery is %s: %s", name, d.Status, d.Reason)
 				}
 				for _, a := range d.Attempts {
-					if sent := d.Sent(&a, "dlv_1"); sent["Webhook-Id"] != "" || sent["Content-Type"] == "" || sent["User-Agent"] == "" {
-						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, sent)
+					service, _, _ := strings.Cut(name, " ")
+					sent[service+" "+resultOf(a.Class)]++
+					if had := d.Sent(&a, "dlv_1"); had["Webhook-Id"] != "" || had["Content-Type"] == "" || had["User-Agent"] == "" {
+						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, had)
 					}
 					shown := fmt.Sprintf("%+v", a) + string(a.ResponseBody)
 					for _, secret := range []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy", "aPiToKeN", "tk_"} {
@@ -320,6 +324,9 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 					}
 				}
 			}
+		}
+		if got := counters(t, b.engine, "grapnel_alerts_sent_total"); !maps.Equal(got, sent) {
+			t.Errorf("%v alerts were sent, the attempts are %v", got, sent)
 		}
 	})
 }

@@ -56,6 +56,7 @@ type promises struct {
 	balances func() (all, unequal int64) // looks at the balance since the start
 	pages    *statuspage.Pages           // nil: there is no status page
 	dir      string                      // for files of the page; empty: none are written
+	judged   judged                      // the same counts since the start, for /metrics
 	kick     chan struct{}               // an incident has changed
 	stopped  chan struct{}
 	cancel   context.CancelFunc
@@ -118,8 +119,8 @@ func (s *Server) statusPage() http.Handler {
 }
 
 func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
-	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, kick: make(chan struct{}, 1), own: map[int64]*ownHour{},
-		history: promise.NewHistory(), others: map[int64]promise.Hour{}}
+	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, judged: newJudged(), kick: make(chan struct{}, 1),
+		own: map[int64]*ownHour{}, history: promise.NewHistory(), others: map[int64]promise.Hour{}}
 }
 
 // hourOf numbers hours. A number is found without making a name; each attempt is counted two or
@@ -134,6 +135,7 @@ func hourName(at time.Time) string { return at.UTC().Format(hourLayout) }
 
 // count counts one event now.
 func (p *promises) count(i promise.Indicator, good bool, took time.Duration) {
+	p.judged.count(i, good)
 	now := p.now().UTC()
 	hour := hourOf(now)
 	p.mu.Lock()
