@@ -16,6 +16,7 @@ import (
 // in Unread.
 type Facts struct {
 	Now       time.Time
+	Cell      string // that they are of; empty: the server's first or only cell
 	Endpoints []Endpoint
 	Backlogs  []Backlog
 	Hours     []Hours
@@ -24,7 +25,7 @@ type Facts struct {
 	Imbalance *int64
 	Burns     []Burn
 	Keys      []grapnel.Key
-	Unread    map[string]bool // rules whose facts are missing
+	Unread    Unread // rules whose facts are missing
 }
 
 // Endpoint is an endpoint or a queue, with its health.
@@ -81,11 +82,11 @@ func (f *Facts) Samples() []Sample {
 	}
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
-		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
+		all = append(all, Sample{BacklogGrowth, b.Tenant, f.about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
 			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), ""})
 	}
 	for i := range f.Hours {
-		all = append(all, f.Hours[i].samples()...)
+		all = append(all, f.Hours[i].samples(f.about(f.Hours[i].Tenant))...)
 	}
 	for i := range f.Sources {
 		all = append(all, f.Sources[i].samples(f.Now)...)
@@ -96,12 +97,15 @@ func (f *Facts) Samples() []Sample {
 // leastBacklog is the number of pending deliveries below which growth is no news.
 const leastBacklog = 1000
 
-// about is the subject of a sample of a whole tenant.
-func about(tenant string) Subject {
-	if tenant == "" {
-		return Subject{Kind: "server"}
+// about is the subject of a sample of a whole tenant, or of all tenants of the cell.
+func (f *Facts) about(tenant string) Subject {
+	switch {
+	case tenant != "":
+		return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+	case f.Cell != "":
+		return Subject{Kind: "server", ID: f.Cell, Name: "cell " + f.Cell}
 	}
-	return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+	return Subject{Kind: "server"}
 }
 
 // takes says whether due deliveries of the endpoint should be attempted now.
@@ -185,7 +189,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	var worst *Endpoint
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
-		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
+		all = append(all, Sample{BacklogAge, e.Tenant, f.about(e.Tenant), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), ""})
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
@@ -193,7 +197,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	}
 	if worst != nil {
 		late := f.Now.Sub(worst.Due)
-		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
+		all = append(all, Sample{BacklogAge, "", f.about(""), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
 				roughly(late)), ""})
 	}
@@ -201,12 +205,12 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 }
 
 // samples are those about the totals of a tenant, or of all.
-func (h *Hours) samples() []Sample {
-	all := []Sample{{DeadLetters, h.Tenant, about(h.Tenant), h.Usual.deadLetters(&h.Last),
+func (h *Hours) samples(of Subject) []Sample {
+	all := []Sample{{DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last),
 		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
 			number(h.Usual.Failed)), ""}}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
-		all = append(all, Sample{FirstAttempts, h.Tenant, about(h.Tenant), drop,
+		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
 			fmt.Sprintf("%s percent of the deliveries that ended in the last hour went at the first attempt; usually it is %s percent.",
 				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), ""})
 	}
@@ -231,7 +235,7 @@ func (s *Source) samples(now time.Time) []Sample {
 
 // operators are the samples for the operator alone.
 func (f *Facts) operators() (all []Sample) {
-	server := about("")
+	server := f.about("")
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
 		all = append(all, Sample{DiskFull, "", server, free,

@@ -16,6 +16,7 @@ import (
 // gathering reads facts. It remembers those that a slow reading found, and the backlogs of before.
 type gathering struct {
 	k    *Keeper
+	cell string    // besides the first, of which only the operator's rules are evaluated; empty: the Keeper's own
 	slow time.Time // of the last slow reading
 
 	tenants, sources, endpoints turns
@@ -71,7 +72,7 @@ const adminKeyFor = 24 * time.Hour
 // gather reads the facts of a round. What cannot be read is logged, and its rules are Unread.
 func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	e := g.k.o.Engine
-	f := &alert.Facts{Now: now, Unread: map[string]bool{}}
+	f := &alert.Facts{Now: now, Cell: g.cell, Unread: map[string]bool{}}
 	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
 	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
 		g.slow = now
@@ -203,7 +204,13 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 			g.unread(ctx, unread, err, what, rules...)
 		}
 	}
-	tenants := append([]string{""}, g.k.o.Engine.Tenants()...)
+	tenants := []string{""}
+	if g.cell == "" {
+		tenants = append(tenants, g.k.o.Engine.Tenants()...)
+		fail(g.k.clear(ctx, now), "deleting old alerts")
+	} else {
+		eps, sources = nil, nil
+	}
 	for _, tenant := range g.tenants.next(tenants, g.k.bounds.Tenants) {
 		fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
 	}
@@ -236,7 +243,6 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 		g.imbalance = nil
 		fail(err, "comparing the counts of deliveries", alert.Imbalance)
 	}
-	fail(g.k.clear(ctx, now), "deleting old alerts")
 }
 
 // forget deletes the entries of objects that do not exist any more. The ids are sorted.

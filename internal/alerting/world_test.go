@@ -38,6 +38,8 @@ type world struct {
 	store  store.Store
 	net    *pipenet.Network
 	disk   func() (uint64, uint64, error)
+	cells  func() []alerting.Cell
+	home   func() alerting.Store
 	sender *egress.Sender
 	engine *engine.Engine
 	keeper *alerting.Keeper
@@ -97,7 +99,7 @@ func (w *world) start() {
 	}
 	base, _ := url.Parse("https://hooks.example/base")
 	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour}, Engine: w.engine, Store: w.mortal, Log: log,
-		PublicURL: base, Disk: w.disk,
+		PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home,
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
