@@ -25,6 +25,7 @@ type Facts struct {
 	Imbalance *int64
 	Burns     []Burn
 	Keys      []grapnel.Key
+	Own       Own
 	Unread    Unread // rules whose facts are missing
 }
 
@@ -59,6 +60,12 @@ type Source struct {
 
 // Disk is the space where the store is, in bytes.
 type Disk struct{ Free, Total uint64 }
+
+// Own is the server's public address.
+type Own struct {
+	Host             string
+	CertificateUntil time.Time // end of validity of its certificate; zero: unknown
+}
 
 // Burn is one pair of windows of a promise's error budget. Both have to exceed Allowed.
 type Burn struct {
@@ -169,16 +176,20 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	if way := standing.Way(e.Policy.Disable, now); way > 0 {
 		add(DisableSoon, float64(way), "It is %d percent of the way to being disabled.%s", way, because)
 	}
-	if !e.CertificateUntil.IsZero() {
-		left := e.CertificateUntil.Sub(now)
-		text := fmt.Sprintf("Its certificate is valid until %s: for %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"),
-			roughly(left))
-		if left <= 0 {
-			text = fmt.Sprintf("Its certificate expired at %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"))
-		}
-		add(Certificate, left.Hours()/24, "%s", text)
+	return append(all, certificate(e.Tenant, subject, e.CertificateUntil, now)...)
+}
+
+// certificate is the sample about a certificate that is valid until a time; none if that is zero.
+func certificate(tenant string, of Subject, until, now time.Time) []Sample {
+	if until.IsZero() {
+		return nil
 	}
-	return all
+	left, at := until.Sub(now), until.UTC().Format(time.DateTime+" UTC")
+	text := fmt.Sprintf("Its certificate is valid until %s: for %s.", at, roughly(left))
+	if left <= 0 {
+		text = fmt.Sprintf("Its certificate expired at %s.", at)
+	}
+	return []Sample{{Certificate, tenant, of, left.Hours() / 24, text, ""}}
 }
 
 // byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
@@ -239,12 +250,13 @@ func (f *Facts) operators() (all []Sample) {
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
 		all = append(all, Sample{DiskFull, "", server, free,
-			fmt.Sprintf("%s percent of the disk with the store is free. When it is full, events are refused with 507.", number(free)), ""})
+			fmt.Sprintf("%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)), ""})
 	}
 	if f.Imbalance != nil {
 		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
 			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), ""})
 	}
+	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {
 		all = append(all, Sample{BurnRate, "", Subject{Kind: "promise", ID: b.Promise + " " + b.Windows, Name: b.Promise}, b.times(),
 			fmt.Sprintf("Over %s its error budget is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,

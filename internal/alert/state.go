@@ -45,11 +45,11 @@ type Round struct {
 }
 
 // Unread are rules whose facts could not be read: their alerts stay as they are. UnreadIn makes the
-// names of rules about a cell besides the first.
+// names of rules about one cell, or about the server's public address.
 type Unread map[string]bool
 
-// UnreadIn is the name of a rule about a cell.
-func UnreadIn(rule, cell string) string { return rule + "@" + cell }
+// UnreadIn is the name of a rule about a cell or an address.
+func UnreadIn(rule, of string) string { return rule + "@" + of }
 
 func (u Unread) has(k Key) bool {
 	if k.Kind == "server" && k.ID != "" {

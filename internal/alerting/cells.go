@@ -18,7 +18,7 @@ type Cell struct {
 	Name   string
 	Engine Engine
 	Store  Store
-	Disk   func() (free, total uint64, e error) // as in Options
+	Disk   func(context.Context) (free, total uint64, e error) // as in Options
 }
 
 // gatherCells adds the samples about the other cells to a round. A cell whose store does not answer

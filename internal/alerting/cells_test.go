@@ -1,6 +1,7 @@
 package alerting_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -22,10 +23,10 @@ func TestOperatorsAlertsOfAllCells(t *testing.T) {
 		west.start()
 		defer west.net.Close()
 		defer west.end()
-		w.disk = func() (uint64, uint64, error) { return 80, 100, nil }
+		w.disk = func(context.Context) (uint64, uint64, error) { return 80, 100, nil }
 		w.cells = func() []alerting.Cell {
 			return []alerting.Cell{{Name: "west", Engine: west.engine, Store: west.mortal,
-				Disk: func() (uint64, uint64, error) { return free, 100, fault }}}
+				Disk: func(context.Context) (uint64, uint64, error) { return free, 100, fault }}}
 		}
 		w.kill()
 		ops, shop := w.channel("ops", grapnel.OperatorTenant), west.channel("shop", "acme")

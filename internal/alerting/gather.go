@@ -25,6 +25,8 @@ type gathering struct {
 	last         map[string]time.Time   // of the last event, by source
 	certificates map[string]time.Time   // end of validity, by endpoint
 	imbalance    *int64
+	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
+	looked       time.Time  // when it was read last, well or not
 	backlogs     []backlogs // of the last Bounds.Growth, the oldest first
 }
 
@@ -99,10 +101,11 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 		f.Burns = g.k.o.Burns()
 	}
 	if g.k.o.Disk != nil {
-		if free, total, err := g.k.o.Disk(); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
+		if free, total, err := g.k.o.Disk(ctx); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
 			f.Disk = &alert.Disk{Free: free, Total: total}
 		}
 	}
+	g.readOwn(ctx, f)
 	f.Imbalance = g.imbalance
 	for rule, whole := range map[string]bool{alert.SourceSilent: g.sources.whole, alert.Certificate: g.endpoints.whole,
 		alert.DeadLetters: g.tenants.whole, alert.FirstAttempts: g.tenants.whole, alert.Imbalance: g.imbalance != nil} {
@@ -275,6 +278,24 @@ func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string)
 	}
 	g.hours[tenant] = is
 	return nil
+}
+
+// readOwn adds the certificate at PublicURL, which it reads now and then. A failure is no fact
+// about the certificate: the last one read holds.
+func (g *gathering) readOwn(ctx context.Context, f *alert.Facts) {
+	if g.k.o.Certificate == nil {
+		return
+	}
+	if g.looked.IsZero() || f.Now.Sub(g.looked) >= g.k.bounds.Own || f.Now.Before(g.looked) {
+		g.looked = f.Now
+		dialing, cancel := context.WithTimeout(ctx, g.k.bounds.Dial)
+		defer cancel()
+		if until, err := g.k.o.Certificate(dialing); g.read(ctx, f, err, "reading the certificate at --public-url") {
+			g.own = until
+		}
+	}
+	f.Unread[alert.UnreadIn(alert.Certificate, g.k.o.PublicURL.Hostname())] = g.own.IsZero()
+	f.Own = alert.Own{Host: g.k.o.PublicURL.Hostname(), CertificateUntil: g.own}
 }
 
 // lookedAt is the number of an endpoint's newest deliveries among which one with an attempt is

@@ -78,6 +78,8 @@ type Bounds struct {
 	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of so long ago
 	Retain  time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
 	Cell    time.Duration `bound:"5s" tiny:"1s"`     // longest reading of the facts of another cell
+	Own     time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL
+	Dial    time.Duration `bound:"5s" tiny:"1s"`     // longest of them
 	LinkFor time.Duration `bound:"168h" tiny:"10s"`  // an acknowledge link works for this long
 }
 
@@ -89,18 +91,20 @@ type Sealer interface {
 
 // Options configure a Keeper. Engine, Store and Log are required.
 type Options struct {
-	Bounds     Bounds // inside this package; zero: their defaults
-	Engine     Engine
-	Store      Store
-	Log        *slog.Logger
-	Now        func() time.Time                     // time.Now
-	Disk       func() (free, total uint64, e error) // space where the store is; nil: not measured
-	Unverified func(source string) int              // requests of the last hour that could not be verified; nil: unknown
-	Burns      func() []alert.Burn                  // of the error budgets of promises; nil: unknown
-	PublicURL  *url.URL                             // base of links in messages; nil: messages have none
-	Sealer     Sealer                               // nil: messages have no acknowledge links
-	Cells      func() []Cell                        // besides the first, of which this is the Keeper; nil: none
-	Home       func() Store                         // of the first cell, of which this is not the Keeper; nil: it is
+	Bounds Bounds // inside this package; zero: their defaults
+	Engine Engine
+	Store  Store
+	Log    *slog.Logger
+	Now    func() time.Time // time.Now
+	// space where the store is; nil: not measured
+	Disk        func(context.Context) (free, total uint64, e error)
+	Certificate func(context.Context) (time.Time, error) // its end of validity at PublicURL; nil: there is none
+	Unverified  func(source string) int                  // requests of the last hour that could not be verified; nil: unknown
+	Burns       func() []alert.Burn                      // of the error budgets of promises; nil: unknown
+	PublicURL   *url.URL                                 // base of links in messages; nil: messages have none
+	Sealer      Sealer                                   // nil: messages have no acknowledge links
+	Cells       func() []Cell                            // besides the first, of which this is the Keeper; nil: none
+	Home        func() Store                             // of the first cell, of which this is not the Keeper; nil: it is
 }
 
 // Keeper owns the alerts of one store.

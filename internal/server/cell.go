@@ -203,7 +203,8 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Sealer:    pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
 	}
 	if s.home(c) == c {
-		is.Disk, is.Cells = c.place.space(), s.otherCells
+		is.Disk, is.Cells = c.place.space(c.store, o.DatabaseSpace), s.otherCells
+		is.Certificate = ownCertificate(o.PublicURL, nil)
 		is.Burns = func() []alert.Burn { return burns(s.promises.latest()) }
 	} else {
 		is.Home = func() alerting.Store { return s.lives.now.Load().cells[0].store }
@@ -216,7 +217,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 // all.
 func (s *Server) otherCells() (all []alerting.Cell) {
 	for _, c := range s.lives.now.Load().cells[1:] {
-		all = append(all, alerting.Cell{Name: c.name, Engine: c.engine, Store: c.store, Disk: c.place.space()})
+		all = append(all, alerting.Cell{Name: c.name, Engine: c.engine, Store: c.store, Disk: c.place.space(c.store, s.options.DatabaseSpace)})
 	}
 	return all
 }
