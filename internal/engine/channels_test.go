@@ -54,6 +54,10 @@ type service struct {
 	final  bool   // the first answer ends the delivery: there is no retry
 }
 
+// credentials are parts of those in the URLs of services.
+var credentials = []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy",
+	"aPiToKeN", "tk_"}
+
 // services are all services that speak HTTP.
 var services = map[string]service{
 	"slack": {
@@ -258,7 +262,7 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 		defer serving.Wait()
 		defer b.close()
 		var mu sync.Mutex
-		seen := map[string]int{}
+		seen, bodies := map[string]int{}, map[string]string{} // requests, the body of the first
 		for name, s := range services {
 			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -266,7 +270,9 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 				defer mu.Unlock()
 				first := s.answer != "" && seen[name] == 0
 				n := seen[name]
-				seen[name]++
+				if seen[name]++; n == 0 {
+					bodies[name] = string(body)
+				}
 				if s.answer == "" || s.final {
 					n++
 				}
@@ -306,6 +312,25 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 			if seen[name] != want || len(ds) != 2 {
 				t.Errorf("%s got %d requests for %d deliveries, not %d", name, seen[name], len(ds), want)
 			}
+			// What people are shown is the request, without credentials.
+			ep, _ := b.engine.Endpoint(store.Everyone(), "chn_"+strings.ReplaceAll(name, " ", "_"))
+			target, err := channels.Read(s.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			event, _, err := b.store.Event(t.Context(), store.Everyone(), "default", "evt_fired")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := egress.ChannelMessage(&ep, event)
+			if err != nil || m.Body != target.Redact(bodies[name]) || m.Method != target.Method || !strings.HasPrefix(m.URL, "https://"+s.host) && m.URL != "[redacted]" {
+				t.Errorf("%s: shown is %+v, %v; sent was %s", name, m, err, bodies[name])
+			}
+			for _, secret := range credentials {
+				if strings.Contains(m.URL+m.Body, secret) {
+					t.Errorf("%s: shown is %s: %+v", name, secret, m)
+				}
+			}
 			for i, d := range ds {
 				if i == 0 && d.Status != first || i > 0 && d.Status != grapnel.Delivered {
 					t.Errorf("%s: the delivery is %s: %s", name, d.Status, d.Reason)
@@ -317,7 +342,7 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, had)
 					}
 					shown := fmt.Sprintf("%+v", a) + string(a.ResponseBody)
-					for _, secret := range []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy", "aPiToKeN", "tk_"} {
+					for _, secret := range credentials {
 						if strings.Contains(shown, secret) {
 							t.Errorf("%s: attempt %d stores %s: %s", name, a.Number, secret, shown)
 						}
