@@ -118,6 +118,14 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics 
 			m.byOutcome[status] = m.deliveries.WithLabelValues(string(status))
 		}
 	}
+	// Series begin at 0: increase() does not see the events before the first scrape of a series.
+	for _, reason := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected,
+		grapnel.ReasonExpired, grapnel.ReasonEndpointGone, grapnel.ReasonDamaged} {
+		m.letters.WithLabelValues(string(reason))
+	}
+	for _, to := range []string{toOpen, toClosed} {
+		m.breakers.WithLabelValues(to)
+	}
 	m.once, m.retried = m.success.WithLabelValues("false"), m.success.WithLabelValues("true")
 	for _, stage := range []string{stageID, stageSource, stageKey} {
 		m.duplicates.WithLabelValues(stage)
@@ -288,13 +296,19 @@ func (m *Metrics) finished(c *core.Change) {
 	}
 }
 
+// The states that a circuit changes to.
+const (
+	toOpen   = "open"
+	toClosed = "closed"
+)
+
 // shifted counts a circuit that opened or closed.
 func (m *Metrics) shifted(to policy.Shift) {
 	switch to {
 	case policy.Opened:
-		m.breakers.WithLabelValues("open").Inc()
+		m.breakers.WithLabelValues(toOpen).Inc()
 	case policy.Closed:
-		m.breakers.WithLabelValues("closed").Inc()
+		m.breakers.WithLabelValues(toClosed).Inc()
 	}
 }
 
