@@ -142,8 +142,8 @@ func part(k, n float64) float64 {
 	return k * math.Log(k/n)
 }
 
-// traits returns a candidate for each value of each trait, and for the absence of each field, unless
-// it has too few failures. Those count as tried all the same.
+// traits returns a candidate for each value of each trait, and for the absence of each field,
+// unless it has too few failures. Those count as tried all the same.
 func traits(all []*Observation, b Bounds) []candidate {
 	type tally struct {
 		values            map[string]*[2]int // successes, failures

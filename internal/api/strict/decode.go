@@ -73,8 +73,8 @@ type Field struct {
 	Optional bool // answers may leave it out
 }
 
-// ofTypes are the fields of the types that were asked about: finding them takes longer than the rest
-// of a short answer.
+// ofTypes are the fields of the types that were asked about: finding them takes longer than the
+// rest of a short answer.
 var ofTypes sync.Map // reflect.Type: []Field
 
 // Fields are a struct's fields that have names in JSON, those of embedded structs included. The
