@@ -63,42 +63,56 @@ type past struct {
 // successes.
 func (a *api) past(c *call, endpoint string) (*past, error) {
 	end := a.Clock().Add(a.Bounds.Comparing)
-	most := a.Bounds.Compared
-	list, err := a.History.DeliveryList(c.Context(), c.scope, store.DeliveryQuery{Endpoint: endpoint, Limit: most + 1})
-	if err != nil {
-		return nil, err
-	}
-	p := &past{deliveries: list[:min(most, len(list))], more: len(list) > most,
-		left: map[bool]int{true: a.Bounds.Explained, false: a.Bounds.Explained}}
-	for i := range p.deliveries {
-		if d := &p.deliveries[i]; d.AttemptsMade > 0 && !grapnel.Operational(d.Type) {
-			p.of = append(p.of, i)
-		}
-	}
-	p.observations = make([]insight.Observation, len(p.of))
-	for from := 0; from < len(p.of); from += eventsAtOnce {
-		if from >= a.Bounds.LeastCompared && !a.Clock().Before(end) {
-			p.cut(from)
-			break
-		}
-		if err := p.part(c, a, from, min(from+eventsAtOnce, len(p.of))); err != nil {
+	late := func(compared int) bool { return compared >= a.Bounds.LeastCompared && !a.Clock().Before(end) }
+	p := &past{left: map[bool]int{true: a.Bounds.Explained, false: a.Bounds.Explained}}
+	for q := (store.DeliveryQuery{Endpoint: endpoint}); ; {
+		q.Limit = min(listedAtOnce, a.Bounds.Compared+1-len(p.deliveries))
+		list, err := a.History.DeliveryList(c.Context(), c.scope, q)
+		if err != nil {
 			return nil, err
 		}
+		last := len(list) < q.Limit
+		for i := range list {
+			if len(p.deliveries) == a.Bounds.Compared {
+				p.more, last = true, true
+				break
+			}
+			if p.deliveries = append(p.deliveries, list[i]); list[i].AttemptsMade > 0 && !grapnel.Operational(list[i].Type) {
+				p.of = append(p.of, len(p.deliveries)-1)
+			}
+		}
+		for from := len(p.observations); from < len(p.of); from = len(p.observations) {
+			if late(from) {
+				p.cut(from)
+				return p, p.audit(c, a, endpoint)
+			}
+			if err := p.part(c, a, from, min(from+eventsAtOnce, len(p.of))); err != nil {
+				return nil, err
+			}
+		}
+		if last {
+			return p, p.audit(c, a, endpoint)
+		}
+		q.Before = list[len(list)-1].Seq
 	}
-	return p, p.audit(c, a, endpoint)
 }
 
 // cut leaves the first n observations and their deliveries.
 func (p *past) cut(n int) {
 	p.deliveries, p.more = p.deliveries[:p.of[n]], true
-	p.of, p.observations = p.of[:n], p.observations[:n]
+	p.of = p.of[:n]
 }
 
-// eventsAtOnce is how many deliveries are looked at together: their events are in memory at once.
+// listedAtOnce is how many deliveries are listed together. Their events are read soon afterwards,
+// while the pages of the store that have both are in memory.
+const listedAtOnce = 128
+
+// eventsAtOnce is how many events are in memory together.
 const eventsAtOnce = 32
 
 // part looks at some of the deliveries.
 func (p *past) part(c *call, a *api, from, to int) error {
+	p.observations = append(p.observations, make([]insight.Observation, to-from)...)
 	if err := p.attempts(c.Context(), a, c.scope, from, to); err != nil {
 		return err
 	}
