@@ -57,7 +57,7 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return err
 			}
-			if err := c.letters(t.counts[statusFailed], letters[i]); err != nil {
+			if err := c.letters(s.lettersQuery(), t.counts[statusFailed], letters[i]); err != nil {
 				return err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
@@ -227,12 +227,20 @@ func (c *backlogCount) leased(most int64) error {
 	return nil
 }
 
+// lettersQuery is the query that counts dead letters.
+func (s *Store) lettersQuery() string {
+	if s.doubtful {
+		return trueLettersQuery
+	}
+	return fewLettersQuery
+}
+
 // letters counts dead letters. The endpoint's failed deliveries include others.
-func (c *backlogCount) letters(failed, most int64) (err error) {
+func (c *backlogCount) letters(query string, failed, most int64) (err error) {
 	if failed == 0 {
 		return nil
 	}
-	c.Dead, err = integer(c.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
+	c.Dead, err = integer(c.r, query, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
 	c.DeadMore = c.Dead == most && most < failed
 	return err
 }

@@ -38,6 +38,7 @@ type totalsList struct {
 	sums        *store.Sums
 	names       map[int64]string // of the groups
 	rows        int              // that were read
+	sum         grapnel.Totals   // of the row that is being read: totals are kilobytes
 }
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
@@ -261,8 +262,8 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 	if l.tenant != 0 && l.tenant != q.Integer(1) || l.query.Type != "" && l.query.Type != q.String(3) {
 		return nil
 	}
-	sum, err := codec.DecodeTotals(q.Bytes(2))
-	if err != nil {
+	var err error
+	if l.sum, err = codec.DecodeTotals(q.Bytes(2)); err != nil {
 		return err
 	}
 	group := ""
@@ -275,7 +276,7 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 		group, err = l.name(targetNameQuery, q.Integer(3))
 	}
 	if err == nil {
-		add(bucket(q.Integer(0)), group, &sum)
+		add(bucket(q.Integer(0)), group, &l.sum)
 	}
 	return err
 }
