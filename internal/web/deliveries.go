@@ -92,7 +92,9 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		return m, err
 	}
 	for i := range found.Data {
-		m.Rows = append(m.Rows, v.deliveryRow(&found.Data[i], names))
+		row := v.deliveryRow(&found.Data[i], names)
+		row.Why, _, _ = strings.Cut(row.Why, ";") // only a pointer shows it; the delivery's page says the rest
+		m.Rows = append(m.Rows, row)
 	}
 	if found.Next != "" {
 		m.Older = v.link("/deliveries?" + url.Values{"q": {m.Search.Text}, "cursor": {found.Next}}.Encode())
