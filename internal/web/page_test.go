@@ -57,6 +57,9 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
+	if r.URL.Query().Get("bucket") == "minute" {
+		name = "endpoint_minutes"
+	}
 	if status := api.status[name]; status != 0 || name == "" {
 		if status == 0 {
 			status = http.StatusNotFound
