@@ -13,14 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The groupings of statistics. Those of hours and days are by time, and reasons are cells of the
-// totals of the whole time.
-const (
-	byReason = "reason"
-	byHour   = "hour"
-	byDay    = "day"
-)
-
 func statsRoutes() []route {
 	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
 		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."

@@ -11,7 +11,14 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-const byMinute = "minute" // a bucket; only of one endpoint
+// The groupings of statistics, some of which are buckets. Those of hours and days are by time, and
+// reasons are cells of the totals of the whole time.
+const (
+	byReason = "reason"
+	byMinute = "minute" // a bucket of one endpoint, and no grouping
+	byHour   = "hour"
+	byDay    = "day"
+)
 
 func spanParams(more ...string) []param {
 	doc := "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"

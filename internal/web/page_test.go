@@ -57,8 +57,13 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	if r.URL.Query().Get("bucket") == "minute" {
+	switch q := r.URL.Query(); {
+	case q.Get("bucket") == "minute":
 		name = "endpoint_minutes"
+	case name == "stats" && q.Get("by") == "reason":
+		name = "stats_reasons"
+	case name == "stats" && q.Get("by") != "":
+		name = "stats_groups"
 	}
 	if status := api.status[name]; status != 0 || name == "" {
 		if status == 0 {
