@@ -25,6 +25,7 @@ type endpointModel struct {
 	All               string // where all its deliveries are
 	Why               string // where its failures are explained
 	Issues            string // where its failures are grouped
+	Alerts            string // where the alerts about it are; empty: the session may not see them
 	Settings          []fact
 	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
@@ -66,6 +67,9 @@ func endpoint(v *visit) (endpointModel, error) {
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why"),
 		Issues: v.link("/issues" + withQuery("endpoint", e.ID))}
+	if !v.session.portal || v.session.May(grapnel.ScopeAlertsRead) {
+		m.Alerts = v.link("/alerts" + withQuery("endpoint", e.ID))
+	}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
 	if err != nil {
 		return m, err

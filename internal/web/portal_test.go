@@ -35,7 +35,7 @@ func portalSite(t *testing.T, look pass.Look, scopes ...grapnel.Scope) *site {
 }
 
 var allPortalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal,
-	grapnel.ScopePayloadRead}
+	grapnel.ScopePayloadRead, grapnel.ScopeAlertsRead}
 
 var (
 	hidden = regexp.MustCompile(`(?s)<script.*?</script>|<[^>]*>`)

@@ -65,7 +65,8 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
 		row := statsRow{Name: cmp.Or(names[g.Name], g.Name), Delivered: count(g.Delivered), Dead: count(g.Failed),
-			First: withUnit(g.FirstAttemptSuccessRate), Each: each(g.AttemptsPerDelivery), P95: within(g.TimeToSuccess.P95), Fails: count(failedAttempts(&g.Figures)), Bad: g.Failed > 0}
+			First: withUnit(g.FirstAttemptSuccessRate), Each: each(g.AttemptsPerDelivery), P95: within(g.TimeToSuccess.P95),
+			Fails: count(failedAttempts(&g.Figures)), Bad: g.Failed > 0}
 		if m.Chart == nil && !g.Other {
 			all := finishedOf(&g.Figures)
 			row.Bar = drawn(picture.Progress(int(g.Delivered), int(g.Failed), 0, int(most),
