@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -64,8 +65,8 @@ func alertChannels(v *visit) (channelsModel, error) {
 }
 
 func (v *visit) channelRow(c *client.Channel) channelRow {
-	r := channelRow{Name: channelName(c), Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State), Why: c.Health.Reason,
-		Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
+	r := channelRow{Name: channelName(c), Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State),
+		Why: words.Instants(c.Health.Reason), Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
 	if v.session.mayDo("/channels/{id}/edit") {
 		r.Edit = v.link("/channels/" + url.PathEscape(c.ID) + "/edit")
 	}

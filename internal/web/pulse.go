@@ -41,6 +41,7 @@ func (v *visit) minutePulse(counted *client.Stats) pulse {
 		Axis: []string{"60 min ago", "30 min ago", "the last full minute"}, Says: heartSays(ofMinutes, known)}
 	switch {
 	case len(known) == 0:
+		p.Picture, p.Axis = "", nil
 		p.Says = "Minutes are counted from the next full minute on, since the server has just started."
 	case unknown > 0:
 		p.Says += " Before that no minute was counted: the server has counted them since " + known[0].At.Format(ofMinutes.form) + "."

@@ -180,7 +180,7 @@ func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
 		m.Verdict.Pieces = []piece{{count(f.Delivered) + " of " + many(finished, "delivery", "deliveries") + " arrived in the last " + span + ", and none failed.", ""}}
 	default:
 		m.Verdict.Pieces = []piece{{count(f.Failed) + " of " + many(finished, "delivery", "deliveries") + " failed", toneBad},
-			{" in the last " + span + "; " + percent(f.Delivered, finished) + " % arrived.", ""}}
+			{" in the last " + span + "; " + percent(f.Delivered, finished) + "\u00a0% arrived.", ""}}
 	}
 	if worst := worstOf(stats); worst != "" {
 		m.Verdict.Next = worst

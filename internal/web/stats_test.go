@@ -64,7 +64,7 @@ func TestStatisticsSayWhatTheAnswerHas(t *testing.T) {
 	}
 	s.api.edit = fill
 	body := s.ask("GET", "/stats", nil).Body.String()
-	for _, want := range []string{"30 of " + count(1000) + " deliveries failed", "in the last 24 h; 97 % arrived.",
+	for _, want := range []string{"30 of " + count(1000) + " deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
 		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "retried: –", "1.25 attempts for each delivery", "all others", "the busiest 1; the last row adds up the others"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not have %q", want)
