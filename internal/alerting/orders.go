@@ -15,10 +15,11 @@ import (
 
 // Query selects alerts.
 type Query struct {
-	State  alert.State // empty: any
-	Rule   string      // empty: any
-	Tenant string      // empty: any in scope
-	After  string      // a position that List returned; empty: from the beginning
+	State  alert.State               // empty: any
+	Rule   string                    // empty: any
+	About  func(*alert.Subject) bool // nil: any
+	Tenant string                    // empty: any in scope
+	After  string                    // a position that List returned; empty: from the beginning
 	Limit  int
 }
 
@@ -56,7 +57,7 @@ func (k *Keeper) List(ctx context.Context, scope store.Scope, q Query) (found []
 				if err != nil {
 					return nil, "", err
 				}
-				if (q.State == "" || a.State == q.State) && (q.Rule == "" || a.Rule == q.Rule) {
+				if (q.State == "" || a.State == q.State) && (q.Rule == "" || a.Rule == q.Rule) && (q.About == nil || q.About(&a.Subject)) {
 					if len(found) == q.Limit {
 						return found, kind + " " + after, nil
 					}

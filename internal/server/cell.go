@@ -24,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/minutes"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/promise"
@@ -55,6 +56,7 @@ type cell struct {
 	replays *replay.Runner
 	relays  *relay.Runner
 	alerts  *alerting.Keeper
+	minutes *minutes.Keeper
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
 	backlog *backlog
@@ -188,6 +190,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	c.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: c.store, Log: o.Log})
 	is := alerting.Options{
 		Bounds: o.Bounds.Alerting,
 		Engine: c.engine,
@@ -238,6 +241,7 @@ func (c *cell) run(ctx context.Context) {
 	moving.Go(func() { c.replays.Run(ctx) })
 	moving.Go(func() { c.relays.Run(ctx) })
 	moving.Go(func() { c.alerts.Run(ctx) })
+	moving.Go(func() { c.minutes.Run(ctx) })
 	if c.peers != nil {
 		moving.Go(func() { c.peers.Run(ctx) })
 	}
@@ -263,6 +267,7 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Outboxes:     c.relays,
 		Replays:      c.replays,
 		Alerts:       c.alerts,
+		Minutes:      c.minutes,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Published: func(good bool, took time.Duration, refused string) {
 			s.published.observe(good, took)

@@ -66,7 +66,7 @@ func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []en
 			if err != nil {
 				return nil, err
 			}
-			r.Heart = heart(hourly(stats.Data, stats.From, v.now), false)
+			r.Heart = heart(ofHours, hourly(stats.Data, stats.From, v.now), false)
 		}
 		rows = append(rows, r)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // The numbers of pending deliveries are in the tally. Heads are counted in their index, which has
-// all columns that are needed. Few are read one by one. Many are counted by the ranges of due times,
-// which are up to 36; one that has no head costs nothing: the next due time says which range to
-// count next.
+// all columns that are needed. Few are read one by one. Many are counted by the ranges of due
+// times, which are up to 36; one that has no head costs nothing: the next due time says which range
+// to count next.
 const (
 	// fewHeadsQuery begins with the blocked heads, which have no due time.
 	fewHeadsQuery = "SELECT due, seq, created FROM pending WHERE head = 1 AND target = ? ORDER BY due LIMIT ?"
