@@ -54,7 +54,7 @@ test: needs ## Run every test; what is concurrent under the race detector
 		(cd $$dir && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test $(RACE) -timeout 5m ./...); \
 	done
 
-shots: ## Take the screenshots of docs/shots; ARGS="-all -to DIR" takes those of every page
+shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs ## Run the long forms of the tests: hours of seeds and kills

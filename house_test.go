@@ -70,6 +70,7 @@ var floors = map[string]int{
 	"internal/api/strict":      3,
 	"internal/oidc":            3,
 	"internal/issue":           3,
+	"internal/minutes":         3,
 	"internal/words":           3,
 	"internal/monitoring":      3,
 	"internal/statuspage":      3,

@@ -71,6 +71,7 @@ const (
 	ScopeSecretsReveal  Scope = "secrets:reveal"  // the secrets that creating an endpoint or a rotation makes
 	ScopeOperate        Scope = "operate"         // of manage: pause, resume, probe and test
 	ScopePayloadRead    Scope = "payload:read"    // data of events, and bodies and headers of requests
+	ScopeAlertsRead     Scope = "alerts:read"     // in a portal: alerts about the endpoints that it shows
 )
 
 // ScopePortalOpen is the one scope of the code of a portal link.

@@ -143,6 +143,12 @@ func (l *looker) addresses(now time.Time) (all []address) {
 			for _, q := range l.searches(now) {
 				add(path, path, url.Values{"q": {q}})
 			}
+		case "/stats":
+			for _, by := range []string{"endpoint", "tenant", "reason", "hour", "day"} {
+				add(path, path, url.Values{"by": {by}})
+			}
+			add(path, path, url.Values{"by": {"type"}, "since": {"30d"}})
+			add(path, path, url.Values{"by": {"day"}, "since": {"90d"}, "endpoint": {l.ids["/endpoints"][0]}})
 		case "/replays":
 			add(path, path, url.Values{"active": {"1"}})
 			add(path, path, url.Values{"endpoint": {l.ids["/endpoints"][0]}})

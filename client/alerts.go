@@ -22,6 +22,7 @@ type (
 // AlertFilter selects alerts; the zero value selects all.
 type AlertFilter struct {
 	State, Rule, Tenant string
+	Endpoint            string // only alerts about this endpoint, queue or channel
 	Limit               int
 	Cursor              string
 }
@@ -31,6 +32,7 @@ func (c *Client) Alerts(ctx context.Context, f AlertFilter) (*Page[Alert], error
 	q := window(f.Limit, f.Cursor)
 	put(q, "state", f.State)
 	put(q, "rule", f.Rule)
+	put(q, "endpoint", f.Endpoint)
 	put(q, "tenant", f.Tenant)
 	return get[Page[Alert]](ctx, c, "/v1/alerts", q)
 }

@@ -41,7 +41,7 @@ type StatsFilter struct {
 	Endpoint string // empty: all together
 	Tenant   string // for all together
 	From, To time.Time
-	Bucket   string // hour or day; empty: by how long the time is
+	Bucket   string // hour or day, or minute with Endpoint and without From and To; empty: by how long the time is
 
 	// By is type, endpoint, tenant, reason, hour or day: the answer then has figures by group, of at
 	// most Groups types, endpoints or tenants. It replaces Bucket. Type goes only with it.

@@ -49,7 +49,11 @@ func decode(text []byte, out any) error {
 		*out = text
 		return nil
 	}
-	if err := json.Unmarshal(text, out); err != nil {
+	read := func() error { return json.Unmarshal(text, out) }
+	if list, ok := out.(json.Unmarshaler); ok { // directly: package json would go over the text twice before
+		read = func() error { return list.UnmarshalJSON(text) }
+	}
+	if err := read(); err != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if k, ok := out.(keeper); ok {

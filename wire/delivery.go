@@ -30,11 +30,20 @@ type Delivery struct {
 	PurgeAt  *time.Time       `json:"purge_at" nullable:"true" doc:"when it is purged; null: it is not finished, or is never purged"`
 	DaysLeft *int             `json:"days_left" nullable:"true" doc:"whole days until purge_at"`
 	Attempts []Attempt        `json:"attempts,omitzero" doc:"only for a single delivery"`
+	Message  *ChannelMessage  `json:"message,omitempty" doc:"only for a single delivery to a channel: the request that its service gets"`
 	Planned  []policy.Planned `json:"planned,omitzero" doc:"the attempts that follow if each fails; only when one delivery is asked for"`
 }
 
 // MarshalJSON writes the delivery as the API does.
 func (d Delivery) MarshalJSON() ([]byte, error) { return Encode(d) }
+
+// ChannelMessage is the request that a channel's service gets for an alert.
+type ChannelMessage struct {
+	Method      string `json:"method" doc:"MAIL: it is a mail, and the body its text"`
+	URL         string `json:"url"`
+	ContentType string `json:"content_type"`
+	Body        string `json:"body" doc:"made again from the event, by the channel's URL of now; credentials are [redacted]"`
+}
 
 // Last is a delivery's last attempt, as lists show it too.
 type Last struct {

@@ -22,7 +22,7 @@ type Key struct {
 	ID        string          `json:"id"`
 	Secret    string          `json:"key,omitempty" doc:"shown only in the answer that creates it"`
 	Name      string          `json:"name"`
-	Scopes    []grapnel.Scope `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin,endpoints:write,secrets:reveal,operate,payload:read"`
+	Scopes    []grapnel.Scope `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin,endpoints:write,secrets:reveal,operate,payload:read,alerts:read"`
 	Tenant    string          `json:"tenant" nullable:"true" doc:"null: not bound to a tenant"`
 	CreatedAt time.Time       `json:"created_at"`
 	Role      grapnel.Role    `json:"role,omitempty" enum:"viewer,operator,developer,admin" doc:"only of a person who has signed in"`

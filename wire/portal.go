@@ -10,7 +10,7 @@ import (
 type NewPortalLink struct {
 	ExpiresIn string          `json:"expires_in" form:"link" default:"15m" doc:"how long the link can be opened, once"`
 	Session   string          `json:"session" form:"link" default:"1h" doc:"how long the portal stays open after that"`
-	Scopes    []grapnel.Scope `json:"scopes" maxItems:"5" uniqueItems:"true" enum:"read,replay,endpoints:write,secrets:reveal,payload:read" doc:"none: read. endpoints:write: add, change, pause and delete endpoints; secrets:reveal: see the secrets that this creates; payload:read: see data of events, and bodies and header values of requests"`
+	Scopes    []grapnel.Scope `json:"scopes" maxItems:"6" uniqueItems:"true" enum:"read,replay,endpoints:write,secrets:reveal,payload:read,alerts:read" doc:"none: read. endpoints:write: add, change, pause and delete endpoints; secrets:reveal: see the secrets that this creates; payload:read: see data of events, and bodies and header values of requests; alerts:read: see alerts about the endpoints, but not where they are sent"`
 	Endpoints []string        `json:"endpoints" minItems:"1" maxItems:"50" uniqueItems:"true" form:"id" doc:"only these endpoints of the tenant. Without this field: all, and new ones can be added"`
 	Subject   string          `json:"subject" minLength:"1" maxLength:"100" form:"name" doc:"who opens it, as your own system calls them; the audit says portal/ and this"`
 	Theme     string          `json:"theme" enum:"auto,light,dark" doc:"colours; none: as the person's system"`

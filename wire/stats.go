@@ -11,7 +11,7 @@ type Stats struct {
 	Raw
 	From   time.Time `json:"from" doc:"start of the first bucket"`
 	To     time.Time `json:"to" doc:"end of the last bucket"`
-	Bucket string    `json:"bucket" enum:"hour,day"`
+	Bucket string    `json:"bucket" enum:"minute,hour,day"`
 	Data   []Bucket  `json:"data" doc:"the oldest first"`
 	Totals Totals    `json:"totals" doc:"sums over all buckets"`
 

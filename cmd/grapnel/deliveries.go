@@ -136,6 +136,10 @@ func exchanged(d *client.Delivery) []cli.Part {
 			break
 		}
 	}
+	if m := d.Message; m != nil {
+		parts = append(parts, cli.Part{Title: "Message to the channel, without credentials",
+			Text: fmt.Sprintf("\n%s %s\n\n%s", m.Method, m.URL, m.Body)})
+	}
 	return append(parts, answered(d)...)
 }
 

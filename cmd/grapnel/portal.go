@@ -30,7 +30,7 @@ func tenantsPortalLink(s *session) *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringSliceVar(&scopes, "scope", nil, "read, replay, endpoints:write, secrets:reveal, payload:read (default read)")
+	f.StringSliceVar(&scopes, "scope", nil, "read, replay, endpoints:write, secrets:reveal, payload:read, alerts:read (default read)")
 	f.StringSliceVar(&link.Endpoints, "endpoint", nil, "only this endpoint; repeat for several (default all)")
 	f.StringVar(&link.ExpiresIn, "expires-in", "", "how long the link can be opened (default 15m)")
 	f.StringVar(&link.Session, "session", "", "how long the portal stays open (default 1h)")

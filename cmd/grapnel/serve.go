@@ -101,7 +101,7 @@ type serveFlags struct {
 	egress, proxies                                               cli.Networks
 	public                                                        cli.Address
 	httpsOnly, metricsOpen, dashboard, statusPage, silent         bool
-	maxEvent, maxBody                                             cli.Size
+	maxEvent, maxBody, databaseSpace                              cli.Size
 	maxInFlight, maxPerHost, maxEndpoints                         int
 	maxPending                                                    int64
 	rules                                                         cli.KeepRules
@@ -127,6 +127,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
+	flags.Var(&f.databaseSpace, "database-space", "space that each database of PostgreSQL may use, for the alert disk_full; 0: unknown")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
@@ -200,7 +201,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
 		NoDashboard: !f.dashboard, NoStatusPage: !f.statusPage, Silent: f.silent, People: people,
-		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost,
-		MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
+		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), DatabaseSpace: int64(f.databaseSpace),
+		MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints,
+		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil
 }

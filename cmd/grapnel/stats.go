@@ -43,13 +43,13 @@ func (s *session) statsCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
 	c.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	c.Flags().StringVar(&f.Bucket, "bucket", "", "size of a row; hour for up to a week if not given")
+	c.Flags().StringVar(&f.Bucket, "bucket", "", "size of a row; hour for up to a week if not given; minute with --endpoint")
 	c.Flags().StringVar(&f.By, "by", "", "show more figures, by this; docs/stats.md defines them")
 	c.Flags().StringVar(&f.Type, "type", "", "with --by: only this event type")
 	c.Flags().IntVar(&f.Groups, "groups", 0, "with --by: show this many types, endpoints or tenants, and add up the others; 50 if not given")
 	c.Flags().Var(from.Past(), "from", "from this time on: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
 	c.Flags().Var(&to, "to", "until this time")
-	cli.Form(c.Flags(), "hour|day", "bucket")
+	cli.Form(c.Flags(), "minute|hour|day", "bucket")
 	cli.Form(c.Flags(), "type|endpoint|tenant|reason|hour|day", "by")
 	return c
 }

@@ -106,7 +106,7 @@ func populate(t *testing.T, s *server) *cast {
 	channel := ok(s.CreateChannel(ctx, client.NewChannel{URL: "ntfy://ntfy.sh/topic", Description: "on call"}))(t)
 	for prefix, id := range map[string]string{
 		"/incidents": incident.ID, "/channels": channel.ID, "/endpoints": down.ID, "/replays": rpl.ID, "/sources": src.ID,
-		"/inbox": inbox.Data[0].ID, "/alerts": s.alert(t), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID,
+		"/inbox": inbox.Data[0].ID, "/alerts": s.alertAbout(t, down.ID), "/alert-rules": "dead_letters", "/queues": "orders", "/policies": pol.ID,
 		"/event-types":   kind.ID,
 		"/ordering-keys": down.ID + "?key=customer_1"} {
 		c.ids[prefix] = id

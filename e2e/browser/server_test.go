@@ -179,6 +179,21 @@ func (s *server) alert(t *testing.T) (id string) {
 	return id
 }
 
+// alertAbout makes an alert about an endpoint at which no attempt succeeds. It returns its id.
+func (s *server) alertAbout(t *testing.T, endpoint string) (id string) {
+	t.Helper()
+	ok(s.UpdateAlertRule(t.Context(), "", "endpoint_failing", map[string]any{"threshold": 1}))(t)
+	s.holds("an alert about the endpoint fires", func(ctx context.Context) (bool, error) {
+		page, err := s.Alerts(ctx, client.AlertFilter{Endpoint: endpoint})
+		if err != nil || len(page.Data) == 0 {
+			return false, err
+		}
+		id = page.Data[0].ID
+		return true, nil
+	})
+	return id
+}
+
 // receiver is a receiver on loopback that answers as handle does.
 func receiver(t *testing.T, handle http.HandlerFunc) string {
 	t.Helper()

@@ -69,7 +69,7 @@ func TestEveryPage(t *testing.T) {
 // enterPortal opens the portal of the default tenant with all rights.
 func (p *tab) enterPortal(s *server) {
 	p.t.Helper()
-	p.visit(s.portalLink("default", "read", "replay", "endpoints:write", "secrets:reveal", "payload:read"))
+	p.visit(s.portalLink("default", "read", "replay", "endpoints:write", "secrets:reveal", "payload:read", "alerts:read"))
 	p.until("the portal is open", `location.pathname.startsWith("/portal/") && document.querySelector("#live-main")`)
 }
 

@@ -4,7 +4,7 @@
 // of an empty store and of a full one.
 //
 //	make shots
-//	make shots ARGS="-all -to /tmp/shots -only full,390"
+//	make shots ARGS="-to /tmp/shots -only full,390"
 //
 // It starts the real binary on a new database and real Chromium. The full store gets settings and
 // traffic by the public API, with receivers on loopback. Its past (two days of finished deliveries,
@@ -12,10 +12,12 @@
 // sets the clock back. All of it is the same in each run, apart from ids and instants.
 //
 // A picture is named by page, size, theme and state: deliveries-one-1440-dark-full.png. It has at
-// most 255 colours (palette.go), so the file is small and its text is sharp.
+// most 47 colours (palette.go), so the file is small and its text is sharp. A picture of the full
+// store that equals that of the empty one is left out.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -35,7 +37,6 @@ import (
 type job struct {
 	to, binary, dir string
 	only            string // part of a picture's name
-	all             bool   // also pictures that are not committed
 	queued          int    // messages of the long queue
 }
 
@@ -44,7 +45,6 @@ func main() {
 	flag.StringVar(&j.to, "to", "docs/shots", "directory for the pictures")
 	flag.StringVar(&j.binary, "binary", "", "the grapnel binary; empty: it is built")
 	flag.StringVar(&j.only, "only", "", "parts of names, separated by commas: only pictures whose name has all of them")
-	flag.BoolVar(&j.all, "all", false, "every page in every size, theme and state; without it those that are committed")
 	flag.IntVar(&j.queued, "queued", 1_000_000, "messages that wait in the long queue")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -97,7 +97,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		return fmt.Errorf("traffic: %w", err)
 	}
 	_, _ = fmt.Fprintf(os.Stdout, "filled after %v\n", time.Since(began).Round(time.Second))
-	if err := j.take(ctx, g, full, w.ids); err != nil || !j.all {
+	if err := j.take(ctx, g, full, w.ids); err != nil {
 		return err
 	}
 	return j.several(ctx)
@@ -149,7 +149,7 @@ func (j *job) take(ctx context.Context, g *server, state string, ids map[string]
 	defer b.close()
 	taken, written := 0, 0
 	for _, s := range shots(state) {
-		if !s.committed() && !j.all || !j.wanted(s.name()) {
+		if !j.wanted(s.name()) {
 			continue
 		}
 		target, ok := s.target(ids)
@@ -164,7 +164,17 @@ func (j *job) take(ctx context.Context, g *server, state string, ids map[string]
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(j.to, s.name()+".png"), small, 0o600); err != nil {
+		as := filepath.Join(j.to, s.name()+".png")
+		if state == full { // most forms look the same in both states
+			same, err := os.ReadFile(filepath.Join(j.to, s.in(empty).name()+".png"))
+			if err == nil && bytes.Equal(same, small) {
+				if err := os.Remove(as); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return err
+				}
+				continue
+			}
+		}
+		if err := os.WriteFile(as, small, 0o600); err != nil {
 			return err
 		}
 		taken, written = taken+len(picture), written+len(small)

@@ -39,10 +39,6 @@ const (
 // printed are the pages that people print.
 var printed = []string{"/deliveries/{id}", "/endpoints/{id}", "/policies/{id}"}
 
-// kept are the pages whose pictures are committed, in both states, sizes and themes. The others are
-// taken with -all.
-var kept = []string{"overview", "deliveries", "deliveries-one", "endpoints", "endpoints-one", "dead-letters", "policies-one"}
-
 // queries are those of some pages; {endpoints} stands for the id of one.
 var queries = map[string]string{"/replays/new": "?q=status:failed+endpoint:{endpoints}", "/policies/{id}": "?outage=6h",
 	"/ordering-keys/{id}": "?key=inv_0"}
@@ -79,7 +75,11 @@ func (s shot) page() string {
 
 func (s shot) name() string { return strings.Join([]string{s.page(), s.size, s.theme, s.state}, "-") }
 
-func (s shot) committed() bool { return slices.Contains(kept, s.page()) && s.size != paper }
+// in is the same picture of another state.
+func (s shot) in(state string) shot {
+	s.state = state
+	return s
+}
 
 // thing is whose id the path has; false: it has none.
 func (s shot) thing() (string, bool) {

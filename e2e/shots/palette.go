@@ -16,8 +16,8 @@ import (
 // Colours of a palette: most of them those with the most pixels, the rest those that are the least
 // like any other, so that a small red dot on a page of text stays red.
 const (
-	frequent = 200
-	rare     = 55
+	frequent = 30
+	rare     = 17
 )
 
 // shrink gives a picture a palette. Pages have few colours, so what changes are shades on the edges

@@ -24,7 +24,7 @@ func (w *world) present(ctx context.Context) (err error) {
 	if w.c, err = w.server.client(); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{w.outage, w.publish, w.intake, w.consume, w.letters, w.replays, w.find} {
+	for _, step := range []func(context.Context) error{w.outage, w.publish, w.intake, w.consume, w.letters, w.replays, w.find, w.count} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -231,5 +231,27 @@ func (w *world) find(ctx context.Context) error {
 		return fmt.Errorf("the request to show: %w", err)
 	}
 	w.ids["inbox"] = requests.Data[0].ID
+	if err := until(ctx, 5*time.Minute, func() (bool, error) {
+		alerts, err := w.c.Alerts(ctx, client.AlertFilter{Endpoint: w.ids["endpoints"], Limit: 1})
+		if err != nil || len(alerts.Data) == 0 {
+			return false, err
+		}
+		w.ids["alerts"] = alerts.Data[0].ID
+		return true, nil
+	}); err != nil {
+		return fmt.Errorf("the alert to show: %w", err)
+	}
+	return nil
+}
+
+// count waits until the server has counted some full minutes, which an endpoint's page shows.
+func (w *world) count(ctx context.Context) error {
+	err := until(ctx, 5*time.Minute, func() (bool, error) {
+		stats, err := w.c.Stats(ctx, client.StatsFilter{Endpoint: w.ids["endpoints"], Bucket: "minute"})
+		return err == nil && stats.To.Sub(stats.From) >= 3*time.Minute, err
+	})
+	if err != nil {
+		return fmt.Errorf("counted minutes: %w", err)
+	}
 	return nil
 }

@@ -233,6 +233,17 @@ func (w *world) describe(ctx context.Context) error {
 		return err
 	}
 	w.ids["incidents"] = incident.ID
+	for _, ch := range []client.NewChannel{
+		{URL: "generic+" + w.base + "/ok/alerts", Description: "on call", Severities: []string{grapnel.SeverityPage, grapnel.SeverityWarning}},
+		{URL: "generic+" + w.base + "/down/alerts", Description: longName, Digest: policy.Duration(15 * time.Minute)},
+	} {
+		made, err := w.c.CreateChannel(ctx, ch)
+		if err != nil {
+			return err
+		}
+		w.ids["channels"] = made.ID
+	}
+	w.ids["alert-rules"] = "dead_letters"
 	_, err = w.c.AddTypeVersion(ctx, first.ID, client.NewTypeVersion{Schema: schema("invoice", "amount", "customer"),
 		Note: "the customer is needed"})
 	return err

@@ -16,6 +16,7 @@ import (
 // in Unread.
 type Facts struct {
 	Now       time.Time
+	Cell      string // that they are of; empty: the server's first or only cell
 	Endpoints []Endpoint
 	Backlogs  []Backlog
 	Hours     []Hours
@@ -24,7 +25,8 @@ type Facts struct {
 	Imbalance *int64
 	Burns     []Burn
 	Keys      []grapnel.Key
-	Unread    map[string]bool // rules whose facts are missing
+	Own       Own
+	Unread    Unread // rules whose facts are missing
 }
 
 // Endpoint is an endpoint or a queue, with its health.
@@ -59,6 +61,12 @@ type Source struct {
 // Disk is the space where the store is, in bytes.
 type Disk struct{ Free, Total uint64 }
 
+// Own is the server's public address.
+type Own struct {
+	Host             string
+	CertificateUntil time.Time // end of validity of its certificate; zero: unknown
+}
+
 // Burn is one pair of windows of a promise's error budget. Both have to exceed Allowed.
 type Burn struct {
 	Promise     string // its name: "availability"
@@ -81,11 +89,11 @@ func (f *Facts) Samples() []Sample {
 	}
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
-		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
+		all = append(all, Sample{BacklogGrowth, b.Tenant, f.about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
 			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), ""})
 	}
 	for i := range f.Hours {
-		all = append(all, f.Hours[i].samples()...)
+		all = append(all, f.Hours[i].samples(f.about(f.Hours[i].Tenant))...)
 	}
 	for i := range f.Sources {
 		all = append(all, f.Sources[i].samples(f.Now)...)
@@ -96,12 +104,15 @@ func (f *Facts) Samples() []Sample {
 // leastBacklog is the number of pending deliveries below which growth is no news.
 const leastBacklog = 1000
 
-// about is the subject of a sample of a whole tenant.
-func about(tenant string) Subject {
-	if tenant == "" {
-		return Subject{Kind: "server"}
+// about is the subject of a sample of a whole tenant, or of all tenants of the cell.
+func (f *Facts) about(tenant string) Subject {
+	switch {
+	case tenant != "":
+		return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+	case f.Cell != "":
+		return Subject{Kind: "server", ID: f.Cell, Name: "cell " + f.Cell}
 	}
-	return Subject{Kind: "tenant", ID: tenant, Name: tenant}
+	return Subject{Kind: "server"}
 }
 
 // takes says whether due deliveries of the endpoint should be attempted now.
@@ -165,16 +176,20 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	if way := standing.Way(e.Policy.Disable, now); way > 0 {
 		add(DisableSoon, float64(way), "It is %d percent of the way to being disabled.%s", way, because)
 	}
-	if !e.CertificateUntil.IsZero() {
-		left := e.CertificateUntil.Sub(now)
-		text := fmt.Sprintf("Its certificate is valid until %s: for %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"),
-			roughly(left))
-		if left <= 0 {
-			text = fmt.Sprintf("Its certificate expired at %s.", e.CertificateUntil.UTC().Format(time.DateTime+" UTC"))
-		}
-		add(Certificate, left.Hours()/24, "%s", text)
+	return append(all, certificate(e.Tenant, subject, e.CertificateUntil, now)...)
+}
+
+// certificate is the sample about a certificate that is valid until a time; none if that is zero.
+func certificate(tenant string, of Subject, until, now time.Time) []Sample {
+	if until.IsZero() {
+		return nil
 	}
-	return all
+	left, at := until.Sub(now), until.UTC().Format(time.DateTime+" UTC")
+	text := fmt.Sprintf("Its certificate is valid until %s: for %s.", at, roughly(left))
+	if left <= 0 {
+		text = fmt.Sprintf("Its certificate expired at %s.", at)
+	}
+	return []Sample{{Certificate, tenant, of, left.Hours() / 24, text, ""}}
 }
 
 // byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
@@ -185,7 +200,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	var worst *Endpoint
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
-		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
+		all = append(all, Sample{BacklogAge, e.Tenant, f.about(e.Tenant), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), ""})
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
@@ -193,7 +208,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	}
 	if worst != nil {
 		late := f.Now.Sub(worst.Due)
-		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
+		all = append(all, Sample{BacklogAge, "", f.about(""), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
 				roughly(late)), ""})
 	}
@@ -201,12 +216,12 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 }
 
 // samples are those about the totals of a tenant, or of all.
-func (h *Hours) samples() []Sample {
-	all := []Sample{{DeadLetters, h.Tenant, about(h.Tenant), h.Usual.deadLetters(&h.Last),
+func (h *Hours) samples(of Subject) []Sample {
+	all := []Sample{{DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last),
 		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
 			number(h.Usual.Failed)), ""}}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
-		all = append(all, Sample{FirstAttempts, h.Tenant, about(h.Tenant), drop,
+		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
 			fmt.Sprintf("%s percent of the deliveries that ended in the last hour went at the first attempt; usually it is %s percent.",
 				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), ""})
 	}
@@ -231,16 +246,17 @@ func (s *Source) samples(now time.Time) []Sample {
 
 // operators are the samples for the operator alone.
 func (f *Facts) operators() (all []Sample) {
-	server := about("")
+	server := f.about("")
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
 		all = append(all, Sample{DiskFull, "", server, free,
-			fmt.Sprintf("%s percent of the disk with the store is free. When it is full, events are refused with 507.", number(free)), ""})
+			fmt.Sprintf("%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)), ""})
 	}
 	if f.Imbalance != nil {
 		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
 			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), ""})
 	}
+	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {
 		all = append(all, Sample{BurnRate, "", Subject{Kind: "promise", ID: b.Promise + " " + b.Windows, Name: b.Promise}, b.times(),
 			fmt.Sprintf("Over %s its error budget is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,

@@ -37,6 +37,7 @@ func TestEveryRuleCanFire(t *testing.T) {
 		Disk:    &Disk{5, 100}, Imbalance: &off,
 		Burns: []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
 		Keys:  []grapnel.Key{{ID: "key_1", Name: "ops"}},
+		Own:   Own{"hooks.example", begin.Add(-time.Hour)},
 	}
 	got := map[string]int{}
 	for _, s := range f.Samples() {

@@ -39,9 +39,23 @@ func (s *Sample) Key() Key { return Key{s.Rule, s.Tenant, s.Subject.Kind, s.Subj
 type Round struct {
 	Now      time.Time
 	Samples  []Sample
-	Unread   map[string]bool // rules whose facts could not be read: their alerts stay as they are
-	Open     []*Alert        // of all tenants, as stored
+	Unread   Unread
+	Open     []*Alert // of all tenants, as stored
 	Settings Settings
+}
+
+// Unread are rules whose facts could not be read: their alerts stay as they are. UnreadIn makes the
+// names of rules about one cell, or about the server's public address.
+type Unread map[string]bool
+
+// UnreadIn is the name of a rule about a cell or an address.
+func UnreadIn(rule, of string) string { return rule + "@" + of }
+
+func (u Unread) has(k Key) bool {
+	if k.Kind == "server" && k.ID != "" {
+		return u[UnreadIn(k.Rule, k.ID)]
+	}
+	return u[k.Rule]
 }
 
 // Change is one transition of an alert. Silent ones have no message.
@@ -105,7 +119,7 @@ func (m *Memory) Step(r Round) []Change {
 		}
 	}
 	for _, a := range r.Open {
-		if rule, known := RuleOf(a.Rule); !seen[a.Key()] && !r.Unread[a.Rule] {
+		if rule, known := RuleOf(a.Rule); !seen[a.Key()] && !r.Unread.has(a.Key()) {
 			if !known {
 				rule = &Rule{}
 			}
@@ -178,7 +192,7 @@ func (m *Memory) resolves(changes []Change, rule *Rule, a *Alert, now time.Time)
 
 // prune forgets what no sample and no alert is about any more.
 func (m *Memory) prune(r Round, seen map[Key]bool, open map[Key]*Alert) {
-	maps.DeleteFunc(m.rising, func(k Key, _ time.Time) bool { return !seen[k] && !r.Unread[k.Rule] })
+	maps.DeleteFunc(m.rising, func(k Key, _ time.Time) bool { return !seen[k] && !r.Unread.has(k) })
 	maps.DeleteFunc(m.calm, func(k Key, _ time.Time) bool { return open[k] == nil })
 	maps.DeleteFunc(m.fired, func(k Key, at time.Time) bool { return open[k] == nil && r.Now.Sub(at) >= m.b.Again })
 }

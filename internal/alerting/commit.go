@@ -28,16 +28,14 @@ func (p *part) commit(ctx context.Context) error {
 	for first := true; first || len(p.changes) > 0; first = false {
 		page := p.changes[:min(len(p.changes), p.keeper.bounds.Page)]
 		var body []byte
-		var events []store.Incoming
 		_, err := p.keeper.o.Engine.PutDocuments(ctx, store.Everyone(), store.With{},
-			func(targets func(*grapnel.Event, []string) []store.Target) (writes []store.DocumentWrite, _ []store.Incoming) {
+			func(targets func(*grapnel.Event, []string) []store.Target) (writes []store.DocumentWrite, events []store.Incoming) {
 				writes, body, events = p.compose(clone(page), targets)
 				return writes, events
 			})
 		if err != nil {
 			return err
 		}
-		p.keeper.sent.add(p.keeper.o.Engine, events)
 		p.log(page)
 		p.changes = p.changes[len(page):]
 		p.boxes.Revision, p.boxes.Body = p.boxes.Revision+1, body

@@ -16,6 +16,7 @@ import (
 // gathering reads facts. It remembers those that a slow reading found, and the backlogs of before.
 type gathering struct {
 	k    *Keeper
+	cell string    // besides the first, of which only the operator's rules are evaluated; empty: the Keeper's own
 	slow time.Time // of the last slow reading
 
 	tenants, sources, endpoints turns
@@ -24,6 +25,8 @@ type gathering struct {
 	last         map[string]time.Time   // of the last event, by source
 	certificates map[string]time.Time   // end of validity, by endpoint
 	imbalance    *int64
+	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
+	looked       time.Time  // when it was read last, well or not
 	backlogs     []backlogs // of the last Bounds.Growth, the oldest first
 }
 
@@ -71,7 +74,7 @@ const adminKeyFor = 24 * time.Hour
 // gather reads the facts of a round. What cannot be read is logged, and its rules are Unread.
 func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	e := g.k.o.Engine
-	f := &alert.Facts{Now: now, Unread: map[string]bool{}}
+	f := &alert.Facts{Now: now, Cell: g.cell, Unread: map[string]bool{}}
 	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
 	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
 		g.slow = now
@@ -98,10 +101,11 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 		f.Burns = g.k.o.Burns()
 	}
 	if g.k.o.Disk != nil {
-		if free, total, err := g.k.o.Disk(); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
+		if free, total, err := g.k.o.Disk(ctx); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
 			f.Disk = &alert.Disk{Free: free, Total: total}
 		}
 	}
+	g.readOwn(ctx, f)
 	f.Imbalance = g.imbalance
 	for rule, whole := range map[string]bool{alert.SourceSilent: g.sources.whole, alert.Certificate: g.endpoints.whole,
 		alert.DeadLetters: g.tenants.whole, alert.FirstAttempts: g.tenants.whole, alert.Imbalance: g.imbalance != nil} {
@@ -203,7 +207,13 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 			g.unread(ctx, unread, err, what, rules...)
 		}
 	}
-	tenants := append([]string{""}, g.k.o.Engine.Tenants()...)
+	tenants := []string{""}
+	if g.cell == "" {
+		tenants = append(tenants, g.k.o.Engine.Tenants()...)
+		fail(g.k.clear(ctx, now), "deleting old alerts")
+	} else {
+		eps, sources = nil, nil
+	}
 	for _, tenant := range g.tenants.next(tenants, g.k.bounds.Tenants) {
 		fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
 	}
@@ -236,7 +246,6 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 		g.imbalance = nil
 		fail(err, "comparing the counts of deliveries", alert.Imbalance)
 	}
-	fail(g.k.clear(ctx, now), "deleting old alerts")
 }
 
 // forget deletes the entries of objects that do not exist any more. The ids are sorted.
@@ -269,6 +278,24 @@ func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string)
 	}
 	g.hours[tenant] = is
 	return nil
+}
+
+// readOwn adds the certificate at PublicURL, which it reads now and then. A failure is no fact
+// about the certificate: the last one read holds.
+func (g *gathering) readOwn(ctx context.Context, f *alert.Facts) {
+	if g.k.o.Certificate == nil {
+		return
+	}
+	if g.looked.IsZero() || f.Now.Sub(g.looked) >= g.k.bounds.Own || f.Now.Before(g.looked) {
+		g.looked = f.Now
+		dialing, cancel := context.WithTimeout(ctx, g.k.bounds.Dial)
+		defer cancel()
+		if until, err := g.k.o.Certificate(dialing); g.read(ctx, f, err, "reading the certificate at --public-url") {
+			g.own = until
+		}
+	}
+	f.Unread[alert.UnreadIn(alert.Certificate, g.k.o.PublicURL.Hostname())] = g.own.IsZero()
+	f.Own = alert.Own{Host: g.k.o.PublicURL.Hostname(), CertificateUntil: g.own}
 }
 
 // lookedAt is the number of an endpoint's newest deliveries among which one with an attempt is

@@ -77,6 +77,9 @@ type Bounds struct {
 	Usual   time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
 	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of so long ago
 	Retain  time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
+	Cell    time.Duration `bound:"5s" tiny:"1s"`     // longest reading of the facts of another cell
+	Own     time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL
+	Dial    time.Duration `bound:"5s" tiny:"1s"`     // longest of them
 	LinkFor time.Duration `bound:"168h" tiny:"10s"`  // an acknowledge link works for this long
 }
 
@@ -88,16 +91,20 @@ type Sealer interface {
 
 // Options configure a Keeper. Engine, Store and Log are required.
 type Options struct {
-	Bounds     Bounds // inside this package; zero: their defaults
-	Engine     Engine
-	Store      Store
-	Log        *slog.Logger
-	Now        func() time.Time                     // time.Now
-	Disk       func() (free, total uint64, e error) // space where the store is; nil: not measured
-	Unverified func(source string) int              // requests of the last hour that could not be verified; nil: unknown
-	Burns      func() []alert.Burn                  // of the error budgets of promises; nil: unknown
-	PublicURL  *url.URL                             // base of links in messages; nil: messages have none
-	Sealer     Sealer                               // nil: messages have no acknowledge links
+	Bounds Bounds // inside this package; zero: their defaults
+	Engine Engine
+	Store  Store
+	Log    *slog.Logger
+	Now    func() time.Time // time.Now
+	// space where the store is; nil: not measured
+	Disk        func(context.Context) (free, total uint64, e error)
+	Certificate func(context.Context) (time.Time, error) // its end of validity at PublicURL; nil: there is none
+	Unverified  func(source string) int                  // requests of the last hour that could not be verified; nil: unknown
+	Burns       func() []alert.Burn                      // of the error budgets of promises; nil: unknown
+	PublicURL   *url.URL                                 // base of links in messages; nil: messages have none
+	Sealer      Sealer                                   // nil: messages have no acknowledge links
+	Cells       func() []Cell                            // besides the first, of which this is the Keeper; nil: none
+	Home        func() Store                             // of the first cell, of which this is not the Keeper; nil: it is
 }
 
 // Keeper owns the alerts of one store.
@@ -110,7 +117,8 @@ type Keeper struct {
 	mu     sync.Mutex // held by a round
 	memory *alert.Memory
 	facts  *gathering
-	sent   counts
+	cells  map[string]*gathering    // of the other cells, by name
+	common map[string]alert.Setting // for all tenants, as Home answered last
 }
 
 // New returns a Keeper. Nothing is evaluated before Run.
@@ -119,7 +127,6 @@ func New(o Options) *Keeper {
 	if k.now == nil {
 		k.now = time.Now
 	}
-	k.sent = newCounts()
 	return k
 }
 
@@ -155,7 +162,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 	}
 	// The messages are read before the alerts. A node that changes alerts afterwards changes the
 	// revision of the messages too, and this round's commit fails.
-	messages, err := k.list(ctx, alert.KindMessages)
+	messages, err := k.list(ctx, k.o.Store, alert.KindMessages)
 	if err != nil {
 		return err
 	}
@@ -168,7 +175,12 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 		return err
 	}
 	facts := k.facts.gather(ctx, now)
-	changes := k.memory.Step(alert.Round{Now: now, Samples: facts.Samples(), Unread: facts.Unread, Open: open, Settings: settings})
+	round := alert.Round{Now: now, Samples: facts.Samples(), Unread: facts.Unread, Open: open, Settings: settings}
+	if k.o.Home != nil { // the Keeper of the first cell evaluates the others
+		round.Samples = only(round.Samples, false)
+	}
+	k.gatherCells(ctx, &round)
+	changes := k.memory.Step(round)
 	return k.commit(ctx, now, messages, revisions, changes)
 }
 
@@ -199,14 +211,14 @@ func (k *Keeper) restore(ctx context.Context, now time.Time) error {
 		}
 		q.After = page[len(page)-1].ID
 	}
-	k.memory, k.facts = memory, newGathering(k)
+	k.memory, k.facts, k.cells = memory, newGathering(k), map[string]*gathering{}
 	return nil
 }
 
 // list reads all documents of a kind, page after page.
-func (k *Keeper) list(ctx context.Context, kind string) (all []store.Document, err error) {
+func (k *Keeper) list(ctx context.Context, from Store, kind string) (all []store.Document, err error) {
 	for q := (store.DocumentQuery{Kind: kind, Limit: k.bounds.Page}); ; {
-		page, err := k.o.Store.DocumentList(ctx, store.Everyone(), q)
+		page, err := from.DocumentList(ctx, store.Everyone(), q)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +232,7 @@ func (k *Keeper) list(ctx context.Context, kind string) (all []store.Document, e
 
 // open reads the open alerts, and the revisions of their documents.
 func (k *Keeper) open(ctx context.Context) ([]*alert.Alert, map[string]int64, error) {
-	list, err := k.list(ctx, alert.KindOpen)
+	list, err := k.list(ctx, k.o.Store, alert.KindOpen)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,9 +246,9 @@ func (k *Keeper) open(ctx context.Context) ([]*alert.Alert, map[string]int64, er
 	return open, revisions, nil
 }
 
-// settings reads the changes of rules.
-func (k *Keeper) settings(ctx context.Context) (alert.Settings, error) {
-	list, err := k.list(ctx, alert.KindRule)
+// settingsIn reads the changes of rules that a store has.
+func (k *Keeper) settingsIn(ctx context.Context, from Store) (alert.Settings, error) {
+	list, err := k.list(ctx, from, alert.KindRule)
 	if err != nil {
 		return nil, err
 	}

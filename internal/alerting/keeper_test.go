@@ -1,6 +1,8 @@
 package alerting_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -258,7 +260,8 @@ func TestTheOperatorsAlerts(t *testing.T) {
 	var free atomic.Uint64
 	free.Store(50)
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, store: memory.New(), net: pipenet.New(), disk: func() (uint64, uint64, error) { return free.Load(), 100, nil }}
+		w := &world{t: t, store: memory.New(), net: pipenet.New(),
+			disk: func(context.Context) (uint64, uint64, error) { return free.Load(), 100, nil }}
 		w.start()
 		ops, chat := w.channel("ops", grapnel.OperatorTenant), w.channel("chat", "acme")
 		time.Sleep(5 * time.Minute)
@@ -370,6 +373,33 @@ func TestPages(t *testing.T) {
 			if len(seen) != 25 {
 				t.Errorf("in pages of %d there are %d alerts", size, len(seen))
 			}
+		}
+	})
+}
+
+// TestTheServersOwnCertificate: the operator hears of a certificate that ends, once, also over a
+// restart, and over days in which it cannot be read.
+func TestTheServersOwnCertificate(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		until, fault, looks := time.Now().Add(20*24*time.Hour), error(nil), 0
+		w.shows = func(context.Context) (time.Time, error) { looks++; return until, fault }
+		w.kill()
+		ops := w.channel("ops", grapnel.OperatorTenant)
+		time.Sleep(5 * 24 * time.Hour)
+		if len(ops.messages()) != 0 || looks > 5*24+1 {
+			t.Errorf("after %d looks in 5 days the operator got %v", looks, ops.messages())
+		}
+		time.Sleep(2 * 24 * time.Hour)
+		fault = errors.New("refused")
+		w.kill()
+		time.Sleep(2 * 24 * time.Hour)
+		if got := titles(ops.messages()); got != "hooks.example: the certificate expires" {
+			t.Errorf("the operator got %s", got)
+		}
+		until, fault = until.Add(90*24*time.Hour), nil
+		time.Sleep(2 * time.Hour)
+		if got := titles(ops.messages()); got != "hooks.example: the certificate expires | Resolved: hooks.example: the certificate expires" {
+			t.Errorf("the operator got %s", got)
 		}
 	})
 }

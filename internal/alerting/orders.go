@@ -15,10 +15,11 @@ import (
 
 // Query selects alerts.
 type Query struct {
-	State  alert.State // empty: any
-	Rule   string      // empty: any
-	Tenant string      // empty: any in scope
-	After  string      // a position that List returned; empty: from the beginning
+	State  alert.State               // empty: any
+	Rule   string                    // empty: any
+	About  func(*alert.Subject) bool // nil: any
+	Tenant string                    // empty: any in scope
+	After  string                    // a position that List returned; empty: from the beginning
 	Limit  int
 }
 
@@ -56,7 +57,7 @@ func (k *Keeper) List(ctx context.Context, scope store.Scope, q Query) (found []
 				if err != nil {
 					return nil, "", err
 				}
-				if (q.State == "" || a.State == q.State) && (q.Rule == "" || a.Rule == q.Rule) {
+				if (q.State == "" || a.State == q.State) && (q.Rule == "" || a.Rule == q.Rule) && (q.About == nil || q.About(&a.Subject)) {
 					if len(found) == q.Limit {
 						return found, kind + " " + after, nil
 					}
@@ -174,7 +175,7 @@ func (k *Keeper) settingsOf(ctx context.Context, tenant string) (alert.Settings,
 	for _, of := range slices.Compact([]string{"", tenant}) {
 		all[of] = map[string]alert.Setting{}
 		for _, r := range alert.Rules() {
-			doc, err := k.o.Store.Document(ctx, store.Everyone(), of, alert.KindRule, alert.SettingID(of, r.Name))
+			doc, err := k.settingDoc(ctx, store.Everyone(), of, r.Name)
 			if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 				continue
 			}
@@ -209,8 +210,11 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 	if err != nil {
 		return Rule{}, err
 	}
+	if tenant == "" && k.o.Home != nil {
+		return Rule{}, errElsewhere()
+	}
 	for {
-		doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindRule, alert.SettingID(tenant, name))
+		doc, err := k.settingDoc(ctx, scope, tenant, name)
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			return Rule{}, err
 		}

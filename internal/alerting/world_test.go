@@ -37,7 +37,10 @@ type world struct {
 	t      *testing.T
 	store  store.Store
 	net    *pipenet.Network
-	disk   func() (uint64, uint64, error)
+	disk   func(context.Context) (uint64, uint64, error)
+	cells  func() []alerting.Cell
+	home   func() alerting.Store
+	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
 	sender *egress.Sender
 	engine *engine.Engine
 	keeper *alerting.Keeper
@@ -97,7 +100,7 @@ func (w *world) start() {
 	}
 	base, _ := url.Parse("https://hooks.example/base")
 	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour}, Engine: w.engine, Store: w.mortal, Log: log,
-		PublicURL: base, Disk: w.disk,
+		PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home, Certificate: w.shows,
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop

@@ -19,13 +19,15 @@ func alertRoutes() []route {
 	tenant := param{name: "tenant", form: "tenant",
 		doc: "a tenant, for keys that are bound to none; without it, the operator's own rules, which hold for tenants that have not changed them"}
 	return []route{
-		{method: "GET", path: "/v1/alerts", scope: grapnel.ScopeRead, handle: listAlerts,
+		{method: "GET", path: "/v1/alerts", scope: grapnel.ScopeRead, portal: grapnel.ScopeAlertsRead, handle: listAlerts,
 			name: "list-alerts", tag: "Alerts", summary: "List alerts: open ones first, then resolved ones, the newest first",
-			about: "The operator's alerts, which are about the server, are shown to keys that are bound to no tenant. A page may have fewer entries than its limit although more follow.",
+			about: "The operator's alerts, which are about the server, are shown to keys that are bound to no tenant. A page may have fewer entries than its limit although more follow. " +
+				"A portal has those about its endpoints, without messages and without the names of those who acknowledged.",
 			query: pageOf(param{name: "state", one: []string{"firing", "acknowledged", "resolved"}, doc: "only those in this state"},
-				param{name: "rule", form: "id", doc: "the name of a rule"}, tenantParam),
+				param{name: "rule", form: "id", doc: "the name of a rule"},
+				param{name: "endpoint", form: "id", doc: "only alerts about this endpoint, queue or channel"}, tenantParam),
 			gives: map[int]any{200: list[wire.Alert]{}}},
-		{method: "GET", path: "/v1/alerts/{id}", scope: grapnel.ScopeRead, handle: getAlert,
+		{method: "GET", path: "/v1/alerts/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeAlertsRead, handle: getAlert,
 			name: "get-alert", tag: "Alerts", summary: "Get an alert, with the deliveries of its messages",
 			gives: map[int]any{200: wire.Alert{}}},
 		{method: "POST", path: "/v1/alerts/{id}/acknowledge", scope: grapnel.ScopeManage, lever: true, handle: acknowledge,
@@ -77,6 +79,10 @@ func viewAlert(c *call, alerts Alerts, al *alert.Alert, from int, read map[strin
 		Value: al.Value, Threshold: al.Threshold, Since: al.Since, AcknowledgedAt: timeOf(al.AcknowledgedAt),
 		AcknowledgedBy: al.AcknowledgedBy,
 		ResolvedAt:     timeOf(al.ResolvedAt), Messages: []wire.AlertMessage{}}
+	if c.scope.HidesAlerts() { // the channels and the people are the tenant's own
+		v.AcknowledgedBy = ""
+		return v, nil
+	}
 	for _, m := range al.Messages[from:] {
 		if _, known := read[m.Event]; !known {
 			found, err := alerts.Deliveries(c.Context(), c.scope, al, m.Event)
@@ -95,9 +101,23 @@ func viewAlert(c *call, alerts Alerts, al *alert.Alert, from int, read map[strin
 	return v, nil
 }
 
+// alertsAbout says which subjects the alerts may have that the call sees: one object, if it is
+// given, and for a portal the endpoints in its scope; nil: any. A portal's scope is of one tenant,
+// and so are all alerts that it can read.
+func (c *call) alertsAbout(object string) func(*alert.Subject) bool {
+	tenant, one := c.scope.Whole().One()
+	if !c.scope.HidesAlerts() && object == "" {
+		return nil
+	}
+	return func(s *alert.Subject) bool {
+		shown := !c.scope.HidesAlerts() || one && s.Kind == "endpoint" && c.scope.Covers(tenant, s.ID)
+		return shown && (object == "" || s.ID == object)
+	}
+}
+
 func listAlerts(a *api, c *call) (answer, error) {
 	q := alerting.Query{State: alert.State(c.query.text("state")), Rule: c.query.text("rule"), Tenant: c.query.text("tenant"),
-		After: c.position(), Limit: c.query.limit()}
+		After: c.position(), Limit: c.query.limit(), About: c.alertsAbout(c.query.text("endpoint"))}
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
@@ -105,7 +125,7 @@ func listAlerts(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	found, next, err := alerts.List(c.Context(), c.scope, q)
+	found, next, err := alerts.List(c.Context(), c.scope.Whole(), q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,9 +147,12 @@ func getAlert(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := alerts.Get(c.Context(), c.scope, c.PathValue("id"))
+	found, err := alerts.Get(c.Context(), c.scope.Whole(), c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
+	}
+	if about := c.alertsAbout(""); about != nil && !about(&found.Subject) {
+		return answer{}, store.ErrNotFound("alert")
 	}
 	v, err := viewAlert(c, alerts, &found, 0, map[string][]wire.AlertDelivery{})
 	if err != nil {

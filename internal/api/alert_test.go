@@ -47,6 +47,20 @@ func (w *world) alert(tenant string) string {
 	return a.ID
 }
 
+// alertAbout stores an open alert about an endpoint, and returns its id.
+func (w *world) alertAbout(tenant, endpoint, mark string) string {
+	w.t.Helper()
+	a := alert.Alert{ID: "alr_of_" + endpoint, Rule: alert.CircuitOpen, Tenant: tenant, Severity: grapnel.SeverityPage,
+		Subject: alert.Subject{Kind: "endpoint", ID: endpoint, Name: mark}, State: alert.Acknowledged, Title: mark + ": circuit is open",
+		AcknowledgedBy: "operator-canary", AcknowledgedAt: w.clock, Since: w.clock,
+		Messages: []alert.Sent{{Transition: alert.Fire, Event: "evt_message_canary", At: w.clock}}}
+	if _, err := w.engine.Faulty.PutDocuments(context.Background(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+		Tenant: tenant, Kind: alert.KindOpen, ID: a.ID, At: w.clock, Body: a.Encode()}}}, store.With{}); err != nil {
+		w.t.Fatal(err)
+	}
+	return a.ID
+}
+
 // documents is the text of all documents of alerts.
 func (w *world) documents() string {
 	w.t.Helper()

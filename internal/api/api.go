@@ -60,6 +60,7 @@ type Options struct {
 	Queues       Queues                        // leases to consumers; nil: no queues
 	Replays      replay.Jobs                   // redelivers; nil: no replays
 	Alerts       Alerts                        // nil: no alerts
+	Minutes      Minutes                       // counts by the minute; nil: none is known
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent

@@ -82,11 +82,13 @@ type Bounds struct {
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
 
 	// Causes of failures.
-	Explanations int `bound:"1"`              // at once
-	Compared     int `bound:"1000" tiny:"50"` // newest deliveries that are compared
-	Explained    int `bound:"200" tiny:"20"`  // failures, and successes, whose attempts are read
-	Changes      int `bound:"100" tiny:"2"`   // newest audit entries that are read
-	Issues       int `bound:"2000"`           // issues that a list reads to sort them
+	Explanations  int           `bound:"1"`              // at once
+	Compared      int           `bound:"1000" tiny:"50"` // newest deliveries that are compared
+	LeastCompared int           `bound:"300" tiny:"7"`   // of them, however long that takes
+	Comparing     time.Duration `bound:"15ms" tiny:"1m"` // for reading them
+	Explained     int           `bound:"200" tiny:"20"`  // failures, and successes, whose attempts are read
+	Changes       int           `bound:"100" tiny:"2"`   // newest audit entries that are read
+	Issues        int           `bound:"2000"`           // issues that a list reads to sort them
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with
 	// what arrives.

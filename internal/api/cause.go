@@ -22,7 +22,8 @@ func causeRoutes() []route {
 			name: "endpoint-causes", tag: "Statistics", summary: "Say why deliveries to an endpoint fail",
 			about: "Compares the newest deliveries whose first attempt failed with those whose first attempt did not: by event type, fields of the data, size, " +
 				"address and certificate of the receiver, secret, settings, and time. A cause is something that failures are associated with; it is named " +
-				"only where chance is a bad explanation. Only a few explanations are made at once; others get 503.",
+				"only where chance is a bad explanation. At most 1,000 deliveries are compared, and fewer if reading them takes long; failures and successes " +
+				"say how many. Only a few explanations are made at once; others get 503.",
 			gives: map[int]any{200: wire.Causes{}}},
 	}
 }
@@ -52,50 +53,88 @@ type past struct {
 	observations []insight.Observation
 	of           []int // the delivery of each observation
 	changes      []insight.Change
+	left         map[bool]int // attempts that may still be read: of failures, and of successes
 	more         bool
 }
 
-// past reads the newest deliveries of an endpoint. Of a delivery with one attempt, which succeeded,
-// the list says enough; attempts are read of Bounds.Explained failures and as many successes.
+// past reads the newest deliveries of an endpoint, the newest first, until there are
+// Bounds.Compared or the time of Bounds.Comparing is up. Of a delivery with one attempt, which
+// succeeded, the list says enough; attempts are read of Bounds.Explained failures and as many
+// successes.
 func (a *api) past(c *call, endpoint string) (*past, error) {
-	most := a.Bounds.Compared
-	list, err := a.History.DeliveryList(c.Context(), c.scope, store.DeliveryQuery{Endpoint: endpoint, Limit: most + 1})
-	if err != nil {
-		return nil, err
-	}
-	p := &past{deliveries: list[:min(most, len(list))], more: len(list) > most}
-	for i := range p.deliveries {
-		if d := &p.deliveries[i]; d.AttemptsMade > 0 && !grapnel.Operational(d.Type) {
-			p.of = append(p.of, i)
+	end := a.Clock().Add(a.Bounds.Comparing)
+	late := func(compared int) bool { return compared >= a.Bounds.LeastCompared && !a.Clock().Before(end) }
+	p := &past{left: map[bool]int{true: a.Bounds.Explained, false: a.Bounds.Explained}}
+	for q := (store.DeliveryQuery{Endpoint: endpoint}); ; {
+		q.Limit = min(listedAtOnce, a.Bounds.Compared+1-len(p.deliveries))
+		list, err := a.History.DeliveryList(c.Context(), c.scope, q)
+		if err != nil {
+			return nil, err
 		}
-	}
-	p.observations = make([]insight.Observation, len(p.of))
-	if err := p.attempts(c.Context(), a, c.scope); err != nil {
-		return nil, err
-	}
-	if !c.mayReadPayloads() {
-		for i := range p.observations {
-			p.observations[i].Answer = ""
+		last := len(list) < q.Limit
+		for i := range list {
+			if len(p.deliveries) == a.Bounds.Compared {
+				p.more, last = true, true
+				break
+			}
+			if p.deliveries = append(p.deliveries, list[i]); list[i].AttemptsMade > 0 && !grapnel.Operational(list[i].Type) {
+				p.of = append(p.of, len(p.deliveries)-1)
+			}
 		}
-		return p, p.audit(c, a, endpoint)
+		for from := len(p.observations); from < len(p.of); from = len(p.observations) {
+			if late(from) {
+				p.cut(from)
+				return p, p.audit(c, a, endpoint)
+			}
+			if err := p.part(c, a, from, min(from+eventsAtOnce, len(p.of))); err != nil {
+				return nil, err
+			}
+		}
+		if last {
+			return p, p.audit(c, a, endpoint)
+		}
+		q.Before = list[len(list)-1].Seq
 	}
-	if err := p.events(c.Context(), a); err != nil {
-		return nil, err
+}
+
+// cut leaves the first n observations and their deliveries.
+func (p *past) cut(n int) {
+	p.deliveries, p.more = p.deliveries[:p.of[n]], true
+	p.of = p.of[:n]
+}
+
+// listedAtOnce is how many deliveries are listed together. Their events are read soon afterwards,
+// while the pages of the store that have both are in memory.
+const listedAtOnce = 128
+
+// eventsAtOnce is how many events are in memory together.
+const eventsAtOnce = 32
+
+// part looks at some of the deliveries.
+func (p *past) part(c *call, a *api, from, to int) error {
+	p.observations = append(p.observations, make([]insight.Observation, to-from)...)
+	if err := p.attempts(c.Context(), a, c.scope, from, to); err != nil {
+		return err
 	}
-	return p, p.audit(c, a, endpoint)
+	if c.mayReadPayloads() {
+		return p.events(c.Context(), a, from, to)
+	}
+	for i := from; i < to; i++ {
+		p.observations[i].Answer = ""
+	}
+	return nil
 }
 
 // attempts says of each delivery how its first attempt ended, and which address and certificate
 // answered.
-func (p *past) attempts(ctx context.Context, a *api, scope store.Scope) error {
-	left := map[bool]int{true: a.Bounds.Explained, false: a.Bounds.Explained}
-	for i, n := range p.of {
-		d, o := &p.deliveries[n], &p.observations[i]
+func (p *past) attempts(ctx context.Context, a *api, scope store.Scope, from, to int) error {
+	for i := from; i < to; i++ {
+		d, o := &p.deliveries[p.of[i]], &p.observations[i]
 		o.At, o.Endpoint, o.Type = d.CreatedAt, d.EndpointID, d.Type
 		if o.Failed = d.AttemptsMade > 1 || d.Status != grapnel.Delivered; o.Failed {
 			o.Class, o.Status = string(d.Last.Class), d.Last.StatusCode
 		}
-		if left[o.Failed]--; left[o.Failed] < 0 {
+		if p.left[o.Failed]--; p.left[o.Failed] < 0 {
 			continue
 		}
 		whole, err := a.History.Delivery(ctx, scope, d.Seq)
@@ -127,37 +166,24 @@ func tried(o *insight.Observation, at *grapnel.Attempt) {
 	}
 }
 
-// eventsAtOnce is how many events are in memory together.
-const eventsAtOnce = 32
-
 // events adds what the events' data may explain.
-func (p *past) events(ctx context.Context, a *api) error {
-	for from := range slices.Chunk(indices(len(p.of)), eventsAtOnce) {
-		seqs := make([]int64, len(from))
-		for i, n := range from {
-			seqs[i] = p.deliveries[p.of[n]].EventSeq
-		}
-		found, err := a.History.Events(ctx, seqs)
-		if err != nil {
-			return err
-		}
-		for i, n := range from {
-			if ev := found[i]; ev != nil && ev.Tenant == p.deliveries[p.of[n]].Tenant {
-				o := &p.observations[n]
-				o.Size = len(ev.Data)
-				o.Traits = append(o.Traits, insight.Fields(ev.Data, insight.Limits{})...)
-			}
+func (p *past) events(ctx context.Context, a *api, from, to int) error {
+	seqs := make([]int64, to-from)
+	for i := range seqs {
+		seqs[i] = p.deliveries[p.of[from+i]].EventSeq
+	}
+	found, err := a.History.Events(ctx, seqs)
+	if err != nil {
+		return err
+	}
+	for i, ev := range found {
+		o := &p.observations[from+i]
+		if ev != nil && ev.Tenant == p.deliveries[p.of[from+i]].Tenant {
+			o.Size = len(ev.Data)
+			o.Traits = append(o.Traits, insight.Fields(ev.Data, insight.Limits{})...)
 		}
 	}
 	return nil
-}
-
-func indices(n int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = i
-	}
-	return s
 }
 
 // audit adds which secret signed, as far as rotations are in the endpoint's audit, and the changes

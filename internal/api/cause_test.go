@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -84,5 +85,35 @@ func TestCausesNameTheRotation(t *testing.T) {
 	want := "All 15 failures were signed with the secret of " + at + ", and none of the 30 successes."
 	if got["sentence"] != want {
 		t.Errorf("%v\nwant %s", got["sentence"], want)
+	}
+}
+
+// slowEvents is a history in which reading events takes a second.
+type slowEvents struct {
+	History
+	w *world
+}
+
+func (s slowEvents) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	s.w.clock = s.w.clock.Add(time.Second)
+	return s.History.Events(ctx, seqs)
+}
+
+// When its time is up an explanation compares what it has read until then, says how much that was,
+// and that there is more.
+func TestCausesWithinATime(t *testing.T) {
+	slow := &slowEvents{}
+	w := newWorld(t, func(o *Options) {
+		slow.History, o.History = o.History, slow
+		o.Bounds.Compared, o.Bounds.LeastCompared, o.Bounds.Comparing = 1000, 40, time.Second
+	})
+	slow.w = w
+	ep := w.endpoint(admin, "")
+	w.play(eventsAtOnce*3, func(i int) bool { return i%4 == 2 })
+	oldest := w.clock.Add(-(2*eventsAtOnce - 1) * time.Second).UTC().Format(time.RFC3339)
+	got := w.must(200, "GET", "/v1/endpoints/"+ep+"/causes", "")
+	if got["failures"] != 16.0 || got["successes"] != 48.0 || got["more"] != true || !strings.HasPrefix(got["from"].(string), oldest[:19]) ||
+		!strings.HasPrefix(got["sentence"].(string), "All 16 failures have data.currency") {
+		t.Errorf("of %d deliveries from %s: %v", 2*eventsAtOnce, oldest, got)
 	}
 }

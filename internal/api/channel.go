@@ -57,43 +57,16 @@ var (
 func createChannel(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewChannel](c.body, &f)
-	ep := grapnel.Endpoint{
-		ID: a.newID(grapnel.ChannelPrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
-		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
-	}
+	ep := a.newEndpoint(c, grapnel.ChannelPrefix, in.Tenant, &f)
 	setChannel(a, c, &ep, &in, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	reply := func(done store.Put) answer {
-		ep := ep
-		ep.Revision = done.Revision
-		return jsonAnswer(http.StatusCreated, viewChannel(&ep, viewHealth(stateOf(&ep), 0, c.now)))
-	}
-	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
-		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
-	return answered(done, done.Answer, err, reply)
+	return a.create(c, ep, func(ep *grapnel.Endpoint) any { return viewChannel(ep, viewHealth(stateOf(ep), 0, c.now)) })
 }
 
-// listChannels lists those in scope, by id, which is by age.
 func listChannels(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || ep.Channel == nil || tenant != "" && ep.Tenant != tenant
-	})
-	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
-	health, err := a.health(c, mostHeldListed, part.Data...)
-	if err != nil {
-		return answer{}, err
-	}
-	out := list[wire.Channel]{Data: make([]wire.Channel, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewChannel(&part.Data[i], health[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return listOf(a, c, func(ep *grapnel.Endpoint) bool { return ep.Channel != nil }, withHealth(a, c, viewChannel))
 }
 
 // channel is the one that the path names.

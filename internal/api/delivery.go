@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
@@ -85,7 +86,32 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if v.Message, err = a.message(c, d); err != nil {
+		return answer{}, err
+	}
 	return jsonAnswer(http.StatusOK, v), nil
+}
+
+// message is the request of a delivery to a channel; nil: it cannot be made any more, or the caller
+// may not see it.
+func (a *api) message(c *call, d *grapnel.Delivery) (*wire.ChannelMessage, error) {
+	ep, ok := a.Engine.Endpoint(c.scope, d.EndpointID)
+	if !ok || ep.Channel == nil || !c.mayReadPayloads() {
+		return nil, nil
+	}
+	ev, _, err := a.History.Event(c.Context(), c.scope, d.Tenant, d.EventID)
+	switch {
+	case grapnel.CodeOf(err) == grapnel.CodeNotFound, err == nil && ev.Seq != d.EventSeq: // purged; the id may be another event's now
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	m, err := egress.ChannelMessage(&ep, ev)
+	if err != nil {
+		return nil, nil
+	}
+	is := wire.ChannelMessage(m)
+	return &is, nil
 }
 
 // delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is

@@ -81,52 +81,27 @@ const redacted = "[redacted]"
 func createEndpoint(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewEndpoint](c.body, &f)
-	ep := grapnel.Endpoint{
-		ID: a.newID(grapnel.EndpointPrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
-		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
-	}
+	ep := a.newEndpoint(c, grapnel.EndpointPrefix, in.Tenant, &f)
 	a.set(c, &ep, &in, &f)
 	secret, err := a.secret(in.Secret, sign.SymmetricPrefix, &f)
 	if err := errors.Join(err, f.Err()); err != nil {
 		return answer{}, err
 	}
 	ep.Secrets = []grapnel.Secret{{Text: secret, CreatedAt: c.now}}
-	reply := func(done store.Put) answer {
-		ep := ep
-		ep.Revision = done.Revision
-		v := viewEndpoint(c, &ep, viewHealth(stateOf(&ep), 0, c.now))
+	return a.create(c, ep, func(ep *grapnel.Endpoint) any {
+		v := viewEndpoint(c, ep, viewHealth(stateOf(ep), 0, c.now))
 		if c.mayReveal() {
 			v.Secret = secret
 		}
-		return jsonAnswer(http.StatusCreated, v)
-	}
-	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
-		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
-	return answered(done, done.Answer, err, reply)
+		return v
+	})
 }
 
-// listEndpoints lists those in scope, by id, which is by age.
 func listEndpoints(a *api, c *call) (answer, error) {
-	limit, after, tenant, label := c.query.limit(), c.position(), c.query.text("tenant"), c.query.text("label")
-	ids := c.query.all("id")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || ep.Queue != nil || ep.Channel != nil ||
-			tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label) ||
-			len(ids) > 0 && !slices.Contains(ids, ep.ID)
-	})
-	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
-	health, err := a.health(c, mostHeldListed, part.Data...)
-	if err != nil {
-		return answer{}, err
-	}
-	out := list[wire.Endpoint]{Data: make([]wire.Endpoint, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewEndpoint(c, &part.Data[i], health[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	label, ids := c.query.text("label"), c.query.all("id")
+	return listOf(a, c, func(ep *grapnel.Endpoint) bool {
+		return ep.Queue == nil && ep.Channel == nil && (label == "" || labelled(ep, label)) && (len(ids) == 0 || slices.Contains(ids, ep.ID))
+	}, withHealth(a, c, func(ep *grapnel.Endpoint, h wire.Health) wire.Endpoint { return viewEndpoint(c, ep, h) }))
 }
 
 // idsParam lets a page with the names of some endpoints ask for these, however many there are.

@@ -185,6 +185,13 @@ type Tenants interface {
 	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
 }
 
+// Minutes counts what happened at an endpoint, minute by minute. The minutes from one time to
+// another are known, and those in which nothing happened are left out; without any the times are
+// equal.
+type Minutes interface {
+	Of(endpoint string) (from, to time.Time, list []grapnel.Bucket)
+}
+
 // Alerts reads alerts and rules, acknowledges alerts and changes rules.
 type Alerts interface {
 	List(ctx context.Context, scope store.Scope, q alerting.Query) (found []alert.Alert, next string, err error)

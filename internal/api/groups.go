@@ -13,21 +13,14 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The groupings of statistics. Those of hours and days are by time, and reasons are cells of the
-// totals of the whole time.
-const (
-	byReason = "reason"
-	byHour   = "hour"
-	byDay    = "day"
-)
-
 func statsRoutes() []route {
 	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
 		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
 	return []route{
-		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: stats,
-			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
-			query: spanParams(), gives: map[int]any{200: wire.Stats{}}},
+		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: endpointStats,
+			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by minute, hour or day",
+			about: about + " Minutes are counted in the memory of the answering node since its start, without latencies: from says since when.",
+			query: spanParams(byMinute), gives: map[int]any{200: wire.Stats{}}},
 		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: statsOfAll,
 			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour, day, type, endpoint, tenant or reason",
 			about: about + " With by the answer has more figures, by group.",

@@ -16,7 +16,7 @@ import (
 
 // portalScopes are all scopes that a portal can have.
 var portalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal,
-	grapnel.ScopePayloadRead}
+	grapnel.ScopePayloadRead, grapnel.ScopeAlertsRead}
 
 // pass makes a pass for the portal of acme.
 func (w *world) pass(scopes []grapnel.Scope, endpoints ...string) string {
@@ -30,7 +30,7 @@ func (w *world) pass(scopes []grapnel.Scope, endpoints ...string) string {
 }
 
 // colony is what one endpoint has: a thing of each kind, all with its mark in each text.
-type colony struct{ endpoint, event, delivery, dead, replay, issue string }
+type colony struct{ endpoint, event, delivery, dead, replay, issue, alert string }
 
 // settle fills an endpoint of a tenant with things that have a mark in every text.
 func (w *world) settle(key, mark string) (c colony) {
@@ -52,13 +52,14 @@ func (w *world) settle(key, mark string) (c colony) {
 	c.replay = w.as(key, 202, "POST", "/v1/endpoints/"+c.endpoint+"/replay", `{"reason":"`+mark+`"}`)["id"].(string)
 	c.issue = w.issue(d.Tenant, c.endpoint, 422, 2, mark)
 	w.as(key, 200, "PATCH", "/v1/issues/"+c.issue, `{"note":"`+mark+`"}`)
+	c.alert = w.alertAbout(d.Tenant, c.endpoint, mark)
 	w.as(key, 200, "POST", "/v1/endpoints/"+c.endpoint+"/pause", `{"reason":"`+mark+`"}`)
 	return c
 }
 
 // ids are the ids of a colony by the paths that they stand in.
 func (c colony) ids() map[string]string {
-	return map[string]string{"/v1/endpoints/": c.endpoint, "/v1/deliveries/": c.dead, "/v1/events/": c.event, "/v1/replays/": c.replay, "/v1/issues/": c.issue,
+	return map[string]string{"/v1/endpoints/": c.endpoint, "/v1/deliveries/": c.dead, "/v1/events/": c.event, "/v1/replays/": c.replay, "/v1/issues/": c.issue, "/v1/alerts/": c.alert,
 		"/v1/policies/": "pol_none", "/v1/event-types/": "typ_none", "/v1/keys/": "key_none", "/v1/channels/": c.endpoint, "/v1/queues/": c.endpoint, "/queues/": c.endpoint,
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": c.event, "/v1/tenants/": "globex"}
 }
@@ -71,7 +72,7 @@ func TestALimitedPassSeesNothingElse(t *testing.T) {
 	mine := w.settle(acmeAdmin, "mine")
 	others := []colony{w.settle(acmeAdmin, "stranger-sibling"), w.settle("grp_test_globex", "stranger-globex")}
 	nobody := colony{endpoint: "ep_none", event: "evt_none", delivery: storeIDs.Delivery(w.clock, 99), dead: storeIDs.Delivery(w.clock, 98),
-		replay: "rpl_none", issue: "iss_none"}
+		replay: "rpl_none", issue: "iss_none", alert: "alr_none"}
 	me := w.pass(portalScopes, mine.endpoint)
 	before := w.dump()
 	ask := func(method, target, body string) reply {
@@ -135,14 +136,14 @@ func TestALimitedPassSeesNothingElse(t *testing.T) {
 		}
 	}
 	// Without this the silence above would mean nothing.
-	for target, n := range map[string]int{"/v1/endpoints": 1, "/v1/deliveries": 2, "/v1/dead-letters": 1, "/v1/events": 2, "/v1/replays": 1, "/v1/issues": 1,
+	for target, n := range map[string]int{"/v1/endpoints": 1, "/v1/deliveries": 2, "/v1/dead-letters": 1, "/v1/events": 2, "/v1/replays": 1, "/v1/issues": 1, "/v1/alerts": 1,
 		"/v1/deliveries?text=mine": 2, "/v1/deliveries?endpoint=" + mine.endpoint: 2} {
 		if got := w.as(me, 200, "GET", target, "")["data"].([]any); len(got) != n {
 			t.Errorf("%s lists %d of mine, want %d: %v", target, len(got), n, got)
 		}
 	}
 	for _, target := range []string{"/v1/endpoints/" + mine.endpoint, "/v1/deliveries/" + mine.delivery, "/v1/events/" + mine.event,
-		"/v1/replays/" + mine.replay, "/v1/issues/" + mine.issue, "/v1/endpoints/" + mine.endpoint + "/stats", "/v1/stats", "/v1/endpoints/" + mine.endpoint + "/lanes"} {
+		"/v1/replays/" + mine.replay, "/v1/issues/" + mine.issue, "/v1/alerts/" + mine.alert, "/v1/endpoints/" + mine.endpoint + "/stats", "/v1/stats", "/v1/endpoints/" + mine.endpoint + "/lanes"} {
 		w.as(me, 200, "GET", target, "")
 	}
 	if got := w.as(me, 200, "GET", "/v1/audit", "")["data"].([]any); len(got) < 3 {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,47 +72,25 @@ var (
 func createQueue(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewQueue](c.body, &f)
-	ep := grapnel.Endpoint{
-		ID: a.newID(grapnel.QueuePrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
-		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
-	}
+	ep := a.newEndpoint(c, grapnel.QueuePrefix, in.Tenant, &f)
 	setQueue(a, c, &ep, &in, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	reply := func(done store.Put) answer {
-		ep := ep
-		ep.Revision = done.Revision
-		return jsonAnswer(http.StatusCreated, viewQueue(&ep, &grapnel.QueueCounts{}, nil, c.now))
-	}
-	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
-		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
-	return answered(done, done.Answer, err, reply)
+	return a.create(c, ep, func(ep *grapnel.Endpoint) any { return viewQueue(ep, &grapnel.QueueCounts{}, nil, c.now) })
 }
 
-// listQueues lists those in scope, by id, which is by age.
 func listQueues(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(a.Engine.Queues(c.scope), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
-	})
-	broker, err := a.broker()
-	if err != nil {
-		return answer{}, err
-	}
-	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
-	out := list[wire.Queue]{Data: make([]wire.Queue, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		counts, err := broker.Counts(c.Context(), part.Data[i].ID)
-		if err != nil {
-			return answer{}, err
+	is := func(ep *grapnel.Endpoint) bool { return ep.Queue != nil }
+	return listOf(a, c, is, func(eps []grapnel.Endpoint) (all []wire.Queue, err error) {
+		broker, err := a.broker()
+		for i := 0; i < len(eps) && err == nil; i++ {
+			var counts grapnel.QueueCounts
+			counts, err = broker.Counts(c.Context(), eps[i].ID)
+			all = append(all, viewQueue(&eps[i], &counts, nil, c.now))
 		}
-		out.Data[i] = viewQueue(&part.Data[i], &counts, nil, c.now)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+		return all, err
+	})
 }
 
 func getQueue(a *api, c *call) (answer, error) {

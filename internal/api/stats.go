@@ -11,11 +11,24 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-func spanParams() []param {
+// The groupings of statistics, some of which are buckets. Those of hours and days are by time, and
+// reasons are cells of the totals of the whole time.
+const (
+	byReason = "reason"
+	byMinute = "minute" // a bucket of one endpoint, and no grouping
+	byHour   = "hour"
+	byDay    = "day"
+)
+
+func spanParams(more ...string) []param {
+	doc := "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"
+	if len(more) > 0 {
+		doc += "; minute has the last 60 full minutes, without from and to"
+	}
 	return []param{
 		{name: "from", form: "time", doc: "30 days before to if not given; 24 hours for hours"},
 		{name: "to", form: "time", doc: "now if not given"},
-		{name: "bucket", one: []string{"hour", "day"}, doc: "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
+		{name: "bucket", one: append(more, byHour, byDay), doc: doc},
 	}
 }
 
@@ -47,34 +60,77 @@ const (
 	daysSince     = 30 * day
 )
 
-// stats adds up what happened at one endpoint, or at all.
+// endpointStats adds up what happened at one endpoint.
+func endpointStats(a *api, c *call) (answer, error) {
+	id := c.PathValue("id")
+	if c.query.text("bucket") == byMinute {
+		for _, name := range []string{"from", "to"} {
+			if c.query.text(name) != "" {
+				c.query.faults.Add("?"+name, "not together with bucket=minute")
+			}
+		}
+		if err := c.query.faults.Err(); err != nil {
+			return answer{}, err
+		}
+		if err := a.counted(c, id); err != nil {
+			return answer{}, err
+		}
+		v := wire.Stats{From: c.now.UTC().Truncate(time.Minute), To: c.now.UTC().Truncate(time.Minute), Bucket: byMinute}
+		var parts []grapnel.Bucket
+		if a.Minutes != nil {
+			v.From, v.To, parts = a.Minutes.Of(id)
+		}
+		return summed(v, parts), nil
+	}
+	q, v, err := c.totals()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.counted(c, id); err != nil {
+		return answer{}, err
+	}
+	q.Endpoint = id
+	parts, err := a.History.Totals(c.Context(), c.scope, q)
+	if err != nil {
+		return answer{}, err
+	}
+	return summed(v, parts), nil
+}
+
+// counted fails for an endpoint that has no totals in scope.
+func (a *api) counted(c *call, endpoint string) error {
+	if err := a.known(c, endpoint); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		return err
+	}
+	// Totals outlive everything else.
+	past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: endpoint, Daily: true})
+	if err != nil || len(past) == 0 {
+		return cmp.Or(err, store.ErrNotFound("endpoint"))
+	}
+	return nil
+}
+
+// stats adds up what happened at all endpoints.
 func stats(a *api, c *call) (answer, error) {
 	q, v, err := c.totals()
 	if err != nil {
 		return answer{}, err
 	}
-	if q.Endpoint = c.PathValue("id"); q.Endpoint != "" {
-		if err := a.known(c, q.Endpoint); err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
-			return answer{}, err
-		} else if err != nil {
-			// Totals outlive everything else.
-			past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true})
-			if err != nil || len(past) == 0 {
-				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
-			}
-		}
-	}
 	parts, err := a.History.Totals(c.Context(), c.scope, q)
 	if err != nil {
 		return answer{}, err
 	}
+	return summed(v, parts), nil
+}
+
+func summed(v wire.Stats, parts []grapnel.Bucket) answer {
 	var all grapnel.Totals
 	for i := range parts {
 		v.Data = append(v.Data, wire.Bucket{At: parts[i].At, Totals: viewTotals(&parts[i].Totals)})
 		all.Add(&parts[i].Totals)
 	}
 	v.Totals = viewTotals(&all)
-	return jsonAnswer(http.StatusOK, v), nil
+	return jsonAnswer(http.StatusOK, v)
 }
 
 // totals is which totals are asked for, and the answer before anything is in it.

@@ -122,3 +122,34 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 		t.Errorf("of nothing: answered %v", got)
 	}
 }
+
+// perMinute are the minutes of endpoints.
+type perMinute map[string][]grapnel.Bucket
+
+func (c perMinute) Of(endpoint string) (from, to time.Time, list []grapnel.Bucket) {
+	to = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	return to.Add(-20 * time.Minute), to, c[endpoint]
+}
+
+// TestMinutes: an endpoint's minutes are those that are counted, and no other tenant has them.
+func TestMinutes(t *testing.T) {
+	minutes := perMinute{}
+	w := newWorld(t, func(o *Options) { o.Minutes = minutes })
+	ep := w.endpoint(acmeAdmin, "")
+	minutes[ep] = []grapnel.Bucket{{At: time.Date(2026, 1, 2, 3, 2, 0, 0, time.UTC), Totals: grapnel.Totals{Delivered: 2, Attempts: 3}}}
+	at := "/v1/endpoints/" + ep + "/stats?bucket=minute"
+	got := w.as(acmeAdmin, 200, "GET", at, "")
+	one := got["data"].([]any)[0].(map[string]any)
+	if got["from"] != "2026-01-02T02:44:00.000000Z" || got["to"] != "2026-01-02T03:04:00.000000Z" || got["bucket"] != "minute" ||
+		one["at"] != "2026-01-02T03:02:00.000000Z" || one["attempts"] != 3.0 || got["totals"].(map[string]any)["delivered"] != 2.0 {
+		t.Errorf("answered %v", got)
+	}
+	for _, more := range []string{"&from=2026-01-02T03:00:00Z", "&to=2026-01-02T03:00:00Z"} {
+		w.as(acmeAdmin, 422, "GET", at+more, "")
+	}
+	w.as(acmeAdmin, 422, "GET", "/v1/stats?bucket=minute", "")
+	w.key("key_globex", "grp_test_globex", "globex", grapnel.ScopeAdmin)
+	w.as("grp_test_globex", 404, "GET", at, "")
+	w.as(w.pass(portalScopes, w.endpoint(acmeAdmin, "")), 404, "GET", at, "")
+	w.as(w.pass(portalScopes, ep), 200, "GET", at, "")
+}

@@ -107,6 +107,9 @@ func moveTenant(a *api, c *call) (answer, error) {
 	}
 	var f strict.Faults
 	in := decode[newMove](c.body, &f)
+	if name == grapnel.OperatorTenant && in.To != grapnel.DefaultCell {
+		f.Add("/to", "must be %s: the alerts about all cells are sent from there", grapnel.DefaultCell)
+	}
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}

@@ -125,6 +125,7 @@ var (
 	AlertFilters = slices.Concat([]Setting{
 		{"state", "state", "text", "only alerts in this state: firing, acknowledged, resolved", ""},
 		{"rule", "rule", "text", "only alerts of this rule", ""},
+		{"endpoint", "endpoint", "text", "only alerts about this endpoint, queue or channel", ""},
 	}, OnlyTenant)
 
 	IssueFilters = slices.Concat([]Setting{

@@ -78,11 +78,19 @@ func (s *Sender) alertBody(ctx context.Context, r *route, e *grapnel.Event) (bod
 		return nil, "", &unsendable{fmt.Sprintf("the messages of %s cannot be made: %s", r.target.Service, err)}
 	}
 	body, err = s.applied(ctx, t, e.Tenant, r.target.Input(envelope(e)))
-	if err != nil || !r.target.Form {
-		return body, grapnel.JSONType, err
+	if err != nil {
+		return nil, "", err
+	}
+	return encoded(r.target, body)
+}
+
+// encoded is a message as its service takes it: as JSON, or as a form.
+func encoded(t *channels.Target, message []byte) (body []byte, contentType string, err error) {
+	if !t.Form {
+		return message, grapnel.JSONType, nil
 	}
 	var fields map[string]string
-	if err := json.Unmarshal(body, &fields); err != nil {
+	if err := json.Unmarshal(message, &fields); err != nil {
 		return nil, "", &unsendable{"the message's form has a field that is no text"}
 	}
 	form := url.Values{}

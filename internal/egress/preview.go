@@ -1,10 +1,15 @@
 package egress
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/internal/transform"
 )
 
 // Rebuilt returns the body that the attempts of a delivery had, made again from the event. The
@@ -42,4 +47,36 @@ func Preview(e *grapnel.Endpoint, event *grapnel.Event, agent string, now time.T
 	var f fields
 	r.header(&f, now, d, described.Get(headerContentType), signature)
 	return f.header(), body, nil
+}
+
+// Message is a request for people: without credentials.
+type Message struct {
+	Method, URL, ContentType, Body string
+}
+
+// ChannelMessage returns the request that a channel's service gets for an event, made again. It
+// takes the same way as an attempt, by the channel's URL of now without its credentials. Of a mail
+// it is the text. The error is the reason for which there is no request.
+func ChannelMessage(e *grapnel.Endpoint, event *grapnel.Event) (m Message, err error) {
+	t, err := channels.Read(e.Channel.URL.Text)
+	if err != nil {
+		return m, err
+	}
+	t = t.Hide()
+	compiled, err := transform.Compile(t.Body, bounds.Fill(transform.Bounds{}), time.Now)
+	if err != nil {
+		return m, err
+	}
+	made, err := compiled.Apply(t.Input(envelope(event)))
+	if err != nil {
+		return m, err
+	}
+	if t.Mail != nil {
+		var l letter
+		err := json.Unmarshal(made, &l)
+		return Message{"MAIL", e.URL, "text/plain", l.Text}, err
+	}
+	body, contentType, err := encoded(t, made)
+	readable := strings.NewReplacer("%5Bredacted%5D", "[redacted]")
+	return Message{t.Method, readable.Replace(t.URL(event)), contentType, readable.Replace(string(body))}, err
 }

@@ -94,6 +94,9 @@ func (t *attempts) attempt(a core.Attempt) {
 			RequestHeaders: r.Sent, ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
 		t.metrics.attempted(a, r, id)
+		if result.News && grapnel.IsAlert(event.Type) {
+			t.metrics.alerted(a.Config, &r)
+		}
 		span.end(outlet{t.traces, t.log, id}, &a, event, &r)
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil && !r.Deferred {
 			t.log.Error("attempt could not be sent; it is repeated", "delivery", id, "endpoint", a.Config.ID, "err", r.Error)

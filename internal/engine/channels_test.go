@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"mime"
 	"mime/quotedprintable"
@@ -52,6 +53,10 @@ type service struct {
 	answer string // to the first request
 	final  bool   // the first answer ends the delivery: there is no retry
 }
+
+// credentials are parts of those in the URLs of services.
+var credentials = []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy",
+	"aPiToKeN", "tk_"}
 
 // services are all services that speak HTTP.
 var services = map[string]service{
@@ -257,7 +262,7 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 		defer serving.Wait()
 		defer b.close()
 		var mu sync.Mutex
-		seen := map[string]int{}
+		seen, bodies := map[string]int{}, map[string]string{} // requests, the body of the first
 		for name, s := range services {
 			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -265,7 +270,9 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 				defer mu.Unlock()
 				first := s.answer != "" && seen[name] == 0
 				n := seen[name]
-				seen[name]++
+				if seen[name]++; n == 0 {
+					bodies[name] = string(body)
+				}
 				if s.answer == "" || s.final {
 					n++
 				}
@@ -293,6 +300,7 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
+		sent := map[string]float64{}
 		for name, s := range services {
 			want, first := 2, grapnel.Delivered
 			if s.final {
@@ -304,22 +312,46 @@ func TestEveryServiceGetsItsRequest(t *testing.T) {
 			if seen[name] != want || len(ds) != 2 {
 				t.Errorf("%s got %d requests for %d deliveries, not %d", name, seen[name], len(ds), want)
 			}
+			// What people are shown is the request, without credentials.
+			ep, _ := b.engine.Endpoint(store.Everyone(), "chn_"+strings.ReplaceAll(name, " ", "_"))
+			target, err := channels.Read(s.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			event, _, err := b.store.Event(t.Context(), store.Everyone(), "default", "evt_fired")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := egress.ChannelMessage(&ep, event)
+			if err != nil || m.Body != target.Redact(bodies[name]) || m.Method != target.Method || !strings.HasPrefix(m.URL, "https://"+s.host) && m.URL != "[redacted]" {
+				t.Errorf("%s: shown is %+v, %v; sent was %s", name, m, err, bodies[name])
+			}
+			for _, secret := range credentials {
+				if strings.Contains(m.URL+m.Body, secret) {
+					t.Errorf("%s: shown is %s: %+v", name, secret, m)
+				}
+			}
 			for i, d := range ds {
 				if i == 0 && d.Status != first || i > 0 && d.Status != grapnel.Delivered {
 					t.Errorf("%s: the delivery is %s: %s", name, d.Status, d.Reason)
 				}
 				for _, a := range d.Attempts {
-					if sent := d.Sent(&a, "dlv_1"); sent["Webhook-Id"] != "" || sent["Content-Type"] == "" || sent["User-Agent"] == "" {
-						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, sent)
+					service, _, _ := strings.Cut(name, " ")
+					sent[service+" "+resultOf(a.Class)]++
+					if had := d.Sent(&a, "dlv_1"); had["Webhook-Id"] != "" || had["Content-Type"] == "" || had["User-Agent"] == "" {
+						t.Errorf("%s: the headers of attempt %d are not those that were sent: %v", name, a.Number, had)
 					}
 					shown := fmt.Sprintf("%+v", a) + string(a.ResponseBody)
-					for _, secret := range []string{"tOkEn", "ToKeN", "AzyoeNS", "wEbHoOk", "kEyOf", "KeYoF", "KeyOf", "bOtKeY", "pAsS", "Webc4MA", "uSeRkEy", "aPiToKeN", "tk_"} {
+					for _, secret := range credentials {
 						if strings.Contains(shown, secret) {
 							t.Errorf("%s: attempt %d stores %s: %s", name, a.Number, secret, shown)
 						}
 					}
 				}
 			}
+		}
+		if got := counters(t, b.engine, "grapnel_alerts_sent_total"); !maps.Equal(got, sent) {
+			t.Errorf("%v alerts were sent, the attempts are %v", got, sent)
 		}
 	})
 }

@@ -30,6 +30,7 @@ type Metrics struct {
 	tries          prometheus.Histogram
 	success        *prometheus.HistogramVec
 	letters        *prometheus.CounterVec
+	alerts         *prometheus.CounterVec
 	recordFailures prometheus.Counter
 	damaged        prometheus.Counter
 	foreign        prometheus.Counter
@@ -81,6 +82,9 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bo
 			[]string{"retried"}),
 		letters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_dead_letters_total",
 			Help: "Deliveries that failed for good, by reason."}, []string{"reason"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_alerts_sent_total",
+			Help: "Attempts to send a message about an alert, by the service of the channel (endpoint: a webhook) and by result."},
+			[]string{"channel", "result"}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_record_failures_total",
 			Help: "Commits of outcomes that failed and were repeated."}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_records_damaged_total",
@@ -115,6 +119,14 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bo
 		if status.Final() {
 			m.byOutcome[status] = m.deliveries.WithLabelValues(string(status))
 		}
+	}
+	// Series begin at 0: increase() does not see the events before the first scrape of a series.
+	for _, reason := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected,
+		grapnel.ReasonExpired, grapnel.ReasonEndpointGone, grapnel.ReasonDamaged} {
+		m.letters.WithLabelValues(string(reason))
+	}
+	for _, to := range []string{toOpen, toClosed} {
+		m.breakers.WithLabelValues(to)
 	}
 	m.once, m.retried = m.success.WithLabelValues("false"), m.success.WithLabelValues("true")
 	for _, stage := range []string{stageID, stageSource, stageKey} {
@@ -178,7 +190,7 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
 		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.phases, m.lag, m.tries, m.success, m.letters,
-			m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
+			m.alerts, m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
 
@@ -219,6 +231,15 @@ func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
 		m.lag.Observe(r.StartedAt.Sub(a.Head.Anchor).Seconds())
 	}
 	m.promise(&a, &r)
+}
+
+// alerted counts an attempt to send a message about an alert.
+func (m *Metrics) alerted(to *grapnel.Endpoint, r *egress.Result) {
+	service := "endpoint"
+	if to.Channel != nil {
+		service = to.Channel.Service
+	}
+	m.alerts.WithLabelValues(service, resultOf(r.Outcome.Class)).Inc()
 }
 
 // promise judges a first attempt that nothing but this node held back. The time to connect is the
@@ -281,13 +302,19 @@ func (m *Metrics) finished(c *core.Change) {
 	}
 }
 
+// The states that a circuit changes to.
+const (
+	toOpen   = "open"
+	toClosed = "closed"
+)
+
 // shifted counts a circuit that opened or closed.
 func (m *Metrics) shifted(to policy.Shift) {
 	switch to {
 	case policy.Opened:
-		m.breakers.WithLabelValues("open").Inc()
+		m.breakers.WithLabelValues(toOpen).Inc()
 	case policy.Closed:
-		m.breakers.WithLabelValues("closed").Inc()
+		m.breakers.WithLabelValues(toClosed).Inc()
 	}
 }
 

@@ -89,6 +89,10 @@ func TestMetricsOfFinishedDeliveries(t *testing.T) {
 		for label, m := range gathered(t, b.engine, "grapnel_dead_letters_total") {
 			dead[label] = m.GetCounter().GetValue()
 		}
+		for _, reason := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonRejected, grapnel.ReasonExpired,
+			grapnel.ReasonEndpointGone, grapnel.ReasonDamaged} {
+			letters[string(reason)] += 0 // of these the receiver made none
+		}
 		if !maps.Equal(dead, letters) {
 			t.Errorf("dead letters are %v, in the store %v", dead, letters)
 		}

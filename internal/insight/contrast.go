@@ -142,7 +142,8 @@ func part(k, n float64) float64 {
 	return k * math.Log(k/n)
 }
 
-// traits returns a candidate for each value of each trait, and for the absence of each field.
+// traits returns a candidate for each value of each trait, and for the absence of each field,
+// unless it has too few failures. Those count as tried all the same.
 func traits(all []*Observation, b Bounds) []candidate {
 	type tally struct {
 		values            map[string]*[2]int // successes, failures
@@ -154,7 +155,7 @@ func traits(all []*Observation, b Bounds) []candidate {
 	}
 	tallies := map[trait]*tally{}
 	for _, o := range all {
-		for _, x := range o.everything() {
+		for x := range o.everything {
 			t := tallies[trait{x.Kind, x.Name}]
 			if t == nil {
 				t = &tally{values: map[string]*[2]int{}}
@@ -174,23 +175,29 @@ func traits(all []*Observation, b Bounds) []candidate {
 	}
 	failures, successes := count(all)
 	var found []candidate
+	tried := 0
+	add := func(c candidate) {
+		if tried++; c.Failed >= b.Support { // most values are of one attempt, and too rare for a cause
+			found = append(found, c)
+		}
+	}
 	for x, t := range tallies {
 		for value, n := range t.values {
 			c := with(Trait{x.kind, x.name, value}, n[1], n[0])
 			if x.kind != Field { // unlike a field, none is absent: it was not looked at
 				c.Failures, c.Successes = t.failed, t.delivered
 			}
-			found = append(found, c)
+			add(c)
 		}
 		if x.kind == Field && t.failed+t.delivered < len(all) {
-			found = append(found, with(Trait{Field, x.name, Absent}, failures-t.failed, successes-t.delivered))
+			add(with(Trait{Field, x.name, Absent}, failures-t.failed, successes-t.delivered))
 		}
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 	})
 	for i := range found {
-		found[i].tried = len(found)
+		found[i].tried = tried
 	}
 	return found
 }
@@ -202,13 +209,20 @@ func with(t Trait, failed, delivered int) candidate {
 	}
 }
 
-// everything is an observation's traits with those that are fields of their own.
-func (o *Observation) everything() []Trait {
-	return append([]Trait{{Type, "", o.Type}, {Endpoint, "", o.Endpoint}}, o.Traits...)
+// everything yields an observation's traits with those that are fields of their own.
+func (o *Observation) everything(yield func(Trait) bool) {
+	if !yield(Trait{Type, "", o.Type}) || !yield(Trait{Endpoint, "", o.Endpoint}) {
+		return
+	}
+	for _, x := range o.Traits {
+		if !yield(x) {
+			return
+		}
+	}
 }
 
 func (o *Observation) has(t Trait) bool {
-	for _, x := range o.everything() {
+	for x := range o.everything {
 		if x.Kind == t.Kind && x.Name == t.Name && (t.Value == Absent || x.Value == t.Value) {
 			return t.Value != Absent
 		}

@@ -45,10 +45,11 @@ func rows() []row {
 			{"Commits", "s", quantiles("grapnel_store_commit_seconds")},
 			{"Refused for overload", "reqps", []query{{"sum by (what, why) (rate(grapnel_shed_total[5m]))", "{{what}}: {{why}}"}}},
 		}},
-		{"Receiving and queues", []panel{
+		{"Receiving, queues and alerts", []panel{
 			{"Webhooks that came in", "reqps", []query{{"sum by (outcome) (rate(grapnel_ingress_requests_total[5m]))", "{{outcome}}"}}},
 			{"Leases", "reqps", []query{{"sum by (action) (rate(grapnel_queue_settled_total[5m]))", "{{action}}"}}},
 			{"From due to leased", "s", quantiles("grapnel_lease_lag_seconds")},
+			{"Alerts sent", "reqps", []query{{"sum by (channel, result) (rate(grapnel_alerts_sent_total[5m]))", "{{channel}}: {{result}}"}}},
 		}},
 	}
 }

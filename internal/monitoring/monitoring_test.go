@@ -53,7 +53,7 @@ func TestAlertsFireAndEndInTime(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, name := range []string{"outage.yaml", "signs.yaml", "letters.yaml"} {
+	for _, name := range []string{"outage.yaml", "freshness.yaml", "signs.yaml", "letters.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)

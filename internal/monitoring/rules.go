@@ -18,29 +18,28 @@ import (
 	"github.com/grapnelhq/grapnel/internal/promise"
 )
 
-// counted is a promise of package promise, and how Prometheus counts its failures.
-type counted struct {
-	promise.Objective
-	bad, all string // per second over a window, which stands for $w
-}
+// counted is a promise of package promise, as Prometheus counts it. A server counts the same events
+// for its own GET /v1/slo, so both agree.
+type counted struct{ promise.Objective }
 
-func promises() []counted {
-	const ingress = `sum(rate(grapnel_ingress_requests_total%s[$w]))`
-	const publish = `sum(rate(grapnel_ingest_duration_seconds_count%s[$w]))`
-	availability, _ := promise.Find(promise.Availability)
-	freshness, _ := promise.Find(promise.Freshness)
-	return []counted{
-		{availability,
-			zero(fmt.Sprintf(publish, `{result="bad"}`)) + " + " + zero(fmt.Sprintf(ingress, `{outcome=~"failed|busy"}`)),
-			zero(fmt.Sprintf(publish, "")) + " + " + zero(fmt.Sprintf(ingress, ""))},
-		{freshness,
-			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w])) - sum(rate(grapnel_first_attempt_lag_seconds_bucket{le="2"}[$w]))`,
-			`sum(rate(grapnel_first_attempt_lag_seconds_count[$w]))`},
+// promises are those with a budget that can burn. A look that finds deliveries missing pages at
+// once (GrapnelAuditImbalance).
+func promises() (all []counted) {
+	for _, name := range []string{promise.Availability, promise.Freshness} {
+		o, _ := promise.Find(name)
+		all = append(all, counted{o})
 	}
+	return all
 }
 
-// zero is an expression that is 0 where there is no series.
-func zero(expression string) string { return "(" + expression + " or vector(0))" }
+// all and bad are the events of the promise, and those that broke it, per second over a window,
+// which stands for $w.
+func (p *counted) all() string { return p.events("") }
+func (p *counted) bad() string { return p.events(`,result="bad"`) }
+
+func (p *counted) events(more string) string {
+	return fmt.Sprintf(`sum(rate(grapnel_promise_events_total{promise=%q%s}[$w]))`, p.Name, more)
+}
 
 // firstAttempts is the part of finished deliveries that their first attempt delivered.
 const firstAttempts = `sum(rate(grapnel_time_to_success_seconds_count{retried="false"}[1h])) / ` +
@@ -79,6 +78,9 @@ func signs() []sign {
 			"webhooks come in with wrong signatures", "A secret was rotated at the provider only, or requests are forged: grapnel inbox list --outcome unverified."},
 		{"GrapnelLeasesExpire", "ticket", `sum(increase(grapnel_queue_settled_total{action="expire"}[15m])) > 10`, 5 * time.Minute, "consumers do not settle their leases in time",
 			"Workers die, or are slower than their lease."},
+		{"GrapnelAlertsNotSent", "page",
+			`sum by (channel) (increase(grapnel_alerts_sent_total{result!="success"}[15m])) > 0 unless sum by (channel) (increase(grapnel_alerts_sent_total{result="success"}[15m])) > 0`,
+			5 * time.Minute, "alerts do not reach {{ $labels.channel }}", "grapnel channels list and grapnel channels test say why; unsent alerts are tried again."},
 	}
 }
 
@@ -136,8 +138,8 @@ func (p *counted) rules() group {
 	for _, w := range windows() {
 		in := strings.NewReplacer("$w", span(w))
 		g.Rules = append(g.Rules,
-			rule{Record: p.ratio(w), Expr: "(" + in.Replace(p.bad) + ") / (" + in.Replace(p.all) + " > 0)"},
-			rule{Record: p.count(w), Expr: "(" + in.Replace(p.all) + ") * " + strconv.Itoa(int(w.Seconds()))})
+			rule{Record: p.ratio(w), Expr: "(" + in.Replace(p.bad()) + ") / (" + in.Replace(p.all()) + " > 0)"},
+			rule{Record: p.count(w), Expr: "(" + in.Replace(p.all()) + ") * " + strconv.Itoa(int(w.Seconds()))})
 	}
 	for _, b := range promise.Burns() {
 		limit := strconv.FormatFloat(b.Threshold(&p.Objective), 'g', 4, 64)

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/minutes"
 	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
@@ -33,6 +34,7 @@ type Bounds struct {
 	Replay    replay.Bounds
 	Relay     relay.Bounds
 	Alerting  alerting.Bounds
+	Minutes   minutes.Bounds
 	Peer      peer.Bounds
 	Ingress   ingress.Bounds
 	Egress    egress.Bounds

@@ -24,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/minutes"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/promise"
@@ -55,6 +56,7 @@ type cell struct {
 	replays *replay.Runner
 	relays  *relay.Runner
 	alerts  *alerting.Keeper
+	minutes *minutes.Keeper
 	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
 	backlog *backlog
@@ -189,17 +191,12 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
-	var burning func() []alert.Burn
-	if s.home(c) == c { // the promises are the server's and not a cell's
-		burning = func() []alert.Burn { return burns(s.promises.latest()) }
-	}
-	c.alerts = alerting.New(alerting.Options{
-		Burns:  burning,
+	c.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: c.store, Log: o.Log})
+	is := alerting.Options{
 		Bounds: o.Bounds.Alerting,
 		Engine: c.engine,
 		Store:  c.store,
 		Log:    o.Log,
-		Disk:   c.place.space(),
 		Unverified: func(source string) int {
 			if r := c.ingress.Refusals(source); r.LastStatus == http.StatusUnauthorized {
 				return r.LastHour
@@ -208,8 +205,25 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		},
 		PublicURL: o.PublicURL,
 		Sealer:    pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
-	})
+	}
+	if s.home(c) == c {
+		is.Disk, is.Cells = c.place.space(c.store, o.DatabaseSpace), s.otherCells
+		is.Certificate = ownCertificate(o.PublicURL, nil)
+		is.Burns = func() []alert.Burn { return burns(s.promises.latest()) }
+	} else {
+		is.Home = func() alerting.Store { return s.lives.now.Load().cells[0].store }
+	}
+	c.alerts = alerting.New(is)
 	return nil
+}
+
+// otherCells are the cells besides home, as they are now: home evaluates the operator's rules of
+// all.
+func (s *Server) otherCells() (all []alerting.Cell) {
+	for _, c := range s.lives.now.Load().cells[1:] {
+		all = append(all, alerting.Cell{Name: c.name, Engine: c.engine, Store: c.store, Disk: c.place.space(c.store, s.options.DatabaseSpace)})
+	}
+	return all
 }
 
 // home is the first cell; c if that is the first one, which may be being opened.
@@ -229,6 +243,7 @@ func (c *cell) run(ctx context.Context, silent bool) {
 	moving.Go(func() { c.relays.Run(ctx) })
 	if !silent {
 		moving.Go(func() { c.alerts.Run(ctx) })
+		moving.Go(func() { c.minutes.Run(ctx) })
 	}
 	if c.peers != nil {
 		moving.Go(func() { c.peers.Run(ctx) })
@@ -255,6 +270,7 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Outboxes:     c.relays,
 		Replays:      c.replays,
 		Alerts:       c.alerts,
+		Minutes:      c.minutes,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Published: func(good bool, took time.Duration, refused string) {
 			if o.Silent {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -505,5 +509,45 @@ func TestCellAwayAndAllOfThemDrained(t *testing.T) {
 		if d := e.Deliveries[0]; d.Status != grapnel.Delivered || d.AttemptsMade != 1 {
 			t.Errorf("%s is %s after %d attempts", id, d.Status, d.AttemptsMade)
 		}
+	}
+}
+
+// TestOperatorsChannelsHearOfAllCells: dead letters in a cell besides the first are told to the
+// operator's channels, which are in the first.
+func TestOperatorsChannelsHearOfAllCells(t *testing.T) {
+	o, _ := town(t)
+	o.Bounds.Alerting.Every, o.Bounds.Alerting.Slow = 50*time.Millisecond, 50*time.Millisecond
+	s := start(t, o)
+	told := make(chan string, 100)
+	ops := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		told <- gjson.GetBytes(body, "data.title").String()
+	}))
+	defer ops.Close()
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
+	defer broken.Close()
+	c := s.inCell(t, "")
+	poll(t, "all shards have a node", func() bool {
+		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+	})
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: ops.URL, Tenant: grapnel.OperatorTenant,
+		EventTypes: []string{grapnel.ChannelPattern}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: broken.URL, Tenant: "acme",
+		Policy: json.RawMessage(`{"classify":{"4xx":"fail"},"breaker":false}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.MoveTenant(t.Context(), grapnel.OperatorTenant, "west", ""); answered(t, err) != http.StatusUnprocessableEntity {
+		t.Errorf("the move of the operator's channels: %v", err)
+	}
+	moves(t, c, "acme", "west")
+	for range 10 {
+		if _, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Tenant: "acme", Data: []byte("1")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-told; got != "cell west: more dead letters than usual" {
+		t.Errorf("the operator got %q", got)
 	}
 }

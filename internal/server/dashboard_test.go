@@ -269,17 +269,18 @@ func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
 		t.Fatal(err)
 	}
 	o.typ, o.ids, o.texts = typ.ID, append(o.ids, typ.ID), append(o.texts, "type.of."+tenant, "schema-of-"+tenant)
-	o.alr, o.rule = alertOf(t, s, tenant), map[bool]string{true: "dead_letters", false: "disk_full"}[tenant == "acme"] // tenants have no disk
+	o.alr = alertOf(t, s, tenant, o.ep)
+	o.rule = map[bool]string{true: "dead_letters", false: "disk_full"}[tenant == "acme"] // tenants have no disk
 	o.src, o.req, o.que, o.pol, o.keyID = src.ID, inbox.Data[0].ID, que.ID, pol.ID, who.ID
 	o.ids = append(o.ids, o.src, o.req, o.que, o.pol)
 	o.texts = append(o.texts, "source-of-"+tenant, "request-of-"+tenant, "queue-of-"+tenant, "policy-of-"+tenant)
 }
 
-// alertOf stores an alert of a tenant.
-func alertOf(t *testing.T, s running, tenant string) string {
+// alertOf stores an alert about an endpoint of a tenant.
+func alertOf(t *testing.T, s running, tenant, endpoint string) string {
 	t.Helper()
-	a := alert.Alert{ID: "alr_of_" + tenant, Rule: alert.EndpointDisabled, Tenant: tenant, Severity: grapnel.SeverityPage, State: alert.Firing,
-		Title: "alert of " + tenant, Since: time.Now()}
+	a := alert.Alert{ID: "alr_of_" + endpoint, Rule: alert.EndpointDisabled, Tenant: tenant, Severity: grapnel.SeverityPage,
+		State: alert.Firing, Title: "alert of " + tenant, Subject: alert.Subject{Kind: "endpoint", ID: endpoint, Name: "shop"}, Since: time.Now()}
 	if _, err := s.cells[0].store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
 		Tenant: tenant, Kind: alert.KindOpen, ID: a.ID, At: a.Since, Body: a.Encode()}}}, store.With{}); err != nil {
 		t.Fatal(err)

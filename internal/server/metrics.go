@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/promise"
 )
 
 // registry has the server's own metrics for /metrics; cells add theirs.
@@ -17,7 +18,7 @@ func (s *Server) registry() *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(callerNumbers(s.gate)...)
-	r.MustRegister(s.published.seconds, s.rejected.calls)
+	r.MustRegister(s.published.seconds, s.rejected.calls, s.promises.judged.events)
 	r.MustRegister(s.traces.Collectors()...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",
@@ -26,8 +27,7 @@ func (s *Server) registry() *prometheus.Registry {
 	return r
 }
 
-// published measures the answers to publishes; monitoring.Rules computes the promise of
-// availability from them.
+// published measures the answers to publishes.
 type published struct{ seconds *prometheus.HistogramVec }
 
 func newPublished() published {
@@ -45,6 +45,32 @@ func (p published) observe(good bool, took time.Duration) {
 		result = "bad"
 	}
 	p.seconds.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// judged counts the events that package promise judges, by promise. monitoring.Rules computes the
+// promises from them, so Prometheus and GET /v1/slo judge the same events in the same way.
+type judged struct {
+	events *prometheus.CounterVec
+	of     map[promise.Indicator]map[bool]prometheus.Counter
+}
+
+func newJudged() judged {
+	j := judged{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_promise_events_total",
+		Help: "Events that the promises are about, by promise and by whether it was kept."}, []string{"promise", "result"}),
+		map[promise.Indicator]map[bool]prometheus.Counter{}}
+	for _, o := range promise.Objectives() {
+		for _, i := range o.Of {
+			j.of[i] = map[bool]prometheus.Counter{true: j.events.WithLabelValues(o.Name, "good"), false: j.events.WithLabelValues(o.Name, "bad")}
+		}
+	}
+	return j
+}
+
+// count counts an event; one that no promise is about is left out.
+func (j judged) count(i promise.Indicator, good bool) {
+	if c := j.of[i][good]; c != nil {
+		c.Inc()
+	}
 }
 
 // rejected counts refused publishes and refused requests to sources.
@@ -79,7 +105,7 @@ func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.engine.Metrics().Collectors()...)
 	r.MustRegister(c.queues.Collectors()...)
 	r.MustRegister(c.ingress.Collectors()...)
-	r.MustRegister(c.replays.Metrics(), c.relays.Metrics(), c.alerts)
+	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
 	r.MustRegister(c.numbers...)
 	r.MustRegister(c.backlog)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -43,7 +43,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 	has.MustRegister(postgresNumbers(nil)...)
 	has.MustRegister(s.traces.Collectors()...)
-	has.MustRegister(s.rejected.calls, s.published.seconds)
+	has.MustRegister(s.rejected.calls, s.published.seconds, s.promises.judged.events)
 	has.MustRegister(sendingNumbers(s.sender)...)
 	has.MustRegister(callerNumbers(s.gate)...)
 	page, err := os.ReadFile("../../docs/operating.md")

@@ -28,7 +28,7 @@ type member struct {
 }
 
 // members starts n nodes on one database.
-func members(t *testing.T, n int) (all []member, db *pgtest.Server) {
+func members(t *testing.T, n int, tune ...func(*Options)) (all []member, db *pgtest.Server) {
 	t.Helper()
 	db = pgtest.For(t, pgtest.Options{})
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
@@ -43,6 +43,9 @@ func members(t *testing.T, n int) (all []member, db *pgtest.Server) {
 		t.Cleanup(func() { _ = proxy.Close() })
 		o := options("")
 		o.Store, o.Lease, o.AdminKey = proxy.URL("grapnel"), LeastLease, testKey
+		for _, change := range tune {
+			change(&o)
+		}
 		s := start(t, o)
 		all = append(all, member{s, s.client(t, testKey), proxy})
 	}

@@ -25,7 +25,8 @@ func (b *browser) openPortal(tenant string, endpoints ...string) {
 		b.t.Fatal(err)
 	}
 	link, err := c.CreatePortalLink(b.t.Context(), tenant, client.NewPortalLink{Endpoints: endpoints, Subject: "jane", Scopes: []grapnel.Scope{
-		grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal, grapnel.ScopePayloadRead}})
+		grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal, grapnel.ScopePayloadRead,
+		grapnel.ScopeAlertsRead}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -66,8 +67,9 @@ func sibling(t *testing.T, s running, key, first string) owned {
 	if err != nil || len(found.Data) != 1 {
 		t.Fatal(found, err)
 	}
-	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none", iss: s.issue(t, "acme", ep.ID)}
-	o.ids = []string{ep.ID, o.dlv, o.evt, o.iss}
+	o := owned{ep: ep.ID, dlv: found.Data[0].ID, evt: ev.ID, rpl: "rpl_none", typ: "typ_none", iss: s.issue(t, "acme", ep.ID),
+		alr: alertOf(t, s, "acme", ep.ID)}
+	o.ids = []string{ep.ID, o.dlv, o.evt, o.iss, o.alr}
 	o.texts = []string{"endpoint-of-sibling", "key-sibling", "secret-sibling", "127.0.0.1:9/sibling", "sibling.only"}
 	o.state = func() string {
 		now, err := c.Endpoint(t.Context(), ep.ID)
@@ -96,7 +98,8 @@ func TestPortalsSeeTheirOwnOnly(t *testing.T) {
 	s := start(t, o)
 	acme, globex := own(t, s, "acme"), own(t, s, "globex")
 	other := sibling(t, s, acme.key, acme.ep)
-	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none", iss: "iss_none"}
+	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none", iss: "iss_none",
+		alr: "alr_none"}
 	for name, portal := range map[string]struct {
 		limit   []string
 		foreign []owned

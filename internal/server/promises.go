@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,6 +55,7 @@ type promises struct {
 	balances func() (all, unequal int64) // looks at the balance since the start
 	pages    *statuspage.Pages           // nil: there is no status page
 	dir      string                      // for files of the page; empty: none are written
+	judged   judged                      // the same counts since the start, for /metrics
 	kick     chan struct{}               // an incident has changed
 	stopped  chan struct{}
 	cancel   context.CancelFunc
@@ -109,17 +109,9 @@ func (s *Server) keepPromises() {
 	}
 }
 
-// statusPage is the handler of the status page; nil: there is none.
-func (s *Server) statusPage() http.Handler {
-	if s.promises.pages == nil {
-		return nil
-	}
-	return s.promises.pages
-}
-
 func newPromises(b PromiseBounds, log *slog.Logger, node string) *promises {
-	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, kick: make(chan struct{}, 1), own: map[int64]*ownHour{},
-		history: promise.NewHistory(), others: map[int64]promise.Hour{}}
+	return &promises{bounds: bounds.Fill(b), log: log, now: time.Now, node: node, judged: newJudged(), kick: make(chan struct{}, 1),
+		own: map[int64]*ownHour{}, history: promise.NewHistory(), others: map[int64]promise.Hour{}}
 }
 
 // hourOf numbers hours. A number is found without making a name; each attempt is counted two or
@@ -134,6 +126,7 @@ func hourName(at time.Time) string { return at.UTC().Format(hourLayout) }
 
 // count counts one event now.
 func (p *promises) count(i promise.Indicator, good bool, took time.Duration) {
+	p.judged.count(i, good)
 	now := p.now().UTC()
 	hour := hourOf(now)
 	p.mu.Lock()
@@ -152,21 +145,6 @@ func (p *promises) of(i promise.Indicator) func(bool, time.Duration) {
 	return func(good bool, took time.Duration) { p.count(i, good, took) }
 }
 
-// latest is the report of the last round.
-func (p *promises) latest() promise.Report {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.report
-}
-
-// changed has the page made anew soon.
-func (p *promises) changed() {
-	select {
-	case p.kick <- struct{}{}:
-	default:
-	}
-}
-
 // start begins to sample. stop ends it.
 func (p *promises) start() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -176,20 +154,6 @@ func (p *promises) start() {
 		defer close(p.stopped)
 		p.run(ctx)
 	}()
-}
-
-// restore serves the page of the process before this one until the store has answered.
-func (p *promises) restore() {
-	if p.pages == nil || p.dir == "" {
-		return
-	}
-	page, found, err := statuspage.Read(p.dir)
-	switch {
-	case found:
-		p.pages.Update(page)
-	case err != nil:
-		p.log.Warn("reading the last status page failed; it is made anew", "err", err)
-	}
 }
 
 // stop ends sampling, and stores the last counts if write says so.
@@ -350,21 +314,6 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 	return p.clear(ctx, now)
 }
 
-func (p *promises) readIncidents(ctx context.Context) (all []wire.Incident, _ error) {
-	found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: incidentKind, Backwards: true,
-		Limit: p.bounds.Incidents})
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range found {
-		var in wire.Incident
-		if err := json.Unmarshal(d.Body, &in); err == nil && d.Tenant == "" {
-			all = append(all, in)
-		}
-	}
-	return all, nil
-}
-
 // clear deletes counts that no window reaches any more, once an hour.
 func (p *promises) clear(ctx context.Context, now time.Time) error {
 	if now.Sub(p.cleared) < time.Hour {
@@ -379,43 +328,5 @@ func (p *promises) clear(ctx context.Context, now time.Time) error {
 			p.cleared = now
 			return nil
 		}
-	}
-}
-
-// judge makes the report and the status page from the counts in memory.
-func (p *promises) judge(now time.Time) {
-	settled := hourOf(now) - 1
-	p.mu.Lock()
-	for hour, h := range p.others {
-		p.history.Set(time.Unix(hour*3600, 0).UTC(), h)
-	}
-	for hour, own := range p.own {
-		sum := p.others[hour]
-		sum.Plus(&own.is)
-		p.history.Set(own.at, sum)
-		if hour < settled && !own.dirty {
-			delete(p.own, hour)
-		}
-	}
-	maps.DeleteFunc(p.others, func(hour int64, _ promise.Hour) bool { return hour < settled && p.own[hour] == nil })
-	p.mu.Unlock()
-	p.history.Forget(now)
-	report := promise.Make(p.history, now)
-	p.mu.Lock()
-	p.report = report
-	p.mu.Unlock()
-	if p.pages == nil || !p.loaded { // the page of before says more
-		return
-	}
-	p.pages.Update(statuspage.New(report, p.incidents))
-	if p.dir == "" {
-		return
-	}
-	files, err := p.pages.Now()
-	if err == nil {
-		err = files.Write(p.dir)
-	}
-	if err != nil {
-		p.log.Debug("writing the files of the status page failed", "err", err)
 	}
 }

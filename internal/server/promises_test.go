@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,6 +226,15 @@ func TestStatusPageOfAServer(t *testing.T) {
 	soon(t, func() bool {
 		page, err := c.StatusFile(ctx, "status")
 		return err == nil && bytes.Contains(page, []byte("We are working on an incident: Publishing is slow")) && count(c) == 120
+	})
+	// Prometheus gets the same counts.
+	m := member{running: s}
+	soon(t, func() bool {
+		report := s.promises.latest()
+		return !slices.ContainsFunc(report.Promises, func(v promise.Verdict) bool {
+			name := `grapnel_promise_events_total{promise="` + v.Name + `",result=`
+			return m.measured(t, name+`"good"}`) != float64(v.Good) || m.measured(t, name+`"bad"}`) != float64(v.Bad)
+		})
 	})
 	for _, name := range []string{"status", "status.json", "status.rss", "status.svg"} {
 		text, err := c.StatusFile(ctx, name)

@@ -90,12 +90,14 @@ type Options struct {
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
-	MaxBody      int64          // bytes of the body of a request to a source
-	MaxInFlight  int            // attempts at once, in each cell
-	MaxPerHost   int            // of those of one tenant at one host and port; 0: the core's default
-	MaxPending   int64          // pending deliveries of one tenant; 0: no limit
-	MaxEndpoints int            // of one tenant, queues among them; 0: no limit
-	Retention    time.Duration  // of full records
+	// bytes that each database of PostgreSQL may use, for the alert disk_full; 0: unknown
+	DatabaseSpace int64
+	MaxBody       int64         // bytes of the body of a request to a source
+	MaxInFlight   int           // attempts at once, in each cell
+	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
+	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
+	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
+	Retention     time.Duration // of full records
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules  []store.KeepRule
 	Bounds Bounds

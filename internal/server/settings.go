@@ -39,6 +39,8 @@ func (o *Options) effective() []wire.Setting {
 	add("drain-timeout", span(o.DrainTimeout), "how long attempts in flight may take after a stop")
 	add("max-event", fmt.Sprint(o.MaxEvent), "bytes of the data of one event")
 	add("max-body", fmt.Sprint(o.MaxBody), "bytes of the body of a request to a source")
+	add("database-space", map[bool]string{true: "unknown", false: fmt.Sprint(o.DatabaseSpace)}[o.DatabaseSpace == 0],
+		"bytes that each database of PostgreSQL may use, for the alert disk_full")
 	add("max-in-flight", fmt.Sprint(o.MaxInFlight), "attempts at once, in each cell")
 	add("max-per-host", map[bool]string{true: "half of max-in-flight", false: fmt.Sprint(o.MaxPerHost)}[o.MaxPerHost == 0],
 		"attempts of one tenant at once at one host and port")

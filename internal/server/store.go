@@ -36,15 +36,23 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 	return func() (engine.DiskSpace, error) { return spaceAt(p.dir()) }
 }
 
-// space is disk for rules of alerts.
-func (p Place) space() func() (free, total uint64, err error) {
-	disk := p.disk()
-	if disk == nil {
+// space returns the function that measures space for the rule of alerts; nil: it cannot be
+// measured. PostgreSQL does not say how much space its disk has, so the operator says how much the
+// database may use (limit; 0: unknown).
+func (p Place) space(of keeper, limit int64) func(context.Context) (free, total uint64, err error) {
+	if disk := p.disk(); disk != nil {
+		return func(context.Context) (free, total uint64, err error) {
+			is, err := disk()
+			return is.Free, is.Total, err
+		}
+	}
+	if limit == 0 {
 		return nil
 	}
-	return func() (free, total uint64, err error) {
-		is, err := disk()
-		return is.Free, is.Total, err
+	size := p.size(of)
+	return func(ctx context.Context) (free, total uint64, err error) {
+		used, err := size(ctx)
+		return uint64(max(limit-used, 0)), uint64(limit), err
 	}
 }
 

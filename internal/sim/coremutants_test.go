@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -103,20 +101,12 @@ var leaveMutants = []coreMutant{
 		"leave.go", "!ep.window.loading && ", ""},
 }
 
-// TestCoreMutantsAreCaught builds the core with one rule left out at a time, and plays seeds until
-// one notices.
-func TestCoreMutantsAreCaught(t *testing.T) {
-	for _, m := range coreMutants {
-		t.Run(m.rule, func(t *testing.T) { m.isCaughtBy(t, "TestSeeds") })
-	}
-}
+// TestCoreMutantsAreCaught plays seeds on a core with one rule left out at a time, until one
+// notices.
+func TestCoreMutantsAreCaught(t *testing.T) { areCaught(t, coreMutants, "TestSeeds") }
 
 // TestLeaveMutantsAreCaught does the same with several nodes.
-func TestLeaveMutantsAreCaught(t *testing.T) {
-	for _, m := range leaveMutants {
-		t.Run(m.rule, func(t *testing.T) { m.isCaughtBy(t, "TestClusterSeeds") })
-	}
-}
+func TestLeaveMutantsAreCaught(t *testing.T) { areCaught(t, leaveMutants, "TestClusterSeeds") }
 
 // seldom are rules that few histories notice. For these the search begins shortly before the first
 // seed that did.
@@ -125,34 +115,24 @@ var seldom = map[string]int{
 	"pending deliveries of an endpoint with an open circuit end with max_age": 9000,
 }
 
-// isCaughtBy builds the core with the rule left out, and runs a test's seeds on it.
-func (m *coreMutant) isCaughtBy(t *testing.T, test string) {
-	t.Parallel()
-	original, err := filepath.Abs(filepath.Join("..", "core", m.file))
-	if err != nil {
-		t.Fatal(err)
+// areCaught builds a core from which each of the rules can be left out, and has a test look for a
+// seed that notices, for each rule.
+func areCaught(t *testing.T, mutants []coreMutant, test string) {
+	binary := buildMutants(t, mutants)
+	for n, m := range mutants {
+		t.Run(m.rule, func(t *testing.T) {
+			t.Parallel()
+			m.isCaughtBy(t, binary, n+1, test)
+		})
 	}
-	source, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(string(source), m.line) != 1 {
-		t.Fatalf("the line is not in %s once: the rule has moved, move the mutant with it", m.file)
-	}
-	dir := t.TempDir()
-	mutated, overlay, binary := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
-	write(t, mutated, []byte(strings.Replace(string(source), m.line, m.mutant, 1)))
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, overlay, replace)
-	if out, err := exec.Command("go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary,
-		".").CombinedOutput(); err != nil { //nolint:gosec // our own toolchain
-		t.Fatalf("the mutant does not build: %v\n%s", err, out)
-	}
-	out, err := exec.Command(binary, "-test.cpu", "1", "-test.run", "^"+test+"$", "-first", fmt.Sprint(seldom[m.rule]+1), "-seeds",
-		"4000", "-keep=false").CombinedOutput() //nolint:gosec // just built
+}
+
+// isCaughtBy leaves the rule with this number out, and runs a test's seeds.
+func (m *coreMutant) isCaughtBy(t *testing.T, binary string, number int, test string) {
+	cmd := exec.Command(binary, "-test.cpu", "1", "-test.run", "^"+test+"$", "-first", fmt.Sprint(seldom[m.rule]+1), "-seeds", "4000",
+		"-keep=false") //nolint:gosec // just built
+	cmd.Env = append(os.Environ(), fmt.Sprint(mutantVariable, "=", number))
+	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err == nil || !errors.As(err, &exit) {
 		t.Fatalf("4000 histories did not notice (%v)", err)
@@ -163,11 +143,4 @@ func (m *coreMutant) isCaughtBy(t *testing.T, test string) {
 	}
 	what, _, _ = strings.Cut(what, "\n")
 	t.Logf("caught by %s: %s", which[strings.LastIndex(which, "seed "):], strings.TrimSpace(what))
-}
-
-func write(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

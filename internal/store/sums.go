@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,16 +49,18 @@ func (s *Sums) AddDuplicates(at time.Time, group string, t *grapnel.Totals) {
 // List returns the sums as Totals does. The groups that keep their names are those with the most
 // attempts, deliveries and duplicates.
 func (s *Sums) List() []grapnel.Bucket {
-	list := make([]grapnel.Bucket, 0, len(s.all))
-	for of, sum := range s.all {
-		list = append(list, grapnel.Bucket{At: of.at, Name: of.name, Totals: *sum})
+	if len(s.all) == 0 {
+		return nil
+	}
+	// The keys are sorted: totals are kilobytes.
+	keys := slices.SortedFunc(maps.Keys(s.all), func(a, b sumOf) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
+	list := make([]grapnel.Bucket, len(keys))
+	for i, of := range keys {
+		list[i] = grapnel.Bucket{At: of.at, Name: of.name, Totals: *s.all[of]}
 	}
 	if s.by != ByTime && len(list) > MostGroups {
 		list = Busiest(list, MostGroups)
-	}
-	slices.SortFunc(list, func(a, b grapnel.Bucket) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name)) })
-	if len(list) == 0 {
-		return nil
+		slices.SortFunc(list, func(a, b grapnel.Bucket) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return list
 }

@@ -16,6 +16,8 @@ import (
 
 // alertsModel lists alerts, and the rules by which they fire.
 type alertsModel struct {
+	Portal   bool    // it has neither channels nor rules
+	Crumbs   []crumb // of the alerts of one endpoint
 	Verdict  verdict
 	Views    []savedView
 	Rows     []alertRow
@@ -97,19 +99,37 @@ func messagePill(a *client.Alert) pill {
 
 func alerts(v *visit) (alertsModel, error) {
 	query := v.URL.Query()
-	f := client.AlertFilter{State: query.Get("state"), Rule: query.Get("rule"), Limit: v.web.Bounds.Page, Cursor: query.Get("cursor")}
+	f := client.AlertFilter{State: query.Get("state"), Rule: query.Get("rule"), Endpoint: query.Get("endpoint"), Limit: v.web.Bounds.Page, Cursor: query.Get("cursor")}
 	found, err := v.client.Alerts(v.Context(), f)
 	if err != nil {
 		return alertsModel{}, err
 	}
-	rules, err := v.client.AlertRules(v.Context(), "")
-	if err != nil {
-		return alertsModel{}, err
+	m := alertsModel{Portal: v.session.portal}
+	rules := new(client.Page[client.AlertRule])
+	if !m.Portal { // the rules are the tenant's own
+		if rules, err = v.client.AlertRules(v.Context(), ""); err != nil {
+			return m, err
+		}
 	}
-	var m alertsModel
-	m.Views = []savedView{{"All", v.link("/alerts"), f.State == "" && f.Rule == ""}}
+	view := func(state string) string {
+		q := url.Values{}
+		for name, value := range map[string]string{"state": state, "endpoint": f.Endpoint} {
+			if value != "" {
+				q.Set(name, value)
+			}
+		}
+		return v.link(strings.TrimSuffix("/alerts?"+q.Encode(), "?"))
+	}
+	m.Views = []savedView{{"All", view(""), f.State == "" && f.Rule == ""}}
 	for _, state := range []string{"firing", "acknowledged", "resolved"} {
-		m.Views = append(m.Views, savedView{strings.ToUpper(state[:1]) + state[1:], v.link("/alerts?state=" + state), f.State == state})
+		m.Views = append(m.Views, savedView{strings.ToUpper(state[:1]) + state[1:], view(state), f.State == state})
+	}
+	if f.Endpoint != "" {
+		name, err := v.nameOf(f.Endpoint)
+		if err != nil {
+			return m, err
+		}
+		m.Crumbs = []crumb{{"Alerts", v.link("/alerts")}, {name, ""}}
 	}
 	for i := range found.Data {
 		a := &found.Data[i]
@@ -184,15 +204,23 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 	switch {
 	case firing > 0:
 		m.Verdict.Pieces = []piece{{many(firing, "alert fires", "alerts fire") + plus, toneBad}, {".", ""}}
-		m.Verdict.Next = "An alert is resolved by itself once its condition has ended. Acknowledge it when you take care of it: pages are then not repeated."
+		m.Verdict.Next = "An alert is resolved by itself once its condition has ended."
+		if !m.Portal {
+			m.Verdict.Next += " Acknowledge it when you take care of it: pages are then not repeated."
+		}
 	case acknowledged > 0:
 		m.Verdict.Pieces = []piece{{"No alert fires; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
+	case m.Portal:
+		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
+		m.Verdict.Next = "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end."
 	default:
 		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
 		m.Verdict.Next = "The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down."
 	}
 	switch {
 	case len(all) > 0:
+	case m.Portal || m.Crumbs != nil:
+		m.Empty = "No such alert has fired yet."
 	case m.Views[0].Here:
 		m.Empty, m.Channels = "No alert has fired yet. Add a channel, so that the first one reaches you.", channels
 	default:
@@ -203,6 +231,7 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 // alertModel is one alert.
 type alertModel struct {
 	ID       string
+	Portal   bool // it has no messages
 	Pill     pill
 	Verdict  verdict
 	Facts    []fact
@@ -235,13 +264,26 @@ func alertPage(v *visit) (alertModel, error) {
 	}
 	m.Facts = []fact{{Name: "Severity", Value: a.Severity}, {Name: "Rule", Value: a.Rule, Href: v.ruleHref(a.Rule)},
 		{Name: "Tenant", Value: cmp.Or(a.Tenant, "the operator")}, {Name: "Since", At: v.at(a.Since)}}
+	if m.Portal = v.session.portal; m.Portal {
+		m.Facts = slices.DeleteFunc(m.Facts, func(f fact) bool { return f.Name == "Tenant" })
+	}
 	if a.AcknowledgedAt != nil {
-		m.Facts = append(m.Facts, fact{Name: "Acknowledged", Value: "by " + a.AcknowledgedBy, At: v.atOr(a.AcknowledgedAt)})
+		f := fact{Name: "Acknowledged", At: v.atOr(a.AcknowledgedAt)}
+		if a.AcknowledgedBy != "" {
+			f.Value = "by " + a.AcknowledgedBy
+		}
+		m.Facts = append(m.Facts, f)
 	}
 	if a.ResolvedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Resolved", At: v.atOr(a.ResolvedAt)})
 	}
-	names, err := v.receivers(a)
+	var to []string
+	for _, msg := range a.Messages {
+		for _, d := range msg.Deliveries {
+			to = append(to, d.EndpointID)
+		}
+	}
+	names, err := v.namesOf(to)
 	if err != nil {
 		return m, err
 	}
@@ -256,33 +298,6 @@ func alertPage(v *visit) (alertModel, error) {
 		}
 	}
 	return m, nil
-}
-
-// receivers are the names of the channels and endpoints that got an alert's messages.
-func (v *visit) receivers(a *client.Alert) (map[string]string, error) {
-	var ids []string
-	channel := false
-	for _, msg := range a.Messages {
-		for _, d := range msg.Deliveries {
-			ids = append(ids, d.EndpointID)
-			channel = channel || strings.HasPrefix(d.EndpointID, "chn_")
-		}
-	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	names, err := v.namesOf(slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "chn_") }))
-	if err != nil || !channel {
-		return names, err
-	}
-	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page})
-	if err != nil {
-		return names, err
-	}
-	for i := range found.Data {
-		c := &found.Data[i]
-		names[c.ID] = cmp.Or(c.Description, titleOf(c.Service))
-	}
-	return names, nil
 }
 
 // subject is the page of what an alert is about; empty: it has none.
@@ -315,7 +330,7 @@ func acknowledgeAlert(v *visit) (string, error) {
 
 func alertsTwin(v *visit) (string, url.Values) {
 	query, q := v.URL.Query(), url.Values{"limit": {strconv.Itoa(v.web.Bounds.Page)}}
-	for _, name := range []string{"state", "rule", "cursor"} {
+	for _, name := range []string{"state", "rule", "endpoint", "cursor"} {
 		if value := query.Get(name); value != "" {
 			q.Set(name, value)
 		}
@@ -324,8 +339,11 @@ func alertsTwin(v *visit) (string, url.Values) {
 }
 
 func alertsCommand(v *visit) string {
-	if state := v.URL.Query().Get("state"); state != "" {
-		return "grapnel alerts list --state " + shellQuote(state)
+	command := "grapnel alerts list"
+	for _, name := range []string{"state", "endpoint"} {
+		if value := v.URL.Query().Get(name); value != "" {
+			command += " --" + name + " " + shellQuote(value)
+		}
 	}
-	return "grapnel alerts list"
+	return command
 }

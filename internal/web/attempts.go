@@ -146,6 +146,10 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 		m.Request.Body, m.Request.Raw = v.readable(event.Data), string(event.Data)
 		m.Request.Note = "Event data as published. The body sent is the endpoint's format of it."
 	}
+	if is := d.Message; is != nil {
+		m.Request.First, m.Request.Body, m.Request.Raw = is.Method+" "+is.URL, v.readable([]byte(is.Body)), is.Body
+		m.Request.Note = "Made again from the alert, by the channel's URL of now. Credentials are left out."
+	}
 	m.Response = message{Headers: headers(a.ResponseHeaders)}
 	if a.StatusCode != 0 {
 		m.Response.First = strings.TrimSpace(fmt.Sprintf("%d %s", a.StatusCode, http.StatusText(a.StatusCode)))

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -64,13 +65,10 @@ func alertChannels(v *visit) (channelsModel, error) {
 }
 
 func (v *visit) channelRow(c *client.Channel) channelRow {
-	r := channelRow{Name: c.Description, Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State), Why: c.Health.Reason,
-		Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
+	r := channelRow{Name: channelName(c), Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State),
+		Why: words.Instants(c.Health.Reason), Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
 	if v.session.mayDo("/channels/{id}/edit") {
 		r.Edit = v.link("/channels/" + url.PathEscape(c.ID) + "/edit")
-	}
-	if r.Name == "" {
-		r.Name = r.Service
 	}
 	if v.session.mayDo("/channels/{id}/test") && c.Status == grapnel.EndpointEnabled {
 		r.Acts = []act{{Label: "Send test", Post: v.link("/channels/" + url.PathEscape(c.ID) + "/test")}}
@@ -148,10 +146,15 @@ func (v *visit) channelNamed() (*client.Channel, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	return c, channelName(c), nil
+}
+
+// channelName is the description of a channel, else its service.
+func channelName(c *client.Channel) string {
 	if c.Description != "" {
-		return c, c.Description, nil
+		return c.Description
 	}
-	return c, titleOf(c.Service), nil
+	return titleOf(c.Service)
 }
 
 func editChannel(v *visit) (formModel, error) {

@@ -206,7 +206,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		g := by[place{d.EndpointID, d.ReasonCode}]
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
-			g = &deadGroup{Endpoint: d.EndpointID, At: v.link("/endpoints/" + d.EndpointID),
+			g = &deadGroup{Endpoint: d.EndpointID, At: v.ownerLink(d.EndpointID),
 				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q)), by: map[string]int{}}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))

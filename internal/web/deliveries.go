@@ -92,7 +92,9 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		return m, err
 	}
 	for i := range found.Data {
-		m.Rows = append(m.Rows, v.deliveryRow(&found.Data[i], names))
+		row := v.deliveryRow(&found.Data[i], names)
+		row.Why, _, _ = strings.Cut(row.Why, ";") // only a pointer shows it; the delivery's page says the rest
+		m.Rows = append(m.Rows, row)
 	}
 	if found.Next != "" {
 		m.Older = v.link("/deliveries?" + url.Values{"q": {m.Search.Text}, "cursor": {found.Next}}.Encode())
@@ -194,7 +196,7 @@ func withQuery(name, value string) string {
 func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: deliveryPill(d.Status, d.AttemptsMade), Type: d.Type,
-		Endpoint: names[d.EndpointID], At: v.link("/endpoints/" + d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
+		Endpoint: names[d.EndpointID], At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
@@ -217,52 +219,6 @@ func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
 		ids[i] = of[i].EndpointID
 	}
 	return v.namesOf(ids)
-}
-
-// namesOf are the names of endpoints. It asks for no others: one that a page does not show would
-// cost as much as one that it shows.
-func (v *visit) namesOf(ids []string) (map[string]string, error) {
-	all, err := v.endpointsOf(ids)
-	names := map[string]string{}
-	for i := range all {
-		names[all[i].ID] = endpointName(&all[i])
-	}
-	if err != nil || !slices.ContainsFunc(ids, isQueue) {
-		return names, err
-	}
-	return names, v.queueNames(names)
-}
-
-// queueNames adds the names of queues. A session that is limited to endpoints has none.
-func (v *visit) queueNames(names map[string]string) error {
-	if v.session.limited {
-		return nil
-	}
-	queues, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page})
-	if err != nil {
-		return err
-	}
-	for i := range queues.Data {
-		names[queues.Data[i].ID] = queues.Data[i].Name
-	}
-	return nil
-}
-
-func isQueue(id string) bool { return strings.HasPrefix(id, grapnel.QueuePrefix+"_") }
-
-// endpointsOf are the endpoints with these ids, each once; one that is deleted is left out.
-func (v *visit) endpointsOf(ids []string) ([]client.Endpoint, error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), isQueue)
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) == 0 {
-		return nil, nil
-	}
-	ids = ids[:min(len(ids), v.web.Bounds.Endpoints)]
-	all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{IDs: ids, Limit: len(ids)})
-	if err != nil {
-		return nil, err
-	}
-	return all.Data, nil
 }
 
 // filtered is the query of an API list under the page's search.

@@ -15,7 +15,7 @@ type deliveryModel struct {
 	ID, Type string
 	Pill     pill
 	Endpoint string
-	At       string // where the endpoint's page is
+	At       string // where the endpoint's page is; empty: there is none here
 	Address  string
 	Verdict  verdict
 	Timeline template.HTML
@@ -69,14 +69,17 @@ func delivery(v *visit) (deliveryModel, error) {
 	if err != nil {
 		return deliveryModel{}, err
 	}
-	ep, err := optional(v.client.Endpoint(v.Context(), d.EndpointID))
-	if err != nil {
-		return deliveryModel{}, err
+	var ep *client.Endpoint
+	if !isQueue(d.EndpointID) && !isChannel(d.EndpointID) {
+		if ep, err = optional(v.client.Endpoint(v.Context(), d.EndpointID)); err != nil {
+			return deliveryModel{}, err
+		}
 	}
-	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: deliveryPill(d.Status, d.AttemptsMade), Endpoint: d.EndpointID,
-		At: v.link("/endpoints/" + d.EndpointID), Key: d.Key}
+	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: deliveryPill(d.Status, d.AttemptsMade), At: v.ownerLink(d.EndpointID), Key: d.Key}
 	if ep != nil {
 		m.Endpoint, m.Address = endpointName(ep), where(ep.URL)
+	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {
+		return m, err
 	}
 	if d.Key != "" && !d.Status.Final() {
 		if err := m.behind(v, d); err != nil {

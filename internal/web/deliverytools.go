@@ -34,7 +34,7 @@ func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event,
 			m.Changes = folded(lines)
 		}
 	}
-	if event == nil || event.DataBase64 != nil || len(event.Data) > v.web.Bounds.Body || a.RequestHeaders == nil {
+	if event == nil || d.Message != nil || event.DataBase64 != nil || len(event.Data) > v.web.Bounds.Body || a.RequestHeaders == nil {
 		return
 	}
 	address := localServer

@@ -2,14 +2,12 @@ package web
 
 import (
 	"fmt"
-	"html/template"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/web/picture"
 	"github.com/grapnelhq/grapnel/internal/words"
 )
 
@@ -18,8 +16,7 @@ type endpointModel struct {
 	ID, Name, Address string
 	Pill              pill
 	Verdict           verdict
-	Heart             template.HTML
-	HeartSays         string
+	Pulses            []pulse
 	Figures           []figure
 	Chart             chart
 	Lanes             []laneRow
@@ -28,6 +25,7 @@ type endpointModel struct {
 	All               string // where all its deliveries are
 	Why               string // where its failures are explained
 	Issues            string // where its failures are grouped
+	Alerts            string // where the alerts about it are; empty: the session may not see them
 	Settings          []fact
 	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
@@ -54,6 +52,7 @@ type auditRow struct {
 
 const (
 	beats      = 47 // hours of a heartbeat before the present one
+	mostBeats  = 60 // minutes of a heartbeat
 	mostLanes  = 5
 	mostRecent = 8
 	mostAudit  = 5
@@ -68,7 +67,14 @@ func endpoint(v *visit) (endpointModel, error) {
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why"),
 		Issues: v.link("/issues" + withQuery("endpoint", e.ID))}
+	if !v.session.portal || v.session.May(grapnel.ScopeAlertsRead) {
+		m.Alerts = v.link("/alerts" + withQuery("endpoint", e.ID))
+	}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, From: v.now.Add(-beats * time.Hour), Bucket: "hour"})
+	if err != nil {
+		return m, err
+	}
+	minutes, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: id, Bucket: "minute"})
 	if err != nil {
 		return m, err
 	}
@@ -91,7 +97,7 @@ func endpoint(v *visit) (endpointModel, error) {
 		newest = recent.Data[0].ID
 	}
 	m.Verdict = v.endpointVerdict(e, day, lastResult(lanes.Data, recent.Data), newest)
-	m.Heart = heart(hours, true)
+	m.Pulses = []pulse{v.minutePulse(minutes), hourPulse(hours)}
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)
 	for i := range recent.Data {
@@ -109,7 +115,6 @@ func endpoint(v *visit) (endpointModel, error) {
 		m.Lanes = append(m.Lanes, row)
 	}
 	m.LanesMore = lanes.Next != ""
-	m.HeartSays = heartSays(hours)
 	for i := range audit.Data {
 		a := &audit.Data[i]
 		m.Audit = append(m.Audit, auditRow{v.at(a.At), string(a.Verb) + " by " + a.Actor, a.Reason})
@@ -194,35 +199,6 @@ func sum(hours []hour) (t client.Totals) {
 		t.FirstAttemptSuccess, t.Retried = t.FirstAttemptSuccess+h.FirstAttemptSuccess, t.Retried+h.Retried
 	}
 	return t
-}
-
-// heart is how the endpoint was, hour by hour; in full, each hour says what happened in it.
-func heart(hours []hour, full bool) template.HTML {
-	var beats []picture.Beat
-	good, bad := 0, 0
-	for i := range hours {
-		h := &hours[i]
-		tone := toneNone
-		switch {
-		case h.Failed > 0:
-			tone = toneBad
-			bad++
-		case h.Attempts > 0 && h.FirstAttemptSuccess < h.Attempts*9/10:
-			tone = toneWait
-			bad++
-		case h.Attempts > 0:
-			tone = toneOK
-			good++
-		}
-		if !full {
-			beats = append(beats, picture.Beat{Tone: tone})
-			continue
-		}
-		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s delivered, %s failed", h.At.UTC().Format("Mon 15:04 UTC"),
-			many(h.Attempts, "attempt", "attempts"), count(h.Delivered), count(h.Failed))})
-	}
-	return drawn(picture.Heart(beats, fmt.Sprintf("The last %d hours: %d without trouble, %d with trouble, the others without attempts.",
-		len(hours), good, bad)))
 }
 
 func endpointFigures(e *client.Endpoint, day []hour) []figure {

@@ -55,7 +55,7 @@ func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 }
 
 // mostHearts is how many endpoints of a list have a heartbeat, which is a call of the API for each.
-const mostHearts = 12
+const mostHearts = 8
 
 // troubledRows are rows of endpoints that need attention; the first of them have a heartbeat.
 func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []endpointRow, err error) {
@@ -66,7 +66,7 @@ func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []en
 			if err != nil {
 				return nil, err
 			}
-			r.Heart = heart(hourly(stats.Data, stats.From, v.now), false)
+			r.Heart = heart(ofHours, hourly(stats.Data, stats.From, v.now), false)
 		}
 		rows = append(rows, r)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -157,8 +156,9 @@ func (v *visit) laneOwner(id string) (name string, then policy.Then, err error) 
 	var rules json.RawMessage
 	name = id
 	if isQueue(id) {
-		if v.session.portal { // it may not ask for queues
-			return name, "", nil
+		if v.session.portal { // it may not ask for one queue
+			name, err = v.nameOf(id)
+			return name, "", err
 		}
 		q, err := optional(v.client.Queue(v.Context(), id))
 		if err != nil || q == nil {
@@ -202,13 +202,6 @@ func (v *visit) thenOf(raw json.RawMessage) (policy.Then, error) {
 		return "", nil
 	}
 	return rules.Then, nil
-}
-
-func (v *visit) ownerLink(id string) string {
-	if strings.HasPrefix(id, grapnel.QueuePrefix+"_") {
-		return v.link("/queues/" + url.PathEscape(id))
-	}
-	return v.link("/endpoints/" + url.PathEscape(id))
 }
 
 // isBlocked says whether a first delivery has no attempt left, and its key waits for an operator.

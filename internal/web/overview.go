@@ -97,12 +97,17 @@ type hour struct {
 
 // hourly fills in the hours that the API leaves out because nothing happened in them.
 func hourly(buckets []client.Bucket, from, now time.Time) []hour {
+	return spread(buckets, from, now, time.Hour)
+}
+
+// spread fills in the parts of time that the API leaves out.
+func spread(buckets []client.Bucket, from, to time.Time, width time.Duration) []hour {
 	by := map[int64]client.Totals{}
 	for _, b := range buckets {
 		by[b.At.Unix()] = b.Totals
 	}
 	var all []hour
-	for at := from; at.Before(now) && len(all) < 24*31; at = at.Add(time.Hour) {
+	for at := from; at.Before(to) && len(all) < 24*31; at = at.Add(width) {
 		all = append(all, hour{at, by[at.Unix()]})
 	}
 	return all

@@ -57,6 +57,14 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
+	switch q := r.URL.Query(); {
+	case q.Get("bucket") == "minute":
+		name = "endpoint_minutes"
+	case name == "stats" && q.Get("by") == "reason":
+		name = "stats_reasons"
+	case name == "stats" && q.Get("by") != "":
+		name = "stats_groups"
+	}
 	if status := api.status[name]; status != 0 || name == "" {
 		if status == 0 {
 			status = http.StatusNotFound

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // The portal has some of the dashboard's pages, below /portal, for people who have a link instead
@@ -26,7 +28,7 @@ const portalCookie = "grapnel_portal"
 var portalPages = []string{"/endpoints", "/endpoints/new", "/endpoints/{id}", "/endpoints/{id}/edit", "/endpoints/{id}/rotate",
 	"/endpoints/{id}/delete", "/endpoints/{id}/why", "/deliveries", "/deliveries/{id}", "/dead-letters", "/issues", "/issues/{id}", "/replays", "/replays/new",
 	"/replays/{id}", "/events", "/events/{id}", "/ordering-keys", "/ordering-keys/{id}",
-	"/event-types", "/event-types/{id}", "/audit"}
+	"/event-types", "/event-types/{id}", "/alerts", "/alerts/{id}", "/audit"}
 
 var portalActions = []string{"/deliveries/retry", "/deliveries/{id}/retry", "/deliveries/{id}/skip", "/deliveries/{id}/discard",
 	"/endpoints/new", "/endpoints/{id}/edit", "/endpoints/{id}/rotate", "/endpoints/{id}/delete", "/endpoints/{id}/pause",
@@ -42,6 +44,7 @@ func portalNavigation() []entry {
 		{Name: "Dead letters", Path: "/dead-letters", Key: "x"},
 		{Name: "Replays", Path: "/replays", Key: "r"},
 		{Name: "Event types", Path: "/event-types", Key: "t"},
+		{Name: "Alerts", Path: "/alerts", Key: "b"},
 		{Name: "Activity", Path: "/audit", Key: "a"},
 	}
 }
@@ -59,6 +62,8 @@ func newPortal(of *web) *web {
 				p.nav = "Deliveries"
 			case "Issues":
 				p.nav = "Dead letters"
+			case "Alerts":
+				p.scope = grapnel.ScopeAlertsRead
 			}
 			w.pages = append(w.pages, p)
 		}

@@ -35,7 +35,7 @@ func portalSite(t *testing.T, look pass.Look, scopes ...grapnel.Scope) *site {
 }
 
 var allPortalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal,
-	grapnel.ScopePayloadRead}
+	grapnel.ScopePayloadRead, grapnel.ScopeAlertsRead}
 
 var (
 	hidden = regexp.MustCompile(`(?s)<script.*?</script>|<[^>]*>`)
@@ -92,10 +92,10 @@ func TestPortalsHaveTheLocaleOfTheirLink(t *testing.T) {
 	}
 }
 
-// TestPortalsNameQueues: a delivery to a queue has the queue's name.
+// TestPortalsNameQueues: a delivery to a queue has the queue's name, in the list and on its page,
+// and no link to a page that a portal does not have.
 func TestPortalsNameQueues(t *testing.T) {
 	s := portalSite(t, pass.Look{}, grapnel.ScopeRead)
-	queue := ""
 	s.api.edit = func(name string, answer any) any {
 		switch all, _ := answer.(map[string]any)["data"].([]any); name {
 		case "queues":
@@ -104,11 +104,41 @@ func TestPortalsNameQueues(t *testing.T) {
 			for _, d := range all {
 				d.(map[string]any)["endpoint_id"] = "que_1"
 			}
-			queue = "que_1"
+		case "delivery":
+			answer.(map[string]any)["endpoint_id"] = "que_1"
 		}
 		return answer
 	}
-	if body := s.ask("GET", "/portal/deliveries", nil).Body.String(); queue == "" || !strings.Contains(body, "queue-by-name") {
-		t.Errorf("the queue's name is missing: %s", body)
+	for _, page := range []string{"/portal/deliveries", "/portal/deliveries/dlv_1"} {
+		body := s.ask("GET", page, nil).Body.String()
+		if !strings.Contains(body, "queue-by-name") {
+			t.Errorf("%s: the queue's name is missing: %s", page, body)
+		}
+		if strings.Contains(body, "endpoints/que_1") || strings.Contains(body, "queues/que_1") {
+			t.Errorf("%s links to the queue's page: %s", page, body)
+		}
+	}
+}
+
+// TestDeliveriesNameTheirOwner: a delivery to a queue or a channel has its name and a link to its
+// page.
+func TestDeliveriesNameTheirOwner(t *testing.T) {
+	for id, want := range map[string]string{"que_1": `href="/queues/que_1"><b>by-name</b>`, "chn_1": `href="/channels"><b>by-name</b>`} {
+		s := newSite(t, nil)
+		s.signIn()
+		s.api.edit = func(name string, answer any) any {
+			switch all, _ := answer.(map[string]any)["data"].([]any); name {
+			case "queues":
+				all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = id, "by-name"
+			case "channels":
+				all[0].(map[string]any)["id"], all[0].(map[string]any)["description"] = id, "by-name"
+			case "delivery":
+				answer.(map[string]any)["endpoint_id"] = id
+			}
+			return answer
+		}
+		if body := s.ask("GET", "/deliveries/dlv_1", nil).Body.String(); !strings.Contains(body, want) {
+			t.Errorf("%s: the page does not have %s: %s", id, want, body)
+		}
 	}
 }

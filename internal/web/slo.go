@@ -203,7 +203,7 @@ func incidentForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	m := formModel{Name: in.Title, Crumbs: []crumb{{"Promises", v.link("/slo")}, {in.Title, ""}}}
-	m.Verdict.Pieces = []piece{{in.Title, ""}, {" is " + in.Status + ".", ""}}
+	m.Verdict.Pieces = []piece{{in.Title + ": " + in.Status + ".", ""}}
 	for _, u := range in.Updates[:min(len(in.Updates), 5)] {
 		m.Notes = append(m.Notes, v.at(u.At).Clock()+", "+u.Status+": "+u.Text)
 	}

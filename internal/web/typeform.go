@@ -60,12 +60,13 @@ func (v *visit) typeFormOf(b *blank, update bool, title string) (*client.EventTy
 	f, err := v.form(b, is, nil)
 	f.Button, f.Cancel = title, v.link("/event-types/"+url.PathEscape(t.ID))
 	m := formModel{Name: title, Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, f.Cancel}, {title, ""}}}
-	m.Verdict.Pieces = []piece{{title + ": " + t.Name + ".", ""}}
+	m.Verdict.Pieces = []piece{{title + " " + t.Name + ".", ""}}
 	return t, m, err
 }
 
 func editType(v *visit) (formModel, error) {
-	_, m, err := v.typeFormOf(&typeBlank, true, "Save")
+	_, m, err := v.typeFormOf(&typeBlank, true, "Change")
+	m.Form.Button = "Save"
 	m.Verdict.Next = "Schemas are changed by adding a version."
 	return m, err
 }
@@ -88,6 +89,7 @@ func newVersion(v *visit) (formModel, error) {
 	if err != nil {
 		return m, err
 	}
+	m.Verdict.Pieces = []piece{{"Add a version of " + t.Name + ".", ""}}
 	m.Verdict.Next = "Events without schema_version follow the newest version from then on."
 	if n := len(t.Versions); n > 0 && !v.again() {
 		m.Form.set("schema", textOf(kindJSON, t.Versions[n-1].Schema))

@@ -76,7 +76,7 @@ type Bounds struct {
 	Page      int           `bound:"35" tiny:"5"`    // rows of a list: forty with long names are more than 60 KB
 	Endpoints int           `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
 	Letters   int           `bound:"200" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are read
-	Found     int           `bound:"100" tiny:"10"`  // newest deliveries that match, whose endpoints a preview shows
+	Found     int           `bound:"60" tiny:"10"`   // newest deliveries that match, whose endpoints a preview shows
 	Named     int           `bound:"1000" tiny:"10"` // deliveries that a replay names
 	Plans     int           `bound:"20" tiny:"5"`    // endpoints of one preview
 	Sample    int           `bound:"100" tiny:"100"` // named deliveries that the plans of one preview look at, likewise

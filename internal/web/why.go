@@ -10,7 +10,7 @@ import (
 // whyModel says why deliveries to an endpoint fail.
 type whyModel struct {
 	Endpoint string
-	Back     string
+	Crumbs   []crumb
 	Answer   string
 	Tone     string
 	Next     string
@@ -48,7 +48,7 @@ func whyPage(v *visit) (whyModel, error) {
 	if err != nil {
 		return whyModel{}, err
 	}
-	m := whyModel{Endpoint: endpointName(e), Back: v.link("/endpoints/" + id), Answer: c.Sentence}
+	m := whyModel{Endpoint: endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), v.link("/endpoints/" + id)}, {"Why", ""}}, Answer: c.Sentence}
 	if c.Failures > 0 {
 		m.Tone = toneBad
 		m.Next = fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -72,8 +73,21 @@ type Field struct {
 	Optional bool // answers may leave it out
 }
 
-// Fields are a struct's fields that have names in JSON, those of embedded structs included.
-func Fields(t reflect.Type) (fields []Field) {
+// ofTypes are the fields of the types that were asked about: finding them takes longer than the
+// rest of a short answer.
+var ofTypes sync.Map // reflect.Type: []Field
+
+// Fields are a struct's fields that have names in JSON, those of embedded structs included. The
+// slice is shared: callers only read it.
+func Fields(t reflect.Type) []Field {
+	fields, have := ofTypes.Load(t)
+	if !have {
+		fields, _ = ofTypes.LoadOrStore(t, fieldsOf(t))
+	}
+	return fields.([]Field)
+}
+
+func fieldsOf(t reflect.Type) (fields []Field) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {

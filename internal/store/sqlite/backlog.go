@@ -13,10 +13,13 @@ import (
 )
 
 // The numbers of pending deliveries are in the tally. Heads are counted in their index, which has
-// all columns that are needed. A range of due times that has no head costs nothing: the next due
-// time says which range to count next.
+// all columns that are needed. Few are read one by one. Many are counted by the ranges of due
+// times, which are up to 36; one that has no head costs nothing: the next due time says which range
+// to count next.
 const (
-	blockedQuery = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
+	// fewHeadsQuery begins with the blocked heads, which have no due time.
+	fewHeadsQuery = "SELECT due, seq, created FROM pending WHERE head = 1 AND target = ? ORDER BY due LIMIT ?"
+	blockedQuery  = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
 	nextDueQuery = "SELECT due FROM pending WHERE head = 1 AND target = ? AND due >= ? ORDER BY due LIMIT 1"
 	rangeQuery   = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
@@ -51,10 +54,10 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 			}
 			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i]}
 			c.Endpoint, c.Pending = t.endpoint, t.counts[statusPending]
-			if err := c.heads(heads[i]); err != nil {
+			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return err
 			}
-			if err := c.letters(t.counts[statusFailed], letters[i]); err != nil {
+			if err := c.letters(s.lettersQuery(), t.counts[statusFailed], letters[i]); err != nil {
 				return err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
@@ -106,11 +109,56 @@ type backlogCount struct {
 	oldest int64 // lowest row id among those that were
 }
 
-func (c *backlogCount) heads(most int64) error {
+func (c *backlogCount) heads(most, few int64) error {
 	if most == 0 {
 		c.Settle(0, 0)
 		return nil
 	}
+	read := c.many
+	if most <= few {
+		read = c.few
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	counted := most - c.left
+	if err := c.leased(most); err != nil {
+		return err
+	}
+	c.Settle(counted, most)
+	return nil
+}
+
+// few reads heads one by one.
+func (c *backlogCount) few() error {
+	q, err := c.r.Prepare(fewHeadsQuery)
+	if err != nil {
+		return err
+	}
+	q.Int(c.target).Int(c.left)
+	for {
+		more, err := q.Next()
+		if !more {
+			return err
+		}
+		if c.left--; q.IsNull(0) {
+			c.Blocked++
+		} else {
+			c.AddPart(store.PartOf(codec.Moment(q.Integer(0)), codec.Moment(c.now)), 1)
+		}
+		c.seen(q)
+	}
+}
+
+// seen remembers the oldest head, whose row id and creation are behind the first column of q.
+func (c *backlogCount) seen(q *sqlite3.Stmt) {
+	if seq := q.Integer(1); c.oldest == 0 || seq < c.oldest {
+		c.oldest, c.Oldest = seq, codec.Moment(q.Integer(2))
+	}
+}
+
+// many counts heads by the ranges of their due times.
+func (c *backlogCount) many() error {
 	n, err := c.count(blockedQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(c.left) })
 	if err != nil {
 		return err
@@ -118,11 +166,8 @@ func (c *backlogCount) heads(most int64) error {
 	c.Blocked = n
 	for from := int64(math.MinInt64); c.left > 0; {
 		due, found, err := c.next(from)
-		if err != nil {
-			return err
-		}
 		if !found {
-			break
+			return err
 		}
 		part := store.PartOf(codec.Moment(due), codec.Moment(c.now))
 		end := int64(math.MaxInt64)
@@ -139,11 +184,6 @@ func (c *backlogCount) heads(most int64) error {
 		c.AddPart(part, n)
 		from = end
 	}
-	counted := most - c.left
-	if err := c.leased(most); err != nil {
-		return err
-	}
-	c.Settle(counted, most)
 	return nil
 }
 
@@ -162,9 +202,8 @@ func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
 // count runs a query that counts heads, and remembers the oldest of them.
 func (c *backlogCount) count(query string, bind func(*sqlite3.Stmt)) (n int64, err error) {
 	err = single(c.r, query, bind, func(q *sqlite3.Stmt) {
-		n = q.Integer(0)
-		if seq := q.Integer(1); n > 0 && (c.oldest == 0 || seq < c.oldest) {
-			c.oldest, c.Oldest = seq, codec.Moment(q.Integer(2))
+		if n = q.Integer(0); n > 0 {
+			c.seen(q)
 		}
 	})
 	c.left -= n
@@ -188,12 +227,20 @@ func (c *backlogCount) leased(most int64) error {
 	return nil
 }
 
+// lettersQuery is the query that counts dead letters.
+func (s *Store) lettersQuery() string {
+	if s.doubtful {
+		return trueLettersQuery
+	}
+	return fewLettersQuery
+}
+
 // letters counts dead letters. The endpoint's failed deliveries include others.
-func (c *backlogCount) letters(failed, most int64) (err error) {
+func (c *backlogCount) letters(query string, failed, most int64) (err error) {
 	if failed == 0 {
 		return nil
 	}
-	c.Dead, err = integer(c.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
+	c.Dead, err = integer(c.r, query, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
 	c.DeadMore = c.Dead == most && most < failed
 	return err
 }

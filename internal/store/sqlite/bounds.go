@@ -84,6 +84,9 @@ type Bounds struct {
 	Targets int `bound:"4096"`
 	// Gathered is how many pending deliveries of an endpoint are gathered and sorted.
 	Gathered int `bound:"5000"`
+	// FewHeads is how many heads of an endpoint are read one by one to count them by due time. As
+	// many take as long as counting 36 ranges.
+	FewHeads int `bound:"512" tiny:"3"`
 	// FirstLook is the number of deliveries that a list examines in one way before it tries another.
 	FirstLook int `bound:"500"`
 	// Looked is the number of deliveries that Candidates examines in one call: some tens of

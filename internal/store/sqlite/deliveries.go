@@ -36,9 +36,9 @@ type row struct {
 	accepted time.Time
 }
 
-// fetch reads one delivery, or returns nil.
+// fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
 func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
-	for _, query := range []string{pendingRowQuery, finishedRowQuery} {
+	for _, query := range []string{finishedRowQuery, pendingRowQuery} {
 		q, err := r.Prepare(query)
 		if err != nil {
 			return nil, err

@@ -55,13 +55,23 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return s.read(ctx, func(r *sqlite3.Conn) error {
-		if err := r.Exec("BEGIN"); err != nil {
+		if err := run(r, "BEGIN"); err != nil {
 			return err
 		}
 		err := do(r)
-		if end := r.Exec("ROLLBACK"); err == nil {
+		if end := run(r, "ROLLBACK"); err == nil {
 			err = end
 		}
 		return err
 	})
+}
+
+// run runs a statement without values, which is prepared once: compiling it takes longer than
+// reading a row.
+func run(r *sqlite3.Conn, sql string) error {
+	q, err := r.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	return q.Run()
 }

@@ -78,6 +78,7 @@ type Store struct {
 	stats       stats
 	drained     drained
 	purge       purge
+	doubtful    bool // some letters are none; see doubtfulQuery
 	path        string
 	log         *slog.Logger
 	now         func() time.Time
@@ -171,6 +172,11 @@ func (s *Store) connect(path string) error {
 	if s.ids, err = readIDKey(conn); err != nil {
 		return err
 	}
+	doubtful, err := one(conn, doubtfulQuery)
+	if err != nil {
+		return err
+	}
+	s.doubtful = doubtful == 1
 	if err := conn.GatherLog(s.bounds.LogWrite); err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type totalsList struct {
 	first, last int64 // hours
 	sums        *store.Sums
 	names       map[int64]string // of the groups
+	rows        int              // that were read
+	sum         grapnel.Totals   // of the row that is being read: totals are kilobytes
 }
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
@@ -139,24 +141,26 @@ func (l *totalsList) hours() error {
 	if err != nil {
 		return err
 	}
-	for hour := l.first; ; hour++ {
-		found, err := next.Int(hour).Row()
-		if !found {
-			return err
-		}
-		hour = next.Integer(0)
-		next.Reset()
-		if hour > l.last {
-			return nil
-		}
+	for hour := l.first; hour <= l.last; hour++ {
 		rows.Int(hour)
 		if !l.each() {
 			rows.Int(l.target)
 		}
+		before := l.rows
 		if err := l.take(rows, l.bucket, l.add); err != nil {
 			return err
 		}
+		if l.rows > before {
+			continue // the next hour mostly has totals as well
+		}
+		found, err := next.Int(hour + 1).Row()
+		if !found {
+			return err
+		}
+		hour = next.Integer(0) - 1
+		next.Reset()
 	}
+	return nil
 }
 
 // open reads the accounts. There is none for all targets together.
@@ -243,6 +247,7 @@ func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(in
 		if !more {
 			return err
 		}
+		l.rows++
 		if err := l.row(q, bucket, add); err != nil {
 			q.Reset()
 			return err
@@ -257,8 +262,8 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 	if l.tenant != 0 && l.tenant != q.Integer(1) || l.query.Type != "" && l.query.Type != q.String(3) {
 		return nil
 	}
-	sum, err := codec.DecodeTotals(q.Bytes(2))
-	if err != nil {
+	var err error
+	if l.sum, err = codec.DecodeTotals(q.Bytes(2)); err != nil {
 		return err
 	}
 	group := ""
@@ -271,7 +276,7 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 		group, err = l.name(targetNameQuery, q.Integer(3))
 	}
 	if err == nil {
-		add(bucket(q.Integer(0)), group, &sum)
+		add(bucket(q.Integer(0)), group, &l.sum)
 	}
 	return err
 }

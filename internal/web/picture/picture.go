@@ -142,7 +142,7 @@ func (b Bar) sum() (s float64) {
 
 // Beat is one box of a heartbeat.
 type Beat struct {
-	Tone string // none: nothing happened
+	Tone string // none: nothing happened; empty: it is not known what happened, and the place stays blank
 	Says string
 }
 
@@ -154,6 +154,9 @@ func Heart(beats []Beat, says string) SVG {
 	var tones []string
 	paths := map[string]string{}
 	for i, b := range beats {
+		if b.Tone == "" {
+			continue
+		}
 		y, h := 0, height
 		if b.Tone == "none" {
 			y, h = 7, 4

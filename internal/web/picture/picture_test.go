@@ -45,6 +45,7 @@ func drawings() map[string]SVG {
 		"spark-flat":     Spark([]float64{2, 2, 2}, "ok", "Level."),
 		"spark-empty":    Spark(nil, "ok", "No data."),
 		"heart":          Heart([]Beat{{"ok", "fine"}, {"none", "no attempts"}, {"bad", "2 failed"}}, "Three hours."),
+		"heart-unknown":  Heart([]Beat{{}, {}, {Tone: "ok"}, {Tone: "none", Says: "no attempts"}}, "Two minutes."),
 		"heart-small":    Heart([]Beat{{Tone: "ok"}, {Tone: "none"}, {Tone: "bad"}, {Tone: "ok"}}, "Four hours."),
 		"bars": Bars([]Bar{{Parts: []Part{{"ok", 1e6}, {"bad", 1}}, Says: "one of a million", Href: "/deliveries?q=a&b"}, {},
 			{Parts: []Part{{"ok", 20}}, Says: "20"}}, "Three hours."),

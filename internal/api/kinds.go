@@ -1,0 +1,60 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Webhook endpoints, queues and channels are kinds of endpoints. All are created and listed here.
+
+// newEndpoint begins an endpoint of the kind that the prefix of ids says, for the tenant that the
+// body names.
+func (a *api) newEndpoint(c *call, prefix, tenant string, f *strict.Faults) grapnel.Endpoint {
+	return grapnel.Endpoint{ID: a.newID(prefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
+		Tenant: c.tenant(optional{tenant, tenant != ""}, "/tenant", f)}
+}
+
+// create stores a new endpoint; view shows it in the answer.
+func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) any) (answer, error) {
+	reply := func(done store.Put) answer {
+		ep := ep
+		ep.Revision = done.Revision
+		return jsonAnswer(http.StatusCreated, view(&ep))
+	}
+	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
+		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
+	return answered(done, done.Answer, err, reply)
+}
+
+// listOf lists endpoints of one kind in scope, by id, which is by age.
+func listOf[V any](a *api, c *call, is func(*grapnel.Endpoint) bool, view func([]grapnel.Endpoint) ([]V, error)) (answer, error) {
+	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
+		return ep.ID <= after || tenant != "" && ep.Tenant != tenant || !is(&ep)
+	})
+	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
+	data, err := view(part.Data)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, list[V]{Data: append([]V{}, data...), Next: part.Next}), nil
+}
+
+// withHealth shows endpoints with their health.
+func withHealth[V any](a *api, c *call, view func(*grapnel.Endpoint, wire.Health) V) func([]grapnel.Endpoint) ([]V, error) {
+	return func(eps []grapnel.Endpoint) (all []V, err error) {
+		health, err := a.health(c, mostHeldListed, eps...)
+		for i := range health {
+			all = append(all, view(&eps[i], health[i]))
+		}
+		return all, err
+	}
+}

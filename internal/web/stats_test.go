@@ -1,0 +1,114 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// TestStatisticsGroupAsTheAPIAllows: whatever the address says, the page asks for no grouping that
+// the API refuses, offers none, and its links keep the state.
+func TestStatisticsGroupAsTheAPIAllows(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for query, want := range map[string]struct{ by, since, not string }{
+		"":                             {"type", "24h", ""},
+		"by=tenant&since=7d":           {"tenant", "7d", ""},
+		"by=hour&since=7d":             {"hour", "24h", ""}, // a page of 168 rows would be too large
+		"by=day":                       {"day", "30d", ""},
+		"by=type&endpoint=ep_1":        {"reason", "24h", "by=type"},
+		"by=endpoint&type=a.b":         {"reason", "24h", "by=endpoint"},
+		"by=tenant&tenant=acme":        {"type", "24h", "by=tenant"},
+		"by=nonsense&since=yesterday":  {"type", "24h", ""},
+		"by=reason&type=a.b&since=30d": {"reason", "30d", "by=type"},
+	} {
+		v := s.visitOf("/stats?" + query)
+		if got := v.statsState(); got.by != want.by || got.span.since != want.since {
+			t.Errorf("%s: grouped by %s since %s", query, got.by, got.span.since)
+		}
+		body := s.ask("GET", "/stats?"+query, nil).Body.String()
+		views := body[strings.Index(body, `aria-label="Grouping"`):strings.Index(body, `aria-label="Time"`)]
+		if want.not != "" && strings.Contains(views, want.not) {
+			t.Errorf("%s: offers %s", query, want.not)
+		}
+		if !strings.Contains(views, `aria-current="true"`) {
+			t.Errorf("%s: no grouping is marked", query)
+		}
+		given, _ := url.ParseQuery(query)
+		for _, name := range []string{"endpoint", "type", "tenant"} {
+			if value := given.Get(name); value != "" && strings.Count(views, name+"="+value) != strings.Count(views, "href=") {
+				t.Errorf("%s: links forget %s", query, name)
+			}
+		}
+	}
+}
+
+// TestStatisticsSayWhatTheAnswerHas: the sentence, the numbers and the rows are those of the API.
+func TestStatisticsSayWhatTheAnswerHas(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	fill := func(name string, answer any) any {
+		m, _ := answer.(map[string]any)
+		if name != "stats_groups" {
+			return answer
+		}
+		all := m["all"].(map[string]any)
+		all["delivered"], all["failed"], all["dropped"], all["discarded"], all["skipped"] = 970.0, 30.0, 0.0, 0.0, 0.0
+		all["first_attempt_success_rate"], all["retry_rate"], all["attempts_per_delivery"] = 0.9, nil, 1.25
+		g := m["groups"].([]any)[0].(map[string]any)
+		g["name"], g["failed"] = "invoice.<paid>", 29.0
+		m["groups"] = []any{g, map[string]any{"name": "", "other": true, "delivered": 5.0}}
+		return answer
+	}
+	s.api.edit = fill
+	body := s.ask("GET", "/stats", nil).Body.String()
+	for _, want := range []string{"30 of " + count(1000) + " deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
+		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "retried: –", "1.25 attempts for each delivery", "all others", "the busiest 1; the last row adds up the others"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	s.api.edit = func(name string, answer any) any {
+		if m, is := answer.(map[string]any); is && name == "stats_groups" {
+			m["all"], m["groups"] = map[string]any{}, []any{}
+		}
+		return answer
+	}
+	if body = s.ask("GET", "/stats", nil).Body.String(); !strings.Contains(body, "Nothing was delivered or attempted in the last 24 h.") {
+		t.Error("a page without anything does not say so")
+	}
+}
+
+// TestStatisticsByTimeHaveAColumnForEachPart: also for hours in which nothing happened.
+func TestStatisticsByTimeHaveAColumnForEachPart(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	s.api.edit = func(name string, answer any) any {
+		if m, is := answer.(map[string]any); is && name == "stats_groups" {
+			g := m["groups"].([]any)[0].(map[string]any)
+			g["name"], g["delivered"], g["failed"] = "2026-11-23T07:00:00Z", 7.0, 1.0
+			m["from"], m["to"], m["groups"] = "2026-11-23T04:00:00Z", "2026-11-23T10:00:00Z", []any{g}
+		}
+		return answer
+	}
+	body := s.ask("GET", "/stats?by=hour&since=6h&endpoint=ep_1", nil).Body.String()
+	svg := body[strings.Index(body, `<svg class="pic bars"`):]
+	svg = svg[:strings.Index(svg, "</svg>")]
+	if n := strings.Count(svg, "<title>"); n != 6 || !strings.Contains(svg, "Mon 07:00 UTC: 7 delivered, 1 failed") ||
+		!strings.Contains(svg, "Mon 08:00 UTC: 0 delivered, 0 failed") {
+		t.Errorf("%d columns: %s", n, svg)
+	}
+	if !strings.Contains(svg, "endpoint%3Aep_1") {
+		t.Error("columns lead to the deliveries of all endpoints")
+	}
+}
+
+// TestStatisticsOfOneTenant: a session that is bound to a tenant is offered no others.
+func TestStatisticsOfOneTenant(t *testing.T) {
+	v := &visit{session: &session{Tenant: "acme", Scopes: []grapnel.Scope{grapnel.ScopeRead}}}
+	if v.groups(&statsState{}, "tenant") || !v.groups(&statsState{}, "type") {
+		t.Error("the groupings are not those of one tenant")
+	}
+}
