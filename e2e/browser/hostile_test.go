@@ -160,7 +160,7 @@ func attack(t *testing.T, s *server) *cast {
 	rpl := ok(s.StartReplay(ctx, ep.ID, client.NewReplay{Reason: polyglot, Keys: []string{polyglot},
 		Status: []grapnel.Status{grapnel.Failed}}))(t)
 	c.ids["/replays"] = rpl.ID
-	c.ids["/alerts"], c.ids["/alert-rules"] = s.alert(t), "dead_letters"
+	c.ids["/alerts"], c.ids["/alert-rules"] = s.alertAbout(t, ep.ID), "dead_letters"
 	inbox := ok(s.Inbox(ctx, client.InboxFilter{Source: src.ID}))(t)
 	if len(inbox.Data) != 1 {
 		t.Fatalf("%d requests in quarantine", len(inbox.Data))

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/e2e/process"
 )
@@ -162,21 +161,6 @@ func (s *server) holds(what string, holds func(context.Context) (bool, error)) {
 	if !yes {
 		s.t.Fatalf("%s: not within %v (%v)", what, patience, err)
 	}
-}
-
-// alert makes an alert: a key with all rights was created. It returns its id.
-func (s *server) alert(t *testing.T) (id string) {
-	t.Helper()
-	ok(s.CreateKey(t.Context(), client.NewKey{Name: "ops", Scopes: []grapnel.Scope{grapnel.ScopeAdmin}}))(t)
-	s.holds("an alert fires", func(ctx context.Context) (bool, error) {
-		page, err := s.Alerts(ctx, client.AlertFilter{Rule: "admin_key_created"})
-		if err != nil || len(page.Data) == 0 {
-			return false, err
-		}
-		id = page.Data[0].ID
-		return true, nil
-	})
-	return id
 }
 
 // alertAbout makes an alert about an endpoint at which no attempt succeeds. It returns its id.
