@@ -100,8 +100,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetReadDeadline limits the time for the rest of the request's body.
+// SetReadDeadline limits the time for the rest of the request's body. Another goroutine than the
+// handler's may call it, to end a read.
 func (w *writer) SetReadDeadline(t time.Time) error {
-	w.readUntil = time.Time{} // the next request gets one of its own
+	w.limited.Store(true)
 	return w.Conn.SetReadDeadline(t)
 }

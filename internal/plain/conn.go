@@ -29,6 +29,7 @@ type conn struct {
 
 	// Deadlines cost a lock each, so they are renewed when a part of their time has passed.
 	readUntil, writeUntil time.Time
+	limited               atomic.Bool // the handler set a read deadline, so readUntil is not in force
 }
 
 // States of a connection.
@@ -94,6 +95,9 @@ func (c *conn) await(first bool) bool {
 		}
 	}
 	c.r, c.w = 0, 0
+	if c.limited.Swap(false) {
+		c.readUntil = time.Time{}
+	}
 	if !renew(&c.readUntil, most, c.SetReadDeadline) {
 		return false
 	}
