@@ -40,6 +40,7 @@ var floors = map[string]int{
 	"internal/match":                  2,
 	"internal/alert":                  2,
 	"internal/pass":                   2,
+	"internal/plain":                  2,
 	"internal/transform":              2,
 	"internal/catalogue":              2,
 	"internal/channels":               2,

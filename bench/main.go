@@ -14,6 +14,9 @@
 // can, because they share the machine with the server; the report says how much of the machine they
 // took.
 //
+// With -silent the other side is Grapnel itself, told to count nothing: no metrics, promises,
+// issues and alerts. The difference is what these cost.
+//
 // With the argument history it measures how long the API takes to answer with millions of finished
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
 // the cost of open ones. With the argument queues it measures leases of queues. With the argument
@@ -49,6 +52,7 @@ type settings struct {
 	dir        string
 	binary     string
 	postgres   bool
+	silent     bool
 	flags      []string // of the server
 }
 
@@ -91,6 +95,7 @@ func main() {
 	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
 	flags.BoolVar(&s.postgres, "postgres", false, "keep the data in a PostgreSQL of its own, in the same place")
+	flags.BoolVar(&s.silent, "silent", false, "compare with the same server that counts nothing, instead of the relay")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)
 	}

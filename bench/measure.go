@@ -71,6 +71,9 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		}
 	}
 	b := &bench{settings: s, out: out}
+	if s.postgres && s.silent {
+		return errors.New("-silent compares servers on SQLite; it does not go with -postgres")
+	}
 	if s.postgres {
 		if b.database, err = startDatabase(ctx, dir); err != nil {
 			return err
@@ -94,19 +97,11 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		urls = append(urls, fmt.Sprintf("http://%s/%d", at, n))
 	}
 
-	relay, err := startRole("relay")
+	first, stop, err := other(ctx, s, dir, urls)
 	if err != nil {
 		return err
 	}
-	defer relay.stop()
-	secret, err := sign.NewSecret(rand.Reader)
-	if err != nil {
-		return err
-	}
-	first := &side{name: "relay", cpu: relay.cpu}
-	if err := relay.ask("serve", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers}, &first.addr); err != nil {
-		return err
-	}
+	defer stop()
 	g, err := startServer(ctx, s, dir, urls)
 	if err != nil {
 		return err
@@ -123,6 +118,36 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return fmt.Errorf("%w\n%s", err, g.words())
 	}
 	return nil
+}
+
+// other starts the side that Grapnel is compared with.
+func other(ctx context.Context, s settings, dir string, urls []string) (*side, func(), error) {
+	if s.silent {
+		apart := filepath.Join(dir, "silent")
+		if err := os.Mkdir(apart, 0o700); err != nil {
+			return nil, nil, err
+		}
+		s.flags = append(slices.Clip(s.flags), "--silent")
+		g, err := startServer(ctx, s, apart, urls)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &side{name: "silent", addr: g.addr, cpu: g.cpu}, g.stop, nil
+	}
+	relay, err := startRole("relay")
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := sign.NewSecret(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	is := &side{name: "relay", cpu: relay.cpu}
+	if err := relay.ask("serve", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers}, &is.addr); err != nil {
+		relay.stop()
+		return nil, nil, err
+	}
+	return is, relay.stop, nil
 }
 
 // parent is the directory for the database: the current one by default, since temporary directories

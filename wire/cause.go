@@ -24,9 +24,9 @@ func (c Causes) MarshalJSON() ([]byte, error) { return Encode(c) }
 
 // Cause is something that failures are associated with.
 type Cause struct {
-	Kind      string     `json:"kind" enum:"secret,certificate,address,endpoint,settings,type,field,size,outage,since"`
+	Kind      string     `json:"kind" enum:"secret,certificate,address,endpoint,settings,type,field,size,time_limit,outage,since"`
 	Name      string     `json:"name,omitempty" doc:"of a field: its path in the data"`
-	Value     string     `json:"value,omitempty" doc:"of a field: as JSON; absent: the field is missing"`
+	Value     string     `json:"value,omitempty" doc:"of a field: as JSON; absent: the field is missing; of a time limit: its duration"`
 	Bytes     int        `json:"bytes,omitempty" doc:"of a size: data of this many bytes or more fail"`
 	From      *time.Time `json:"from,omitempty" doc:"of a span of time: its first failure"`
 	To        *time.Time `json:"to,omitempty" doc:"its last failure"`

@@ -3,6 +3,7 @@ package alerting_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,13 @@ import (
 // about each cell. What cannot be read stays as it is. Rules for all tenants hold in each cell.
 func TestOperatorsAlertsOfAllCells(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
+		var measured sync.Mutex // the keeper measures in a goroutine of its own
 		free, fault := uint64(5), error(nil)
+		disk := func(now uint64, err error) {
+			measured.Lock()
+			defer measured.Unlock()
+			free, fault = now, err
+		}
 		west := &world{t: t, store: memory.New(), net: pipenet.New(), home: func() alerting.Store { return w.store }}
 		west.start()
 		defer west.net.Close()
@@ -26,7 +33,11 @@ func TestOperatorsAlertsOfAllCells(t *testing.T) {
 		w.disk = func(context.Context) (uint64, uint64, error) { return 80, 100, nil }
 		w.cells = func() []alerting.Cell {
 			return []alerting.Cell{{Name: "west", Engine: west.engine, Store: west.mortal,
-				Disk: func(context.Context) (uint64, uint64, error) { return free, 100, fault }}}
+				Disk: func(context.Context) (uint64, uint64, error) {
+					measured.Lock()
+					defer measured.Unlock()
+					return free, 100, fault
+				}}}
 		}
 		w.kill()
 		ops, shop := w.channel("ops", grapnel.OperatorTenant), west.channel("shop", "acme")
@@ -34,12 +45,12 @@ func TestOperatorsAlertsOfAllCells(t *testing.T) {
 		if got := titles(ops.messages()); got != "cell west: the disk is nearly full" {
 			t.Errorf("the operator got %s", got)
 		}
-		fault = errors.New("the disk cannot be measured")
+		disk(5, errors.New("the disk cannot be measured"))
 		time.Sleep(20 * time.Minute)
 		if open := w.alerts(alerting.Query{State: alert.Firing}); len(open) != 1 || open[0].Subject.ID != "west" {
 			t.Errorf("while the disk cannot be measured, open are %+v", open)
 		}
-		free, fault = 50, nil
+		disk(50, nil)
 		time.Sleep(20 * time.Minute)
 		if got := titles(ops.messages()); got != "cell west: the disk is nearly full | Resolved: cell west: the disk is nearly full" {
 			t.Errorf("the operator got %s", got)

@@ -152,7 +152,7 @@ func (p *past) attempts(ctx context.Context, a *api, scope store.Scope, from, to
 }
 
 func tried(o *insight.Observation, at *grapnel.Attempt) {
-	o.At = at.StartedAt
+	o.At, o.Took = at.StartedAt, at.Duration
 	if o.Failed = at.Decision != policy.Deliver; o.Failed {
 		o.Class, o.Status, o.Answer = string(at.Class), at.StatusCode, insight.Fingerprint(at.ResponseBody, issue.AnswerBytes)
 	}

@@ -2,7 +2,9 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
@@ -18,6 +20,12 @@ func Server(handler http.Handler, b Bounds) *http.Server {
 		IdleTimeout:       b.IdleTime,
 		MaxHeaderBytes:    b.HeaderBytes,
 	}
+}
+
+// Plain says which paths publishers and providers post to: package plain reads requests to them.
+func Plain(path string) bool {
+	source, in := strings.CutPrefix(path, "/in/")
+	return path == "/v1/events" || path == "/v1/events/batch" || in && grapnel.ValidID(source)
 }
 
 // framed closes a connection after a request whose end a proxy may see at another byte: a request

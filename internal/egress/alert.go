@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -64,7 +63,9 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 	if err := sendable(t.Headers); err != nil {
 		return r.unusable(policy.ClassInternal, "the channel's headers cannot be sent: "+err.Error())
 	}
-	r.prepareRequest(s, t.Method, u)
+	if err := r.prepareRequest(s, t.Method, u); err != nil {
+		return r.unusable(policy.ClassBlocked, "the channel's URL cannot be requested: "+err.Error())
+	}
 	r.addStatic(headerUserAgent, s.opts.UserAgent)
 	r.addOwns(t.Headers)
 	return r
@@ -100,24 +101,18 @@ func encoded(t *channels.Target, message []byte) (body []byte, contentType strin
 }
 
 // alertRequest is the request of an attempt of a channel. Its URL may name the event.
-func (r *route) alertRequest(ctx context.Context, a *attempt, d Delivery, body []byte, contentType string) (*http.Request, error) {
+func (r *route) alertRequest(m *message, d Delivery, contentType string) error {
 	u, err := url.Parse(r.target.URL(d.Event))
-	if err != nil || u.Host != r.template.URL.Host {
-		return nil, errors.New("the channel's URL cannot be made for this event")
+	if err == nil && u.Host == r.host {
+		m.lines, err = firstLines(r.method, u)
 	}
-	req := r.template.WithContext(ctx)
-	req.URL = u
-	h := make(http.Header, len(r.static)+2)
-	for _, f := range r.static {
-		h[f.name] = f.values
+	if err != nil || m.lines == "" {
+		return errors.New("the channel's URL cannot be made for this event")
 	}
-	for _, f := range r.filled {
-		h[f.name] = []string{f.template.of(d)}
-	}
-	h[headerContentType] = []string{contentType}
-	h[headerHops] = []string{strconv.Itoa(d.Event.Hops() + 1)} // a channel may lead to a source of this server
-	req.Header = h
-	return carrying(req, body), nil
+	r.own(&m.fields, d)
+	m.fields.set(headerContentType, contentType)
+	m.fields.set(headerHops, strconv.Itoa(d.Event.Hops()+1)) // a channel may lead to a source of this server
+	return nil
 }
 
 // verdict is the result of a row's expression over an answer.

@@ -13,7 +13,6 @@ type attempt struct {
 	sender   *Sender
 	start    time.Time
 	deadline time.Time
-	headers  [10]string
 	still    func() bool // nil: yes
 	mail     bool        // the receiver is a mail server
 

@@ -60,13 +60,15 @@ func BenchmarkRequest(b *testing.B) {
 	r := s.prepare(d.Endpoint, time.Now())
 	b.ReportAllocs()
 	for b.Loop() {
-		a := &attempt{sender: s, start: time.Now()}
 		body, contentType, err := s.bodyOf(b.Context(), r, d)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := r.request(b.Context(), a, d, body, contentType); err != nil {
+		m := s.message()
+		if err := r.request(m, time.Now(), d, body, contentType); err != nil {
 			b.Fatal(err)
 		}
+		m.render(body, s.bounds.LongBody)
+		s.forget(m)
 	}
 }

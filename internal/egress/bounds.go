@@ -17,7 +17,7 @@ type Bounds struct {
 	// for the writer of a long body to finish, once the answer is complete
 	Patience time.Duration `bound:"50ms" tiny:"10ms"`
 	Sessions int           `bound:"1024"` // TLS sessions remembered
-	// bytes of a connection that are buffered in each direction
+	// bytes of an answer that are read ahead; a longer answer is never a simple one
 	Ahead int `bound:"4096" least:"16"`
 
 	// The transforms of a tenant get 1/ShapePart of one processor, after a burst of ShapeBurst.

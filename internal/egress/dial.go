@@ -29,7 +29,6 @@ type conn struct {
 	below    net.Conn // the connection below TLS, or the same
 	sender   *Sender
 	reader   *bufio.Reader
-	writer   *bufio.Writer
 
 	peer       grapnel.Peer
 	attempt    *attempt
@@ -73,7 +72,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // track makes a connection one that the sender knows of.
 func (s *Sender) track(secure, below net.Conn, peer grapnel.Peer) (*conn, error) {
 	c := &conn{Conn: secure, below: below, sender: s, peer: peer, headerLeft: noLimit}
-	c.reader, c.writer = bufio.NewReaderSize(c, s.bounds.Ahead), bufio.NewWriterSize(c, s.bounds.Ahead)
+	c.reader = bufio.NewReaderSize(c, s.bounds.Ahead)
 	s.connsMu.Lock()
 	s.conns[c] = struct{}{}
 	s.connsMu.Unlock()

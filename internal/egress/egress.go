@@ -113,6 +113,7 @@ type Sender struct {
 	tls       *tls.Config
 	counters  counters
 	buffers   sync.Pool // of *[maxKeptBody]byte
+	messages  sync.Pool // of *message
 	closing   context.Context
 	close     context.CancelFunc
 
@@ -160,6 +161,7 @@ func New(o Options) *Sender {
 	}
 	s.ended = sync.NewCond(&s.connsMu)
 	s.buffers.New = func() any { return new([maxKeptBody]byte) }
+	s.messages.New = func() any { return new(message) }
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -10,25 +11,21 @@ import (
 
 // An exchange is one request and its answer over one connection. It does not use http.Transport,
 // whose two goroutines for each connection pass every request and answer on, which takes a third of
-// a delivery's processor time. Reading and writing are net/http's code (Request.Write,
-// ReadResponse); the order of the two, and one deadline on the connection for everything, are ours.
+// a delivery's processor time. A request is one piece of memory (message), a plain answer is read
+// where it lies (simpleReply), and every other answer is read by net/http (ReadResponse). The
+// order of the two, and one deadline on the connection for everything, are ours.
 
 // perform sends the request and reads the answer. A receiver may close an idle connection at the
 // moment it is chosen. As long as nothing of the request was written, another connection is tried.
-func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Request, result *Result) error {
+func (s *Sender) perform(ctx context.Context, r *route, a *attempt, m *message, result *Result) error {
 	for stale := 0; ; stale++ {
 		c, err := s.connection(ctx, r, a)
 		if err != nil {
 			return err
 		}
-		err = s.exchange(ctx, r, c, a, req, result)
+		err = s.exchange(ctx, r, c, a, m, result)
 		if err == nil || !a.reused || a.wroteAt.Load() != 0 || ctx.Err() != nil || stale == s.bounds.Stale {
 			return err
-		}
-		if req.GetBody != nil {
-			if req.Body, err = req.GetBody(); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -67,10 +64,10 @@ var longAgo = time.Unix(1, 0)
 
 // exchange makes one request over a connection, and then returns the connection to the pool or
 // closes it.
-func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, req *http.Request, result *Result) error {
+func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, m *message, result *Result) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
-	reusable, err := s.converse(c, a, req, result)
-	if stop() && reusable && c.SetDeadline(time.Time{}) == nil {
+	reusable, err := s.converse(c, a, m, result)
+	if stop() && reusable {
 		c.serve(nil)
 		r.pool.put(c)
 	} else {
@@ -81,19 +78,19 @@ func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, re
 
 // converse writes the request and reads the answer. The connection is reusable when both are
 // complete and nothing follows.
-func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result) (reusable bool, err error) {
+func (s *Sender) converse(c *conn, a *attempt, m *message, result *Result) (reusable bool, err error) {
 	a.enter(stageSend)
 	if a.still != nil && !a.still() {
 		return false, errWithdrawn
 	}
-	if req.ContentLength <= s.bounds.LongBody {
-		wrote := c.send(req)
+	if m.body == nil {
+		wrote := c.send(m)
 		if wrote != nil && a.wroteAt.Load() == 0 {
 			return false, wrote
 		}
 		// A receiver may refuse a request before it has read all of it, so an answer is read even
 		// if writing failed.
-		ended, err := s.receive(c, req, result)
+		ended, err := s.receive(c, result)
 		if wrote != nil {
 			if err != nil {
 				err = wrote
@@ -103,8 +100,8 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 		return ended, err
 	}
 	wrote := make(chan error, 1)
-	go func() { wrote <- c.send(req) }()
-	ended, err := s.receive(c, req, result)
+	go func() { wrote <- c.send(m) }()
+	ended, err := s.receive(c, result)
 	patience := time.NewTimer(s.bounds.Patience)
 	defer patience.Stop()
 	select {
@@ -122,22 +119,57 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 var errWithdrawn = errors.New("withdrawn: another node owns the endpoint")
 
 // send writes a request.
-func (c *conn) send(req *http.Request) error {
-	if err := req.Write(c.writer); err != nil {
+func (c *conn) send(m *message) error {
+	if _, err := c.Write(m.bytes); err != nil || m.body == nil {
 		return err
 	}
-	return c.writer.Flush()
+	_, err := c.Write(m.body)
+	return err
 }
 
 var errLongHeader = errors.New("its headers exceeded 32 KiB")
 
-// answer reads an answer up to its body. Interim answers (1xx) are skipped; their headers count
-// toward the limit, so an endless series fails.
-func (c *conn) answer(req *http.Request) (*http.Response, error) {
-	c.headerLeft = maxResponseHeader + c.sender.bounds.Ahead
-	defer func() { c.headerLeft = noLimit }()
+// answer reads an answer.
+func (s *Sender) answer(c *conn) (reply, error) {
+	c.headerLeft = maxResponseHeader + s.bounds.Ahead
+	if is, ok := c.simple(); ok {
+		c.headerLeft = noLimit
+		return is, nil
+	}
+	resp, err := c.response()
+	c.headerLeft = noLimit
+	if err != nil {
+		return reply{}, err
+	}
+	is := reply{status: resp.StatusCode, headers: keptHeaders(resp.Header),
+		retryAfter: resp.Header.Get("Retry-After"), date: resp.Header.Get("Date")}
+	if is.status >= 200 { // the body is not closed, because closing it would read the rest
+		is.body, is.ended, is.broken = s.readBody(resp.Body)
+		is.ended = is.ended && !resp.Close
+	}
+	return is, nil
+}
+
+// simple takes a simple answer out of the buffer, once its first bytes are there. It takes nothing
+// if the answer is another one.
+func (c *conn) simple() (reply, bool) {
+	if _, err := c.reader.Peek(1); err != nil {
+		return reply{}, false // the next reader gets the error again
+	}
+	b, _ := c.reader.Peek(c.reader.Buffered())
+	is, size, ok := simpleReply(b)
+	if ok {
+		is.body, is.ended = bytes.Clone(b[size-is.length:size]), true
+		_, _ = c.reader.Discard(size) // it is in the buffer
+	}
+	return is, ok
+}
+
+// response reads an answer up to its body with net/http. Interim answers (1xx) are skipped; their
+// headers count toward the limit, so an endless series fails.
+func (c *conn) response() (*http.Response, error) {
 	for {
-		resp, err := http.ReadResponse(c.reader, req)
+		resp, err := http.ReadResponse(c.reader, nil)
 		if c.headerLeft <= 0 && err != nil {
 			err = errLongHeader // net/http may have replaced the error by one of its own
 		}

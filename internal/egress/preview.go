@@ -44,7 +44,9 @@ func Preview(e *grapnel.Endpoint, event *grapnel.Event, agent string, now time.T
 		return nil, nil, err
 	}
 	d := Delivery{Endpoint: e, Event: event, ID: "dlv_preview", Number: 1, Trigger: grapnel.TriggerTest, CreatedAt: now}
-	return r.header(&attempt{start: now}, d, described.Get(headerContentType), signature), body, nil
+	var f fields
+	r.header(&f, now, d, described.Get(headerContentType), signature)
+	return f.header(), body, nil
 }
 
 // Message is a request for people: without credentials.

@@ -1,11 +1,8 @@
 package egress
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -39,82 +36,59 @@ const (
 	headerEventTrace  = "Ce-Traceparent" // CloudEvents' extension for distributed tracing
 )
 
-// request builds the request of an attempt.
-func (r *route) request(ctx context.Context, a *attempt, d Delivery, body []byte, contentType string) (*http.Request, error) {
+// request puts the lines and headers of an attempt's request into m.
+func (r *route) request(m *message, start time.Time, d Delivery, body []byte, contentType string) error {
 	if r.target != nil {
-		return r.alertRequest(ctx, a, d, body, contentType)
+		return r.alertRequest(m, d, contentType)
 	}
-	signature, err := r.signer.Sign(d.Event.ID, a.start, body)
+	signature, err := r.signer.Sign(d.Event.ID, start, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	req := r.template.WithContext(ctx)
-	req.Header = r.header(a, d, contentType, signature)
-	return carrying(req, body), nil
+	m.lines = r.lines
+	r.header(&m.fields, start, d, contentType, signature)
+	return nil
 }
 
-// carrying gives a request its body.
-func carrying(req *http.Request, body []byte) *http.Request {
-	req.ContentLength = int64(len(body))
-	if len(body) == 0 {
-		req.Body = http.NoBody
-		return req
-	}
-	req.Body = reader(body)
-	// A kept-alive connection may have been closed before anything was written; only then is the
-	// body read again.
-	req.GetBody = func() (io.ReadCloser, error) { return reader(body), nil }
-	return req
-}
-
-// reader returns a type that net/http knows to be in memory. For others it flushes the headers
-// first, which costs a system call each time.
-func reader(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
-
-func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
-	h := make(http.Header, len(r.static)+15)
-	for _, f := range r.static {
-		h[f.name] = f.values
-	}
-	for _, f := range r.filled {
-		h[f.name] = []string{f.template.of(d)}
-	}
-	// The values share one array instead of having a slice each.
-	n := 0
-	set := func(name, value string) {
-		a.headers[n] = value
-		h[name] = a.headers[n : n+1 : n+1]
-		n++
-	}
-	set(sign.HeaderID, d.Event.ID)
-	set(sign.HeaderTimestamp, strconv.FormatInt(a.start.Unix(), 10))
-	set(sign.HeaderSignature, signature)
-	if r.endpoint.Signing == grapnel.SigningSvix {
-		h["Svix-Id"], h["Svix-Timestamp"], h["Svix-Signature"] = h[sign.HeaderID], h[sign.HeaderTimestamp], h[sign.HeaderSignature]
-	}
-	set(headerAttempt, strconv.Itoa(d.Number))
-	set(headerDelivery, d.ID)
-	set(headerHops, strconv.Itoa(d.Event.Hops()+1))
-	set(headerTrigger, string(d.Trigger))
-	if d.Position > 0 {
-		set(headerSequence, strconv.FormatInt(d.Position, 10))
-	}
-	if d.Epoch > 0 {
-		set(headerEpoch, strconv.FormatInt(d.Epoch, 10))
-	}
-	if d.Trace != "" {
-		set(headerTrace, d.Trace)
-	}
-	if contentType != grapnel.JSONType {
-		h[headerContentType] = []string{contentType}
-	}
+func (r *route) header(f *fields, start time.Time, d Delivery, contentType, signature string) {
+	r.own(f, d)
+	f.set(headerContentType, contentType)
+	timestamp := strconv.FormatInt(start.Unix(), 10)
 	if r.endpoint.ShapeAt(d.Event.AcceptedAt).Format == grapnel.FormatCloudEvents && !structured(contentType) {
-		cloudEvent(h, d.Event)
+		cloudEvent(f, d.Event)
 		if d.Trace != "" {
-			h[headerEventTrace] = h[headerTrace]
+			f.set(headerEventTrace, d.Trace)
 		}
 	}
-	return h
+	f.set(headerAttempt, strconv.Itoa(d.Number))
+	f.set(headerDelivery, d.ID)
+	if d.Epoch > 0 {
+		f.set(headerEpoch, strconv.FormatInt(d.Epoch, 10))
+	}
+	f.set(headerHops, strconv.Itoa(d.Event.Hops()+1))
+	if d.Position > 0 {
+		f.set(headerSequence, strconv.FormatInt(d.Position, 10))
+	}
+	f.set(headerTrigger, string(d.Trigger))
+	if r.endpoint.Signing == grapnel.SigningSvix {
+		f.set("Svix-Id", d.Event.ID)
+		f.set("Svix-Signature", signature)
+		f.set("Svix-Timestamp", timestamp)
+	}
+	if d.Trace != "" {
+		f.set(headerTrace, d.Trace)
+	}
+	f.set(sign.HeaderID, d.Event.ID)
+	f.set(sign.HeaderSignature, signature)
+	f.set(sign.HeaderTimestamp, timestamp)
+}
+
+// own sets the headers that do not depend on the event, and those of the endpoint's own.
+func (r *route) own(f *fields, d Delivery) {
+	*f = append(*f, r.static...)
+	for _, is := range r.filled {
+		f.set(is.name, is.template.of(d))
+	}
 }
 
 // structured says whether data are one CloudEvent or several already: the HTTP binding decides by
@@ -126,14 +100,14 @@ func structured(contentType string) bool {
 
 // cloudEvent adds the attributes of CloudEvents 1.0 in binary mode: the body is the data, the rest
 // is headers.
-func cloudEvent(h http.Header, e *grapnel.Event) {
-	h["Ce-Specversion"] = []string{"1.0"}
-	h["Ce-Id"] = []string{e.ID}
-	h["Ce-Source"] = []string{"/grapnel/" + e.Tenant}
-	h["Ce-Type"] = []string{e.Type}
-	h["Ce-Time"] = []string{e.OccurredAt.UTC().Format(timeLayout)}
+func cloudEvent(f *fields, e *grapnel.Event) {
+	f.set("Ce-Specversion", "1.0")
+	f.set("Ce-Id", e.ID)
+	f.set("Ce-Source", "/grapnel/"+e.Tenant)
+	f.set("Ce-Type", e.Type)
+	f.set("Ce-Time", e.OccurredAt.UTC().Format(timeLayout))
 	if e.Key != "" {
-		h["Ce-Partitionkey"] = []string{percentEncode(e.Key, `"%`)}
+		f.set("Ce-Partitionkey", percentEncode(e.Key, `"%`))
 	}
 }
 
@@ -175,11 +149,12 @@ func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.
 			return nil, nil, err
 		}
 	}
-	header = http.Header{headerContentType: {contentType}}
+	var f fields
+	f.set(headerContentType, contentType)
 	if shape.Format == grapnel.FormatCloudEvents {
-		cloudEvent(header, e)
+		cloudEvent(&f, e)
 	}
-	return body, header, nil
+	return body, f.header(), nil
 }
 
 func dataType(e *grapnel.Event) string {
@@ -217,15 +192,8 @@ func hasJSON(e *grapnel.Event) bool {
 	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && utf8.Valid(e.Data) && json.Valid(e.Data)
 }
 
-// field is a header that is the same for every delivery of an endpoint.
-type field struct {
-	name   string
-	values []string
-}
-
-func (r *route) addStatic(name, value string) {
-	r.static = append(r.static, field{name, []string{value}})
-}
+// addStatic adds a header that is the same for every delivery of an endpoint.
+func (r *route) addStatic(name, value string) { r.static.set(name, value) }
 
 // filled is a header of the endpoint's own with placeholders.
 type filled struct {

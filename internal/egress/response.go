@@ -55,7 +55,7 @@ func keptHeaders(h http.Header) map[string]string {
 	kept := make(map[string]string, min(len(h), maxKeptHeaders))
 	if len(h) <= maxKeptHeaders {
 		for name, values := range h {
-			keep(kept, name, values)
+			keep(kept, name, strings.Join(values, ", "))
 		}
 		return kept
 	}
@@ -63,18 +63,14 @@ func keptHeaders(h http.Header) map[string]string {
 		if len(kept) == maxKeptHeaders {
 			break
 		}
-		keep(kept, name, h[name])
+		keep(kept, name, strings.Join(h[name], ", "))
 	}
 	return kept
 }
 
-func keep(kept map[string]string, name string, values []string) {
-	if len(values) == 0 || secretive(name) {
+func keep(kept map[string]string, name, value string) {
+	if secretive(name) {
 		return
-	}
-	value := values[0]
-	if len(values) > 1 {
-		value = strings.Join(values, ", ")
 	}
 	if len(value) > maxKeptValue {
 		value = value[:maxKeptValue]

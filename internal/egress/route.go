@@ -26,8 +26,10 @@ type route struct {
 	endpoint *grapnel.Endpoint
 	until    time.Time
 	timeout  time.Duration
-	template *http.Request
-	static   []field
+	method   string
+	host     string
+	lines    string // of every request: see firstLines
+	static   fields
 	filled   []filled
 	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
@@ -118,7 +120,9 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
 	}
-	r.prepareRequest(s, http.MethodPost, u)
+	if err := r.prepareRequest(s, http.MethodPost, u); err != nil {
+		return r.unusable(policy.ClassBlocked, "the endpoint's URL cannot be requested: "+err.Error())
+	}
 	if err := r.prepareSigner(e, now); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())
 	}
@@ -129,14 +133,16 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 }
 
 // prepareRequest notes where requests go.
-func (r *route) prepareRequest(s *Sender, method string, u *url.URL) {
+func (r *route) prepareRequest(s *Sender, method string, u *url.URL) (err error) {
 	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
 	if u.Scheme == "https" {
 		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 		r.tls = s.tls.Clone()
 		r.tls.ServerName = u.Hostname()
 	}
-	r.template = &http.Request{Method: method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r.method, r.host = method, u.Host
+	r.lines, err = firstLines(method, u)
+	return err
 }
 
 func (r *route) unusable(class policy.Class, problem string) *route {
@@ -171,7 +177,6 @@ func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 	if err := sendable(e.Headers); err != nil {
 		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
 	}
-	r.addStatic(headerContentType, grapnel.JSONType)
 	r.addStatic(headerUserAgent, agent)
 	if node != "" {
 		r.addStatic(headerNode, node)

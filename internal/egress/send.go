@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -53,16 +52,18 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		s.sendMail(ctx, r, a, d, body, result)
 		return
 	}
-	req, err := r.request(ctx, a, d, body, contentType)
-	if err != nil {
+	m := s.message()
+	defer s.forget(m)
+	if err := r.request(m, a.start, d, body, contentType); err != nil {
 		result.fail(policy.ClassInternal, err.Error())
 		return
 	}
-	if err := s.perform(ctx, r, a, req, result); err != nil {
+	m.render(body, s.bounds.LongBody)
+	if err := s.perform(ctx, r, a, m, result); err != nil {
 		s.explain(ctx, r, a, err, result)
 	}
 	if a.wroteAt.Load() != 0 {
-		result.Sent = r.sent(req.Header)
+		result.Sent = r.sent(m.fields)
 	}
 	if r.target != nil {
 		s.judge(r, result)
@@ -95,56 +96,51 @@ func (s *Sender) bodiless(ctx context.Context, err error, result *Result) {
 // derived are the headers that an attempt does not keep.
 var derived = grapnel.Derived()
 
-// sent returns the request's headers to store with an attempt, by name. An endpoint's own header
-// may be a credential, so its value is stored only if it is one placeholder.
-func (r *route) sent(h http.Header) []grapnel.Header {
-	kept := make([]grapnel.Header, 0, len(h))
-	for name, values := range h {
-		value := values[0]
+// sent returns those of the request's sorted headers that are stored with an attempt. An endpoint's
+// own header may be a credential, so its value is stored only if it is one placeholder.
+func (r *route) sent(all fields) []grapnel.Header {
+	kept := make([]grapnel.Header, 0, len(all))
+	for _, is := range all {
 		switch {
-		case r.target == nil && (slices.Contains(derived, name) || name == headerContentType && value == grapnel.JSONType):
+		case r.target == nil && (slices.Contains(derived, is.Name) || is.Name == headerContentType && is.Value == grapnel.JSONType):
 			continue
-		case r.hidden[name]:
-			value = "[redacted]"
+		case r.hidden[is.Name]:
+			is.Value = "[redacted]"
 		}
-		kept = append(kept, grapnel.Header{Name: name, Value: value})
+		kept = append(kept, is)
 	}
-	slices.SortFunc(kept, func(a, b grapnel.Header) int { return strings.Compare(a.Name, b.Name) })
 	return kept
 }
 
 // receive reads an answer into the result of Send; the engine makes core.Finished of it. A body
 // that breaks off matters only if the status says success: the receiver had not finished saying
 // so.
-func (s *Sender) receive(c *conn, req *http.Request, result *Result) (ended bool, err error) {
-	// closing it would read the rest; the connection is closed instead
-	resp, err := c.answer(req)
+func (s *Sender) receive(c *conn, result *Result) (ended bool, err error) {
+	is, err := s.answer(c)
 	if err != nil {
 		return false, err
 	}
-	result.Outcome.Status = resp.StatusCode
-	result.Outcome.Class = classOf(resp.StatusCode)
-	result.Headers = keptHeaders(resp.Header)
-	if resp.StatusCode < 200 { // 101, after which another protocol follows, or no valid status
-		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(resp.StatusCode) + " switches to another protocol or means nothing"
+	result.Outcome.Status = is.status
+	result.Outcome.Class = classOf(is.status)
+	result.Headers, result.Body = is.headers, is.body
+	if is.status < 200 { // 101, after which another protocol follows, or no valid status
+		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(is.status) + " switches to another protocol or means nothing"
 		return false, nil
 	}
-	body, complete, err := s.readBody(resp.Body)
-	result.Body = body
-	ended = complete && !resp.Close && c.reader.Buffered() == 0
+	ended = is.ended && c.reader.Buffered() == 0
 	if result.Outcome.Class == policy.ClassNone {
-		return ended, err
+		return ended, is.broken
 	}
-	result.Error = strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
+	result.Error = strconv.Itoa(is.status) + " " + http.StatusText(is.status)
 	if result.Outcome.Class == policy.ClassRedirect {
 		result.Error += ": redirects are not followed"
 	}
-	if text := resp.Header.Get("Retry-After"); text != "" {
+	if is.retryAfter != "" {
 		now := s.opts.Now()
-		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		if date, err := http.ParseTime(is.date); err == nil {
 			now = date
 		}
-		result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = policy.ParseRetryAfter(text, now)
+		result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = policy.ParseRetryAfter(is.retryAfter, now)
 	}
 	return ended, nil
 }

@@ -53,6 +53,9 @@ type Options struct {
 	Replayed func(endpoint string)
 	// nil, or gets what package promise counts of attempts; it must not block
 	Promised func(i promise.Indicator, good bool, took time.Duration)
+	// counts neither events nor attempts: no metrics, promises or issues of them. Only for measuring
+	// what counting costs
+	Silent bool
 
 	// Limits beyond which new work is refused: see admission.go.
 	MaxPublishing int                       // publishes in flight to the store; 1024

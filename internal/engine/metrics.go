@@ -44,6 +44,7 @@ type Metrics struct {
 	open map[string]bool // endpoints whose recorded circuit is open
 	// gets what package promise counts of attempts
 	promised func(promise.Indicator, bool, time.Duration)
+	silent   bool         // counts no events and no attempts
 	balances atomic.Int64 // looks at the balance
 	unequal  atomic.Int64 // those that found deliveries missing
 	// the counters that each event and each attempt move, resolved once
@@ -54,7 +55,7 @@ type Metrics struct {
 	once, retried prometheus.Observer // time to success
 }
 
-func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics {
+func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bool) *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
@@ -100,6 +101,7 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration)) *Metrics 
 			Help: "Created deliveries less pending, finished and purged ones. Anything but 0 is a defect."}),
 		open:      map[string]bool{},
 		promised:  promised,
+		silent:    silent,
 		byClass:   map[policy.Class]prometheus.Counter{},
 		byKind:    map[string]prometheus.Counter{},
 		byOutcome: map[grapnel.Status]prometheus.Counter{},
@@ -194,6 +196,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 
 func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 	switch {
+	case m.silent:
 	case p.Duplicate && in.Known != nil:
 		m.duplicates.WithLabelValues(stageSource).Inc()
 	case p.Duplicate:
@@ -206,6 +209,9 @@ func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 // attempted counts an attempt. A failed one is an exemplar of its duration, with the delivery's id:
 // from a slow bucket of a graph one comes to a delivery that was slow.
 func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
+	if m.silent {
+		return
+	}
 	if c := m.byClass[r.Outcome.Class]; c != nil && a.Trigger == grapnel.TriggerSchedule {
 		c.Inc()
 	} else {
@@ -265,7 +271,7 @@ func (m *Metrics) Balances() (all, unequal int64) { return m.balances.Load(), m.
 
 func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
-		if results[i].Applied && page[i].Status.Final() {
+		if results[i].Applied && page[i].Status.Final() && !m.silent {
 			m.finished(&page[i])
 		}
 	}

@@ -32,7 +32,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed,
-		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised),
+		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func (e *Engine) makeParts(o Options) {
 		count:   func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) },
 		pending: e.pending, incidents: e.incidents, admission: e.admission, metrics: e.metrics}
 	tally := issue.NewTally(e.bounds.Issues)
-	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally}
+	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally, silent: o.Silent}
 	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
 		Leads: e.shards.Leads}, o.Store, e.Book)
 	e.turns = e.watchdog.Pulse("run")

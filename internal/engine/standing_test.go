@@ -13,7 +13,7 @@ import (
 )
 
 func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
-	m := newMetrics(nil)
+	m := newMetrics(nil, false)
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	got := ""
 	for _, opened := range []time.Time{{}, at, at, at.Add(time.Hour), {}, {}, at, {}} {

@@ -81,6 +81,7 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 	}
 	candidates := traits(all, b)
 	candidates = append(candidates, sizes(all)...)
+	candidates = append(candidates, timeLimits(all)...)
 	candidates = append(candidates, spans(all, failures, successes, b)...)
 	rank := map[Kind]int{}
 	for i, k := range kinds() {

@@ -1,7 +1,7 @@
 // Package insight says why deliveries fail. It puts failures that look alike into groups, and it
 // explains failures by what they have in common and successes have not: a value in the payload, the
 // event type, the size, the secret that signed, the address that answered, the certificate, a
-// span of time.
+// duration, a span of time.
 //
 // It is arithmetic over observations that its caller hands in, without a clock, a store or a
 // goroutine: the same observations give the same causes, whatever their order.
@@ -22,6 +22,7 @@ type Observation struct {
 	Status   int    // 0: no answer
 	Answer   string // of a failure: the fingerprint of the answer's body
 	Size     int    // bytes of the request's body
+	Took     time.Duration
 	Traits   []Trait
 }
 
@@ -46,12 +47,13 @@ const (
 	Type        Kind = "type"        // of the event
 	Field       Kind = "field"       // a value in the payload, or its absence
 	Size        Kind = "size"        // from a number of bytes on
+	TimeLimit   Kind = "time_limit"  // a duration at which failures end
 	Outage      Kind = "outage"      // a span in which nearly everything failed, and after which it went
 	Since       Kind = "since"       // a moment from which on it fails
 )
 
 func kinds() []Kind {
-	return []Kind{Secret, Certificate, Address, Endpoint, Settings, Type, Field, Size, Outage, Since}
+	return []Kind{Secret, Certificate, Address, Endpoint, Settings, Type, Field, Size, TimeLimit, Outage, Since}
 }
 
 // Bounds are the limits of an explanation. Zero fields take their defaults.
@@ -94,7 +96,7 @@ func fill[T int | float64 | time.Duration](to *T, value T) {
 type Cause struct {
 	Kind      Kind
 	Name      string    // of a field: its path
-	Value     string    // of a trait; for a field that is absent: Absent
+	Value     string    // of a trait; of a time limit: its duration; for a field that is absent: Absent
 	Bytes     int       // of Size: failing requests have this many bytes or more
 	From, To  time.Time // of Outage and Since: the first and the last failure
 	Failed    int       // attempts with it that failed

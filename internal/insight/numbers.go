@@ -36,6 +36,47 @@ func sizes(all []*Observation) []candidate {
 	return []candidate{best}
 }
 
+// A time limit is at least leastLimit, and failures end within one part in limitWidth after it.
+const (
+	leastLimit = time.Second
+	limitWidth = 20
+	ownTimeout = "timeout" // the class of attempts that the endpoint's own timeout ended
+)
+
+// timeLimits returns one candidate: the duration at which slow failures end although successes are
+// quicker, as behind a gateway that gives up after a fixed time. Attempts that ended by the
+// endpoint's own timeout tell of no such limit. Every duration in use counts as tried.
+func timeLimits(all []*Observation) []candidate {
+	slow := slices.DeleteFunc(slices.Clone(all), func(o *Observation) bool {
+		return o.Took < leastLimit || o.Failed && o.Class == ownTimeout
+	})
+	slices.SortStableFunc(slow, func(a, b *Observation) int { return cmp.Compare(a.Took, b.Took) })
+	failures, successes := count(all)
+	longer, _ := count(slow) // failures that took this long or longer
+	delivered := len(slow) - longer
+	var best candidate
+	var most float64
+	for i, end, within := 0, 0, 0; i < len(slow); i++ { // within: failures of slow[i:end]
+		from := slow[i].Took
+		for end < len(slow) && slow[end].Took <= from+from/limitWidth {
+			within += outcome(slow[end])
+			end++
+		}
+		e := evidence(longer, delivered, failures, successes)
+		if e > most && within*10 >= longer*9 && longer*(successes+failures) > failures*(longer+delivered) {
+			most = e
+			best.Cause = Cause{Kind: TimeLimit, Value: from.Round(from / 100).String(), Failed: longer, Delivered: delivered}
+			best.covers = func(o *Observation) bool { return o.Took >= from && (!o.Failed || o.Class != ownTimeout) }
+		}
+		within, longer, delivered = within-outcome(slow[i]), longer-outcome(slow[i]), delivered-1+outcome(slow[i])
+	}
+	if most == 0 {
+		return nil
+	}
+	best.tried = len(slow)
+	return []candidate{best}
+}
+
 // spans returns the span of time that failed most unlike the rest, as an outage if it ended soon,
 // or as a moment since which attempts fail. A pair of moments counts as tried for each two
 // observations.

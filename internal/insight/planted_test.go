@@ -32,7 +32,8 @@ func play(seed uint64, n int) *history {
 			currency = pick(h.r, "EUR", "USD", "JPY")
 		}
 		kind := pick(h.r, "invoice.paid", "invoice.paid", "invoice.paid", "invoice.finalized", "customer.created", "charge.refunded")
-		o := Observation{At: at, Endpoint: "ep_1", Type: kind, Size: 200 + int(h.r.ExpFloat64()*3000), Traits: []Trait{
+		took := 20*time.Millisecond + time.Duration(h.r.ExpFloat64()*float64(400*time.Millisecond)) // some take seconds
+		o := Observation{At: at, Endpoint: "ep_1", Type: kind, Size: 200 + int(h.r.ExpFloat64()*3000), Took: took, Traits: []Trait{
 			{Field, "country", country},
 			{Field, "currency", currency},
 			{Field, "livemode", fmt.Sprint(h.r.IntN(10) > 0)},
@@ -122,6 +123,20 @@ func plants() []plant {
 			limit := 4096 + 1024*h.r.IntN(5)
 			return func(_ int, o *Observation) bool { return o.Size > limit }, func(c *Cause) bool {
 				return c.Kind == Size && c.Bytes > limit*9/10 && c.Bytes < limit*11/10
+			}
+		}},
+		{"time limit", func(h *history) (func(int, *Observation) bool, func(*Cause) bool) {
+			limit := time.Duration(2+h.r.IntN(28)) * time.Second
+			slow := map[int]bool{}
+			for i := range h.all {
+				if h.r.IntN(12) == 0 { // it would take longer than the gateway in front of the receiver waits
+					slow[i] = true
+					h.all[i].Took = limit + time.Duration(h.r.IntN(80))*time.Millisecond
+				}
+			}
+			return func(i int, _ *Observation) bool { return slow[i] }, func(c *Cause) bool {
+				took, err := time.ParseDuration(c.Value)
+				return c.Kind == TimeLimit && err == nil && (took-limit).Abs() <= limit/20
 			}
 		}},
 		{"deploy", func(h *history) (func(int, *Observation) bool, func(*Cause) bool) {

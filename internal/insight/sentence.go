@@ -17,6 +17,9 @@ func (c *Cause) Sentence(changes []Change) string {
 	case Outage:
 		return fmt.Sprintf("%s between %s and %s (%s), and it went by itself: the receiver was restarted or deployed, or its network was away.",
 			c.most(), clock(c.From), clock(c.To), c.To.Sub(c.From).Round(time.Second))
+	case TimeLimit:
+		return fmt.Sprintf("%s failures %sended after %s, and %s successes took as long: a time limit of the receiver or of a gateway in front of it.",
+			share(c.Failed, c.Failures), c.of(), c.Value, c.rest())
 	case Since:
 		return fmt.Sprintf("%s since %s%s.", c.most(), clock(c.From), before(c.From, changes))
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
+	"github.com/grapnelhq/grapnel/internal/plain"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -38,6 +39,7 @@ type Bounds struct {
 	Ingress   ingress.Bounds
 	Egress    egress.Bounds
 	API       api.Bounds
+	Plain     plain.Bounds
 	Web       web.Bounds
 	OIDC      oidc.Bounds
 	Trace     trace.Bounds

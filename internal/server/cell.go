@@ -167,6 +167,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Ready:        func(id string) { c.queues.Ready(id) },
 		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 		Promised:     s.promises.count,
+		Silent:       o.Silent,
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
@@ -234,14 +235,16 @@ func (s *Server) home(c *cell) *cell {
 }
 
 // run delivers until ctx ends, and returns when all work in progress is finished.
-func (c *cell) run(ctx context.Context) {
+func (c *cell) run(ctx context.Context, silent bool) {
 	var moving sync.WaitGroup
 	moving.Go(func() { c.engine.Run(ctx) })
 	moving.Go(func() { c.queues.Run(ctx) })
 	moving.Go(func() { c.replays.Run(ctx) })
 	moving.Go(func() { c.relays.Run(ctx) })
-	moving.Go(func() { c.alerts.Run(ctx) })
-	moving.Go(func() { c.minutes.Run(ctx) })
+	if !silent {
+		moving.Go(func() { c.alerts.Run(ctx) })
+		moving.Go(func() { c.minutes.Run(ctx) })
+	}
 	if c.peers != nil {
 		moving.Go(func() { c.peers.Run(ctx) })
 	}
@@ -270,6 +273,9 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Minutes:      c.minutes,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Published: func(good bool, took time.Duration, refused string) {
+			if o.Silent {
+				return
+			}
 			s.published.observe(good, took)
 			s.promises.count(promise.Accept, good, took)
 			s.rejected.count(refused)

@@ -100,7 +100,7 @@ func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 	for c := l.first.cells[i]; c != nil; {
 		running, stop := context.WithCancel(ctx)
 		var work sync.WaitGroup
-		work.Go(func() { c.run(running) })
+		work.Go(func() { c.run(running, l.first.options.Silent) })
 		var fatal error
 		select {
 		case fatal = <-c.store.Fatal():

@@ -42,6 +42,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/oidc"
+	"github.com/grapnelhq/grapnel/internal/plain"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/internal/transform"
@@ -85,6 +86,7 @@ type Options struct {
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
 	NoStatusPage bool           // serve no public status page
+	Silent       bool           // count nothing and evaluate no alerts: only for measuring what that costs
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
@@ -107,11 +109,13 @@ type Options struct {
 type Server struct {
 	options   Options
 	listener  net.Listener
-	node      string // its name among the nodes that share a store
+	callers   net.Listener // the same, with a limit of connections
+	node      string       // its name among the nodes that share a store
 	cells     []*cell
 	directory *cells.Directory
 	sender    *egress.Sender
 	http      *http.Server
+	plain     *plain.Server // in front of http
 	log       *slog.Logger
 	stopping  *atomic.Bool // draining has begun
 	probes    *probes
@@ -184,6 +188,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.http = api.Server(s.lives, o.Bounds.API)
 	// mostly broken connections of callers
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
+	// The other half of the descriptors is for deliveries, the stores and the listener.
+	s.callers = api.Limit(s.listener, s.http, min(bounds.Fill(o.Bounds.API).Connections, descriptors()/2))
+	s.plain = plain.New(s.http, api.Plain, o.Bounds.Plain)
 	return s, nil
 }
 
@@ -223,9 +230,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	s.promises.start()
 	defer s.promises.stop(false)
 	served := make(chan error, 1)
-	// The other half of the descriptors is for deliveries, the stores and the listener.
-	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
-	go func() { served <- s.http.Serve(callers) }()
+	go func() { served <- s.plain.Serve(s.callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	for _, c := range s.cells {
 		c.engine.Shards().Join(joining) // or the first requests would be refused
@@ -241,7 +246,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		// Draining is useless: the store accepts nothing more, so the outcomes are lost with this
 		// process and the attempts repeated by the next one. Ending at once keeps the API from
 		// answering with stale data.
-		return errors.Join(broken, s.http.Close())
+		return errors.Join(broken, s.plain.Close())
 	case broken = <-served:
 		broken = fmt.Errorf("accepting requests failed: %w", broken)
 	}
@@ -286,8 +291,8 @@ const recordingTime = 5 * time.Second
 func (s *Server) stopServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTimeout)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.http.Close())
+	if err := s.plain.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.plain.Close())
 	}
 	return nil
 }
