@@ -33,7 +33,7 @@ type statements struct {
 	addKnownKey, dropKnownKeys, setKnownMoved              *sqlite3.Stmt
 	addAside, dropAside, addSourceBlock                    *sqlite3.Stmt
 
-	addTally, addHour, setVersion                                                *sqlite3.Stmt
+	addTally, addHour, setVersion, setJournal                                    *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
 	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
 	setNote, setDiscard                                                          *sqlite3.Stmt
@@ -98,6 +98,7 @@ func (q *statements) all() []text {
 		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
+		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?"},
 		{&q.totalHour, "SELECT body FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.setTotalHour, "INSERT OR REPLACE INTO total_hour (hour, target, tenant, body) VALUES (?, ?, ?, ?)"},
 		{&q.account, "SELECT hour, totals FROM tally WHERE target = ? AND tenant = ? AND status = 1"},

@@ -14,6 +14,7 @@ import (
 type tx struct {
 	conn     *sqlite3.Conn
 	bounds   *Bounds
+	packer   *codec.Packer
 	q        *statements
 	names    names
 	recent   recent
@@ -31,6 +32,9 @@ type tx struct {
 	deliveries rising // the row ids of deliveries, pending or finished
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
+
+	number uint64 // of the last batch in the tables; see young
+	needed bool   // they have the note that the journal is needed
 }
 
 // ledger is the change of the row of that table.
@@ -93,12 +97,12 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 }
 
 func (t *tx) begin() error {
-	t.conn.ForgetGathered()
 	return t.q.begin.Run()
 }
 
-// commit writes the combined changes of all operations, and makes everything durable.
-func (t *tx) commit() error {
+// commit writes the combined changes of all operations, and commits. number is that of the last
+// batch; needed says whether the journal may have frames with higher numbers before the next commit.
+func (t *tx) commit(number uint64, needed bool) error {
 	for at, change := range t.tallies {
 		if change == 0 {
 			continue
@@ -120,10 +124,19 @@ func (t *tx) commit() error {
 			return err
 		}
 	}
+	if number != t.number || needed != t.needed {
+		needs := int64(0)
+		if needed {
+			needs = 1
+		}
+		if err := t.q.setJournal.Int(int64(number)).Int(needs).Run(); err != nil {
+			return err
+		}
+	}
 	if err := t.q.commit.Run(); err != nil {
 		return err
 	}
-	t.committed = t.version
+	t.committed, t.number, t.needed = t.version, number, needed
 	clear(t.tallies)
 	t.ledger = ledger{}
 	t.recent.committed()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -49,6 +50,7 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch    []*request
+	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
 }
@@ -142,24 +144,39 @@ func (w *writer) run() {
 		w.commit()
 		clear(w.batch)
 		w.batch = w.batch[:0]
-		w.store.checkpoints.rest(w.tx.conn)
-		if w.headroom.full {
-			w.store.checkpoints.spare(w.tx.conn)
+		w.settle()
+	}
+}
+
+// settle does what has to be done between two batches.
+func (w *writer) settle() {
+	c := &w.store.checkpoints
+	if w.enough() || !w.young.owes.Load() || w.headroom.full || c.waits() {
+		if err := w.fill(); err != nil {
+			return // the next one tries again; until then the journal has it
 		}
+		c.rest(w)
+	}
+	if w.headroom.full {
+		c.spare(w.tx.conn)
 	}
 }
 
 // next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
-	select {
-	case <-w.retry.C: // even if the line is never empty
+	select { // even if the line is never empty
+	case <-w.young.timer.C:
+		w.age()
+	case <-w.retry.C:
 		w.regain()
 	default:
 	}
 	for w.drain(); len(w.batch) == 0; w.drain() {
 		select {
 		case <-w.line.wake:
+		case <-w.young.timer.C:
+			w.age()
 		case <-w.retry.C:
 			w.regain()
 		case <-w.quit:
@@ -187,6 +204,15 @@ func (w *writer) gather() {
 	}
 }
 
+// age fills what has been young for long. Then nobody writes much, and the memory goes back.
+func (w *writer) age() {
+	if err := w.fill(); err != nil {
+		w.young.timer.Reset(w.store.bounds.Retry)
+		return
+	}
+	w.young.frames = nil
+}
+
 func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch)) }
 
 // commit does the batch in one transaction. If the disk has no space for it, operations that grow
@@ -206,14 +232,38 @@ func (w *writer) commit() {
 		case full(err):
 			answer(batch, errFull(err))
 			return
+		case errors.Is(err, errLarge):
+			w.young.large = true
 		case culprit >= 0 && !broken(err):
 			answer(batch[culprit:culprit+1], err)
 			batch = slices.Delete(batch, culprit, culprit+1)
 		default:
-			answer(batch, err)
+			w.done(batch, err)
 			return
 		}
 	}
+}
+
+// done answers a batch that was done, or failed. Those that want to read wait for a fill.
+func (w *writer) done(batch []*request, err error) {
+	w.young.large = false
+	isRead := func(r *request) bool { _, is := r.operation.(filling); return is }
+	if err != nil || !slices.ContainsFunc(batch, isRead) {
+		answer(batch, err)
+		return
+	}
+	readers := batch[:0:0]
+	for i, r := range batch {
+		if isRead(r) {
+			readers = append(readers, r)
+		} else {
+			answer(batch[i:i+1], nil)
+		}
+	}
+	if err = w.fill(); full(err) {
+		err = errFull(err)
+	}
+	answer(readers, err)
 }
 
 // answer sends requests back. Without an error of the transaction each has its own decision.
@@ -226,36 +276,20 @@ func answer(batch []*request, err error) {
 	}
 }
 
-// try makes one attempt at a transaction. It returns which request it failed at, or -1.
+// try makes one attempt to do a batch. It returns which request it failed at, or -1.
 func (w *writer) try(batch []*request) (culprit int, err error) {
 	if err := w.store.failed(); err != nil {
 		return -1, err
 	}
 	started := w.store.now()
 	if culprit, err = w.transact(batch); err != nil {
-		// A transaction that cannot be rolled back would be part of the next one.
-		if undo := w.tx.rollback(); undo != nil || broken(err) {
-			return -1, w.store.fail(errors.Join(err, undo))
+		if err := w.undo(err); w.store.failed() != nil {
+			return -1, err
 		}
 		return culprit, err
 	}
-	pages := w.tx.conn.PagesWritten()
-	w.store.stats.committed(len(batch), pages, w.store.now().Sub(started))
-	w.store.checkpoints.grown(pages)
+	w.store.stats.committed(len(batch), w.store.now().Sub(started))
 	return -1, nil
-}
-
-func (w *writer) transact(batch []*request) (culprit int, err error) {
-	if err := w.tx.begin(); err != nil {
-		return -1, err
-	}
-	for i, r := range batch {
-		r.err = r.apply(w.tx)
-		if r.err != nil && !decided(r.err) {
-			return i, r.err
-		}
-	}
-	return -1, w.tx.commit()
 }
 
 // refuse answers the requests that have to wait for space, and returns the others.
@@ -278,10 +312,10 @@ func errFull(cause error) error {
 
 func full(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Full()
+	return errors.As(err, &e) && e.Full() || journal.Full(err)
 }
 
 func broken(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising)
+	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed)
 }
