@@ -221,22 +221,19 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
 		return err
 	}
-	return pendingAdded.bind(t.q.addPending, d).Run()
+	t.waiting.add(d)
+	return nil
 }
 
 // join takes the next position in a lane, and says whether no pending delivery is before it.
 func (t *tx) join(d *place, key string) (first bool, err error) {
-	take := t.q.takePosition.Int(d.target).Text(key)
-	taken, err := take.Row()
-	if !taken {
-		return false, orMangled(err)
-	}
-	d.Key, d.Position = key, take.Integer(0)
-	take.Reset()
-	if d.Position == 1 {
-		return true, nil
+	l, err := t.lane(laneOf{d.target, key})
+	if err != nil {
+		return false, err
 	}
 	head, err := t.laneHead(d.target, key)
+	l.last++
+	d.Key, d.Position = key, l.last
 	return head == nil, err
 }
 

@@ -65,7 +65,7 @@ func (t *tx) replay(frame []byte) error {
 		if e.flow(f); f.Bad() {
 			break
 		}
-		if err := e.apply(t); err != nil {
+		if err := t.do(e); err != nil {
 			return fmt.Errorf("sqlite: applying an entry of the journal again: %w", err)
 		}
 	}

@@ -45,7 +45,7 @@ type statements struct {
 
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
-	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
+	laneHead, lane, setLane, addFinished, finished     *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
@@ -144,8 +144,8 @@ func (q *statements) all() []text {
 		{&q.lead, led.update("pending")},
 		{&q.laneHead, "SELECT " + pendingRead.names("") +
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
-		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
-			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
+		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
+		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
 		{&q.addFinished, finishedAdded.insert("finished")},
 		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},

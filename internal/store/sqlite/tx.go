@@ -24,6 +24,7 @@ type tx struct {
 	ledger   ledger
 	outcomes outcomes
 	holders  holders
+	waiting  waiting
 	fresh    place // the row written last, so that writing one allocates none
 	last     ended
 	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
@@ -61,6 +62,7 @@ func (t *tx) prepare() (err error) {
 	}
 	t.outcomes.forget()
 	t.holders.forget()
+	t.waiting.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
@@ -96,6 +98,19 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 	return s.Integer(0), nil
 }
 
+// do does an operation.
+func (t *tx) do(o operation) error {
+	switch o.(type) {
+	case *appending, *recording, nothing, filling:
+	default:
+		if err := t.store(); err != nil {
+			return err
+		}
+		clear(t.waiting.lanes) // it may change rows of theirs
+	}
+	return o.apply(t)
+}
+
 func (t *tx) begin() error {
 	return t.q.begin.Run()
 }
@@ -103,6 +118,9 @@ func (t *tx) begin() error {
 // commit writes the combined changes of all operations, and commits. number is that of the last
 // batch; needed says whether the journal may have frames with higher numbers before the next commit.
 func (t *tx) commit(number uint64, needed bool) error {
+	if err := t.store(); err != nil {
+		return err
+	}
 	for at, change := range t.tallies {
 		if change == 0 {
 			continue
@@ -155,6 +173,7 @@ func (t *tx) rollback() error {
 	clear(t.hours)
 	t.outcomes.forget()
 	t.holders.forget()
+	t.waiting.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}

@@ -98,7 +98,7 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	}
 	event, delivery := w.tx.events.last, w.tx.deliveries.last
 	for i, r := range batch {
-		r.err = r.apply(w.tx)
+		r.err = w.tx.do(r.operation)
 		if r.err != nil && !decided(r.err) {
 			return i, r.err
 		}
