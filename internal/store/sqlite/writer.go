@@ -50,6 +50,7 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch    []*request
+	room     int // for deliveries of new events in it
 	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
@@ -62,9 +63,13 @@ type writer struct {
 // that returned nothing, which empties the line. If take could return nothing and leave requests in
 // the line, the next request would not be the first, would leave no token, and the writer would
 // never be woken again.
+//
+// Outcomes go first. A batch has events for at most Bounds.Events deliveries: otherwise outcomes
+// would wait behind batches of hundreds of events, and the next attempts of their lanes with them.
 type line struct {
 	mu     sync.Mutex
-	first  []*request
+	first  []*request // that need no more space: outcomes
+	then   []*request
 	closed bool
 	wake   chan struct{} // holds a token if a request has joined an empty line
 }
@@ -76,7 +81,12 @@ func (l *line) join(r *request) bool {
 	if l.closed {
 		return false
 	}
-	if l.first = append(l.first, r); len(l.first) == 1 {
+	if r.grows() {
+		l.then = append(l.then, r)
+	} else {
+		l.first = append(l.first, r)
+	}
+	if len(l.first)+len(l.then) == 1 {
 		select {
 		case l.wake <- struct{}{}:
 		default: // an earlier token has not been taken yet
@@ -85,21 +95,35 @@ func (l *line) join(r *request) bool {
 	return true
 }
 
-// take moves at most `most` requests (at least one) from the line to a batch. Abandoned requests
-// leave the line too, but do not count, so an empty batch means that the line is empty.
-func (l *line) take(batch []*request, most int) []*request {
+// take moves at most `most` requests (at least one) from the line to a batch, and no further events
+// after one that has used up the room for them. Abandoned requests leave the line too, but do not
+// count. So if the batch is empty and there was room, the line is empty.
+func (l *line) take(batch []*request, most int, room *int) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for ; n < len(l.first) && most > 0; n++ {
-		if r := l.first[n]; r.state.CompareAndSwap(waits, taken) {
-			batch, most = append(batch, r), most-1
+	for _, queue := range []*[]*request{&l.first, &l.then} {
+		n := 0
+		for ; n < len(*queue) && most > 0 && (queue == &l.first || *room > 0); n++ {
+			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
+				batch, most = append(batch, r), most-1
+				*room -= roomOf(r.operation)
+			}
+		}
+		rest := copy(*queue, (*queue)[n:])
+		clear((*queue)[rest:])
+		*queue = (*queue)[:rest]
+	}
+	return batch
+}
+
+// roomOf is how many deliveries an operation makes; an event without any counts as one.
+func roomOf(o operation) (n int) {
+	if a, is := o.(*appending); is {
+		for i := range a.batch.events {
+			n += max(1, len(a.batch.events[i].targets))
 		}
 	}
-	rest := copy(l.first, l.first[n:])
-	clear(l.first[rest:])
-	l.first = l.first[:rest]
-	return batch
+	return n
 }
 
 // close refuses later requests, and returns the queued ones.
@@ -107,13 +131,13 @@ func (l *line) close() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	return l.first
+	return append(l.first, l.then...)
 }
 
 func (l *line) length() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.first)
+	return len(l.first) + len(l.then)
 }
 
 // write queues an operation and waits until it is durable or has failed. The writer's goroutine
@@ -165,6 +189,7 @@ func (w *writer) settle() {
 // next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
+	w.room = w.store.bounds.Events
 	select { // even if the line is never empty
 	case <-w.young.timer.C:
 		w.age()
@@ -213,7 +238,7 @@ func (w *writer) age() {
 	w.young.frames = nil
 }
 
-func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch)) }
+func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.room) }
 
 // commit does the batch in one transaction. If the disk has no space for it, operations that grow
 // the database are refused, and the others are done with the reserved space. An operation that
