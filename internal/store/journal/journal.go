@@ -106,6 +106,9 @@ func (j *Journal) Fits(payload int) bool {
 	return j.at+int64(Header+payload) <= begin+(j.half+1)*j.bounds.Half
 }
 
+// End is where in the file the next frame goes.
+func (j *Journal) End() int64 { return j.at }
+
 // Other is the highest number in the half that Turn would write again; 0: none.
 func (j *Journal) Other() uint64 { return j.last[1-j.half] }
 
@@ -131,7 +134,7 @@ func (j *Journal) Write(number uint64, frame []byte) error {
 	if _, err := j.file.WriteAt(frame, j.at); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
-	if err := syncData(j.file); err != nil {
+	if err := Sync(j.file); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	j.at += int64(len(frame))

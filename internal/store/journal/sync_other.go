@@ -4,4 +4,5 @@ package journal
 
 import "os"
 
-func syncData(f *os.File) error { return f.Sync() }
+// Sync makes the data of a file durable.
+func Sync(f *os.File) error { return f.Sync() }

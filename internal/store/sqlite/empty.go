@@ -103,6 +103,7 @@ func (w *writer) cut() error {
 		c.pages.Store(0)
 		c.length.Store(0)
 		w.young.synced.Store(w.young.number)
+		c.store.reach("the log was cut off")
 		if w.young.journal != nil {
 			err = w.young.journal.Empty()
 		}

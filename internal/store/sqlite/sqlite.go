@@ -89,6 +89,15 @@ type Store struct {
 	once    sync.Once
 	failure atomic.Pointer[error]
 	fatal   chan error
+
+	step func(string) // a test copies the files at each step to durability; nil: nothing
+}
+
+// reach calls step.
+func (s *Store) reach(step string) {
+	if s.step != nil {
+		s.step(step)
+	}
 }
 
 var _ store.Store = (*Store)(nil)

@@ -66,6 +66,7 @@ func (s *Store) catchUp() error {
 		if err := w.readJournal(); err != nil {
 			return errors.Join(err, w.tx.rollback())
 		}
+		s.reach("the tables have caught up")
 	}
 	y.filled.Store(y.number)
 	y.synced.Store(y.number)
@@ -116,6 +117,7 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	w.young.number = number
 	w.young.synced.Store(number)
 	w.aged()
+	w.store.reach("SQLite has committed")
 	return -1, nil
 }
 
@@ -131,6 +133,7 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		if y.journal, err = journal.Create(y.path, y.key, w.store.bounds.Journal); err != nil {
 			return false, err
 		}
+		w.store.reach("the journal was created")
 	case !w.tx.needed:
 		young = false
 	case !y.journal.Fits(y.journal.Most()):
@@ -232,6 +235,7 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	y.number++
 	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
 	w.store.stats.kept(len(frames) - begin)
+	w.store.reach("a frame was written")
 	if !y.owes.Swap(true) {
 		y.timer.Reset(w.store.bounds.FillEvery)
 	}
@@ -281,6 +285,7 @@ func (w *writer) tryFill() error {
 		return w.undo(err)
 	}
 	w.aged()
+	w.store.reach("the tables were filled")
 	return nil
 }
 
@@ -316,5 +321,6 @@ func (w *writer) endJournal() error {
 	if err != nil {
 		return errors.Join(err, w.tx.rollback())
 	}
+	w.store.reach("the journal is not needed")
 	return journal.Remove(w.young.path)
 }

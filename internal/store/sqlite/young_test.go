@@ -1,20 +1,15 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
@@ -71,135 +66,6 @@ func contentAt(t *testing.T, path string) string {
 	}
 	defer conn.Close()
 	return content(t, conn)
-}
-
-// randomly makes operations of all kinds that the journal holds, some that it does not, and some
-// that fail in the middle of their transaction.
-type randomly struct {
-	*rand.Rand
-	t      *testing.T
-	s      *Store
-	config int64
-	now    time.Time
-	ids    int
-	heads  []store.Head
-	leases []grapnel.Lease
-}
-
-var errPoison = errors.New("poison")
-
-// poisoned is an entry that fails in the middle of its transaction.
-type poisoned struct{ appending }
-
-func (o *poisoned) apply(t *tx) error {
-	if err := o.appending.apply(t); err != nil {
-		return err
-	}
-	return errPoison
-}
-
-func (r *randomly) event() store.Incoming {
-	r.ids++
-	id := r.ids
-	if r.IntN(10) == 0 {
-		id = 1 + r.IntN(r.ids) // a duplicate or a conflict
-	}
-	in := store.Incoming{Event: &grapnel.Event{ID: fmt.Sprint("evt_", id), Tenant: []string{"acme", "other"}[r.IntN(2)], Type: fmt.Sprint("t.", r.IntN(4)),
-		Data: []byte(strings.Repeat("x", r.IntN(3000))), AcceptedAt: r.now, OccurredAt: r.now.Add(-time.Second)}}
-	if r.IntN(2) == 0 {
-		in.Event.Key = fmt.Sprint("k", r.IntN(3))
-		in.Event.Metadata = map[string]string{"a": "b"}
-	}
-	if r.IntN(4) == 0 {
-		in.Known = &store.Known{Source: "src", By: []byte{byte(r.IntN(40))}, Until: r.now.Add(time.Hour)}
-		in.Event.Source = "src"
-	}
-	for range r.IntN(3) {
-		in.Targets = append(in.Targets, store.Target{Endpoint: []string{"ep_a", "ep_b", "q_a"}[r.IntN(3)], Ordered: r.IntN(2) == 0,
-			Trigger: grapnel.TriggerSchedule, Delay: time.Duration(r.IntN(2)) * time.Second, Drop: []string{"", "", "", "full"}[r.IntN(4)]})
-	}
-	return in
-}
-
-func (r *randomly) batch() store.Batch {
-	b := store.Batch{Config: r.config}
-	if r.IntN(20) == 0 {
-		b.Config-- // refused
-	}
-	for range 1 + r.IntN(3) {
-		b.Events = append(b.Events, r.event())
-	}
-	if r.IntN(5) == 0 {
-		b.Once = &store.Once{Key: fmt.Sprint("once", r.IntN(20)), Expires: r.now.Add(time.Hour), Now: r.now, Answer: func(done any) store.Answer {
-			return store.Answer{Status: 202, Body: fmt.Appendf(nil, "%d events", len(done.(store.Accepted).Events))}
-		}}
-	}
-	return b
-}
-
-func (r *randomly) change(h store.Head) store.Change {
-	c := store.Change{Delivery: h.Delivery, Identity: h.Identity(), Expect: store.AnyAttempts, At: r.now, Status: grapnel.Delivered,
-		Attempt: &grapnel.Attempt{Number: h.Attempts + 1, StatusCode: 200, StartedAt: r.now, Duration: time.Millisecond}}
-	switch r.IntN(4) {
-	case 0:
-		c.Status, c.ReasonCode, c.Reason, c.NextDelay = grapnel.Failed, grapnel.ReasonExhausted, "no", time.Second
-		c.Audit = &grapnel.AuditEntry{At: r.now, Tenant: "acme", Actor: "me", Verb: grapnel.VerbChange, Delivery: fmt.Sprint(h.Delivery)}
-	case 1:
-		c.Status, c.Due, c.Trigger, c.EndpointWide = grapnel.Pending, r.now.Add(time.Second), grapnel.TriggerSchedule, r.IntN(2) == 0
-		c.Standing = &store.Standing{Endpoint: h.Endpoint, Number: int64(r.ids)}
-		tell := store.Batch{Config: r.config, Events: []store.Incoming{r.event()}}
-		c.Tell = &tell
-	}
-	return c
-}
-
-// step makes one call, or a few at once that share a transaction.
-func (r *randomly) step(ctx context.Context) {
-	r.t.Helper()
-	r.now = r.now.Add(time.Duration(r.IntN(int(2 * time.Second))))
-	switch n := r.IntN(12); {
-	case n < 5:
-		if r.IntN(8) == 0 {
-			b := r.batch()
-			if err := r.s.write(ctx, &poisoned{appending{batch: r.s.batch(&b)}}); err == nil {
-				r.t.Error("poison had no effect")
-			}
-			return
-		}
-		done, err := r.s.Append(ctx, r.batch())
-		if err != nil && !errors.Is(err, store.ErrStale) {
-			r.t.Fatal(err)
-		}
-		r.heads = append(r.heads, done.Heads...)
-	case n < 9 && len(r.heads) > 0:
-		i := r.IntN(len(r.heads))
-		done, err := r.s.Record(ctx, []store.Change{r.change(r.heads[i])})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		if r.IntN(2) == 0 {
-			r.heads = append(r.heads[:i], r.heads[i+1:]...)
-		}
-		if next := done[0].Next; next != nil {
-			r.heads = append(r.heads, *next)
-		}
-	case n == 9:
-		done, err := r.s.Claim(ctx, store.Claim{Queue: "q_a", Now: r.now, Wants: []store.Want{
-			{Token: fmt.Sprint("tok", r.ids, "_", r.Uint64()), Consumer: "c", For: time.Second}}})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.leases = append(r.leases, done.Leases...)
-	case n == 10 && len(r.leases) > 0:
-		_, err := r.s.Extend(ctx, r.leases[r.IntN(len(r.leases))].Token, r.now, time.Minute)
-		if err != nil && grapnel.CodeOf(err) != grapnel.CodeConflict {
-			r.t.Fatal(err)
-		}
-	case n == 11 && r.IntN(10) == 0: // by a transaction of SQLite
-		if _, err := r.s.End(ctx, "ep_b", store.Ending{Status: grapnel.Skipped, At: r.now}, 2); err != nil {
-			r.t.Fatal(err)
-		}
-	}
 }
 
 // TestTheJournalMakesTheSameTables lets a store work, and compares its tables with those that a
@@ -259,6 +125,137 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 	}
 }
 
+// TestCrashAtEveryStep copies the files at each step on the way to durability and in the middle of
+// the last frame. A later process makes of each copy the tables from before the operation or those
+// after it: after it, once the frame was synced. It does so too if the machine lost its power.
+func TestCrashAtEveryStep(t *testing.T) {
+	seeds, operations := 3, 60
+	if slow {
+		seeds = 1
+	}
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds = 400
+	}
+	steps := make(map[string]int)
+	for seed := range seeds {
+		r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+		path := filepath.Join(fast(t), "grapnel.db")
+		var err error
+		r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), FillEvery: time.Hour,
+			Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.s.checkpoints.at = 1 << 40
+		type copied struct {
+			step, path string
+			durable    bool
+		}
+		var copies []copied
+		durable := false
+		var last int64 // where the last frame ends
+		r.s.step = func(step string) {
+			steps[step]++
+			durable = durable || step == "a frame was written" || step == "SQLite has committed"
+			copies = append(copies, copied{step, snapshot(t, path), durable})
+			if step != "a frame was written" {
+				return
+			}
+			end := r.s.writer.young.journal.End()
+			frame := len(r.s.writer.young.frames)
+			if n := len(r.s.writer.young.ends); n > 1 {
+				frame -= r.s.writer.young.ends[n-2]
+			}
+			cut := snapshot(t, path)
+			clearFrom(t, cut+".journal", end-1-r.Int64N(int64(frame)), end)
+			copies = append(copies, copied{"a frame was written in part", cut, false})
+			last = end
+		}
+		before, synced := contentAt(t, snapshot(t, path)), ""
+		for operation := range operations {
+			copies, durable = nil, false
+			switch {
+			case r.IntN(12) == 0:
+				if err := r.s.empty(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synced = snapshot(t, path)
+			case operation == operations-1:
+				if err := r.s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				r.step(t.Context())
+			}
+			after := contentAt(t, snapshot(t, path))
+			for _, c := range copies {
+				when := fmt.Sprintf("seed %d, operation %d, when %s", seed, operation, c.step)
+				if operation < operations-1 && c.step != "the log was cut off" && r.IntN(2) == 0 {
+					steps["without power"] += loosePower(t, r.s, synced, c.path)
+				}
+				got := contentAt(t, c.path)
+				if got != after && (c.durable || got != before) {
+					t.Fatalf("%s: %s", when, difference(got, after))
+				}
+			}
+			before = after
+		}
+		if last == 0 {
+			t.Error("no frame was written")
+		}
+	}
+	t.Log(steps)
+	for _, step := range []string{"the journal was created", "SQLite has committed", "a frame was written", "the tables were filled",
+		"the log was cut off", "the journal is not needed", "without power"} {
+		if steps[step] == 0 {
+			t.Errorf("no crash when %s", step)
+		}
+	}
+}
+
+// TestAJournalThatIsNotNeededIsIgnored puts an earlier journal back, as after a crash between the
+// commit that makes it needless and its removal, and opens a database that needs one without it.
+func TestAJournalThatIsNotNeededIsIgnored(t *testing.T) {
+	s, path := openNew(t)
+	for i := range 3 { // the first is committed by SQLite, the others are young
+		if _, err := publish(t, s, fmt.Sprint("evt_", i), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed, lacks := snapshot(t, path), snapshot(t, path)
+	journaled := killed + ".kept"
+	copyFile(t, killed+".journal", journaled)
+	want := contentAt(t, killed)
+	if n := strings.Count(want, "'evt_"); n != 3 {
+		t.Errorf("%d of 3 events are there", n)
+	}
+	copyFile(t, journaled, killed+".journal")
+	if got := contentAt(t, killed); got != want {
+		t.Errorf("an earlier journal was applied: %s", difference(got, want))
+	}
+	if err := os.Remove(lacks + ".journal"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), lacks, Options{Ballast: -1}); !errors.Is(err, journal.ErrMissing) {
+		t.Errorf("without its journal it opens: %v", err)
+	}
+}
+
+// clearFrom makes a part of a file zeros, as it was before it was written.
+func clearFrom(t *testing.T, path string, from, to int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, to-from), from); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // loosePower puts the tables of an earlier copy into one, unless SQLite has synced its log since. It
 // returns how many frames that makes necessary.
 func loosePower(t *testing.T, s *Store, earlier, into string) int {
@@ -314,113 +311,4 @@ func difference(got, want string) string {
 		}
 	}
 	return fmt.Sprintf("%d lines, want %d", len(a), len(b))
-}
-
-// TestEntriesAreComplete fills every field that an entry has with values, and reads back what was
-// written.
-func TestEntriesAreComplete(t *testing.T) {
-	// What stands for these in an entry, or has no meaning here.
-	left := map[string]bool{"Change.Attempt": true, "Change.Tell": true, "Change.Epoch": true, "Once.Answer": true, "Standing.Standing": true,
-		"Answer.Fingerprint": true, "Event.Data": true, "Event.Metadata": true, "Event.Intake": true, "Event.Seq": true, "AuditEntry.Seq": true, "appending.done": true, "recording.done": true,
-		"claiming.done": true, "extending.done": true}
-	for kind := 1; anew(kind) != nil; kind++ {
-		r := rand.New(rand.NewPCG(uint64(kind), 2))
-		for range 50 {
-			e := anew(kind)
-			fillIn(r, reflect.ValueOf(e).Elem(), left)
-			f := codec.Into(nil)
-			if !writeEntry(f, e) {
-				t.Fatal("it is no entry")
-			}
-			from := codec.From(f.Bytes())
-			var got int
-			codec.Number(from, &got)
-			back := anew(got)
-			back.flow(from)
-			if err := from.End(); err != nil {
-				t.Fatal(err)
-			}
-			same(t, fmt.Sprintf("%T", e), reflect.ValueOf(e).Elem(), reflect.ValueOf(back).Elem(), left)
-		}
-	}
-}
-
-// open is a field as one that can be set, also one that is not exported.
-func open(v reflect.Value) reflect.Value {
-	return reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
-}
-
-// fillIn gives every field a value that is not its zero.
-func fillIn(r *rand.Rand, v reflect.Value, left map[string]bool) {
-	switch v.Kind() {
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			v.Set(reflect.ValueOf(time.Unix(r.Int64N(1<<40)-1<<39, r.Int64N(1e9)).UTC()))
-			return
-		}
-		for i := range v.NumField() {
-			if !left[v.Type().Name()+"."+v.Type().Field(i).Name] {
-				fillIn(r, open(v.Field(i)), left)
-			}
-		}
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fillIn(r, v.Elem(), left)
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), r.IntN(3), 3))
-		for i := range v.Len() {
-			fillIn(r, v.Index(i), left)
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			fillIn(r, v.Index(i), left)
-		}
-	case reflect.String:
-		v.SetString(fmt.Sprint("text ", r.Uint64()))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(r.Int64() - r.Int64())
-	case reflect.Uint8:
-		v.SetUint(1 + uint64(r.IntN(255)))
-	default:
-		panic("a field of kind " + v.Kind().String())
-	}
-}
-
-// same compares what was written with what was read, field by field.
-func same(t *testing.T, at string, want, got reflect.Value, left map[string]bool) {
-	t.Helper()
-	switch want.Kind() {
-	case reflect.Struct:
-		if want.Type() == reflect.TypeFor[time.Time]() {
-			if !want.Interface().(time.Time).Equal(got.Interface().(time.Time)) {
-				t.Errorf("%s is %v, want %v", at, got, want)
-			}
-			return
-		}
-		for i := range want.NumField() {
-			if f := want.Type().Field(i); !left[want.Type().Name()+"."+f.Name] {
-				same(t, at+"."+f.Name, open(want.Field(i)), open(got.Field(i)), left)
-			}
-		}
-	case reflect.Pointer:
-		if got.IsNil() {
-			t.Errorf("%s is missing", at)
-			return
-		}
-		same(t, at, want.Elem(), got.Elem(), left)
-	case reflect.Slice:
-		if want.Len() != got.Len() {
-			t.Errorf("%s has %d values, want %d", at, got.Len(), want.Len())
-			return
-		}
-		for i := range want.Len() {
-			same(t, fmt.Sprint(at, "[", i, "]"), want.Index(i), got.Index(i), left)
-		}
-	default:
-		if !reflect.DeepEqual(want.Interface(), got.Interface()) {
-			t.Errorf("%s is %v, want %v", at, got, want)
-		}
-	}
 }
