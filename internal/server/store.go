@@ -166,7 +166,7 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 			func(s sqlite.Stats) float64 { return float64(s.Operations) }},
 		{"grapnel_store_written_bytes_total", "Bytes written to the journal and to the write-ahead log of the tables.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Bytes) }},
-		{"grapnel_store_fills_total", "Commits that brought what was in the journal into the tables.", false,
+		{"grapnel_store_fills_total", "Commits that brought operations of the journal into the tables.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Fills) }},
 		{"grapnel_store_checkpoints_total", "Times the log was copied into the database.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Checkpoints) }},

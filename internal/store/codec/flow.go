@@ -2,8 +2,8 @@ package codec
 
 import "time"
 
-// Flow passes the fields of a value to bytes or from bytes. One function that names each field once
-// does both, so that what is read is what was written:
+// Flow writes the fields of a value to bytes, or reads them from bytes. One function that names
+// each field once does both, so that a field cannot be read in another place than it was written:
 //
 //	func (p *person) flow(f *codec.Flow) {
 //		codec.Text(f, &p.name)
@@ -20,10 +20,10 @@ type Flow struct {
 // Into is a flow that appends to bytes.
 func Into(b []byte) *Flow { return &Flow{to: encoder{b}} }
 
-// From is a flow that reads bytes. What it reads may be parts of them.
+// From is a flow that reads bytes. Blobs that it reads are parts of them.
 func From(b []byte) *Flow { return &Flow{from: decoder{b: b}, reading: true} }
 
-// Bytes are what was appended to, with what was written.
+// Bytes are those given to Into, followed by the written fields.
 func (f *Flow) Bytes() []byte { return f.to.b }
 
 // Reads says whether it reads.
@@ -35,7 +35,7 @@ func (f *Flow) More() bool { return len(f.from.b) > 0 }
 // Bad says whether something could not be read.
 func (f *Flow) Bad() bool { return f.from.bad }
 
-// End is ErrMangled if the bytes do not hold exactly what was read.
+// End is ErrMangled if a field could not be read, or if bytes are left.
 func (f *Flow) End() error {
 	if f.from.bad || len(f.from.b) > 0 {
 		return ErrMangled

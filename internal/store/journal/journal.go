@@ -44,7 +44,7 @@ const (
 	format = 1
 )
 
-// ErrFailed is in the chain of an error after which nobody knows what is on the disk. Nothing may
+// ErrFailed is in the chain of an error after which the content of the disk is unknown. Nothing may
 // be written any more.
 var ErrFailed = errors.New("the journal failed")
 

@@ -35,9 +35,9 @@ func all(path string, key, after uint64) (payloads [][]byte, last uint64, err er
 	return payloads, last, err
 }
 
-// TestFramesAreReadAsWritten writes frames of all sizes over many turns, with numbers that leave out
-// those of other transactions, and reads after each what is after the last one left out. If the last
-// frame was written in part, or has a wrong byte, all frames before it are read.
+// TestFramesAreReadAsWritten writes frames of all sizes over many turns. Their numbers leave out
+// those of other transactions. After each it reads the frames that follow the last of these. If the
+// last frame was written in part, or has a wrong byte, all frames before it are read.
 func TestFramesAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))

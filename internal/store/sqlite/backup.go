@@ -21,14 +21,14 @@ import (
 // the copied journal, one after the other: between two frames that are not in the tables no
 // transaction can be missing.
 //
-// The schema stays as it is. whole is false if the tables need a journal that is not there: then the
-// copy has what they have.
+// The schema stays as it is. whole is false if the tables need a journal that is not there. Then
+// the copy has the tables alone.
 func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "%s exists already; a backup goes to a new file", to)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return false, grapnel.Errorf(grapnel.CodeNotFound, "there is no database at %s", path)
+		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
 	}
 	part := to + ".part"
 	remove := func() {

@@ -20,8 +20,8 @@ type Bounds struct {
 	// as long as that brings more.
 	Enough int           `bound:"16"`
 	Yield  time.Duration `bound:"1ms"`
-	// What is young is filled when it is this many operations, this many bytes, or this old. More
-	// make each row cheaper and a start after a crash longer: some 20 µs for each operation.
+	// Operations are filled into the tables when they are so many, have so many bytes or are so old.
+	// More make each row cheaper and a start after a crash longer: some 20 µs for each operation.
 	Young      int           `bound:"4096"`
 	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
 	FillEvery  time.Duration `bound:"1s" tiny:"5ms"`

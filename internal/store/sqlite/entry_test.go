@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// TestEntriesAreComplete fills every field that an entry has with values, and reads back what was
-// written.
+// TestEntriesAreComplete fills every field that an entry has with values, writes the entry and
+// reads it back.
 func TestEntriesAreComplete(t *testing.T) {
 	// What stands for these in an entry, or has no meaning here.
 	left := map[string]bool{"Change.Attempt": true, "Change.Tell": true, "Change.Epoch": true, "Once.Answer": true, "Standing.Standing": true,
@@ -82,7 +82,7 @@ func fillIn(r *rand.Rand, v reflect.Value, left map[string]bool) {
 	}
 }
 
-// same compares what was written with what was read, field by field.
+// same compares a written entry with the one that was read, field by field.
 func same(t *testing.T, at string, want, got reflect.Value, left map[string]bool) {
 	t.Helper()
 	switch want.Kind() {

@@ -44,8 +44,9 @@ func (r *randomly) event() store.Incoming {
 	if r.IntN(10) == 0 {
 		id = 1 + r.IntN(r.ids) // a duplicate or a conflict
 	}
-	in := store.Incoming{Event: &grapnel.Event{ID: fmt.Sprint("evt_", id), Tenant: []string{"acme", "other"}[r.IntN(2)], Type: fmt.Sprint("t.", r.IntN(4)),
-		Data: []byte(strings.Repeat("x", r.IntN(3000))), AcceptedAt: r.now, OccurredAt: r.now.Add(-time.Second)}}
+	in := store.Incoming{Event: &grapnel.Event{ID: fmt.Sprint("evt_", id), Tenant: []string{"acme", "other"}[r.IntN(2)],
+		Type: fmt.Sprint("t.", r.IntN(4)), Data: []byte(strings.Repeat("x", r.IntN(3000))),
+		AcceptedAt: r.now, OccurredAt: r.now.Add(-time.Second)}}
 	if r.IntN(2) == 0 {
 		in.Event.Key = fmt.Sprint("k", r.IntN(3))
 		in.Event.Metadata = map[string]string{"a": "b"}

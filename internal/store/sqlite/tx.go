@@ -116,7 +116,7 @@ func (t *tx) begin() error {
 }
 
 // commit writes the combined changes of all operations, and commits. number is that of the last
-// batch; needed says whether the journal may have frames with higher numbers before the next commit.
+// batch. needed says whether the journal may get frames with higher numbers before the next commit.
 func (t *tx) commit(number uint64, needed bool) error {
 	if err := t.store(); err != nil {
 		return err

@@ -172,7 +172,7 @@ func (w *writer) run() {
 	}
 }
 
-// settle does what has to be done between two batches.
+// settle fills the tables between two batches if it is time, and copies the log if that was asked.
 func (w *writer) settle() {
 	c := &w.store.checkpoints
 	if w.enough() || !w.young.owes.Load() || w.headroom.full || c.waits() {
@@ -229,7 +229,8 @@ func (w *writer) gather() {
 	}
 }
 
-// age fills what has been young for long. Then nobody writes much, and the memory goes back.
+// age fills the tables when the oldest young operation is FillEvery old. Little is written then, so
+// the memory for frames goes back.
 func (w *writer) age() {
 	if err := w.fill(); err != nil {
 		w.young.timer.Reset(w.store.bounds.Retry)

@@ -15,9 +15,9 @@ import (
 // If the journal can hold all of them, they are written to it as one frame: one write and one sync,
 // however many pages of the tables they change. Their changes stay in SQLite's open transaction,
 // where the writer sees them and no other connection does. They are young. Now and then, and before
-// a read, a fill commits all that is young to the tables, without a sync.
+// a read, a fill commits all young changes to the tables, without a sync.
 //
-// Otherwise what is young is filled first, and then SQLite commits the batch and syncs its log.
+// Otherwise the young changes are filled first. Then SQLite commits the batch and syncs its log.
 //
 // One number counts both. The tables hold the number of the last batch that is in them; it is
 // committed with that batch. So after a crash the frames with higher numbers are exactly those that
@@ -289,7 +289,7 @@ func (w *writer) tryFill() error {
 	return nil
 }
 
-// undo rolls back after an error, and returns it. What is young is applied again by resume.
+// undo rolls back after an error, and returns it. The young entries are applied again by resume.
 func (w *writer) undo(err error) error {
 	// A transaction that cannot be rolled back would be part of the next one.
 	if undo := w.tx.rollback(); undo != nil || broken(err) {

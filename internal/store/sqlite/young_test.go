@@ -101,7 +101,7 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 				replayed += loosePower(t, r.s, synced, lost)
 				compare(t, fmt.Sprintf("seed %d, step %d, without power", seed, step), contentAt(t, lost), r.s)
 			case 2:
-				// Nothing is newer than the last fill. What is in the tables is on the disk after this.
+				// After a fill and a checkpoint the tables' file has everything, and is synced.
 				_ = r.s.write(t.Context(), filling{})
 				copied := make(chan struct{})
 				r.s.checkpoints.asked <- copied
@@ -256,8 +256,8 @@ func clearFrom(t *testing.T, path string, from, to int64) {
 	}
 }
 
-// loosePower puts the tables of an earlier copy into one, unless SQLite has synced its log since. It
-// returns how many frames that makes necessary.
+// loosePower puts the tables of an earlier copy into one, unless SQLite has synced its log since.
+// It returns how many frames that makes necessary.
 func loosePower(t *testing.T, s *Store, earlier, into string) int {
 	t.Helper()
 	if earlier == "" {
