@@ -92,6 +92,15 @@ func (c *checkpoints) rest(w *writer) {
 	}
 }
 
+// refuse answers the one who wants the log cut off.
+func (c *checkpoints) refuse(err error) {
+	select {
+	case reply := <-c.cuts:
+		reply <- err
+	default:
+	}
+}
+
 // copyRest makes a checkpoint while no transaction runs.
 func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
 	c.copy(conn)

@@ -177,7 +177,8 @@ func (w *writer) settle() {
 	c := &w.store.checkpoints
 	if w.enough() || !w.young.owes.Load() || w.headroom.full || c.waits() {
 		if err := w.fill(); err != nil {
-			return // the next one tries again; until then the journal has it
+			c.refuse(err) // the journal has what the tables lack, and a later fill tries again
+			return
 		}
 		c.rest(w)
 	}

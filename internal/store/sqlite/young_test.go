@@ -81,48 +81,55 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 	}
 	replayed := 0
 	for seed := range seeds {
-		r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-		b := Bounds{Young: 1 + r.IntN(40), FillEvery: time.Hour, Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
-		path := filepath.Join(fast(t), "grapnel.db")
-		var err error
-		if r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: b}); err != nil {
-			t.Fatal(err)
-		}
-		r.s.checkpoints.at = 1 << 40 // only when this test says so
-		var synced string            // the tables as a loss of power leaves them
-		for step := range steps {
-			r.step(t.Context())
-			switch r.IntN(20) {
-			case 0: // killed
-				killed := snapshot(t, path)
-				compare(t, fmt.Sprintf("seed %d, step %d, killed", seed, step), contentAt(t, killed), r.s)
-			case 1: // without power
-				lost := snapshot(t, path)
-				replayed += loosePower(t, r.s, synced, lost)
-				compare(t, fmt.Sprintf("seed %d, step %d, without power", seed, step), contentAt(t, lost), r.s)
-			case 2:
-				// After a fill and a checkpoint the tables' file has everything, and is synced.
-				_ = r.s.write(t.Context(), filling{})
-				copied := make(chan struct{})
-				r.s.checkpoints.asked <- copied
-				<-copied
-				synced = snapshot(t, path)
-			}
-			if t.Failed() {
-				break
-			}
-		}
-		want := contentAt(t, snapshot(t, path))
-		if err := r.s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := contentAt(t, path); got != want {
-			t.Errorf("seed %d: a closed database differs from a killed one: %s", seed, difference(got, want))
-		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { replayed += worksAndIsCopied(t, seed, steps) })
 	}
 	if replayed == 0 {
 		t.Error("no copy needed its journal")
 	}
+}
+
+// worksAndIsCopied returns how many frames copies have needed.
+func worksAndIsCopied(t *testing.T, seed, steps int) (replayed int) {
+	t.Helper()
+	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	b := Bounds{Young: 1 + r.IntN(40), FillEvery: time.Hour, Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
+	path := filepath.Join(fast(t), "grapnel.db")
+	var err error
+	if r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: b}); err != nil {
+		t.Fatal(err)
+	}
+	r.s.checkpoints.at = 1 << 40 // only when this test says so
+	var synced string            // the tables as a loss of power leaves them
+	for step := range steps {
+		r.step(t.Context())
+		switch r.IntN(20) {
+		case 0: // killed
+			killed := snapshot(t, path)
+			compare(t, fmt.Sprintf("step %d, killed", step), contentAt(t, killed), r.s)
+		case 1: // without power
+			lost := snapshot(t, path)
+			replayed += loosePower(t, r.s, synced, lost)
+			compare(t, fmt.Sprintf("step %d, without power", step), contentAt(t, lost), r.s)
+		case 2:
+			// After a fill and a checkpoint the tables' file has everything, and is synced.
+			_ = r.s.write(t.Context(), filling{})
+			copied := make(chan struct{})
+			r.s.checkpoints.asked <- copied
+			<-copied
+			synced = snapshot(t, path)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	want := contentAt(t, snapshot(t, path))
+	if err := r.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := contentAt(t, path); got != want {
+		t.Errorf("a closed database differs from a killed one: %s", difference(got, want))
+	}
+	return replayed
 }
 
 // TestCrashAtEveryStep copies the files at each step on the way to durability and in the middle of
@@ -138,71 +145,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 	steps := make(map[string]int)
 	for seed := range seeds {
-		r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-		path := filepath.Join(fast(t), "grapnel.db")
-		var err error
-		r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), FillEvery: time.Hour,
-			Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.s.checkpoints.at = 1 << 40
-		type copied struct {
-			step, path string
-			durable    bool
-		}
-		var copies []copied
-		durable := false
-		var last int64 // where the last frame ends
-		r.s.step = func(step string) {
-			steps[step]++
-			durable = durable || step == "a frame was written" || step == "SQLite has committed"
-			copies = append(copies, copied{step, snapshot(t, path), durable})
-			if step != "a frame was written" {
-				return
-			}
-			end := r.s.writer.young.journal.End()
-			frame := len(r.s.writer.young.frames)
-			if n := len(r.s.writer.young.ends); n > 1 {
-				frame -= r.s.writer.young.ends[n-2]
-			}
-			cut := snapshot(t, path)
-			clearFrom(t, cut+".journal", end-1-r.Int64N(int64(frame)), end)
-			copies = append(copies, copied{"a frame was written in part", cut, false})
-			last = end
-		}
-		before, synced := contentAt(t, snapshot(t, path)), ""
-		for operation := range operations {
-			copies, durable = nil, false
-			switch {
-			case r.IntN(12) == 0:
-				if err := r.s.empty(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				synced = snapshot(t, path)
-			case operation == operations-1:
-				if err := r.s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				r.step(t.Context())
-			}
-			after := contentAt(t, snapshot(t, path))
-			for _, c := range copies {
-				when := fmt.Sprintf("seed %d, operation %d, when %s", seed, operation, c.step)
-				if operation < operations-1 && c.step != "the log was cut off" && r.IntN(2) == 0 {
-					steps["without power"] += loosePower(t, r.s, synced, c.path)
-				}
-				got := contentAt(t, c.path)
-				if got != after && (c.durable || got != before) {
-					t.Fatalf("%s: %s", when, difference(got, after))
-				}
-			}
-			before = after
-		}
-		if last == 0 {
-			t.Error("no frame was written")
-		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed, operations, steps) })
 	}
 	t.Log(steps)
 	for _, step := range []string{"the journal was created", "SQLite has committed", "a frame was written", "the tables were filled",
@@ -210,6 +153,76 @@ func TestCrashAtEveryStep(t *testing.T) {
 		if steps[step] == 0 {
 			t.Errorf("no crash when %s", step)
 		}
+	}
+}
+
+// crashes counts its crashes by step.
+func crashes(t *testing.T, seed, operations int, steps map[string]int) {
+	t.Helper()
+	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	path := filepath.Join(fast(t), "grapnel.db")
+	var err error
+	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), FillEvery: time.Hour,
+		Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s.checkpoints.at = 1 << 40
+	type copied struct {
+		step, path string
+		durable    bool
+	}
+	var copies []copied
+	durable := false
+	var last int64 // where the last frame ends
+	r.s.step = func(step string) {
+		steps[step]++
+		durable = durable || step == "a frame was written" || step == "SQLite has committed"
+		copies = append(copies, copied{step, snapshot(t, path), durable})
+		if step != "a frame was written" {
+			return
+		}
+		end := r.s.writer.young.journal.End()
+		frame := len(r.s.writer.young.frames)
+		if n := len(r.s.writer.young.ends); n > 1 {
+			frame -= r.s.writer.young.ends[n-2]
+		}
+		cut := snapshot(t, path)
+		clearFrom(t, cut+".journal", end-1-r.Int64N(int64(frame)), end)
+		copies = append(copies, copied{"a frame was written in part", cut, false})
+		last = end
+	}
+	before, synced := contentAt(t, snapshot(t, path)), ""
+	for operation := range operations {
+		copies, durable = nil, false
+		switch {
+		case r.IntN(12) == 0:
+			if err := r.s.empty(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synced = snapshot(t, path)
+		case operation == operations-1:
+			if err := r.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			r.step(t.Context())
+		}
+		after := contentAt(t, snapshot(t, path))
+		for _, c := range copies {
+			when := fmt.Sprintf("operation %d, when %s", operation, c.step)
+			if operation < operations-1 && c.step != "the log was cut off" && r.IntN(2) == 0 {
+				steps["without power"] += loosePower(t, r.s, synced, c.path)
+			}
+			got := contentAt(t, c.path)
+			if got != after && (c.durable || got != before) {
+				t.Fatalf("%s: %s", when, difference(got, after))
+			}
+		}
+		before = after
+	}
+	if last == 0 {
+		t.Error("no frame was written")
 	}
 }
 
