@@ -135,7 +135,7 @@ func (j *Journal) Write(number uint64, frame []byte) error {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	if err := Sync(j.file); err != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, err)
+		return fmt.Errorf("%w: fsync: %w", ErrFailed, err)
 	}
 	j.at += int64(len(frame))
 	j.last[j.half] = number
