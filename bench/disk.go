@@ -115,6 +115,21 @@ func lookAt(pid int) (p process, err error) {
 	return process{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
 }
 
+// writtenBy is how many bytes a process has written to devices, as the kernel counts the pages that
+// it made dirty. A page that is written twice before it reaches the device counts once.
+func writtenBy(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ": "); name == "write_bytes" {
+			return strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("the kernel says %q", text)
+}
+
 // machine describes the machine that the numbers were measured on.
 func machine() string {
 	model := "unknown processor"

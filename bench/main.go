@@ -44,6 +44,7 @@ type settings struct {
 	endpoints  int
 	size       int
 	keys       int
+	batch      int
 	rounds     int
 	warm       time.Duration
 	window     time.Duration
@@ -87,6 +88,7 @@ func main() {
 	flags.IntVar(&s.endpoints, "endpoints", 1, "endpoints that each event goes to")
 	flags.IntVar(&s.size, "size", 1024, "bytes of one POST")
 	flags.IntVar(&s.keys, "keys", 0, "ordering keys; 0: events without a key")
+	flags.IntVar(&s.batch, "batch", 1, "events in one POST to Grapnel; the relay gets single events")
 	flags.IntVar(&s.rounds, "rounds", 5, "rounds of each side")
 	flags.DurationVar(&s.warm, "warm", 2*time.Second, "time before each throughput window")
 	flags.DurationVar(&s.window, "window", 6*time.Second, "throughput window")

@@ -17,14 +17,18 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
+const relayName = "relay"
+
 // side is one of the two compared servers.
 type side struct {
 	name string
 	addr string
 	cpu  func() (time.Duration, error)
+	disk func() (int64, error) // bytes that it has written to devices; nil: none
 
 	windows []window
 	took    [][]time.Duration // sorted, of each latency window
+	steady  []float64         // processor seconds for 1,000 events, of each
 }
 
 // window is one throughput measurement.
@@ -33,6 +37,7 @@ type window struct {
 	own, publisher, sink   float64 // cores used
 	database               float64 // cores used by it
 	others                 float64 // cores used by other programs on the machine
+	written                float64 // bytes to devices, for a delivery
 	backlog                int64   // accepted, but not delivered when the window closed
 	drained                time.Duration
 	deliveredAll, expected int64
@@ -107,7 +112,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return err
 	}
 	defer g.stop()
-	second := &side{name: "Grapnel", addr: g.addr, cpu: g.cpu}
+	second := &side{name: "Grapnel", addr: g.addr, cpu: g.cpu, disk: g.written}
 	b.sides = []*side{first, second}
 
 	b.opening(d)
@@ -142,7 +147,7 @@ func other(ctx context.Context, s settings, dir string, urls []string) (*side, f
 	if err != nil {
 		return nil, nil, err
 	}
-	is := &side{name: "relay", cpu: relay.cpu}
+	is := &side{name: relayName, cpu: relay.cpu}
 	if err := relay.ask("serve", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers}, &is.addr); err != nil {
 		relay.stop()
 		return nil, nil, err
@@ -161,6 +166,15 @@ func parent(dir string) string {
 
 func (b *bench) order(x *side) order {
 	return order{Addr: x.addr, Bearer: bearer, Connections: b.publishers, Size: b.size, Keys: b.keys, Rate: b.rate, For: b.open}
+}
+
+// closedOrder is the order of a throughput window: Grapnel gets batches if that is asked.
+func (b *bench) closedOrder(x *side) order {
+	o := b.order(x)
+	if x.name != relayName {
+		o.Batch = b.batch
+	}
+	return o
 }
 
 // throughput measures the sides in turn: A B, A B, …
@@ -200,7 +214,7 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	if err := b.sink.ask("received", nil, &before); err != nil {
 		return w, err
 	}
-	if err := b.publisher.ask("closed", b.order(x), nil); err != nil {
+	if err := b.publisher.ask("closed", b.closedOrder(x), nil); err != nil {
 		return w, err
 	}
 	if err := wait(ctx, b.warm); err != nil {
@@ -227,6 +241,7 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	w.sink = (to.sink - from.sink).Seconds() / seconds
 	w.database = (to.database - from.database).Seconds() / seconds
 	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink-w.database)
+	w.written = float64(to.written-from.written) / float64(max(1, to.received-from.received))
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
 	w.expected = accepted * int64(b.endpoints)
 	began := time.Now()
@@ -250,6 +265,7 @@ type mark struct {
 	own, publisher, sink time.Duration
 	database             time.Duration
 	all                  time.Duration // of the whole machine
+	written              int64
 }
 
 func (b *bench) mark(x *side) (m mark, err error) {
@@ -261,6 +277,11 @@ func (b *bench) mark(x *side) (m mark, err error) {
 	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}, {&m.database, b.database.cpu}, {&m.all, busy}} {
 		used, err := part.read()
 		*part.to = used
+		errs = append(errs, err)
+	}
+	if x.disk != nil {
+		written, err := x.disk()
+		m.written = written
 		errs = append(errs, err)
 	}
 	return m, errors.Join(errs...)
@@ -277,6 +298,10 @@ func (b *bench) latency(ctx context.Context) error {
 			if err := b.sink.ask("received", nil, &before); err != nil {
 				return err
 			}
+			from, err := x.cpu()
+			if err != nil {
+				return err
+			}
 			if err := b.publisher.ask("open", b.order(x), &accepted); err != nil {
 				return fmt.Errorf("latency of %s: %w", x.name, err)
 			}
@@ -287,6 +312,11 @@ func (b *bench) latency(ctx context.Context) error {
 			}); err != nil {
 				return fmt.Errorf("latency of %s: %w", x.name, err)
 			}
+			to, err := x.cpu()
+			if err != nil {
+				return err
+			}
+			x.steady = append(x.steady, 1000*(to-from).Seconds()/float64(max(1, accepted)))
 			var took []time.Duration
 			if err := b.sink.ask("times", nil, &took); err != nil {
 				return err

@@ -32,6 +32,7 @@ type order struct {
 	Connections int
 	Size        int
 	Keys        int
+	Batch       int           // events in one POST; up to 1: single events
 	Rate        int           // of an open loop
 	For         time.Duration // of an open loop
 }
@@ -73,7 +74,7 @@ func (p *publisher) closed(in json.RawMessage) (any, error) {
 					p.fail(err)
 					return
 				}
-				p.accepted.Add(1)
+				p.accepted.Add(int64(max(1, o.Batch)))
 			}
 		})
 	}
@@ -157,21 +158,24 @@ func (o order) connect(n uint64) (*connection, error) {
 	return c, nil
 }
 
-// publish sends one event and waits for its answer.
+// publish sends one event, or a batch of events, and waits for the answer.
 func (c *connection) publish(due time.Time) error {
-	c.body = append(c.body[:0], `{"type":"bench.tick",`...)
-	if c.order.Keys > 0 {
-		c.body = fmt.Appendf(c.body, `"key":"k%d",`, c.rng.IntN(c.order.Keys))
+	path := "/v1/events"
+	if c.body = c.body[:0]; c.order.Batch > 1 {
+		path = "/v1/events/batch"
+		c.body = append(c.body, `{"events":[`...)
+		for n := range c.order.Batch {
+			if n > 0 {
+				c.body = append(c.body, ',')
+			}
+			c.event(due)
+		}
+		c.body = append(c.body, `]}`...)
+	} else {
+		c.event(due)
 	}
-	c.body = fmt.Appendf(c.body, `"data":{%s%d,"pad":"`, sentMark, due.UnixNano())
-	const tail = `"}}`
-	if room := c.order.Size - len(c.body) - len(tail); room > 0 {
-		at := c.rng.IntN(len(c.pad) - room)
-		c.body = append(c.body, c.pad[at:at+room]...)
-	}
-	c.body = append(c.body, tail...)
-	c.out = fmt.Appendf(c.out[:0], "POST /v1/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		c.order.Addr, c.order.Bearer, len(c.body))
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		path, c.order.Addr, c.order.Bearer, len(c.body))
 	c.out = append(c.out, c.body...)
 	if _, err := c.conn.Write(c.out); err != nil {
 		return err
@@ -183,4 +187,20 @@ func (c *connection) publish(due time.Time) error {
 		return errors.New("publishing was answered " + string(c.reply.head) + " " + string(c.reply.body))
 	}
 	return nil
+}
+
+// event appends one event of the ordered size to the body.
+func (c *connection) event(due time.Time) {
+	begin := len(c.body)
+	c.body = append(c.body, `{"type":"bench.tick",`...)
+	if c.order.Keys > 0 {
+		c.body = fmt.Appendf(c.body, `"key":"k%d",`, c.rng.IntN(c.order.Keys))
+	}
+	c.body = fmt.Appendf(c.body, `"data":{%s%d,"pad":"`, sentMark, due.UnixNano())
+	const tail = `"}}`
+	if room := c.order.Size - (len(c.body) - begin) - len(tail); room > 0 {
+		at := c.rng.IntN(len(c.pad) - room)
+		c.body = append(c.body, c.pad[at:at+room]...)
+	}
+	c.body = append(c.body, tail...)
 }

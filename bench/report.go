@@ -39,9 +39,12 @@ func (b *bench) opening(d disk) {
 		store = b.postgresSettings()
 	}
 	b.say("disk      %s, write of 4 KiB and fsync %v; %s", d.kind, d.sync.Round(time.Microsecond), store)
-	b.say("load      %d publishers, single POSTs of %d bytes, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers,
-		b.size, keys,
-		b.endpoints, b.workers)
+	posts := "single POSTs"
+	if b.batch > 1 {
+		posts = fmt.Sprintf("single POSTs to the relay and batches of %d to Grapnel", b.batch)
+	}
+	b.say("load      %d publishers, %s, %d bytes for each event, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers,
+		posts, b.size, keys, b.endpoints, b.workers)
 	b.say("")
 	b.say("throughput, closed loop, %v after %v of warming up           cores used by", b.window, b.warm)
 	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink  database  others")
@@ -70,6 +73,9 @@ func (b *bench) compareThroughput() {
 	ownOwn, ownAll := cost(own)
 	b.say("          processor time per delivery: %s %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)",
 		relay.name, relayOwn, ownOwn, relayAll, ownAll, 100*relayAll/ownAll)
+	if own.disk != nil && b.database == nil {
+		b.say("          bytes written to the disk for a delivery: %.0f", median(own.windows, func(w window) float64 { return w.written }))
+	}
 	if b.database != nil {
 		b.say("          and the database %.0f µs", 1e6*median(own.windows, func(w window) float64 { return w.database / w.delivered }))
 	}
@@ -106,6 +112,8 @@ func (b *bench) compareLatency() {
 	}
 	relay, own := b.sides[0], b.sides[1]
 	added := at(own, 0.99) - at(relay, 0.99)
+	same := func(seconds float64) float64 { return seconds }
+	b.say("         processor seconds for 1,000 events: %s %.2f, Grapnel %.2f", relay.name, median(relay.steady, same), median(own.steady, same))
 	b.say("added    p50 %v, p99 %v  (bar: less than %v at p99: %s)", at(own, 0.5)-at(relay, 0.5), added, mostAdded, verdict(added < mostAdded))
 }
 

@@ -130,6 +130,9 @@ func (g *server) cpu() (time.Duration, error) {
 	return p.used, err
 }
 
+// written is how many bytes the server has written to devices.
+func (g *server) written() (int64, error) { return writtenBy(g.cmd.Process.Pid) }
+
 // stop ends the server and waits for it.
 func (g *server) stop() {
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)

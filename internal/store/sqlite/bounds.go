@@ -12,9 +12,10 @@ type Bounds struct {
 	// Batch is the number of requests in one transaction: enough to share its cost among many, few
 	// enough that the requests behind it do not wait long.
 	Batch int `bound:"512"`
-	// Events is the number of deliveries of new events after which no more events come into a
-	// transaction: outcomes that arrive meanwhile wait for its end.
-	Events int `bound:"256"`
+	// Events is the number of deliveries of new events after which no more events come into a batch.
+	// While outcomes come in it is the number of their changes, but not less than Share.
+	Events int `bound:"512"`
+	Share  int `bound:"64"`
 	// Enough requests begin a transaction at once: the sync and the log then cost each of them less
 	// than its own rows. With fewer the writer lets other goroutines run first, for at most Yield,
 	// as long as that brings more.

@@ -50,7 +50,7 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch    []*request
-	room     int // for deliveries of new events in it
+	share    share // of new events in it
 	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
@@ -64,8 +64,7 @@ type writer struct {
 // the line, the next request would not be the first, would leave no token, and the writer would
 // never be woken again.
 //
-// Outcomes go first. A batch has events for at most Bounds.Events deliveries: otherwise outcomes
-// would wait behind batches of hundreds of events, and the next attempts of their lanes with them.
+// Outcomes go first, and a batch has a limited number of events: see share.
 type line struct {
 	mu     sync.Mutex
 	first  []*request // that need no more space: outcomes
@@ -96,17 +95,17 @@ func (l *line) join(r *request) bool {
 }
 
 // take moves at most `most` requests (at least one) from the line to a batch, and no further events
-// after one that has used up the room for them. Abandoned requests leave the line too, but do not
-// count. So if the batch is empty and there was room, the line is empty.
-func (l *line) take(batch []*request, most int, room *int) []*request {
+// after one that has used up their share. Abandoned requests leave the line too, but do not count.
+// So if the batch is empty and had no share yet, the line is empty.
+func (l *line) take(batch []*request, most int, s *share) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, queue := range []*[]*request{&l.first, &l.then} {
 		n := 0
-		for ; n < len(*queue) && most > 0 && (queue == &l.first || *room > 0); n++ {
+		for ; n < len(*queue) && most > 0 && (queue == &l.first || s.left()); n++ {
 			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
 				batch, most = append(batch, r), most-1
-				*room -= roomOf(r.operation)
+				s.count(r.operation)
 			}
 		}
 		rest := copy(*queue, (*queue)[n:])
@@ -116,14 +115,31 @@ func (l *line) take(batch []*request, most int, room *int) []*request {
 	return batch
 }
 
-// roomOf is how many deliveries an operation makes; an event without any counts as one.
-func roomOf(o operation) (n int) {
-	if a, is := o.(*appending); is {
-		for i := range a.batch.events {
-			n += max(1, len(a.batch.events[i].targets))
+// share limits the events of a batch. While outcomes come in, new events get as many deliveries as
+// there are outcomes: otherwise outcomes, and the next attempts of their lanes, would wait behind
+// hundreds of events, and more would be accepted than is delivered, for as long as publishers go on.
+type share struct {
+	most, least   int // Bounds.Events and Bounds.Share
+	outcomes, new int // in the batch: changes, and deliveries of events
+}
+
+func (s *share) left() bool {
+	if s.outcomes > 0 {
+		return s.new < max(s.outcomes, s.least)
+	}
+	return s.new < s.most
+}
+
+// count counts an operation of the batch. An event without deliveries counts as one.
+func (s *share) count(o operation) {
+	switch o := o.(type) {
+	case *recording:
+		s.outcomes += len(o.turns)
+	case *appending:
+		for i := range o.batch.events {
+			s.new += max(1, len(o.batch.events[i].targets))
 		}
 	}
-	return n
 }
 
 // close refuses later requests, and returns the queued ones.
@@ -190,7 +206,7 @@ func (w *writer) settle() {
 // next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
-	w.room = w.store.bounds.Events
+	w.share = share{most: w.store.bounds.Events, least: w.store.bounds.Share}
 	select { // even if the line is never empty
 	case <-w.young.timer.C:
 		w.age()
@@ -240,7 +256,7 @@ func (w *writer) age() {
 	w.young.frames = nil
 }
 
-func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.room) }
+func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.share) }
 
 // commit does the batch in one transaction. If the disk has no space for it, operations that grow
 // the database are refused, and the others are done with the reserved space. An operation that
