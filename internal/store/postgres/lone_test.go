@@ -82,6 +82,16 @@ func TestLoneOutcomes(t *testing.T) {
 	if is := record(1, unordered, finish(lone(t, s, "d"))); !is[0].Applied || is[0].Next == nil || is[0].Next.Position != 2 || !is[1].Applied {
 		t.Errorf("an outcome of a delivery that has a lane: %+v", is)
 	}
+	// Another change of the transaction reads the delivery with its lane.
+	second := store.Change{Delivery: ordered.Heads[0].Delivery + 1, Expect: store.AnyAttempts, Status: grapnel.Skipped, At: at(6), Lone: true}
+	other := second
+	other.Expect, other.Lone = 9, false
+	if is := record(1, other, second); is[0].Applied || !is[1].Applied {
+		t.Errorf("two changes of a delivery that has a lane: %+v", is)
+	}
+	if head, _, err := s.Head(t.Context(), second.Delivery); err != nil || head != nil {
+		t.Errorf("a finished delivery is still pending: %+v, %v", head, err)
+	}
 	if head, first, err := s.Head(t.Context(), b.Delivery); err != nil || !first || head.Attempts != 1 {
 		t.Errorf("after outcomes that did not apply the delivery is %+v, head %v, %v", head, first, err)
 	}
