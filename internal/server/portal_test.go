@@ -93,9 +93,7 @@ func sibling(t *testing.T, s running, key, first string) owned {
 // tenant and, for a portal that is limited to an endpoint, of another endpoint of its tenant, the
 // answer is that of a thing that does not exist. With its own ids every page opens.
 func TestPortalsSeeTheirOwnOnly(t *testing.T) {
-	o := options(t.TempDir())
-	o.AdminKey = testKey
-	s := start(t, o)
+	s := start(t, still(t))
 	acme, globex := own(t, s, "acme"), own(t, s, "globex")
 	other := sibling(t, s, acme.key, acme.ep)
 	nobody := owned{ep: "ep_none", dlv: "dlv_none", evt: "evt_none", rpl: "rpl_none", typ: "typ_none", iss: "iss_none",
@@ -147,8 +145,8 @@ func TestPortalsSeeTheirOwnOnly(t *testing.T) {
 					t.Errorf("%s: POST %s: answered %d %s", name, at, status, body)
 				}
 				clean("POST "+at+foreign.dlv+foreign.ep, body)
-				if foreign.state() != before {
-					t.Errorf("%s: POST %s changed something", name, at)
+				if now := foreign.state(); now != before {
+					t.Errorf("%s: POST %s changed something:\n%s\nwas\n%s", name, at, now, before)
 				}
 			}
 		}
@@ -178,9 +176,7 @@ func (o *owned) fillPortal(pattern string) string {
 
 // TestPortalEndsWhenItsLinksAreRevoked: also a session that is open.
 func TestPortalEndsWhenItsLinksAreRevoked(t *testing.T) {
-	o := options(t.TempDir())
-	o.AdminKey = testKey
-	s := start(t, o)
+	s := start(t, still(t))
 	acme := own(t, s, "acme")
 	b := newBrowser(t, s.URL())
 	b.openPortal("acme")

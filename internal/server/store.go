@@ -105,6 +105,18 @@ func Migrate(ctx context.Context, text string) (schema.Status, error) {
 	return sqlite.Migrate(ctx, place.path)
 }
 
+// Backup copies the SQLite database that --store names to a new file; see sqlite.Backup.
+func Backup(ctx context.Context, text, to string) (whole bool, err error) {
+	place, err := ParseStore(text)
+	switch {
+	case err != nil:
+		return false, err
+	case place.url != "":
+		return false, grapnel.Errorf(grapnel.CodeInvalid, "--store: PostgreSQL has its own backups, such as pg_dump and pg_basebackup")
+	}
+	return sqlite.Backup(ctx, place.path, to)
+}
+
 // makeDir makes the data directory.
 func (p Place) makeDir() error {
 	if err := os.MkdirAll(p.dir(), 0o700); err != nil {
@@ -152,8 +164,10 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 	return append(numbers(db.Stats, []number[sqlite.Stats]{
 		{"grapnel_store_operations_total", "Operations that were committed; against commits, how many share one.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Operations) }},
-		{"grapnel_store_written_bytes_total", "Bytes written to the write-ahead log.", false,
+		{"grapnel_store_written_bytes_total", "Bytes written to the journal and to the write-ahead log of the tables.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Bytes) }},
+		{"grapnel_store_fills_total", "Commits that brought operations of the journal into the tables.", false,
+			func(s sqlite.Stats) float64 { return float64(s.Fills) }},
 		{"grapnel_store_checkpoints_total", "Times the log was copied into the database.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Checkpoints) }},
 		{"grapnel_store_log_pages", "Pages in the log that are not in the database yet.", true,

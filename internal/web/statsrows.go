@@ -78,8 +78,8 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	if s.by == "hour" || s.by == "day" {
 		slices.Reverse(m.Rows) // the newest first, as in every list
 		m.Hint = "the newest first; in the others nothing happened"
-		if all := len(m.Rows); all > v.web.Bounds.Page { // the chart has all of them
-			m.Rows = m.Rows[:v.web.Bounds.Page]
+		if all := len(m.Rows); all > v.web.Bounds.Times { // the chart has all of them
+			m.Rows = m.Rows[:v.web.Bounds.Times]
 			m.Hint = fmt.Sprintf("the newest %d of %d; the chart shows all", len(m.Rows), all)
 		}
 	} else if n := len(stats.Groups); n > 0 && stats.Groups[n-1].Other {

@@ -74,6 +74,7 @@ type Bounds struct {
 	LiveAll    int           `bound:"512"`               // live pages of all tenants
 
 	Page      int           `bound:"35" tiny:"5"`    // rows of a list: forty with long names are more than 60 KB
+	Times     int           `bound:"28" tiny:"5"`    // hours or days beneath a chart of statistics, which takes half of the 60 KB
 	Endpoints int           `bound:"500" tiny:"500"` // endpoints that the overview and the list look at
 	Letters   int           `bound:"200" tiny:"10"`  // dead letters that are counted by endpoint and reason; items of a replay that are read
 	Found     int           `bound:"60" tiny:"10"`   // newest deliveries that match, whose endpoints a preview shows

@@ -54,5 +54,6 @@ func (o *repeating) apply(t *tx) error {
 			return err
 		}
 	}
-	return t.remember(r.Once, o.done)
+	_, err = t.remember(r.Once, o.done)
+	return err
 }

@@ -27,6 +27,7 @@ func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, erro
 type appending struct {
 	batch *batch
 	once  *store.Once
+	made  store.Answer // for once
 	done  store.Accepted
 }
 
@@ -47,7 +48,8 @@ func (o *appending) apply(t *tx) error {
 		return err
 	}
 	o.done = *done
-	return t.remember(o.once, o.done)
+	o.made, err = t.remember(o.once, o.done)
+	return err
 }
 
 // batch is a store.Batch as passed to the writer. A nil one is none: it is never stale, and
@@ -55,7 +57,6 @@ func (o *appending) apply(t *tx) error {
 type batch struct {
 	config int64
 	events []incoming
-	packer *codec.Packer
 }
 
 // incoming is an event as it goes to the writer: its data, its metadata and how it came in are the
@@ -72,7 +73,7 @@ func (s *Store) batch(b *store.Batch) *batch {
 	if b == nil {
 		return nil
 	}
-	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
+	frozen := &batch{config: b.Config, events: make([]incoming, len(b.Events))}
 	for i, in := range b.Events {
 		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
 		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
@@ -92,18 +93,18 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 	done := &store.Accepted{Events: make([]store.Placed, len(b.events))}
 	for i := range b.events {
 		var err error
-		if done.Events[i], err = b.place(t, &b.events[i], done); err != nil {
+		if done.Events[i], err = t.enter(&b.events[i], done); err != nil {
 			return nil, err
 		}
 	}
 	return done, nil
 }
 
-// place commits one event, and appends its new heads to done.
-func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
+// enter commits one event, and appends its new heads to done.
+func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 	again, before, err := t.recognize(e)
 	if err == nil && again == nil {
-		again, err = b.meet(t, e)
+		again, err = t.meet(e)
 	}
 	if err != nil {
 		return store.Placed{}, err
@@ -178,7 +179,7 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 	FROM event e CROSS JOIN kind k ON k.number = e.kind WHERE e.id = ? AND k.tenant = ?`
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
-func (b *batch) meet(t *tx, e *incoming) (*store.Placed, error) {
+func (t *tx) meet(e *incoming) (*store.Placed, error) {
 	q := t.q.eventByID.Text(e.ID).Text(e.Tenant)
 	found, err := q.Row()
 	if !found {
@@ -186,23 +187,23 @@ func (b *batch) meet(t *tx, e *incoming) (*store.Placed, error) {
 	}
 	defer q.Reset()
 	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
-	same := q.String(3) == e.Type && q.String(4) == e.Key && b.sameData(e, q.Bytes(6), q.Integer(5))
+	same := q.String(3) == e.Type && q.String(4) == e.Key && t.sameData(e, q.Bytes(6), q.Integer(5))
 	if !same {
 		there = store.Placed{Conflict: true}
 	}
 	return &there, nil
 }
 
-func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
+func (t *tx) sameData(e *incoming, data []byte, packed int64) bool {
 	if packed == e.frozen.Packed && bytes.Equal(data, e.frozen.Data) {
 		return true
 	}
 	// The same data may be packed differently by another version of the packer.
-	there, err := b.packer.Thaw(data, packed)
+	there, err := t.packer.Thaw(data, packed)
 	if err != nil {
 		return false
 	}
-	here, err := b.packer.Thaw(e.frozen.Data, e.frozen.Packed)
+	here, err := t.packer.Thaw(e.frozen.Data, e.frozen.Packed)
 	return err == nil && bytes.Equal(there, here)
 }
 
@@ -220,22 +221,19 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
 		return err
 	}
-	return pendingAdded.bind(t.q.addPending, d).Run()
+	t.waiting.add(d)
+	return nil
 }
 
 // join takes the next position in a lane, and says whether no pending delivery is before it.
 func (t *tx) join(d *place, key string) (first bool, err error) {
-	take := t.q.takePosition.Int(d.target).Text(key)
-	taken, err := take.Row()
-	if !taken {
-		return false, orMangled(err)
-	}
-	d.Key, d.Position = key, take.Integer(0)
-	take.Reset()
-	if d.Position == 1 {
-		return true, nil
+	l, err := t.lane(laneOf{d.target, key})
+	if err != nil {
+		return false, err
 	}
 	head, err := t.laneHead(d.target, key)
+	l.last++
+	d.Key, d.Position = key, l.last
 	return head == nil, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 )
 
 // Bounds are the sizes and time limits inside this package; see package bounds.
@@ -11,14 +12,22 @@ type Bounds struct {
 	// Batch is the number of requests in one transaction: enough to share its cost among many, few
 	// enough that the requests behind it do not wait long.
 	Batch int `bound:"512"`
+	// Events is the number of deliveries of new events after which no more events come into a
+	// transaction: outcomes that arrive meanwhile wait for its end.
+	Events int `bound:"256"`
 	// Enough requests begin a transaction at once: the sync and the log then cost each of them less
 	// than its own rows. With fewer the writer lets other goroutines run first, for at most Yield,
 	// as long as that brings more.
 	Enough int           `bound:"16"`
 	Yield  time.Duration `bound:"1ms"`
-	// LogWrite is the number of bytes written to the write-ahead log in one call. SQLite allows no
-	// more than the default.
-	LogWrite int `bound:"131071" tiny:"20000"`
+	// Operations are filled into the tables when they are so many, have so many bytes or are so old.
+	// More make each row cheaper and a start after a crash longer: some 20 µs for each operation.
+	Young      int           `bound:"4096"`
+	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
+	FillEvery  time.Duration `bound:"1s" tiny:"5ms"`
+
+	Journal journal.Bounds
+
 	// Readers is the number of concurrent reads.
 	Readers int `bound:"4"`
 	// Retry is the pause before a full disk is checked again.

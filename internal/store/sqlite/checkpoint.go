@@ -75,16 +75,28 @@ func within(now, at time.Time, d time.Duration) bool {
 	return since >= 0 && since < d
 }
 
-// rest is called by the writer when it is in no transaction.
-func (c *checkpoints) rest(conn *sqlite3.Conn) {
+// waits says whether the writer has something to do here between two transactions.
+func (c *checkpoints) waits() bool { return c.due.Load() || len(c.cuts) > 0 }
+
+// rest is called by the writer when it is in no transaction and nothing is young.
+func (c *checkpoints) rest(w *writer) {
 	if c.due.Load() {
-		c.copyRest(conn)
+		c.copyRest(w.tx.conn)
 		c.rested.Store(c.store.now().UnixNano())
 		c.due.Store(false)
 	}
 	select {
 	case reply := <-c.cuts:
-		reply <- c.cut(conn)
+		reply <- w.cut()
+	default:
+	}
+}
+
+// refuse answers the one who wants the log cut off.
+func (c *checkpoints) refuse(err error) {
+	select {
+	case reply := <-c.cuts:
+		reply <- err
 	default:
 	}
 }
@@ -110,7 +122,8 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 // and the next checkpoint is made when it has grown by the same size again. Pages committed
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
-	started, before := c.store.now(), c.pages.Load()
+	started, before, y := c.store.now(), c.pages.Load(), &c.store.writer.young
+	filled := y.filled.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
 	case broken(err):
@@ -120,6 +133,9 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 		c.store.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
 	default:
 		c.pages.Add(int64(log-copied) - before)
+		if log == copied { // so all that was in the log when the checkpoint began is synced
+			y.synced.Store(max(filled, y.synced.Load()))
+		}
 	}
 	c.store.stats.checkpointed(c.store.now().Sub(started))
 }

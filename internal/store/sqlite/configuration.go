@@ -75,7 +75,8 @@ func (o *putting) apply(t *tx) error {
 		t.version++
 	}
 	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
-	return t.remember(o.with.Once, o.done)
+	_, err = t.remember(o.with.Once, o.done)
+	return err
 }
 
 func (s *Store) put(ctx context.Context, with store.With, do func(*tx) (int64, error)) (store.Put, error) {

@@ -93,23 +93,36 @@ func (s *Store) cutLog(ctx context.Context) error {
 	}
 }
 
-// cut is called by the writer when it is in no transaction.
-func (c *checkpoints) cut(conn *sqlite3.Conn) error {
+// cut is called by the writer when it is in no transaction and nothing is young. After it neither
+// log nor journal has a byte.
+func (w *writer) cut() error {
+	c := &w.store.checkpoints
 	started := c.store.now()
-	err := conn.Truncate()
-	switch {
-	case broken(err):
-		err = c.store.fail(err)
-	case err == nil:
+	err := w.tx.conn.Truncate()
+	if err == nil {
 		c.pages.Store(0)
 		c.length.Store(0)
+		w.young.synced.Store(w.young.number)
+		c.store.reach("the log was cut off")
+		if w.young.journal != nil {
+			err = w.young.journal.Empty()
+		}
+	}
+	if broken(err) {
+		err = c.store.fail(err)
 	}
 	c.store.stats.checkpointed(c.store.now().Sub(started))
 	return err
 }
 
-// nothing is an operation without effect, which wakes the writer.
-type nothing struct{}
+// nothing is an operation without effect, which wakes the writer. filling is answered when all
+// earlier writes are in the tables.
+type (
+	nothing struct{}
+	filling struct{}
+)
 
 func (nothing) grows() bool     { return false }
 func (nothing) apply(*tx) error { return nil }
+func (filling) grows() bool     { return false }
+func (filling) apply(*tx) error { return nil }

@@ -37,14 +37,15 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	return a, err
 }
 
-// remember is the last step of such an operation: only the transaction can still fail. The stored
-// fingerprint is the request's, whatever the answer contains.
-func (t *tx) remember(once *store.Once, done any) error {
+// remember is the last step of such an operation: only the transaction can still fail. It returns
+// the answer that it has stored. The stored fingerprint is the request's, whatever the answer
+// contains.
+func (t *tx) remember(once *store.Once, done any) (store.Answer, error) {
 	if once == nil {
-		return nil
+		return store.Answer{}, nil
 	}
 	a := once.Answer(done)
-	return t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(codec.Micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
+	return a, t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(codec.Micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
 }
 
 // Recall returns the stored answer of a key.
@@ -67,7 +68,8 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 		if then != nil || err != nil {
 			return err
 		}
-		return t.remember(once, nil)
+		_, err = t.remember(once, nil)
+		return err
 	}})
 }
 

@@ -19,6 +19,7 @@ type place struct {
 	kind           int64  // of its event; 0: step 13 found the delivery pending
 	outcome        int64  // of the last attempt
 	consumer       string // of its lease
+	changed        bool   // by an attempt, and it has no row yet
 }
 
 // ended is a row of finished.
@@ -93,11 +94,12 @@ func readTime(q *sqlite3.Stmt, column int) time.Time {
 	return codec.Moment(q.Integer(column))
 }
 
-func (t *tx) place(delivery int64) (*place, error) { return t.readPlace(t.q.pending.Int(delivery)) }
-
-// laneHead is the pending delivery with the lowest position in a lane.
-func (t *tx) laneHead(target int64, lane string) (*place, error) {
-	return t.readPlace(t.q.laneHead.Int(target).Text(lane))
+// place is a pending delivery, or nil.
+func (t *tx) place(delivery int64) (*place, error) {
+	if d := t.waiting.rows[delivery]; d != nil {
+		return d, nil
+	}
+	return t.readPlace(t.q.pending.Int(delivery))
 }
 
 // readPlace reads the pending delivery that a query finds, or returns nil.
@@ -135,8 +137,10 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 			return nil, err
 		}
 	}
-	if err := t.q.dropPending.Int(d.Seq).Run(); err != nil {
-		return nil, err
+	if !t.waiting.drop(d) {
+		if err := t.q.dropPending.Int(d.Seq).Run(); err != nil {
+			return nil, err
+		}
 	}
 	t.release(d)
 	if err := t.queued(d, -1); err != nil {
@@ -147,8 +151,9 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 	}
 	next, err := t.laneHead(d.target, d.Key)
 	if err == nil && next != nil && d.Head {
-		next.Lead(codec.Micros(e.At), delay)
-		err = led.bind(t.q.lead, next).Int(next.Seq).Run()
+		if next.Lead(codec.Micros(e.At), delay); t.waiting.rows[next.Seq] == nil {
+			err = led.bind(t.q.lead, next).Int(next.Seq).Run()
+		}
 	}
 	return next, err
 }

@@ -25,7 +25,7 @@ func secret(i int) string { return fmt.Sprintf("<secret-%06d-of-somebody>", i) }
 func files(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"", "-wal", "-shm", ".journal"} {
 		b, err := os.ReadFile(path + suffix)
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)

@@ -10,13 +10,20 @@ import (
 // readers is a pool of connections that can only read. An unused connection is in the channel.
 type readers chan *sqlite3.Conn
 
-// read lends a connection to do. When ctx ends, the connection's running statement is interrupted.
+// read lends a connection to do. The tables then have every write that has returned.
+//
+// When ctx ends, the connection's running statement is interrupted.
 func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := s.failed(); err != nil {
 		return err
+	}
+	if s.writer.young.owes.Load() {
+		if err := s.write(ctx, filling{}); err != nil {
+			return err
+		}
 	}
 	var conn *sqlite3.Conn
 	select {

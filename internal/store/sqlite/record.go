@@ -166,11 +166,17 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 			return nil, err
 		}
 	}
-	if d.Head {
-		return d, planned.bind(t.q.plan, d).Int(d.Seq).Run()
+	var err error
+	switch {
+	case t.waiting.rows[d.Seq] != nil:
+		d.changed = true
+	case d.Head:
+		err = planned.bind(t.q.plan, d).Int(d.Seq).Run()
+	default:
+		err = marked.bind(t.q.mark, d).Int(d.Seq).Run()
 	}
-	if err := marked.bind(t.q.mark, d).Int(d.Seq).Run(); err != nil {
-		return nil, err
+	if d.Head || err != nil {
+		return d, err
 	}
 	return t.laneHead(d.target, d.Key)
 }

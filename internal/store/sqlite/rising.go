@@ -33,6 +33,16 @@ func (r *rising) next() (int64, error) {
 	return 0, fmt.Errorf("sqlite: %w: %d comes next, but %d was given before", errNotRising, r.last+1, r.given)
 }
 
+// repeat makes next return the numbers after this one, which were given before. An entry of the
+// journal that is applied again gives its rows the numbers that its caller was told.
+func (r *rising) repeat(after int64) { r.last, r.given = after, after }
+
+// skip makes next return none of the numbers up to this one.
+func (r *rising) skip(to int64) {
+	r.given = max(r.given, to)
+	r.last = r.given
+}
+
 // gave notes that the next n numbers are given.
 func (r *rising) gave(n int) {
 	r.last += int64(n)

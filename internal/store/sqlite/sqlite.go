@@ -89,6 +89,15 @@ type Store struct {
 	once    sync.Once
 	failure atomic.Pointer[error]
 	fatal   chan error
+
+	step func(string) // a test copies the files at each step to durability; nil: nothing
+}
+
+// reach calls step.
+func (s *Store) reach(step string) {
+	if s.step != nil {
+		s.step(step)
+	}
 }
 
 var _ store.Store = (*Store)(nil)
@@ -117,6 +126,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
+		young:    young{path: path + ".journal", timer: stoppedTimer()},
 		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path); err != nil {
@@ -162,7 +172,7 @@ func (s *Store) connect(path string) error {
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds}
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer}
 	if err := migrate(conn, migrations, usable); err != nil {
 		return err
 	}
@@ -177,7 +187,7 @@ func (s *Store) connect(path string) error {
 		return err
 	}
 	s.doubtful = doubtful == 1
-	if err := conn.GatherLog(s.bounds.LogWrite); err != nil {
+	if err := s.catchUp(); err != nil {
 		return err
 	}
 	b := &s.bounds
@@ -329,9 +339,10 @@ func (s *Store) Close() error {
 		<-s.moved
 		close(s.writer.quit)
 		<-s.writer.stopped
+		err = s.writer.endJournal()
 		close(s.checkpoints.quit)
 		<-s.checkpoints.done
-		err = s.release()
+		err = errors.Join(err, s.release())
 	})
 	return err
 }

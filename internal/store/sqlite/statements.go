@@ -33,7 +33,7 @@ type statements struct {
 	addKnownKey, dropKnownKeys, setKnownMoved              *sqlite3.Stmt
 	addAside, dropAside, addSourceBlock                    *sqlite3.Stmt
 
-	addTally, addHour, setVersion                                                *sqlite3.Stmt
+	addTally, addHour, setVersion, setJournal                                    *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
 	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
 	setNote, setDiscard                                                          *sqlite3.Stmt
@@ -45,7 +45,7 @@ type statements struct {
 
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
-	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
+	laneHead, lane, setLane, addFinished, finished     *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
@@ -98,6 +98,7 @@ func (q *statements) all() []text {
 		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
+		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?"},
 		{&q.totalHour, "SELECT body FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.setTotalHour, "INSERT OR REPLACE INTO total_hour (hour, target, tenant, body) VALUES (?, ?, ?, ?)"},
 		{&q.account, "SELECT hour, totals FROM tally WHERE target = ? AND tenant = ? AND status = 1"},
@@ -143,8 +144,8 @@ func (q *statements) all() []text {
 		{&q.lead, led.update("pending")},
 		{&q.laneHead, "SELECT " + pendingRead.names("") +
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
-		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
-			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
+		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
+		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
 		{&q.addFinished, finishedAdded.insert("finished")},
 		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},

@@ -12,7 +12,8 @@ import (
 // Stats are counters since the store was opened.
 type Stats struct {
 	commits.Counts
-	Bytes             int64 // written to the write-ahead log
+	Bytes             int64 // written to the journal and to the write-ahead log
+	Fills             int64 // commits to the tables
 	Checkpoints       int64
 	CheckpointSeconds float64
 	LogPages          int64 // in the write-ahead log, not yet in the database
@@ -30,10 +31,23 @@ type stats struct {
 // frame is the size of a page in the write-ahead log.
 const frame = pageSize + 24
 
-func (s *stats) committed(operations, pages int, took time.Duration) {
+func (s *stats) committed(operations int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sum.Add(operations, took)
+}
+
+// kept counts a frame of the journal.
+func (s *stats) kept(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum.Bytes += int64(bytes)
+}
+
+func (s *stats) filled(pages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum.Fills++
 	s.sum.Bytes += int64(pages) * frame
 }
 

@@ -111,11 +111,13 @@ func fast(t *testing.T) string {
 	return dir
 }
 
-// snapshot copies a database with its log, without asking the process that uses it.
+// snapshot copies a database with its log and its journal, without asking the process that uses it.
+// The journal comes first: a frame that was copied may then be in the copied tables already, but
+// none that they lack can be missing.
 func snapshot(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(fast(t), filepath.Base(path))
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{".journal", "", "-wal"} {
 		copyFile(t, path+suffix, to+suffix)
 	}
 	return to

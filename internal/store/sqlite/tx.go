@@ -14,6 +14,7 @@ import (
 type tx struct {
 	conn     *sqlite3.Conn
 	bounds   *Bounds
+	packer   *codec.Packer
 	q        *statements
 	names    names
 	recent   recent
@@ -23,6 +24,7 @@ type tx struct {
 	ledger   ledger
 	outcomes outcomes
 	holders  holders
+	waiting  waiting
 	fresh    place // the row written last, so that writing one allocates none
 	last     ended
 	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
@@ -31,6 +33,9 @@ type tx struct {
 	deliveries rising // the row ids of deliveries, pending or finished
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
+
+	number uint64 // of the last batch in the tables; see young
+	needed bool   // they have the note that the journal is needed
 }
 
 // ledger is the change of the row of that table.
@@ -57,6 +62,7 @@ func (t *tx) prepare() (err error) {
 	}
 	t.outcomes.forget()
 	t.holders.forget()
+	t.waiting.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
@@ -92,13 +98,29 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 	return s.Integer(0), nil
 }
 
+// do does an operation.
+func (t *tx) do(o operation) error {
+	switch o.(type) {
+	case *appending, *recording, nothing, filling:
+	default:
+		if err := t.store(); err != nil {
+			return err
+		}
+		clear(t.waiting.lanes) // it may change rows of theirs
+	}
+	return o.apply(t)
+}
+
 func (t *tx) begin() error {
-	t.conn.ForgetGathered()
 	return t.q.begin.Run()
 }
 
-// commit writes the combined changes of all operations, and makes everything durable.
-func (t *tx) commit() error {
+// commit writes the combined changes of all operations, and commits. number is that of the last
+// batch. needed says whether the journal may get frames with higher numbers before the next commit.
+func (t *tx) commit(number uint64, needed bool) error {
+	if err := t.store(); err != nil {
+		return err
+	}
 	for at, change := range t.tallies {
 		if change == 0 {
 			continue
@@ -120,10 +142,19 @@ func (t *tx) commit() error {
 			return err
 		}
 	}
+	if number != t.number || needed != t.needed {
+		needs := int64(0)
+		if needed {
+			needs = 1
+		}
+		if err := t.q.setJournal.Int(int64(number)).Int(needs).Run(); err != nil {
+			return err
+		}
+	}
 	if err := t.q.commit.Run(); err != nil {
 		return err
 	}
-	t.committed = t.version
+	t.committed, t.number, t.needed = t.version, number, needed
 	clear(t.tallies)
 	t.ledger = ledger{}
 	t.recent.committed()
@@ -142,6 +173,7 @@ func (t *tx) rollback() error {
 	clear(t.hours)
 	t.outcomes.forget()
 	t.holders.forget()
+	t.waiting.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -49,6 +50,8 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch    []*request
+	room     int // for deliveries of new events in it
+	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
 }
@@ -60,9 +63,13 @@ type writer struct {
 // that returned nothing, which empties the line. If take could return nothing and leave requests in
 // the line, the next request would not be the first, would leave no token, and the writer would
 // never be woken again.
+//
+// Outcomes go first. A batch has events for at most Bounds.Events deliveries: otherwise outcomes
+// would wait behind batches of hundreds of events, and the next attempts of their lanes with them.
 type line struct {
 	mu     sync.Mutex
-	first  []*request
+	first  []*request // that need no more space: outcomes
+	then   []*request
 	closed bool
 	wake   chan struct{} // holds a token if a request has joined an empty line
 }
@@ -74,7 +81,12 @@ func (l *line) join(r *request) bool {
 	if l.closed {
 		return false
 	}
-	if l.first = append(l.first, r); len(l.first) == 1 {
+	if r.grows() {
+		l.then = append(l.then, r)
+	} else {
+		l.first = append(l.first, r)
+	}
+	if len(l.first)+len(l.then) == 1 {
 		select {
 		case l.wake <- struct{}{}:
 		default: // an earlier token has not been taken yet
@@ -83,21 +95,35 @@ func (l *line) join(r *request) bool {
 	return true
 }
 
-// take moves at most `most` requests (at least one) from the line to a batch. Abandoned requests
-// leave the line too, but do not count, so an empty batch means that the line is empty.
-func (l *line) take(batch []*request, most int) []*request {
+// take moves at most `most` requests (at least one) from the line to a batch, and no further events
+// after one that has used up the room for them. Abandoned requests leave the line too, but do not
+// count. So if the batch is empty and there was room, the line is empty.
+func (l *line) take(batch []*request, most int, room *int) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for ; n < len(l.first) && most > 0; n++ {
-		if r := l.first[n]; r.state.CompareAndSwap(waits, taken) {
-			batch, most = append(batch, r), most-1
+	for _, queue := range []*[]*request{&l.first, &l.then} {
+		n := 0
+		for ; n < len(*queue) && most > 0 && (queue == &l.first || *room > 0); n++ {
+			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
+				batch, most = append(batch, r), most-1
+				*room -= roomOf(r.operation)
+			}
+		}
+		rest := copy(*queue, (*queue)[n:])
+		clear((*queue)[rest:])
+		*queue = (*queue)[:rest]
+	}
+	return batch
+}
+
+// roomOf is how many deliveries an operation makes; an event without any counts as one.
+func roomOf(o operation) (n int) {
+	if a, is := o.(*appending); is {
+		for i := range a.batch.events {
+			n += max(1, len(a.batch.events[i].targets))
 		}
 	}
-	rest := copy(l.first, l.first[n:])
-	clear(l.first[rest:])
-	l.first = l.first[:rest]
-	return batch
+	return n
 }
 
 // close refuses later requests, and returns the queued ones.
@@ -105,13 +131,13 @@ func (l *line) close() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	return l.first
+	return append(l.first, l.then...)
 }
 
 func (l *line) length() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.first)
+	return len(l.first) + len(l.then)
 }
 
 // write queues an operation and waits until it is durable or has failed. The writer's goroutine
@@ -142,24 +168,41 @@ func (w *writer) run() {
 		w.commit()
 		clear(w.batch)
 		w.batch = w.batch[:0]
-		w.store.checkpoints.rest(w.tx.conn)
-		if w.headroom.full {
-			w.store.checkpoints.spare(w.tx.conn)
+		w.settle()
+	}
+}
+
+// settle fills the tables between two batches if it is time, and copies the log if that was asked.
+func (w *writer) settle() {
+	c := &w.store.checkpoints
+	if w.enough() || !w.young.owes.Load() || w.headroom.full || c.waits() {
+		if err := w.fill(); err != nil {
+			c.refuse(err) // the journal has what the tables lack, and a later fill tries again
+			return
 		}
+		c.rest(w)
+	}
+	if w.headroom.full {
+		c.spare(w.tx.conn)
 	}
 }
 
 // next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
-	select {
-	case <-w.retry.C: // even if the line is never empty
+	w.room = w.store.bounds.Events
+	select { // even if the line is never empty
+	case <-w.young.timer.C:
+		w.age()
+	case <-w.retry.C:
 		w.regain()
 	default:
 	}
 	for w.drain(); len(w.batch) == 0; w.drain() {
 		select {
 		case <-w.line.wake:
+		case <-w.young.timer.C:
+			w.age()
 		case <-w.retry.C:
 			w.regain()
 		case <-w.quit:
@@ -187,7 +230,17 @@ func (w *writer) gather() {
 	}
 }
 
-func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch)) }
+// age fills the tables when the oldest young operation is FillEvery old. Little is written then, so
+// the memory for frames goes back.
+func (w *writer) age() {
+	if err := w.fill(); err != nil {
+		w.young.timer.Reset(w.store.bounds.Retry)
+		return
+	}
+	w.young.frames = nil
+}
+
+func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.room) }
 
 // commit does the batch in one transaction. If the disk has no space for it, operations that grow
 // the database are refused, and the others are done with the reserved space. An operation that
@@ -206,14 +259,38 @@ func (w *writer) commit() {
 		case full(err):
 			answer(batch, errFull(err))
 			return
+		case errors.Is(err, errLarge):
+			w.young.large = true
 		case culprit >= 0 && !broken(err):
 			answer(batch[culprit:culprit+1], err)
 			batch = slices.Delete(batch, culprit, culprit+1)
 		default:
-			answer(batch, err)
+			w.done(batch, err)
 			return
 		}
 	}
+}
+
+// done answers a batch that was done, or failed. Those that want to read wait for a fill.
+func (w *writer) done(batch []*request, err error) {
+	w.young.large = false
+	isRead := func(r *request) bool { _, is := r.operation.(filling); return is }
+	if err != nil || !slices.ContainsFunc(batch, isRead) {
+		answer(batch, err)
+		return
+	}
+	readers := batch[:0:0]
+	for i, r := range batch {
+		if isRead(r) {
+			readers = append(readers, r)
+		} else {
+			answer(batch[i:i+1], nil)
+		}
+	}
+	if err = w.fill(); full(err) {
+		err = errFull(err)
+	}
+	answer(readers, err)
 }
 
 // answer sends requests back. Without an error of the transaction each has its own decision.
@@ -226,36 +303,20 @@ func answer(batch []*request, err error) {
 	}
 }
 
-// try makes one attempt at a transaction. It returns which request it failed at, or -1.
+// try makes one attempt to do a batch. It returns which request it failed at, or -1.
 func (w *writer) try(batch []*request) (culprit int, err error) {
 	if err := w.store.failed(); err != nil {
 		return -1, err
 	}
 	started := w.store.now()
 	if culprit, err = w.transact(batch); err != nil {
-		// A transaction that cannot be rolled back would be part of the next one.
-		if undo := w.tx.rollback(); undo != nil || broken(err) {
-			return -1, w.store.fail(errors.Join(err, undo))
+		if err := w.undo(err); w.store.failed() != nil {
+			return -1, err
 		}
 		return culprit, err
 	}
-	pages := w.tx.conn.PagesWritten()
-	w.store.stats.committed(len(batch), pages, w.store.now().Sub(started))
-	w.store.checkpoints.grown(pages)
+	w.store.stats.committed(len(batch), w.store.now().Sub(started))
 	return -1, nil
-}
-
-func (w *writer) transact(batch []*request) (culprit int, err error) {
-	if err := w.tx.begin(); err != nil {
-		return -1, err
-	}
-	for i, r := range batch {
-		r.err = r.apply(w.tx)
-		if r.err != nil && !decided(r.err) {
-			return i, r.err
-		}
-	}
-	return -1, w.tx.commit()
 }
 
 // refuse answers the requests that have to wait for space, and returns the others.
@@ -278,10 +339,10 @@ func errFull(cause error) error {
 
 func full(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Full()
+	return errors.As(err, &e) && e.Full() || journal.Full(err)
 }
 
 func broken(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising)
+	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed)
 }

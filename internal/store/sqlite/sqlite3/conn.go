@@ -42,7 +42,6 @@ type Conn struct {
 	out        uintptr // memory for results that calls return by pointer: two words
 	texts      arena   // of SQL
 	statements map[string]*Stmt
-	gathered   *gathering // nil: each write to the log is made at once
 }
 
 // Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at
@@ -76,9 +75,6 @@ func (c *Conn) Close() error {
 		s.values.free()
 	}
 	rc := sqlite3.Xsqlite3_close_v2(c.tls, c.db)
-	if c.gathered != nil && rc == sqlite3.SQLITE_OK { // otherwise its file may still point there
-		c.gathered.free(c.tls)
-	}
 	c.texts.free()
 	libc.Xfree(c.tls, c.out)
 	c.tls.Close()

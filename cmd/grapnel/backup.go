@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/server"
+)
+
+func (s *session) backupCommand() *cobra.Command {
+	var (
+		f  serveFlags
+		to string
+	)
+	c := &cobra.Command{
+		Use: "backup --to FILE", Short: "Copy the SQLite database to one complete file, also while a server runs",
+		Long: "Copy the SQLite database of --store to a new file that is complete by itself. A server may go on meanwhile: " +
+			"the copy has everything that it acknowledged before. To restore it, stop the server, move the data directory " +
+			"away, and put the file where --store says. A copy that another tool made of the database alone lacks the " +
+			"journal, and a server refuses it: give it to --store to make a usable one of what it has.",
+		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
+		Args:    takes(cobra.NoArgs),
+	}
+	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
+	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
+	c.Flags().StringVar(&to, "to", "", "the new file")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		p, err := s.NewPrinter(s.output, s.jq)
+		if err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		if cmd.Flags().Changed("timeout") { // a large database takes longer than a request
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, s.timeout)
+			defer cancel()
+		}
+		whole, err := server.Backup(ctx, f.store, to)
+		if err != nil {
+			return err
+		}
+		state := "complete"
+		if !whole {
+			state = "without the journal, which was not beside the database: writes of its last second may be missing"
+		}
+		doc := cli.Encode(struct {
+			File     string `json:"file"`
+			Complete bool   `json:"complete"`
+		}{to, whole})
+		return p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}}))
+	}
+	return needs(c, "to")
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package journal
+
+import "os"
+
+// Sync makes the data of a file durable.
+func Sync(f *os.File) error { return f.Sync() }

@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// TestBackup copies databases in each state that they may be in.
+func TestBackup(t *testing.T) {
+	s, path := openNew(t)
+	publishOne := func(id string) {
+		t.Helper()
+		if _, err := publish(t, s, id, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := func(from string) (content string, whole bool) {
+		t.Helper()
+		to := filepath.Join(fast(t), "copy.db")
+		whole, err := Backup(t.Context(), from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 1 {
+			t.Errorf("the backup left %v, %v", left, err)
+		}
+		return contentAt(t, to), whole
+	}
+	for i := range 5 {
+		publishOne(fmt.Sprint("evt_", i))
+		want := contentAt(t, snapshot(t, path))
+		if got, whole := copied(path); !whole || got != want {
+			t.Errorf("of a store that is open, after %d events: whole %v, %s", i+1, whole, difference(got, want))
+		}
+	}
+	killed := snapshot(t, path)
+	want := contentAt(t, snapshot(t, path))
+	if got, whole := copied(killed); !whole || got != want {
+		t.Errorf("of a store that was killed: whole %v, %s", whole, difference(got, want))
+	}
+	if err := os.Remove(killed + ".journal"); err != nil {
+		t.Fatal(err)
+	}
+	if got, whole := copied(killed); whole || got == want {
+		t.Errorf("of a store without its journal: whole %v", whole)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, whole := copied(path); !whole || got != want {
+		t.Errorf("of a store that was closed: whole %v, %s", whole, difference(got, want))
+	}
+	if _, err := Backup(t.Context(), path, path); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		t.Errorf("onto itself: %v", err)
+	}
+	if _, err := Backup(t.Context(), path+".none", path+".new"); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		t.Errorf("of nothing: %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package sqlite
+
+import (
+	"maps"
+	"slices"
+)
+
+// waiting has the pending deliveries that have no row yet. Most deliveries are delivered within the
+// second, before the transaction that accepted them is committed: they never get a row of pending.
+//
+// Operations that read pending by its indexes call store first: all but Append and Record. So does
+// the commit. laneHead and place look here and in the table.
+type waiting struct {
+	rows  map[int64]*place
+	lanes map[laneOf]*lane
+}
+
+// laneOf identifies a lane.
+type laneOf struct {
+	target int64
+	key    string
+}
+
+// lane is what the writer knows of one.
+type lane struct {
+	last   int64    // position given last
+	stored int64    // that in the table
+	table  bool     // the table may have rows of it
+	rows   []*place // those without a row, by position; all come after those in the table
+}
+
+func (w *waiting) forget() { w.rows, w.lanes = make(map[int64]*place), make(map[laneOf]*lane) }
+
+// lane is a lane, which the table may not have yet.
+func (t *tx) lane(of laneOf) (*lane, error) {
+	if l := t.waiting.lanes[of]; l != nil {
+		return l, nil
+	}
+	l := new(lane)
+	q := t.q.lane.Int(of.target).Text(of.key)
+	found, err := q.Row()
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		l.last, l.table = q.Integer(0), true
+		l.stored = l.last
+		q.Reset()
+	}
+	t.waiting.lanes[of] = l
+	return l, nil
+}
+
+// add adds a new pending delivery.
+func (w *waiting) add(d *place) {
+	row := new(place)
+	*row = *d
+	w.rows[d.Seq] = row
+	if d.Position != 0 {
+		l := w.lanes[laneOf{d.target, d.Key}]
+		l.rows = append(l.rows, row)
+	}
+}
+
+// drop removes a pending delivery that ends. false: it is in the table.
+func (w *waiting) drop(d *place) bool {
+	if w.rows[d.Seq] == nil {
+		return false
+	}
+	delete(w.rows, d.Seq)
+	if d.Position != 0 {
+		l := w.lanes[laneOf{d.target, d.Key}]
+		l.rows = slices.DeleteFunc(l.rows, func(row *place) bool { return row.Seq == d.Seq })
+	}
+	return true
+}
+
+// laneHead is the pending delivery with the lowest position in a lane.
+func (t *tx) laneHead(target int64, key string) (*place, error) {
+	l := t.waiting.lanes[laneOf{target, key}]
+	if l == nil || l.table {
+		head, err := t.readPlace(t.q.laneHead.Int(target).Text(key))
+		if head != nil || err != nil || l == nil {
+			return head, err
+		}
+		l.table = false
+	}
+	if len(l.rows) == 0 {
+		return nil, nil
+	}
+	return l.rows[0], nil
+}
+
+// store writes the rows of pending deliveries, and how far the positions of lanes have come.
+func (t *tx) store() error {
+	w := &t.waiting
+	for of, l := range w.lanes {
+		if l.last != l.stored {
+			if err := t.q.setLane.Int(of.target).Text(of.key).Int(l.last).Run(); err != nil {
+				return err
+			}
+		}
+		l.stored, l.table, l.rows = l.last, l.table || len(l.rows) > 0, nil
+	}
+	for _, seq := range slices.Sorted(maps.Keys(w.rows)) {
+		if err := t.storeRow(w.rows[seq]); err != nil {
+			return err
+		}
+	}
+	clear(w.rows)
+	if len(w.lanes) > t.bounds.Names {
+		clear(w.lanes)
+	}
+	return nil
+}
+
+// storeRow writes a row with the columns that an attempt has changed.
+func (t *tx) storeRow(d *place) error {
+	if err := pendingAdded.bind(t.q.addPending, d).Run(); err != nil || !d.changed {
+		return err
+	}
+	if d.Head {
+		return planned.bind(t.q.plan, d).Int(d.Seq).Run()
+	}
+	return marked.bind(t.q.mark, d).Int(d.Seq).Run()
+}

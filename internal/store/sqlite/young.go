@@ -1,0 +1,326 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
+)
+
+// A batch of operations becomes durable in one of two ways.
+//
+// If the journal can hold all of them, they are written to it as one frame: one write and one sync,
+// however many pages of the tables they change. Their changes stay in SQLite's open transaction,
+// where the writer sees them and no other connection does. They are young. Now and then, and before
+// a read, a fill commits all young changes to the tables, without a sync.
+//
+// Otherwise the young changes are filled first. Then SQLite commits the batch and syncs its log.
+//
+// One number counts both. The tables hold the number of the last batch that is in them; it is
+// committed with that batch. So after a crash the frames with higher numbers are exactly those that
+// the tables lack, and catchUp applies them again. That is true after a loss of power, too: fills
+// that were not synced are lost then, and with them their numbers. The journal keeps each frame
+// until SQLite's log was synced with its changes.
+type young struct {
+	path    string
+	key     uint64
+	journal *journal.Journal // nil until the first frame of this process
+	number  uint64           // of the last durable batch
+	loose   bool             // commits of the connection are not synced
+	large   bool             // the batch does not fit into a frame
+
+	frames []byte // the young ones, one after the other, each with its header
+	ends   []int  // where each of them ends
+	count  int    // operations in them
+	timer  *time.Timer
+
+	owes   atomic.Bool   // something is young
+	filled atomic.Uint64 // the number that the tables hold
+	synced atomic.Uint64 // the one that they still hold after a loss of power
+}
+
+const (
+	journalQuery = "SELECT key, number, needed FROM journal"
+	strict       = "PRAGMA synchronous = FULL"
+	loose        = "PRAGMA synchronous = NORMAL"
+)
+
+// catchUp brings the tables up to the journal of a process that did not close them. After it no
+// journal is needed.
+func (s *Store) catchUp() error {
+	w, y := &s.writer, &s.writer.young
+	q, err := w.tx.conn.Prepare(journalQuery)
+	if err != nil {
+		return err
+	}
+	if found, err := q.Row(); !found {
+		return orMangled(err)
+	}
+	y.key, y.number, w.tx.needed = uint64(q.Integer(0)), uint64(q.Integer(1)), q.Integer(2) == 1
+	w.tx.number = y.number
+	q.Reset()
+	if w.tx.needed {
+		if err := w.readJournal(); err != nil {
+			return errors.Join(err, w.tx.rollback())
+		}
+		s.reach("the tables have caught up")
+	}
+	y.filled.Store(y.number)
+	y.synced.Store(y.number)
+	return journal.Remove(y.path)
+}
+
+// readJournal applies the frames that the tables lack, in one transaction.
+func (w *writer) readJournal() error {
+	if err := w.tx.begin(); err != nil {
+		return err
+	}
+	last, err := journal.Read(w.young.path, w.young.key, w.young.number, w.tx.replay)
+	if errors.Is(err, journal.ErrMissing) {
+		return fmt.Errorf("the process that used the database last did not close it, so its last writes may be in its journal only. "+
+			"Put that file back; for a copy that was made without it, see `grapnel backup`: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.young.number)
+	w.young.number = last
+	return w.tx.commit(last, false)
+}
+
+// transact does a batch. It returns at which request it failed, or -1.
+func (w *writer) transact(batch []*request) (culprit int, err error) {
+	young, err := w.ready(batch)
+	if err != nil {
+		return -1, err
+	}
+	event, delivery := w.tx.events.last, w.tx.deliveries.last
+	for i, r := range batch {
+		r.err = w.tx.do(r.operation)
+		if r.err != nil && !decided(r.err) {
+			return i, r.err
+		}
+	}
+	if young {
+		return -1, w.keep(batch, event, delivery)
+	}
+	number := w.young.number
+	if w.young.journal != nil {
+		number++
+	}
+	if err := w.tx.commit(number, w.young.journal != nil); err != nil {
+		return -1, err
+	}
+	w.young.number = number
+	w.young.synced.Store(number)
+	w.aged()
+	w.store.reach("SQLite has committed")
+	return -1, nil
+}
+
+// ready opens a transaction for a batch, and says whether its changes will be young.
+func (w *writer) ready(batch []*request) (young bool, err error) {
+	young = !w.headroom.full && !w.young.large && entries(batch)
+	y := &w.young
+	switch {
+	case !young:
+	case y.journal == nil:
+		// This batch is committed with the note that the journal is needed, before the first frame.
+		young = false
+		if y.journal, err = journal.Create(y.path, y.key, w.store.bounds.Journal); err != nil {
+			return false, err
+		}
+		w.store.reach("the journal was created")
+	case !w.tx.needed:
+		young = false
+	case !y.journal.Fits(y.journal.Most()):
+		if young = y.journal.Other() <= y.synced.Load(); young {
+			y.journal.Turn()
+		}
+	}
+	if !young || !y.loose {
+		if err := w.tryFill(); err != nil {
+			return false, err
+		}
+		if err := w.sync(!young); err != nil {
+			return false, err
+		}
+	}
+	return young, w.resume()
+}
+
+// entries says whether the journal can hold all operations of a batch.
+func entries(batch []*request) bool {
+	for _, r := range batch {
+		switch r.operation.(type) {
+		case entry, nothing, filling:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// sync says whether SQLite syncs its log with each commit. No transaction is open.
+func (w *writer) sync(always bool) error {
+	if w.young.loose == !always {
+		return nil
+	}
+	setting := loose
+	if always {
+		setting = strict
+	}
+	if err := w.tx.conn.Exec(setting); err != nil {
+		return err
+	}
+	w.young.loose = !always
+	return nil
+}
+
+// resume opens a transaction that has all that is young, unless one is open. After a rollback it
+// applies the young entries again.
+func (w *writer) resume() error {
+	if w.tx.conn.InTransaction() {
+		return nil
+	}
+	if err := w.tx.begin(); err != nil {
+		return err
+	}
+	if len(w.young.ends) == 0 {
+		return nil
+	}
+	event, delivery, from := w.tx.events.given, w.tx.deliveries.given, 0
+	defer func() { // the numbers that a failed batch had are not used again
+		w.tx.events.skip(event)
+		w.tx.deliveries.skip(delivery)
+	}()
+	for _, end := range w.young.ends {
+		if err := w.tx.replay(w.young.frames[from+journal.Header : end]); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+// errLarge is the error of a batch that is too large for one frame.
+var errLarge = errors.New("sqlite: the batch is too large for the journal")
+
+// keep writes the operations that were done to the journal. The numbers are the highest of an event
+// and of a delivery before the batch.
+func (w *writer) keep(batch []*request, event, delivery int64) error {
+	y := &w.young
+	begin, operations := len(y.frames), 0
+	f := codec.Into(append(y.frames, make([]byte, journal.Header)...))
+	codec.Number(f, &event)
+	codec.Number(f, &delivery)
+	for _, r := range batch {
+		if r.err == nil && writeEntry(f, r.operation) {
+			operations++
+		}
+		if len(f.Bytes())-begin-journal.Header > y.journal.Most() {
+			return errLarge
+		}
+	}
+	if operations == 0 {
+		return nil
+	}
+	frames := f.Bytes()
+	if err := y.journal.Write(y.number+1, frames[begin:]); err != nil {
+		return err
+	}
+	y.number++
+	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
+	w.store.stats.kept(len(frames) - begin)
+	w.store.reach("a frame was written")
+	if !y.owes.Swap(true) {
+		y.timer.Reset(w.store.bounds.FillEvery)
+	}
+	return nil
+}
+
+// aged is called when all that was young is in the tables.
+func (w *writer) aged() {
+	y := &w.young
+	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
+	y.filled.Store(y.number)
+	y.owes.Store(false)
+	y.timer.Stop()
+	pages := w.tx.conn.PagesWritten()
+	w.store.stats.filled(pages)
+	w.store.checkpoints.grown(pages)
+}
+
+// enough says whether so much is young that it is filled.
+func (w *writer) enough() bool {
+	return w.young.count >= w.store.bounds.Young || int64(len(w.young.frames)) >= w.store.bounds.YoungBytes
+}
+
+// fill commits all that is young to the tables and leaves no transaction open. If the disk is full
+// it uses the reserved space.
+func (w *writer) fill() error {
+	err := w.tryFill()
+	if full(err) && !w.headroom.full {
+		w.lack(err)
+		err = w.tryFill()
+	}
+	return err
+}
+
+func (w *writer) tryFill() error {
+	if err := w.store.failed(); err != nil {
+		return err
+	}
+	if !w.tx.conn.InTransaction() && len(w.young.ends) == 0 {
+		return nil
+	}
+	err := w.resume()
+	if err == nil {
+		err = w.tx.commit(w.young.number, w.tx.needed)
+	}
+	if err != nil {
+		return w.undo(err)
+	}
+	w.aged()
+	w.store.reach("the tables were filled")
+	return nil
+}
+
+// undo rolls back after an error, and returns it. The young entries are applied again by resume.
+func (w *writer) undo(err error) error {
+	// A transaction that cannot be rolled back would be part of the next one.
+	if undo := w.tx.rollback(); undo != nil || broken(err) {
+		return w.store.fail(errors.Join(err, undo))
+	}
+	return err
+}
+
+// endJournal fills the tables, and removes the journal before the database is closed. If that fails
+// the next process needs the journal, and has it.
+func (w *writer) endJournal() error {
+	if w.young.journal == nil {
+		return nil
+	}
+	defer w.young.journal.Close()
+	if w.store.failed() != nil {
+		return nil
+	}
+	err := w.fill()
+	if err == nil {
+		err = w.sync(true)
+	}
+	if err == nil {
+		err = w.tx.begin()
+	}
+	if err == nil {
+		err = w.tx.commit(w.young.number, false)
+	}
+	if err != nil {
+		return errors.Join(err, w.tx.rollback())
+	}
+	w.store.reach("the journal is not needed")
+	return journal.Remove(w.young.path)
+}

@@ -1,0 +1,327 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store/journal"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// content is everything in the tables of a database, but its position in the journal.
+func content(t *testing.T, conn *sqlite3.Conn) string {
+	t.Helper()
+	var all strings.Builder
+	for _, table := range rows(t, conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('journal') ORDER BY name") {
+		var columns []string
+		for _, c := range rows(t, conn, fmt.Sprintf("SELECT name FROM pragma_table_info('%s')", table)) {
+			columns = append(columns, fmt.Sprintf("quote(\"%s\")", c))
+		}
+		list := rows(t, conn, fmt.Sprintf("SELECT %s AS line FROM \"%s\" ORDER BY line", strings.Join(columns, "||','||"), table))
+		fmt.Fprintf(&all, "%s:\n%s\n", table, strings.Join(list, "\n"))
+	}
+	return all.String()
+}
+
+func rows(t *testing.T, conn *sqlite3.Conn, query string) (all []string) {
+	t.Helper()
+	q, err := conn.Prepare(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		more, err := q.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return all
+		}
+		all = append(all, q.String(0))
+	}
+}
+
+// contentAt opens a database as a later process does, and closes it.
+func contentAt(t *testing.T, path string) string {
+	t.Helper()
+	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + ".journal"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a closed database has a journal: %v", err)
+	}
+	conn, err := connect(path, sqlite3.ReadOnly, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return content(t, conn)
+}
+
+// TestTheJournalMakesTheSameTables lets a store work, and compares its tables with those that a
+// later process makes of copies of its files: when it is killed, and when the machine loses its
+// power, so that no fill since the last sync of the log is there.
+func TestTheJournalMakesTheSameTables(t *testing.T) {
+	seeds, steps := 30, 150
+	if slow {
+		seeds = 4
+	}
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds = 3000
+	}
+	replayed := 0
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { replayed += worksAndIsCopied(t, seed, steps) })
+	}
+	if replayed == 0 {
+		t.Error("no copy needed its journal")
+	}
+}
+
+// worksAndIsCopied returns how many frames copies have needed.
+func worksAndIsCopied(t *testing.T, seed, steps int) (replayed int) {
+	t.Helper()
+	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	b := Bounds{Young: 1 + r.IntN(40), FillEvery: time.Hour, Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
+	path := filepath.Join(fast(t), "grapnel.db")
+	var err error
+	if r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: b}); err != nil {
+		t.Fatal(err)
+	}
+	r.s.checkpoints.at = 1 << 40 // only when this test says so
+	var synced string            // the tables as a loss of power leaves them
+	for step := range steps {
+		r.step(t.Context())
+		switch r.IntN(20) {
+		case 0: // killed
+			killed := snapshot(t, path)
+			compare(t, fmt.Sprintf("step %d, killed", step), contentAt(t, killed), r.s)
+		case 1: // without power
+			lost := snapshot(t, path)
+			replayed += loosePower(t, r.s, synced, lost)
+			compare(t, fmt.Sprintf("step %d, without power", step), contentAt(t, lost), r.s)
+		case 2:
+			// After a fill and a checkpoint the tables' file has everything, and is synced.
+			_ = r.s.write(t.Context(), filling{})
+			copied := make(chan struct{})
+			r.s.checkpoints.asked <- copied
+			<-copied
+			synced = snapshot(t, path)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	want := contentAt(t, snapshot(t, path))
+	if err := r.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := contentAt(t, path); got != want {
+		t.Errorf("a closed database differs from a killed one: %s", difference(got, want))
+	}
+	return replayed
+}
+
+// TestCrashAtEveryStep copies the files at each step on the way to durability and in the middle of
+// the last frame. A later process makes of each copy the tables from before the operation or those
+// after it: after it, once the frame was synced. It does so too if the machine lost its power.
+func TestCrashAtEveryStep(t *testing.T) {
+	seeds, operations := 3, 60
+	if slow {
+		seeds = 1
+	}
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds = 400
+	}
+	steps := make(map[string]int)
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed, operations, steps) })
+	}
+	t.Log(steps)
+	for _, step := range []string{"the journal was created", "SQLite has committed", "a frame was written", "the tables were filled",
+		"the log was cut off", "the journal is not needed", "without power"} {
+		if steps[step] == 0 {
+			t.Errorf("no crash when %s", step)
+		}
+	}
+}
+
+// crashes counts its crashes by step.
+func crashes(t *testing.T, seed, operations int, steps map[string]int) {
+	t.Helper()
+	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	path := filepath.Join(fast(t), "grapnel.db")
+	var err error
+	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), FillEvery: time.Hour,
+		Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s.checkpoints.at = 1 << 40
+	type copied struct {
+		step, path string
+		durable    bool
+	}
+	var copies []copied
+	durable := false
+	var last int64 // where the last frame ends
+	r.s.step = func(step string) {
+		steps[step]++
+		durable = durable || step == "a frame was written" || step == "SQLite has committed"
+		copies = append(copies, copied{step, snapshot(t, path), durable})
+		if step != "a frame was written" {
+			return
+		}
+		end := r.s.writer.young.journal.End()
+		frame := len(r.s.writer.young.frames)
+		if n := len(r.s.writer.young.ends); n > 1 {
+			frame -= r.s.writer.young.ends[n-2]
+		}
+		cut := snapshot(t, path)
+		clearFrom(t, cut+".journal", end-1-r.Int64N(int64(frame)), end)
+		copies = append(copies, copied{"a frame was written in part", cut, false})
+		last = end
+	}
+	before, synced := contentAt(t, snapshot(t, path)), ""
+	for operation := range operations {
+		copies, durable = nil, false
+		switch {
+		case r.IntN(12) == 0:
+			if err := r.s.empty(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synced = snapshot(t, path)
+		case operation == operations-1:
+			if err := r.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			r.step(t.Context())
+		}
+		after := contentAt(t, snapshot(t, path))
+		for _, c := range copies {
+			when := fmt.Sprintf("operation %d, when %s", operation, c.step)
+			if operation < operations-1 && c.step != "the log was cut off" && r.IntN(2) == 0 {
+				steps["without power"] += loosePower(t, r.s, synced, c.path)
+			}
+			got := contentAt(t, c.path)
+			if got != after && (c.durable || got != before) {
+				t.Fatalf("%s: %s", when, difference(got, after))
+			}
+		}
+		before = after
+	}
+	if last == 0 {
+		t.Error("no frame was written")
+	}
+}
+
+// TestAJournalThatIsNotNeededIsIgnored puts an earlier journal back, as after a crash between the
+// commit that makes it needless and its removal, and opens a database that needs one without it.
+func TestAJournalThatIsNotNeededIsIgnored(t *testing.T) {
+	s, path := openNew(t)
+	for i := range 3 { // the first is committed by SQLite, the others are young
+		if _, err := publish(t, s, fmt.Sprint("evt_", i), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed, lacks := snapshot(t, path), snapshot(t, path)
+	journaled := killed + ".kept"
+	copyFile(t, killed+".journal", journaled)
+	want := contentAt(t, killed)
+	if n := strings.Count(want, "'evt_"); n != 3 {
+		t.Errorf("%d of 3 events are there", n)
+	}
+	copyFile(t, journaled, killed+".journal")
+	if got := contentAt(t, killed); got != want {
+		t.Errorf("an earlier journal was applied: %s", difference(got, want))
+	}
+	if err := os.Remove(lacks + ".journal"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), lacks, Options{Ballast: -1}); !errors.Is(err, journal.ErrMissing) {
+		t.Errorf("without its journal it opens: %v", err)
+	}
+}
+
+// clearFrom makes a part of a file zeros, as it was before it was written.
+func clearFrom(t *testing.T, path string, from, to int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, to-from), from); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loosePower puts the tables of an earlier copy into one, unless SQLite has synced its log since.
+// It returns how many frames that makes necessary.
+func loosePower(t *testing.T, s *Store, earlier, into string) int {
+	t.Helper()
+	if earlier == "" {
+		return 0
+	}
+	numbers := func(path string) string {
+		conn, err := connect(path, sqlite3.ReadWrite, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return rows(t, conn, "SELECT number FROM journal")[0]
+	}
+	var had, has uint64
+	if _, err := fmt.Sscan(numbers(snapshot(t, earlier)), &had); err != nil {
+		t.Fatal(err)
+	}
+	if had < s.writer.young.synced.Load() {
+		return 0
+	}
+	if _, err := fmt.Sscan(numbers(snapshot(t, into)), &has); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		if err := os.RemoveAll(into + suffix); err != nil {
+			t.Fatal(err)
+		}
+		copyFile(t, earlier+suffix, into+suffix)
+	}
+	return int(has - had)
+}
+
+func compare(t *testing.T, when, got string, s *Store) {
+	t.Helper()
+	err := s.read(t.Context(), func(r *sqlite3.Conn) error {
+		if want := content(t, r); got != want {
+			t.Errorf("%s: %s", when, difference(got, want))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func difference(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d is\n%.300s\nwant\n%.300s", i, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(a), len(b))
+}
