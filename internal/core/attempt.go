@@ -168,7 +168,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event
 	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
 	ch.Standing = ep.standing()
 	if ch.Attempt != nil {
-		ch.Expect = h.Attempts
+		ch.Expect, ch.Lone = h.Attempts, h.Lane == ""
 	} else {
 		ch.Expect = store.AnyAttempts
 	}

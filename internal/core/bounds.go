@@ -7,6 +7,9 @@ type Bounds struct {
 	// Window is the number of heads of one endpoint in memory. Twice the endpoint's concurrency
 	// replaces it if that is more.
 	Window int `bound:"256"`
+	// Reserve is the number of further heads in memory, of all endpoints together: about 16 MB. Under
+	// a backlog of that many heads no page is read back from the store.
+	Reserve int `bound:"65536"`
 	// Horizon is how soon a head must be due to be in memory. Heads due later stay in the store.
 	Horizon time.Duration `bound:"1m" tiny:"2s"`
 	// Poll is the interval between reads of an endpoint's heads when no hint comes.

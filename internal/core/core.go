@@ -8,8 +8,10 @@
 //
 //   - A window: the heads of lanes that are due soon, at most Bounds.Window of them. A delivery
 //     that is behind its lane's head, or due far in the future, is only in the store.
-//   - cold: the earliest due time among heads known to be in the store and not in the window. A
-//     page is loaded when it is reached.
+//   - A reserve: further heads that are due soon, at most Bounds.Reserve for all endpoints. They
+//     enter the window as it empties.
+//   - cold: the earliest due time among heads known to be in the store and neither in the window
+//     nor in the reserve. A page is loaded when it is reached.
 //   - A gate: whether the endpoint may be attempted now, and how often at once: its limits, its
 //     circuit, its ramp.
 //
@@ -63,6 +65,7 @@ type Core struct {
 	fair      fairness
 	alarms    alarms
 	seen      seen
+	reserved  reserved
 	quotas    quotas
 	late      late
 	newcomers []*tenant // tenants with endpoints that are ready and have nothing in flight, in turn
@@ -81,6 +84,7 @@ func New(o Options) *Core {
 	return &Core{
 		options: o, bounds: &o.Bounds, endpoints: map[string]*endpoint{}, seen: newSeen(o.Bounds.Seen), fair: newFairness(),
 		quotas: quotas{perHost: map[destination]*quota{}, tenants: map[string]*tenant{}}, late: newLate(o.Shared, o.Bounds),
+		reserved: reserved{most: o.Bounds.Reserve},
 	}
 }
 
@@ -166,7 +170,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 	var opens, fresh, stands bool
 	switch {
 	case ep == nil:
-		ep = newEndpoint(c.count, c.bounds)
+		ep = newEndpoint(c.count, c.bounds, &c.reserved)
 		c.count++
 		c.endpoints[cfg.ID] = ep
 		c.quotas.join(ep, cfg.Tenant)
@@ -205,6 +209,7 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.confirm(now, ep)
 	c.end(now, ep)
 	c.hurry(now, ep)
+	ep.window.refill(now)
 	c.expire(now, ep)
 	c.load(now, ep)
 	c.settled(now, ep)
@@ -319,7 +324,7 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 		}
 		if heads[i].Delivery > ep.floor && !c.seen.maybe(heads[i].Delivery) {
 			c.admit(now, ep, heads[i])
-		} else if h := ep.window.heads[heads[i].Delivery]; h == nil || !h.Same(&heads[i]) {
+		} else if h := ep.window.known(heads[i].Delivery); h == nil || !h.Same(&heads[i]) {
 			ep.window.chill(heads[i].Due)
 		}
 		c.refresh(now, ep)

@@ -206,15 +206,18 @@ func TestHangingEndpointKeepsToItsShare(t *testing.T) {
 	}
 }
 
-// TestMemoryFollowsTheWindow: a backlog costs nothing here beyond the window.
+// TestMemoryFollowsTheWindow: a backlog costs nothing here beyond the window and the reserve.
 func TestMemoryFollowsTheWindow(t *testing.T) {
-	s := newShop(Options{Slots: 4, Bounds: Bounds{Window: 32}})
+	s := newShop(Options{Slots: 4, Bounds: Bounds{Window: 32, Reserve: 1000}})
 	s.endpoint("ep", "a", time.Hour, 2)
 	for range 100 {
 		s.arrive("ep", 100)
 	}
 	if n := len(s.core.endpoints["ep"].window.heads); n > 32 {
 		t.Errorf("%d heads in memory", n)
+	}
+	if n := len(s.core.endpoints["ep"].window.reserve.list); n != 1000 {
+		t.Errorf("%d heads in the reserve", n)
 	}
 	if s.core.endpoints["ep"].window.cold.IsZero() {
 		t.Error("it has forgotten that there is more")

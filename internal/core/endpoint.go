@@ -49,10 +49,11 @@ type endpoint struct {
 	leaving    bool          // it goes to another node
 }
 
-func newEndpoint(number int, b *Bounds) *endpoint {
+func newEndpoint(number int, b *Bounds, all *reserved) *endpoint {
 	return &endpoint{
 		number: number, bounds: b,
-		window: window{bounds: b, heads: map[int64]*head{}, touched: map[int64]bool{}},
+		window: window{bounds: b, heads: map[int64]*head{}, touched: map[int64]bool{},
+			reserve: reserve{all: all}},
 	}
 }
 

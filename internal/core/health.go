@@ -18,7 +18,8 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	st := &g.standing
 	h := grapnel.Health{
 		State: grapnel.HealthHealthy, Since: latest(ep.config.CreatedAt, latest(st.RecoveredAt, ep.since)),
-		InFlight: g.running, Waiting: len(ep.window.waiting), PerSecond: g.perSecond(), Strikes: st.Strikes, FailingSince: st.FailingSince,
+		InFlight: g.running, Waiting: len(ep.window.waiting) + len(ep.window.reserve.list), PerSecond: g.perSecond(),
+		Strikes: st.Strikes, FailingSince: st.FailingSince,
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:

@@ -72,6 +72,7 @@ func (c *Core) remove(ep *endpoint) {
 		}
 	}
 	c.quotas.leave(ep)
+	ep.window.reserve.clear()
 	delete(c.endpoints, ep.config.ID)
 	if ep.leaving {
 		c.emit(Left{Endpoint: ep.config.ID})

@@ -39,6 +39,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 	case h == nil:
 		// It is pending behind its key, or due far in the future. An entry in the window keeps
 		// pages and hints from starting it.
+		ep.window.reserve.remove(o.Delivery)
 		h = &head{Head: store.Head{Delivery: o.Delivery, Event: o.Event, Endpoint: o.Endpoint, CreatedAt: o.Created}}
 		ep.window.heads[o.Delivery] = h
 	case h.phase == idle:

@@ -46,10 +46,12 @@ type window struct {
 	size    int
 	heads   map[int64]*head
 	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
+	reserve reserve   // heads that are due later and found no space
 	cold    time.Time // the earliest due time of a head that is only in the store; zero: none known
 	oldest  time.Time // no idle head's anchor is earlier; zero: unknown
 
 	loading bool
+	colder  time.Time // cold before the page on its way was asked for
 	stale   bool      // the page on its way was read before deliveries may have been ended: discard it
 	retryAt time.Time // no load before this, after one that failed
 	// touched holds the deliveries that left the window while a page was on its way: the page may
@@ -87,11 +89,14 @@ func (w *window) fresh(now time.Time) *head {
 // chill notes that a head with this due time is only in the store.
 func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
 
-// put makes a head idle. If the window is full, the head that is due last leaves it and is only in
-// the store.
+// put makes a head idle. If the window is full, the head that is due last leaves it.
 func (w *window) put(now time.Time, h *head) {
 	if h.due.After(now.Add(w.bounds.Horizon)) {
 		w.drop(h)
+		return
+	}
+	if next := w.reserve.first(); next != nil && !h.urgent() && compareReserved(next, &store.Head{Due: h.due, Delivery: h.Delivery}) < 0 {
+		w.spill(h)
 		return
 	}
 	h.phase = idle
@@ -102,8 +107,41 @@ func (w *window) put(now time.Time, h *head) {
 	if len(w.heads) > w.size && len(w.waiting) > 0 {
 		last := w.waiting[len(w.waiting)-1]
 		w.waiting = w.waiting[:len(w.waiting)-1]
-		w.drop(last)
+		w.spill(last)
 	}
+}
+
+// spill moves a head from the window to the reserve. A head whose due time here is not the stored
+// one, and an urgent one, stay in the store only.
+func (w *window) spill(h *head) {
+	if h.urgent() || !h.due.Equal(h.Due) {
+		w.drop(h)
+		return
+	}
+	w.remove(h)
+	if left := w.reserve.add(h.Head); !left.IsZero() {
+		w.chill(left)
+	}
+}
+
+// refill moves heads from the reserve into the window, up to the first that is only in the store.
+func (w *window) refill(now time.Time) {
+	for len(w.heads) < w.size {
+		next := w.reserve.first()
+		if next == nil || !w.cold.IsZero() && w.cold.Before(next.Due) {
+			return
+		}
+		w.reserve.remove(next.Delivery)
+		w.put(now, &head{Head: *next, due: next.Due})
+	}
+}
+
+// known is a delivery in the window or in the reserve, or nil.
+func (w *window) known(delivery int64) *store.Head {
+	if h := w.heads[delivery]; h != nil {
+		return &h.Head
+	}
+	return w.reserve.by[delivery]
 }
 
 // drop removes a head that stays in the store.
@@ -138,6 +176,10 @@ func (w *window) doubt(now time.Time) {
 // are ended before it arrives, so it becomes stale.
 func (w *window) park() {
 	w.stale = w.loading
+	if next := w.reserve.first(); next != nil {
+		w.chill(next.Due)
+	}
+	w.reserve.clear()
 	for _, h := range w.waiting {
 		w.drop(h)
 	}
@@ -155,6 +197,7 @@ func (w *window) forgetPlans(now time.Time) {
 		}
 		return later
 	})
+	w.reserve.cut(now)
 	w.chill(now)
 }
 
@@ -234,7 +277,7 @@ func (c *Core) load(now time.Time, ep *endpoint) {
 		return
 	}
 	w.loading = true
-	w.cold = time.Time{} // the page sets it again; heads chilled meanwhile count as well
+	w.colder, w.cold = w.cold, time.Time{} // the page sets it again; heads chilled meanwhile count as well
 	clear(w.touched)
 	// The page starts with the heads that are already in the window, so ask for that many more.
 	c.emit(Load{Endpoint: ep.config.ID, Limit: w.size + len(w.heads)})
@@ -256,33 +299,57 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 	case stale || !ep.open():
 		w.chill(now)
 	default:
+		complete := true // all heads of the page were in memory
 		for _, h := range in.Heads {
-			if old := w.heads[h.Delivery]; old != nil && old.phase == idle && !old.Same(&h) {
-				w.unline(old) // its row id belongs to another delivery now
-				w.remove(old)
-			}
-			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
+			w.supplant(&h)
+			if w.known(h.Delivery) != nil || w.touched[h.Delivery] {
 				continue
 			}
-			if h.Due.After(now.Add(w.bounds.Horizon)) || w.before(h.Due) >= w.size {
+			complete = false
+			if h.Due.After(now.Add(w.bounds.Horizon)) {
 				w.chill(h.Due) // pages are sorted, so this is the earliest of the rest
 				break
 			}
 			c.admit(now, ep, h)
 		}
 		if n := len(in.Heads); n >= in.Limit && n > 0 {
-			w.chill(in.Heads[n-1].Due) // there may be more behind a full page
+			w.chillBehind(in.Heads[n-1].Due, complete)
 		}
 	}
 	c.refresh(now, ep)
 }
 
-// admit makes a head idle unless it is in the window already.
+// chillBehind notes that there may be more heads in the store behind a full page, whose last head
+// is due at the given time. complete says that all its heads were in memory. If the reserve goes on
+// behind the page as well, then hints have brought the backlog, and it is not read back. A head
+// whose hint was lost is found by a poll, once it is among the first.
+func (w *window) chillBehind(last time.Time, complete bool) {
+	switch {
+	case !complete || !w.reserve.reaches(last):
+		w.chill(last)
+	case w.colder.After(last):
+		w.chill(w.colder)
+	}
+}
+
+// supplant removes an idle delivery whose row id belongs to another one now.
+func (w *window) supplant(by *store.Head) {
+	if old := w.heads[by.Delivery]; old != nil && old.phase == idle && !old.Same(by) {
+		w.unline(old)
+		w.remove(old)
+	}
+	if old := w.reserve.by[by.Delivery]; old != nil && !old.Same(by) {
+		w.reserve.remove(by.Delivery)
+	}
+}
+
+// admit makes a head idle unless it is in memory already.
 func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 	w := &ep.window
 	c.seen.add(sh.Delivery)
-	if w.heads[sh.Delivery] != nil || sh.Blocked || sh.Endpoint != ep.config.ID {
+	if w.known(sh.Delivery) != nil || sh.Blocked || sh.Endpoint != ep.config.ID {
 		return
 	}
+	sh.Endpoint = ep.config.ID // one string for all heads
 	w.put(now, &head{Head: sh, due: sh.Due})
 }

@@ -60,6 +60,7 @@ type holding struct {
 func (c *cluster) start(s *slot) {
 	limits := core.Options{Slots: 4 + c.rand.IntN(8), PerHost: 2 + c.rand.IntN(8), Bounds: core.Bounds{Window: 2 + c.rand.IntN(6),
 		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute)}, Shared: true}
+	limits.Bounds.Reserve = reserveOf(limits.Bounds.Window)
 	if c.options.Tiny {
 		limits.Bounds = bounds.Tiny[core.Bounds](c.rand.Uint64())
 	}

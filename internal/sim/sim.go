@@ -160,10 +160,20 @@ func (w *world) trace(format string, args ...any) {
 	}
 }
 
+// reserveOf is the size of the reserve in a world with windows of a size: large in half of the
+// worlds, and nearly nothing in the others.
+func reserveOf(window int) int {
+	if window%2 == 0 {
+		return 4 * window
+	}
+	return 1
+}
+
 // small limits make windows overflow and slots run out within a short history.
 func (w *world) limits() core.Options {
 	o := core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Bounds: core.Bounds{Window: 2 + w.rand.IntN(6),
 		Horizon: w.between(time.Second, time.Minute), Poll: w.between(5*time.Second, time.Minute)}}
+	o.Bounds.Reserve = reserveOf(o.Bounds.Window)
 	if w.options.Tiny {
 		o.Bounds = bounds.Tiny[core.Bounds](w.rand.Uint64())
 	}

@@ -190,6 +190,10 @@ type Change struct {
 	// delivery as always.
 	Uncounted bool
 
+	// Lone says that the delivery has no lane, as far as the caller knows. A store may then read less.
+	// A wrong value costs time and changes no result.
+	Lone bool
+
 	// Epoch is the epoch of its endpoint's shard in which the change was decided; see Ownership. 0:
 	// any epoch.
 	Epoch int64

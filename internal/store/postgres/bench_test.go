@@ -134,7 +134,7 @@ func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 		for _, h := range hs {
 			now := time.Now()
 			changes = append(changes, store.Change{
-				Delivery: h.Delivery, Expect: h.Attempts, At: now, Status: grapnel.Delivered, Reason: "delivered",
+				Delivery: h.Delivery, Expect: h.Attempts, Lone: h.Lane == "", At: now, Status: grapnel.Delivered, Reason: "delivered",
 				Attempt: &grapnel.Attempt{Number: 1, Trigger: h.Trigger, ScheduledFor: h.Due, StartedAt: now, Duration: 3 * time.Millisecond,
 					Phases: grapnel.Phases{FirstByte: 2 * time.Millisecond, Reused: true}, StatusCode: 200, Class: policy.ClassNone,
 					Decision: policy.Deliver, ResponseHeaders: map[string]string{"content-type": "text/plain"}, ResponseBody: []byte("ok")},

@@ -159,8 +159,8 @@ func (t *tx) flushPending(b *pgx.Batch) {
 			column(changed, func(p *place) int32 { return p.last.statusCode }), texts(changed, func(p *place) policy.Class { return p.last.class }),
 			column(changed, func(p *place) int64 { return p.last.took }))
 	}
-	if len(t.gone) > 0 {
-		b.Queue(dropPending, column(t.gone, numberOf))
+	if gone := slices.DeleteFunc(column(t.gone, numberOf), t.needs.took); len(gone) > 0 {
+		b.Queue(dropPending, gone)
 	}
 	t.flushLeases(b)
 }

@@ -29,7 +29,7 @@ func incomingTo(id, key string, endpoints ...string) store.Incoming {
 }
 
 func deliver(h store.Head) store.Change {
-	return store.Change{Delivery: h.Delivery, Expect: h.Attempts, Status: grapnel.Delivered, At: at(5),
+	return store.Change{Delivery: h.Delivery, Expect: h.Attempts, Lone: h.Lane == "", Status: grapnel.Delivered, At: at(5),
 		Attempt: &grapnel.Attempt{Number: h.Attempts + 1, StatusCode: 200, Duration: time.Millisecond}}
 }
 

@@ -13,8 +13,10 @@ import (
 var _ store.Ownership = (*Store)(nil)
 
 const (
-	// guardLock keeps shards from being taken until the end of the transaction.
-	guardLock = `SELECT number, epoch FROM shard WHERE number = ANY($1)
+	// shardsLock keeps shards from being taken until the end of the transaction. guardLock does the
+	// same for the shards of some pending deliveries as well; it reads all shards.
+	shardsLock = "SELECT number, epoch FROM shard WHERE number = ANY($1) ORDER BY number FOR KEY SHARE"
+	guardLock  = `SELECT number, epoch FROM shard WHERE number = ANY($1)
 		OR number IN (SELECT t.shard FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ANY($2)) ORDER BY number FOR KEY SHARE`
 	freeShards = `SELECT number FROM shard WHERE number = ANY($1) AND (owner = '' OR until < clock_timestamp()) ORDER BY number FOR UPDATE`
 	takeShards = `UPDATE shard SET owner = $2, epoch = epoch + 1, until = clock_timestamp() + $3::bigint * interval '1 microsecond'

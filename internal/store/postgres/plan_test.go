@@ -29,6 +29,9 @@ func hot(c *calendar) map[string]string {
 		loneLock:                          some,
 		positionsSQL:                      "'{1}','{k}','{1}'," + some,
 		placesQuery:                       some,
+		lockLone:                          some,
+		takeLone:                          some,
+		leasedQuery:                       some,
 		linesQuery(today):                 some + ",'{1}','{k}'",
 		linesQuery(before):                some + ",'{1}','{k}'",
 		overQuery(today):                  some,
@@ -37,6 +40,7 @@ func hot(c *calendar) map[string]string {
 		knownQuery:                        "'{}'",
 		answersQuery:                      "'{a,b}'",
 		dropPending:                       some,
+		shardsLock:                        some,
 		guardLock:                         none + "," + some,
 		changePending: some + "," + some + "," + some + "," + some + "," + some +
 			",'{t,t,t}','{f,f,f}','{a,a,a}','{a,a,a}','{a,a,a}'," + some + ",'{a,a,a}'," + some,

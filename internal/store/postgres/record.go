@@ -57,8 +57,18 @@ type recording struct {
 func (o *recording) need(n *needs) {
 	for i := range o.turns {
 		c := &o.turns[i]
-		n.deliveries = append(n.deliveries, c.Delivery)
-		if c.Epoch != 0 {
+		switch {
+		case !c.Lone || c.Lease != nil:
+			n.deliveries = append(n.deliveries, c.Delivery)
+		case c.Status.Final():
+			n.taken = append(n.taken, c.Delivery)
+		default:
+			n.lone = append(n.lone, c.Delivery)
+		}
+		switch {
+		case c.Identity.Event != 0: // the change applies to no delivery of another endpoint
+			n.guard(c.Identity.Endpoint, c.Epoch)
+		case c.Epoch != 0:
 			n.guarded = append(n.guarded, c.Delivery)
 		}
 		if c.Standing != nil {

@@ -14,7 +14,7 @@ type Stats struct {
 	commits.Counts
 	Failed      int64 // transactions that were not committed, for any reason
 	Unknown     int64 // of them, those whose outcome is unknown
-	Spoiled     int64 // transactions tried again because of a concurrent one: deadlocks, and two that created the same object
+	Spoiled     int64 // transactions tried again: a concurrent one came in between, or a delivery was not as expected (lone.go)
 	Queued      int   // operations that wait for the next transaction
 	Connections int
 	Busy        int // of them in use

@@ -39,6 +39,7 @@ type tx struct {
 	over      map[int64]*over
 	lanes     map[int64]*lane // by number
 	byName    map[laneOf]*lane
+	unlike    bool    // a delivery that is expected to have no lane has a lease
 	eventSeqs []int64 // row ids to assign
 	seqs      []int64
 
@@ -126,6 +127,9 @@ func (t *tx) undo(why error) error {
 
 // commit writes all changes, and commits, in one round trip.
 func (t *tx) commit() error {
+	if t.mistaken() {
+		return t.undo(errUnlike)
+	}
 	b := new(pgx.Batch)
 	t.flush(b)
 	committed := false

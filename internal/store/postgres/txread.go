@@ -94,8 +94,11 @@ func (t *tx) begin() error {
 		}
 		b.Queue(queueLock, queue)
 	}
-	if len(n.shards) > 0 || len(n.guarded) > 0 {
-		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
+	switch shards := sortedKeys(n.shards, cmp.Compare[int16]); {
+	case len(n.guarded) > 0:
+		b.Queue(guardLock, shards, n.guarded).Query(t.readEpochs)
+	case len(shards) > 0:
+		b.Queue(shardsLock, shards).Query(t.readEpochs)
 	}
 	if len(n.keys) > 0 {
 		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
@@ -111,9 +114,7 @@ func (t *tx) begin() error {
 	case len(n.deliveries) > 0:
 		b.Queue(lanesLock, n.deliveries)
 	}
-	if len(n.deliveries) > 0 {
-		b.Queue(loneLock, n.deliveries)
-	}
+	t.lockLone(b)
 	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals) })
 	if len(n.deliveries) > 0 {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
@@ -145,6 +146,9 @@ func (t *tx) begin() error {
 	}
 	if err := t.checkNumbers(were); err != nil {
 		return err
+	}
+	if t.missed() {
+		return errUnlike
 	}
 	t.store.days.clock.Store(t.clock)
 	if t.arrivals != t.calendar.arrivals {

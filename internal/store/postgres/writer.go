@@ -202,11 +202,15 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 			err = lost
 		}
 	}()
+	careful := false
 	for range s.bounds.Tries {
 		for _, r := range batch {
 			r.err = nil
 		}
-		switch err = s.transact(ctx, slot, batch); {
+		switch err = s.transact(ctx, slot, batch, careful); {
+		case errors.Is(err, errUnlike):
+			s.stats.spoiled.Add(1)
+			careful = true
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
 			s.days.doubted.Store(true) // a day may have begun or been dropped
@@ -217,11 +221,15 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 	return asError(err)
 }
 
-// transact runs one transaction for the requests.
-func (s *Store) transact(ctx context.Context, slot int16, batch []*request) error {
+// transact runs one transaction for the requests. careful says that it expects nothing of the
+// deliveries that it changes: see lone.go.
+func (s *Store) transact(ctx context.Context, slot int16, batch []*request, careful bool) error {
 	t := &tx{store: s, slot: slot, needs: newNeeds()}
 	for _, r := range batch {
 		r.need(t.needs)
+	}
+	if careful {
+		t.needs.carefully()
 	}
 	var err error
 	if t.names, err = s.learn(ctx, t.needs.targets, t.needs.kinds); err != nil {

@@ -156,7 +156,7 @@ func (m *machine) records(t *rapid.T) {
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
 		c.EndpointWide, c.Uncounted = chance(t, "endpoint-wide", 2), chance(t, "uncounted", 6)
-		c.Lease = m.settlement(t, c.Delivery)
+		c.Lease, c.Lone = m.settlement(t, c.Delivery), chance(t, "lone", 2)
 		if chance(t, "with standing", 4) {
 			c.Standing = standing(pick(t, "endpoint", someEndpoints...), int64(rapid.IntRange(0, 20).Draw(t, "number")))
 		}

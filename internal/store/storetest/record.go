@@ -44,6 +44,20 @@ var recordCases = []testCase{
 			d.Fatal("the third leads")
 		}
 	}},
+	{"has the same result if the caller takes a delivery of a lane for one without", func(d *driver) {
+		n := d.lane("k", 3)
+		c := delivered(n[0], 0, 10)
+		c.Lone = true
+		d.same(d.change(c).Next.Delivery, n[1], "next")
+		c = delivered(n[2], 0, 11)
+		c.Lone, c.Status = true, grapnel.Pending
+		d.same(d.change(c).Next.Delivery, n[1], "the head before the delivery")
+		d.leads(epA, n[1])
+		c = delivered(n[0], 0, 12)
+		c.Lone = true
+		is := d.record(c)[0]
+		d.same([]any{is.Applied, is.Status, is.Next.Delivery}, []any{false, grapnel.Delivered, n[1]}, "of a finished delivery")
+	}},
 	{"starts the next with its first delay", func(d *driver) {
 		n := d.lane("k", 2)
 		c := delivered(n[0], 0, 10)
