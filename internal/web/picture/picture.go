@@ -98,7 +98,9 @@ type Part struct {
 }
 
 // Bars draws columns side by side. The highest fills the height; each part that is not zero is at
-// least two units high, so that one failure among a million deliveries can be seen.
+// least two units high, so that one failure among a million deliveries can be seen. All parts of a
+// tone are one path, which takes a third of the bytes. It is above the links, and the style sheet
+// lets clicks through.
 func Bars(bars []Bar, says string) SVG {
 	const width, height, least = 960, 120, 2
 	role := "img"
@@ -111,24 +113,31 @@ func Bars(bars []Bar, says string) SVG {
 		most = max(most, b.sum())
 	}
 	step := float64(width) / float64(max(len(bars), 1))
+	var tones []string
+	paths := map[string]*drawing{}
 	for i, b := range bars {
 		x, y := float64(i)*step, float64(height)
 		if b.Href != "" {
 			d.put(`<a href="%s">`, html.EscapeString(b.Href))
 		}
-		d.put(`<g>%s<rect class="hit" x="%s" y="0" width="%s" height="%d"/>`, hint(b.Says), n(x), n(step), height)
+		d.put(`<g>%s<rect class="hit" x="%s" y="0" width="%s" height="%d"/></g>`, hint(b.Says), n(x), n(step), height)
+		if b.Href != "" {
+			d.put(`</a>`)
+		}
 		for _, p := range b.Parts {
 			if p.Value <= 0 || most == 0 {
 				continue
 			}
+			if paths[p.Tone] == nil {
+				tones, paths[p.Tone] = append(tones, p.Tone), new(drawing)
+			}
 			h := max(p.Value/most*(height-2*least), least)
 			y -= h
-			d.put(`<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, p.Tone, n(x+step*.12), n(max(y, 0)), n(step*.76), n(h))
+			paths[p.Tone].put("M%s %sh%sv%sh-%sz", n(x+step*.12), n(max(y, 0)), n(step*.76), n(h), n(step*.76))
 		}
-		d.put(`</g>`)
-		if b.Href != "" {
-			d.put(`</a>`)
-		}
+	}
+	for _, tone := range tones {
+		d.put(`<path class="%s" d="%s"/>`, tone, paths[tone])
 	}
 	return d.end()
 }
