@@ -49,7 +49,7 @@ test: needs ## Run every test; what is concurrent under the race detector
 	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
 		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e $(LONGEST) $(ALONE))")
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 15m -parallel 2 ./e2e
+	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 15m ./e2e
 	@set -e; for dir in $(NESTED); do \
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test ./..."; \
 		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \

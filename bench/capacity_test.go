@@ -4,24 +4,24 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
 
-// docs/scale.md shows the command's output. The test runs the command as a reader would, without
-// the race detector, in half a minute.
+// docs/scale.md shows the command's output.
 func TestScaleIsWhatIsPlayed(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/scale.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := exec.Command("go", "run", ".", "capacity").Output()
-	if err != nil {
-		t.Fatal(err)
+	var out strings.Builder
+	if status := capacityMain(nil, &out); status != 0 {
+		t.Fatalf("the command ends with status %d", status)
 	}
+	said := out.String()
 	rest, lines := string(page), 0
-	for line := range strings.Lines(string(said)) {
+	for line := range strings.Lines(said) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 // the dashboard's pages answers with it, and no page is too large. How long they take is not held
 // here.
 func TestEveryPageOfAFilledStore(t *testing.T) {
+	t.Parallel()
 	d := &dashboard{times: 1, within: time.Hour, page: 60 << 10, asset: 50 << 10}
 	d.n, d.world.endpoints, d.weeks, d.seed, d.rounds, d.workers, d.dir = 20_000, 80, 8, 1, 1, 1, t.TempDir()
 	var out bytes.Buffer

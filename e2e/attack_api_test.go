@@ -22,7 +22,7 @@ import (
 // TestAttackOnIDs: a tenant uses the ids of another tenant's events. Both events are accepted, and
 // no answer reveals whether another tenant has an id.
 func TestAttackOnIDs(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	publish := func(tenant, id, data string) (int, []byte) {
 		return a.publishAs(tenant, newEvent{ID: id, Type: "order.paid", Data: json.RawMessage(data)})
@@ -82,7 +82,7 @@ func TestAttackOnIDs(t *testing.T) {
 // TestAttackByBodiesThatStall: callers with a key that may publish send 15 of 16 MiB and then
 // nothing. The server's memory stays small, and it answers another tenant's publishes meanwhile.
 func TestAttackByBodiesThatStall(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	bodies := 60
 	if soak() {
 		bodies = 1000
@@ -146,7 +146,7 @@ func TestAttackByBodiesThatStall(t *testing.T) {
 // Each sends one request and then nothing, or nothing at all. New connections are answered, and
 // deliveries continue.
 func TestAttackByConnections(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{wrap: []string{"prlimit", "--nofile=1200:1200"}})
 	v := a.newVictim("beside")
 	for name, first := range map[string]string{"asked once": "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "silent": "",
@@ -178,7 +178,7 @@ func TestAttackByConnections(t *testing.T) {
 // TestAttackByStreams: one key holds many streams. They cost little, and other callers are served
 // as before.
 func TestAttackByStreams(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	streams := 400
 	if soak() {
 		streams = 4000
@@ -206,7 +206,7 @@ func TestAttackByStreams(t *testing.T) {
 // TestAttackOnRequests: if a body's length is given in two ways, the bytes behind it are not
 // answered as the next request. A request that can be read in more than one way is refused.
 func TestAttackOnRequests(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	body := `{"type":"a.b","data":{}}`
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
@@ -276,7 +276,7 @@ func TestAttackOnRequests(t *testing.T) {
 
 // TestAttackWithReadAccess: a key that may only read stores nothing and sees no credential.
 func TestAttackWithReadAccess(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	requests := 300
 	if soak() {
 		requests = 2000
@@ -320,7 +320,7 @@ func TestAttackWithReadAccess(t *testing.T) {
 // TestAttackWithWrongKeys: one address tries keys over many connections. The server looks few of
 // them up, answers a valid key from that address at once, and shows no metrics without a key.
 func TestAttackWithWrongKeys(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	a.by(victim, grapnel.ScopeRead, http.StatusOK, http.MethodGet, "/v1/endpoints", nil, nil)
 	began := time.Now()
@@ -365,7 +365,7 @@ func TestAttackWithWrongKeys(t *testing.T) {
 
 // TestAttackOnTheAudit: the audit names the key that created, changed or revoked a key or a policy.
 func TestAttackOnTheAudit(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	thief := a.keys[attacker][grapnel.ScopeAdmin]
 	var key, policy struct{ ID string }

@@ -95,7 +95,7 @@ func TestAttackByReceiversThatHang(t *testing.T) {
 // TestAttackByALoop: a source that verifies nothing and recognises no repetition, and two endpoints
 // that send to it. One event becomes 2⁹ − 1 and no more.
 func TestAttackByALoop(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	_, path := a.sourceOf(attacker, map[string]any{"name": "round", "verify": map[string]any{"scheme": "none"},
 		"dedupe": map[string]any{"by": []string{}}})
@@ -129,7 +129,7 @@ func TestAttackByALoop(t *testing.T) {
 // TestAttackByRates: a rate too small for a clock is refused. The smallest rate that is accepted
 // limits.
 func TestAttackByRates(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	s := newSite()
 	d := newDoor(t, "127.0.0.1", s)
@@ -195,7 +195,7 @@ func trap(t *testing.T, network string) (addr string, reached *atomic.Int64) {
 // by a redirect, or by a proxy of the environment. No URL and no header changes the request that is
 // sent.
 func TestAttackOnTheInnerNetwork(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	forbidden, reached := trap(t, "[::1]:0")
 	_, port, _ := net.SplitHostPort(forbidden)
 	proxy := "http://" + forbidden
@@ -297,7 +297,7 @@ var endless = map[string]struct {
 // TestAttackByAnswers: receivers answer without end. The server's memory and processor time stay
 // small, no such answer counts as a success, and another tenant's events arrive.
 func TestAttackByAnswers(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	v := a.newVictim("beside")
 	var served sync.WaitGroup

@@ -73,7 +73,7 @@ func asGitHub(body []byte, kind, id string) []string {
 // TestAttackByRequestsThatStall: strangers hold open as many requests as they can, at one source or
 // at many. Every source, the attacked ones too, keeps answering 202 to signed requests.
 func TestAttackByRequestsThatStall(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	ants := []string{a.github(attacker, "one", nil), a.github(attacker, "two", nil), a.github(attacker, "three", nil)}
 	bees := []string{a.github(victim, "one", nil), a.github(victim, "two", nil)}
@@ -135,7 +135,7 @@ func TestAttackByRequestsThatStall(t *testing.T) {
 // TestAttackOnTheQuarantine: requests that no signature vouches for are stored for operators, but
 // not enough of them to fill the disk. Verified requests are accepted meanwhile.
 func TestAttackOnTheQuarantine(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	requests, size, most := 150, 512<<10, int64(32)
 	if soak() {
 		requests, size, most = 1500, 900<<10, 192 // 64 MiB are stored per hour, and the write-ahead log is as large
@@ -182,7 +182,7 @@ func TestAttackOnTheQuarantine(t *testing.T) {
 // TestAttackWithAnOldSignature: a signature seen before creates no further event under another
 // body, id or type, also where the provider does not sign these.
 func TestAttackWithAnOldSignature(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	_, mailgun := a.sourceOf(victim, map[string]any{"name": "mailgun", "verify": map[string]any{"scheme": "mailgun", "secret": signingSecret}})
 	hub := a.github(victim, "github", nil)

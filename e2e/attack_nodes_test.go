@@ -42,7 +42,7 @@ func (c *child) begin(ctx context.Context, key, method, path string) <-chan answ
 // revoked, or may not consume any more, its open requests at another node get nothing, and no node
 // accepts it: neither one that is cut off from the database nor one that was frozen meanwhile.
 func TestAttackWithARevokedKey(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	const lease = 5 * time.Second // only the test's own faults may end one
 	db := pgtest.For(t, pgtest.Options{})
 	for _, name := range []string{"grapnel", "producer"} {

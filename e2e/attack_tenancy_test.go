@@ -19,7 +19,7 @@ import (
 // with the key of each scope of one tenant, and names objects of another tenant. None of these is
 // shown or changed, and no answer is a 5xx.
 func TestAttackOnAnotherTenant(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	a := newAttacked(t, program{})
 	const mark = "bees-own"
 	made := func(method, path string, body map[string]any, field string) string {

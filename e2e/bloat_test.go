@@ -27,7 +27,7 @@ type table struct {
 // endpoint fails until its deliveries expire. Tables with short-lived rows do not grow once the
 // load is steady. The long form takes an hour.
 func TestTablesStayLean(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	length, window, settings := 20*time.Second, 2*time.Second, map[string]string{"autovacuum_naptime": "1s"}
 	if soak() {
 		length, window, settings = time.Hour, time.Minute, nil

@@ -188,7 +188,7 @@ func (c *cluster) settled(ids []string) {
 // off; the database dies, ends connections and loses answers. No acknowledged event is lost and
 // keys keep their order. Only deliveries that were in flight at a node hit by a fault are repeated.
 func TestClusterThroughFaults(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	if soak() {
 		newCluster(t, 3).through(t, 200, manyFaults)
 	} else {
@@ -219,7 +219,7 @@ func (c *cluster) through(t *testing.T, faults, kinds int) {
 // Each of three nodes in turn is stopped as an operator does it, and started again. No delivery is
 // repeated.
 func TestRollingRestart(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	rounds := 1
 	if soak() {
 		rounds = 15
@@ -246,7 +246,7 @@ func TestRollingRestart(t *testing.T) {
 // Once a pause is answered by one node, no node attempts the endpoint. An operator's order given to
 // any node is executed by the owner of the endpoint.
 func TestChangesReachEveryNode(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := newCluster(t, 3)
 	var sites []*site
 	var ids []string

@@ -25,7 +25,7 @@ import (
 // and in Python, consume from a queue. Only the address and the token differ, which they read from
 // their environment. A message that they reject for good becomes a dead letter with their reason.
 func TestPublishedConsumersRunUnchanged(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)
@@ -146,7 +146,7 @@ func (l *listener) end(t *testing.T, signal syscall.Signal) {
 // TestListenLosesNothing: a developer's command is killed, the server is killed, and the local
 // server fails. Every request to the source still arrives there in the end.
 func TestListenLosesNothing(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)

@@ -167,7 +167,7 @@ func (p *patient) told(want map[string]int) {
 // The count towards disabling is exact, survives kills, and is reset by a single success. Pending
 // deliveries are dropped on record. The tenant's other endpoints are notified once of every change.
 func TestDisablingCountsThroughKills(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	const most = 20
 	p := newPatient(t, "127.0.7", payleraLike(most, "drop"))
 	p.send(1)
@@ -254,7 +254,7 @@ func (p *patient) audited(want map[string]int) {
 // is enabled again. A delivery that failed before is attempted when it is due. No attempt is made
 // in between, not even after a kill.
 func TestDisabledHoldsAndDrainsInOrder(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	p := newPatient(t, "127.0.8", payleraLike(5, "hold"))
 	p.answer.Store(http.StatusNotFound)
 	p.send(5)
@@ -282,7 +282,7 @@ func TestDisabledHoldsAndDrainsInOrder(t *testing.T) {
 
 // A 410 disables at once, and there is one operational event per dead letter.
 func TestGoneDisablesAtOnce(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	p := newPatient(t, "127.0.9", payleraLike(100, "hold"))
 	p.answer.Store(http.StatusBadRequest) // this policy takes it for permanent
 	p.send(3)

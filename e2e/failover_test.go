@@ -69,7 +69,7 @@ func after(ctx context.Context) {
 
 // The primary is killed and its synchronous standby is promoted. No acknowledged event is lost.
 func TestFailover(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := failing(t, plan{sync: true})
 	c.fails(func(ctx context.Context, _ *time.Duration) *pgtest.Server {
 		c.must(c.db.Kill())
@@ -83,7 +83,7 @@ func TestFailover(t *testing.T) {
 // chosen to lose those events. What nodes remember of the lost past must not mix with the new one,
 // in which the same row ids belong to other events.
 func TestFailoverWithLoss(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
 		*since = c.ledger.now()
@@ -101,7 +101,7 @@ func TestFailoverWithLoss(t *testing.T) {
 // promoted. The program has little to do here, and the test shows that the judge excuses losses
 // with the primary.
 func TestFailoverWithLossWhileStopped(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
 		*since = c.ledger.now()
@@ -126,7 +126,7 @@ func TestFailoverWithLossWhileStopped(t *testing.T) {
 // A copy of the database is restored under running nodes. It has the identity and the timeline that
 // they know, and is older.
 func TestRestoreUnderRunningNodes(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := failing(t, plan{})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
 		*since = c.ledger.now()
@@ -185,7 +185,7 @@ var suspicion = regexp.MustCompile(`(?i)timeline|went back|not the one|another d
 // to both: old ones from before its virtual address moved, and new ones. No product can prevent two
 // primaries, but that node must notice, and stop acknowledging and sending by one of them.
 func TestTwoPrimaries(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	c := failing(t, plan{standby: true})
 	var both, end time.Duration
 	c.under(6, func(ctx context.Context) {

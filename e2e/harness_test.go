@@ -33,7 +33,7 @@ func TestHarnessTellsGoodFromBad(t *testing.T) {
 		{"re-encodes data", history.Corrupt},
 	} {
 		t.Run(test.bug, func(t *testing.T) {
-			t.Parallel()
+			beside(t, busy)
 			x := newTrial(t, program{path: self, env: []string{fakeVariable + "=" + test.bug}}, func(d *dice) []*target {
 				return []*target{healthy(d), halting(d)}
 			})

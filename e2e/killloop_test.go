@@ -20,7 +20,7 @@ import (
 // per key and endpoint. The tenant's other endpoint gets exactly one operational event per dead
 // letter.
 func TestKillLoop(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	kills := 20
 	if soak() {
 		kills = 300
@@ -58,7 +58,7 @@ func (x *trial) killed(t *testing.T, kills int) {
 
 // A server stopped as an operator does it repeats no delivery, however busy it is.
 func TestCleanRestart(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	restarts := 5
 	if soak() {
 		restarts = 50

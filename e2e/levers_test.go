@@ -91,7 +91,7 @@ func (p person) runs(exit int, args ...string) []byte {
 // effect and are in the audit with actor, action, reason and time, in the order in which they
 // happened.
 func TestLeversWorkAndAreOnRecord(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(30 * time.Second)
@@ -263,7 +263,7 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 // An open circuit stays open through kills: only probes are sent, at their pace, whatever the
 // backlog.
 func TestOpenBreakerSurvivesKills(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	const keys, kills = 300, 4
 	c := newChild(t, program{}, t.TempDir())
 	c.start()

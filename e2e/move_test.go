@@ -37,7 +37,7 @@ func (c *child) where() (is residence) {
 // event is lost, keys keep their order, only deliveries in flight at a kill are repeated, and a
 // delivery is found by the ids it had before its moves.
 func TestTenantsMoveUnderLoad(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	moves := 4
 	if soak() {
 		moves = 60

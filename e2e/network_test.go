@@ -101,7 +101,7 @@ func TestNetworkFaults(t *testing.T) {
 	} {
 		if x.short || soak() {
 			t.Run(x.name, func(t *testing.T) {
-				t.Parallel()
+				beside(t, heavy)
 				x.test(t)
 			})
 		}

@@ -78,7 +78,7 @@ func patience(factor int) time.Duration {
 // form the factor is 20 (ten minutes become 30 s), and another run has the default policy and ten
 // minutes without a factor.
 func TestOutage(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	factor, long := 60, 10*time.Minute
 	if soak() {
 		factor = 20

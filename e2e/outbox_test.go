@@ -23,7 +23,7 @@ import (
 // and again, sometimes while it recovers, and their database crashes once. In the end the server
 // has exactly the committed events: each once, in the commit order of its key.
 func TestOutboxThroughKills(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	kills, producers, keys := 8, 8, 5
 	if soak() {
 		kills = 200

@@ -19,7 +19,7 @@ import (
 // 429 and Retry-After, singly and in batches, also after a kill. Another tenant is unaffected. No
 // accepted event is lost, no refused one arrives, and below the limit everything is accepted again.
 func TestTenantQuota(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	const quota, publishers = 200, 8
 	c := newChild(t, program{flag: []string{"--max-pending", strconv.Itoa(quota)}}, t.TempDir())
 	c.start()

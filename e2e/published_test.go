@@ -87,7 +87,7 @@ func eachMessage(t *testing.T, s receiverState, _ []string) {
 // only the preset and the address set. Each event is processed once, and its repetition is
 // recognised. Stand-ins fill what the samples leave open: framework, database, queue.
 func TestPublishedReceiversRunUnchanged(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)

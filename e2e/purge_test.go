@@ -26,7 +26,7 @@ import (
 // nor a row that a rule retains for longer. The long form kills the server as soon as it has begun
 // to purge.
 func TestPurgeKeepsTheBooks(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	events := 400
 	if soak() {
 		events = 5000

@@ -117,7 +117,7 @@ func idle(ctx context.Context, d time.Duration) {
 // ack was answered never comes again, no message has two leases at once, keys keep their order, and
 // in the end every accepted event has arrived.
 func TestQueueThroughKills(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	kills := 6
 	if soak() {
 		kills = 60

@@ -91,7 +91,7 @@ type endedSums struct {
 // the p99 in windows with the replay running is within 1.2 times of that in windows with the replay
 // paused.
 func TestReplayThroughKills(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	letters, keys, kills, perSecond, rate := 1500, 75, 3, 200, 150
 	least, most, quantile, length := 3, 5, 75, time.Second
 	if soak() {

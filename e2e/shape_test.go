@@ -19,7 +19,7 @@ import (
 // process is killed. Events accepted before the change are sent in the old shape, later ones in the
 // new shape, and each body is signed as it is sent.
 func TestShapesThroughAKill(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(20 * time.Second)

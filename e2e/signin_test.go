@@ -14,7 +14,7 @@ import (
 // TestPeopleSignIn: people of a certified issuer get the role and tenant that the rules and their
 // claims say, the pages obey the role, and the audit has their names.
 func TestPeopleSignIn(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	i := startIssuer(t)
 	c := serverWithIssuer(t, i, "--log-level", "debug")
 	base := "http://" + c.addr
@@ -115,7 +115,7 @@ func TestPeopleSignIn(t *testing.T) {
 
 // TestHostileSignIns: each attack on the sign-in ends without a session, and says what to do.
 func TestHostileSignIns(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	i := startIssuer(t)
 	c := serverWithIssuer(t, i, "--log-level", "debug")
 	base := "http://" + c.addr
@@ -205,7 +205,7 @@ func TestHostileSignIns(t *testing.T) {
 // TestTheIssuerChanges: new keys of the issuer are found, sessions end in time, and the page names
 // the fault of a wrong secret, or of an issuer that is down.
 func TestTheIssuerChanges(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	i := startIssuer(t)
 	c := serverWithIssuer(t, i, "--bounds", "oidc.keysagain=1ms,oidc.again=1ms,oidc.document=1s", "--oidc-session", "2s", "--oidc-only")
 	base := "http://" + c.addr

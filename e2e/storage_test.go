@@ -22,7 +22,7 @@ import (
 // and will not write it later. The process ends with a clear message, and every acknowledged event
 // is there after a restart.
 func TestFsyncFailure(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Fatal("this test needs strace (apt-get install strace)")
 	}
@@ -132,7 +132,7 @@ func TestEveryAcknowledgementIsSynced(t *testing.T) {
 // still recorded. As soon as there is space, events are accepted again without an operator.
 // /readyz, /status and grapnel_store_full report it throughout.
 func TestDiskFull(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	mount, err := exec.LookPath("unshare")
 	if err != nil {
 		t.Fatal("this test needs unshare (util-linux)")

@@ -26,7 +26,7 @@ func rounds(t *testing.T, one func(t *testing.T)) {
 // The kill loop with tiny bounds: caches hold a few entries, pages and batches a few rows. Cases
 // that otherwise happen once in a million events happen all the time.
 func TestKillLoopWithTinyBounds(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	kills := 6
 	if soak() {
 		kills = 60
@@ -36,7 +36,7 @@ func TestKillLoopWithTinyBounds(t *testing.T) {
 
 // The faults of a cluster with tiny bounds, which differ from node to node.
 func TestClusterThroughFaultsWithTinyBounds(t *testing.T) {
-	t.Parallel()
+	beside(t, heavy)
 	faults, kinds := 6, fewFaults
 	if soak() {
 		faults, kinds = 5*manyFaults, manyFaults

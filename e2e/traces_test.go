@@ -76,7 +76,7 @@ func (c *child) tells(method, path, body string, header ...string) map[string]an
 // of a receiver and to the collector; every line of the log is JSON; and no secret, payload, header
 // or query is in the log, the metrics or the spans.
 func TestTracesAndLogsOfTheRealBinary(t *testing.T) {
-	t.Parallel()
+	beside(t, busy)
 	const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	collector, spansTo := listening(t, func(http.ResponseWriter, *http.Request) {})
 	receiver, address := listening(t, func(w http.ResponseWriter, r *http.Request) {

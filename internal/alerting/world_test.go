@@ -41,6 +41,7 @@ type world struct {
 	cells  func() []alerting.Cell
 	home   func() alerting.Store
 	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
+	every  time.Duration                            // between two rounds; 0: the default
 	sender *egress.Sender
 	engine *engine.Engine
 	keeper *alerting.Keeper
@@ -99,8 +100,8 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")
-	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour}, Engine: w.engine, Store: w.mortal, Log: log,
-		PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home, Certificate: w.shows,
+	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every}, Engine: w.engine,
+		Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home, Certificate: w.shows,
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop

@@ -99,8 +99,8 @@ type Part struct {
 
 // Bars draws columns side by side. The highest fills the height; each part that is not zero is at
 // least two units high, so that one failure among a million deliveries can be seen. All parts of a
-// tone are one path, above the links, which takes a third of the bytes. The style sheet lets a
-// click reach the link beneath.
+// tone are one path, which takes a third of the bytes. It is above the links, and the style sheet
+// lets clicks through.
 func Bars(bars []Bar, says string) SVG {
 	const width, height, least = 960, 120, 2
 	role := "img"
