@@ -116,8 +116,8 @@ func (l *line) take(batch []*request, most int, s *share) []*request {
 }
 
 // share limits the events of a batch. While outcomes come in, new events get as many deliveries as
-// there are outcomes: otherwise outcomes, and the next attempts of their lanes, would wait behind
-// hundreds of events, and more would be accepted than is delivered, for as long as publishers go on.
+// there are outcomes. Otherwise outcomes, and the next attempts of their lanes, would wait behind
+// hundreds of events where the disk is slow.
 type share struct {
 	most, least   int // Bounds.Events and Bounds.Share
 	outcomes, new int // in the batch: changes, and deliveries of events
