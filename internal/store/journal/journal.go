@@ -36,8 +36,11 @@ type Bounds struct {
 // them free.
 const Header = 4 + 4 + 8 // length of the payload, checksum, number
 
-// begin is where the first half begins. Before it are magic, version, key and size of a half.
-const begin = 4096
+// block is the size in which the file grows: a page of the kernel's cache.
+const block = 4096
+
+// begin is where the first half begins. Before it are magic, version and size of a half.
+const begin = block
 
 const (
 	magic  = "grapnel journal\n"
@@ -62,7 +65,6 @@ type Journal struct {
 	at     int64     // where in the file the next frame goes
 	grown  int64     // the length of the file
 	last   [2]uint64 // the highest number in each half; 0: none that its owner needs
-	zeros  []byte
 }
 
 // Create makes an empty journal at path, in place of another one, and makes its name durable.
@@ -151,19 +153,19 @@ func (j *Journal) sum(frame []byte) uint32 {
 	return crc32.Update(sum, castagnoli, frame[8:])
 }
 
-// grow allocates the file up to at least this length.
+// grow allocates the file up to at least this length. It writes block by block: of one large write
+// the kernel's cache would make one large page, and each later frame would dirty all of that.
 func (j *Journal) grow(to int64) error {
-	for j.grown < to {
-		if j.zeros == nil {
-			j.zeros = make([]byte, j.bounds.Step)
-		}
-		if _, err := j.file.WriteAt(j.zeros, j.grown); err != nil {
-			if Full(err) {
-				return err
+	var zeros [block]byte
+	for end := j.grown + j.bounds.Step; j.grown < to; end += j.bounds.Step {
+		for ; j.grown < end; j.grown += block {
+			if _, err := j.file.WriteAt(zeros[:], j.grown); err != nil {
+				if Full(err) {
+					return err
+				}
+				return fmt.Errorf("%w: %w", ErrFailed, err)
 			}
-			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
-		j.grown += j.bounds.Step
 	}
 	return nil
 }
