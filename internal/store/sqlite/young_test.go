@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,10 +173,13 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 		step, path string
 		durable    bool
 	}
+	var mu sync.Mutex // the writer goes on after it has answered
 	var copies []copied
 	durable := false
 	var last int64 // where the last frame ends
 	r.s.step = func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
 		steps[step]++
 		durable = durable || step == "a frame was written" || step == "SQLite has committed"
 		copies = append(copies, copied{step, snapshot(t, path), durable})
@@ -194,7 +198,9 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 	}
 	before, synced := contentAt(t, snapshot(t, path)), ""
 	for operation := range operations {
+		mu.Lock()
 		copies, durable = nil, false
+		mu.Unlock()
 		switch {
 		case r.IntN(12) == 0:
 			if err := r.s.empty(t.Context()); err != nil {
@@ -208,6 +214,7 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 		default:
 			r.step(t.Context())
 		}
+		mu.Lock()
 		after := contentAt(t, snapshot(t, path))
 		for _, c := range copies {
 			when := fmt.Sprintf("operation %d, when %s", operation, c.step)
@@ -220,6 +227,7 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 			}
 		}
 		before = after
+		mu.Unlock()
 	}
 	if last == 0 {
 		t.Error("no frame was written")
