@@ -164,12 +164,12 @@ func TestSelectionsOfReplays(t *testing.T) {
 	s := newSite(t, func(o *Options) { api.Handler = o.API; o.API = api })
 	s.signIn()
 	for q, want := range map[string]string{
-		"endpoint:ep_1":                         `{"dry_run":true,"count_for":"10ms"}`,
-		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true,"count_for":"10ms"}`,
-		"endpoint:ep_1 status:pending":          `{"dry_run":true,"count_for":"10ms"}`,
-		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true,"count_for":"10ms"}`,
-		"endpoint:ep_1 code:503":                `{"status_code":503,"dry_run":true,"count_for":"10ms"}`,
-		"endpoint:ep_1 error:timeout":           `{"error_class":"timeout","dry_run":true,"count_for":"10ms"}`,
+		"endpoint:ep_1":                         `{"dry_run":true,"count_for":"5ms"}`,
+		"endpoint:ep_1 status:skipped":          `{"status":["skipped"],"dry_run":true,"count_for":"5ms"}`,
+		"endpoint:ep_1 status:pending":          `{"dry_run":true,"count_for":"5ms"}`,
+		"endpoint:ep_1 to:2026-11-01T00:00:00Z": `{"to":"2026-11-01T00:00:00Z","dry_run":true,"count_for":"5ms"}`,
+		"endpoint:ep_1 code:503":                `{"status_code":503,"dry_run":true,"count_for":"5ms"}`,
+		"endpoint:ep_1 error:timeout":           `{"error_class":"timeout","dry_run":true,"count_for":"5ms"}`,
 		"endpoint:ep_1 reason:expired":          `{"deliveries":[`,
 		"reason:expired":                        `{"deliveries":[`,
 		"text":                                  `{"deliveries":[`,

@@ -101,7 +101,7 @@ type look struct {
 
 // hurried divides what a search looks into in any case, if its caller has less time than the bounds
 // allow: callers make many such searches.
-const hurried = 8
+const hurried = 24
 
 func newLook(b *Bounds, now func() time.Time, within time.Duration) *look {
 	k := &look{bounds: b, now: now, limit: b.SearchFor, least: b.LeastSearched, leastBlocks: b.LeastBlocks, every: 16}
