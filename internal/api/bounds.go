@@ -84,7 +84,7 @@ type Bounds struct {
 	// Causes of failures.
 	Explanations  int           `bound:"1"`              // at once
 	Compared      int           `bound:"1000" tiny:"50"` // newest deliveries that are compared
-	LeastCompared int           `bound:"300" tiny:"7"`   // of them, however long that takes
+	LeastCompared int           `bound:"256" tiny:"7"`   // of them, however long that takes
 	Comparing     time.Duration `bound:"15ms" tiny:"1m"` // for reading them
 	Explained     int           `bound:"200" tiny:"20"`  // failures, and successes, whose attempts are read
 	Changes       int           `bound:"100" tiny:"2"`   // newest audit entries that are read
