@@ -62,7 +62,7 @@ func (c *chat) transitions(rule string) (states []string) {
 // killed when the alert fires and while its message is repeated. Once the channel is up it is told
 // of two transitions: the alert fired, and it is resolved.
 func TestAlertsThroughKills(t *testing.T) {
-	t.Parallel()
+	beside(t, light)
 	const rule = "endpoint_disabled"
 	kills := 1 // the pauses between repetitions grow
 	if soak() {
