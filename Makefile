@@ -17,7 +17,7 @@ export GORACE ?= atexit_sleep_ms=50
 # One goroutine plays these: the race detector would find nothing in most and takes ten times as long.
 # What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
 # processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
-ALONE   := ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/... ./e2e/browser
+ALONE   := ./e2e/browser ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
 LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grapnel
@@ -26,7 +26,7 @@ LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grap
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build shots test soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
+.PHONY: help run build shots test test-models test-races test-nested soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -42,14 +42,26 @@ test: export CGO_ENABLED = 0
 test: needs ## Run every test; what is concurrent under the race detector
 	$(GO) vet ./...
 	$(GO) test -vet=off -count=1 .
-	@echo "histories and models without the race detector, all else with it"
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e $(LONGEST) $(ALONE))")
+	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
 	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 15m ./e2e
+
+# Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
+# they come second where both want a processor.
+test-models: export CGO_ENABLED = 0
+test-models:
+	nice -n 5 $(GO) test -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
+	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
+
+test-races: export CGO_ENABLED = 1
+test-races:
+	$(GO) test $(RACE) -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
+		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e $(LONGEST) $(ALONE))")
+
+test-nested: export CGO_ENABLED = 0
+test-nested:
 	@set -e; for dir in $(NESTED); do \
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test ./..."; \
 		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
