@@ -86,7 +86,9 @@ func (w *writer) readJournal() error {
 	if err != nil {
 		return err
 	}
-	w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.young.number)
+	if last > w.young.number {
+		w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.young.number)
+	}
 	w.young.number = last
 	return w.tx.commit(last, false)
 }
