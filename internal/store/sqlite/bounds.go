@@ -111,8 +111,8 @@ type Bounds struct {
 	Searched      int           `bound:"10000"`
 	SearchedBytes int64         `bound:"16MiB" tiny:"1KiB"`
 	LeastSearched int           `bound:"100"`
-	SearchFor     time.Duration `bound:"24ms" tiny:"1ms"`
-	LeastBlocks   int           `bound:"16" tiny:"2"` // looked into in any case
+	SearchFor     time.Duration `bound:"10ms" tiny:"1ms"`
+	LeastBlocks   int           `bound:"8" tiny:"2"` // looked into in any case
 
 	Documents store.DocumentBounds
 }
