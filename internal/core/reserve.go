@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -27,16 +28,7 @@ type reserved struct{ count, most int }
 
 // compareReserved is the order of compareHeads without urgency.
 func compareReserved(a, b *store.Head) int {
-	if c := a.Due.Compare(b.Due); c != 0 {
-		return c
-	}
-	switch {
-	case a.Delivery < b.Delivery:
-		return -1
-	case a.Delivery > b.Delivery:
-		return 1
-	}
-	return 0
+	return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Delivery, b.Delivery))
 }
 
 // first is the head that is due first, or nil.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -250,16 +251,7 @@ func compareHeads(a, b *head) int {
 		}
 		return 1
 	}
-	if c := a.due.Compare(b.due); c != 0 {
-		return c
-	}
-	switch {
-	case a.Delivery < b.Delivery:
-		return -1
-	case a.Delivery > b.Delivery:
-		return 1
-	}
-	return 0
+	return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Delivery, b.Delivery))
 }
 
 // load asks for a page when heads in the store are due and the window has space, or when the poll

@@ -176,27 +176,14 @@ func TestPurgedBytesAreGone(t *testing.T) {
 }
 
 // integrity is the output of SQLite's integrity check.
-func integrity(t *testing.T, path string) (lines []string) {
+func integrity(t *testing.T, path string) []string {
 	t.Helper()
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	q, err := conn.Prepare("PRAGMA integrity_check")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		more, err := q.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !more {
-			return lines
-		}
-		lines = append(lines, q.String(0))
-	}
+	return rows(t, conn, "PRAGMA integrity_check")
 }
 
 // stocked fills a store with finished deliveries, one per second, atOnce in a transaction.

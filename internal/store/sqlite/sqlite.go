@@ -1,10 +1,11 @@
-// Package sqlite stores everything in one SQLite file: the store of a single machine.
+// Package sqlite stores everything in one SQLite file, with a journal of its newest writes beside
+// it: the store of a single machine.
 //
-// One connection writes, and one goroutine uses it. Operations that arrive while a transaction is
-// being committed make up the next one, and are synced to the disk together. An operation decides
-// whether it can be done before it writes anything; one that fails in another way is taken out and
-// the transaction is repeated without it. Reads have connections of their own and see every write
-// that has returned.
+// One connection writes, and one goroutine uses it. Operations that arrive while a batch is made
+// durable make up the next one, and are synced to the disk together: by one frame of the journal,
+// or by a commit of SQLite (young.go). An operation decides whether it can be done before it writes
+// anything; one that fails in another way is taken out and the batch is repeated without it. Reads
+// have connections of their own and see every write that has returned.
 //
 // The tables are in migrations/, with the reason for each. In short: pending is small and changes;
 // events, finished deliveries and attempts only grow; counts of deliveries are stored, not
@@ -13,16 +14,18 @@
 //
 // Totals of the current hour are stored beside those counts, so they cost a transaction nothing;
 // older totals have rows of their own. A purge removes a few rows in each of many small
-// transactions, overwrites the removed bytes, and at its end truncates the log: then no byte of
-// them is in the database's files, if the database has less than 256 GiB; see treePage for larger
-// ones. Copies of overwritten blocks in the file system or the disk are out of its reach.
+// transactions, overwrites the removed bytes, and at its end truncates the log and the journal:
+// then no byte of them is in the database's files, if the database has less than 256 GiB; see
+// treePage for larger ones. Copies of overwritten blocks in the file system or the disk are out of
+// its reach.
 //
-// The disk: synchronous is FULL, and that is read back at the start. While the disk is full, Append
-// and every other new write is refused with grapnel.CodeStorageFull, and outcomes, with their
-// operational events and audit entries, are recorded in the space reserved for them (headroom.go).
-// When the disk fails, in particular when a sync does, the state on it is unknown: the store
-// refuses all further calls and reports that on Fatal; its owner ends the process, and the next
-// start reads the state.
+// The disk: synchronous is FULL at the start, which is read back, and for each batch that SQLite
+// commits by itself. Commits of what the journal has already are not synced. While the disk is
+// full, Append and every other new write is refused with grapnel.CodeStorageFull, and outcomes,
+// with their operational events and audit entries, are recorded in the space reserved for them
+// (headroom.go). When the disk fails, in particular when a sync does, the state on it is unknown:
+// the store refuses all further calls and reports that on Fatal; its owner ends the process, and
+// the next start reads the state.
 //
 // One process at a time may use a database; another one gets an error from Open. It does not
 // promise that an older version can read the file, nor that the file survives a disk that reports a
