@@ -86,6 +86,30 @@ func TestRelayChecksItsInput(t *testing.T) {
 	}
 }
 
+// Requests to a source are signed so that the handler takes them, and it takes no others.
+func TestHandlerVerifies(t *testing.T) {
+	secret, err := newSecret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, publisher := newHandler(), newPublisher()
+	addr := ask[string](t, handler, "serve", secret)
+	o := order{Addr: addr, Path: "/in/bench", Secret: secret, Connections: 2, Size: 1024, Rate: 100, For: 100 * time.Millisecond}
+	if sent := ask[int64](t, publisher, "open", o); sent != 10 {
+		t.Errorf("%d of 10 requests were accepted", sent)
+	}
+	if o.Secret, err = newSecret(); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := publisher["open"](body); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("requests with another secret: %v", err)
+	}
+}
+
 func TestMessage(t *testing.T) {
 	m := newMessage(strings.NewReader("HTTP/1.1 202 Accepted\r\nContent-length: 3\r\n\r\nabcPOST / HTTP/1.1\r\nX: y\r\n\r\n" +
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"))

@@ -130,6 +130,29 @@ func writtenBy(pid int) (int64, error) {
 	return 0, fmt.Errorf("the kernel says %q", text)
 }
 
+// memory is how many bytes of a process are in memory.
+type memory struct{ resident, peak int64 }
+
+func memoryOf(pid int) (m memory, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		to := map[string]*int64{"VmRSS": &m.resident, "VmHWM": &m.peak}[name]
+		if to == nil {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			return m, err
+		}
+		*to = kib << 10
+	}
+	return m, nil
+}
+
 // machine describes the machine that the numbers were measured on.
 func machine() string {
 	model := "unknown processor"

@@ -8,7 +8,7 @@
 // Throughput: 64 publishers with one connection each publish again as soon as they are answered;
 // the result counts arrivals at the receiver. Latency: events at a fixed rate, timed from the
 // moment at which each should have been sent, so that a stall counts for every event that it
-// delays.
+// delays. Memory: what the server holds before the throughput part, at most, and a minute after it.
 //
 // Publisher, receiver and relay are processes of this program too. They do as little work as they
 // can, because they share the machine with the server; the report says how much of the machine they
@@ -16,6 +16,9 @@
 //
 // With -silent the other side is Grapnel itself, told to count nothing: no metrics, promises,
 // issues and alerts. The difference is what these cost.
+//
+// With -ingest the load is signed requests to a source without endpoints, and the other side is a
+// handler that reads and verifies the same requests and stores nothing.
 //
 // With the argument history it measures how long the API takes to answer with millions of finished
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
@@ -50,10 +53,12 @@ type settings struct {
 	window     time.Duration
 	rate       int
 	open       time.Duration
+	rest       time.Duration
 	dir        string
 	binary     string
 	postgres   bool
 	silent     bool
+	ingest     bool
 	flags      []string // of the server
 }
 
@@ -62,7 +67,8 @@ func main() {
 	// as the program.
 	runtime.LockOSThread()
 	if len(os.Args) > 1 {
-		roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay}
+		roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay,
+			handlerName: newHandler}
 		if role, ok := roles[os.Args[1]]; ok {
 			os.Exit(play(role(), os.Stdin, os.Stdout))
 		}
@@ -94,10 +100,12 @@ func main() {
 	flags.DurationVar(&s.window, "window", 6*time.Second, "throughput window")
 	flags.IntVar(&s.rate, "rate", 200, "events per second of the latency part")
 	flags.DurationVar(&s.open, "open", 4*time.Second, "latency window")
+	flags.DurationVar(&s.rest, "rest", time.Minute, "time from the end of the throughput part until the server's memory is measured; 0: it is not")
 	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
 	flags.BoolVar(&s.postgres, "postgres", false, "keep the data in a PostgreSQL of its own, in the same place")
 	flags.BoolVar(&s.silent, "silent", false, "compare with the same server that counts nothing, instead of the relay")
+	flags.BoolVar(&s.ingest, "ingest", false, "compare signed requests to a source with a handler that verifies them and stores nothing")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)
 	}

@@ -23,6 +23,7 @@ const relayName = "relay"
 type side struct {
 	name string
 	addr string
+	path string // of a source; empty: the API
 	cpu  func() (time.Duration, error)
 	disk func() (int64, error) // bytes that it has written to devices; nil: none
 
@@ -33,7 +34,7 @@ type side struct {
 
 // window is one throughput measurement.
 type window struct {
-	delivered, accepted    float64 // per second
+	delivered, accepted    float64 // per second; with -ingest both are accepted requests
 	own, publisher, sink   float64 // cores used
 	database               float64 // cores used by it
 	others                 float64 // cores used by other programs on the machine
@@ -50,6 +51,7 @@ type bench struct {
 	sides           []*side
 	out             io.Writer
 	database        *database // nil: SQLite
+	secret          string    // of the source; empty: events come in at the API
 }
 
 // measure runs everything and prints the report.
@@ -79,6 +81,15 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.postgres && s.silent {
 		return errors.New("-silent compares servers on SQLite; it does not go with -postgres")
 	}
+	if s.ingest {
+		if s.silent || s.batch > 1 || s.endpoints > 1 {
+			return errors.New("-ingest does not go with -silent, -batch and -endpoints")
+		}
+		b.endpoints = 0
+		if b.secret, err = newSecret(); err != nil {
+			return err
+		}
+	}
 	if s.postgres {
 		if b.database, err = startDatabase(ctx, dir); err != nil {
 			return err
@@ -98,11 +109,11 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err := b.sink.ask("listen", nil, &at); err != nil {
 		return err
 	}
-	for n := range s.endpoints {
+	for n := range b.endpoints {
 		urls = append(urls, fmt.Sprintf("http://%s/%d", at, n))
 	}
 
-	first, stop, err := other(ctx, s, dir, urls)
+	first, stop, err := b.other(ctx, s, dir, urls)
 	if err != nil {
 		return err
 	}
@@ -113,11 +124,26 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	defer g.stop()
 	second := &side{name: "Grapnel", addr: g.addr, cpu: g.cpu, disk: g.written}
+	if s.ingest {
+		if second.path, err = g.source(ctx, b.secret); err != nil {
+			return err
+		}
+	}
 	b.sides = []*side{first, second}
 
 	b.opening(d)
+	idle, err := g.memory()
+	if err != nil {
+		return err
+	}
 	if err := b.throughput(ctx); err != nil {
 		return fmt.Errorf("%w\n%s", err, g.words())
+	}
+	if err := b.afterBurst(ctx, g, idle); err != nil {
+		return err
+	}
+	if s.ingest { // nothing is delivered
+		return nil
 	}
 	if err := b.latency(ctx); err != nil {
 		return fmt.Errorf("%w\n%s", err, g.words())
@@ -126,7 +152,10 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 }
 
 // other starts the side that Grapnel is compared with.
-func other(ctx context.Context, s settings, dir string, urls []string) (*side, func(), error) {
+func (b *bench) other(ctx context.Context, s settings, dir string, urls []string) (*side, func(), error) {
+	if s.ingest {
+		return startHandler(b.secret)
+	}
 	if s.silent {
 		apart := filepath.Join(dir, "silent")
 		if err := os.Mkdir(apart, 0o700); err != nil {
@@ -165,7 +194,8 @@ func parent(dir string) string {
 }
 
 func (b *bench) order(x *side) order {
-	return order{Addr: x.addr, Bearer: bearer, Connections: b.publishers, Size: b.size, Keys: b.keys, Rate: b.rate, For: b.open}
+	return order{Addr: x.addr, Path: x.path, Secret: b.secret, Bearer: bearer, Connections: b.publishers, Size: b.size, Keys: b.keys,
+		Rate: b.rate, For: b.open}
 }
 
 // closedOrder is the order of a throughput window: Grapnel gets batches if that is asked.
@@ -236,12 +266,16 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 		return w, err
 	}
 	seconds := to.at.Sub(from.at).Seconds()
-	w.delivered, w.accepted = float64(to.received-from.received)/seconds, float64(to.accepted-from.accepted)/seconds
+	done := to.received - from.received
+	if b.ingest {
+		done = to.accepted - from.accepted
+	}
+	w.delivered, w.accepted = float64(done)/seconds, float64(to.accepted-from.accepted)/seconds
 	w.own, w.publisher = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds
 	w.sink = (to.sink - from.sink).Seconds() / seconds
 	w.database = (to.database - from.database).Seconds() / seconds
 	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink-w.database)
-	w.written = float64(to.written-from.written) / float64(max(1, to.received-from.received))
+	w.written = float64(to.written-from.written) / float64(max(1, done))
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
 	w.expected = accepted * int64(b.endpoints)
 	began := time.Now()
@@ -285,6 +319,22 @@ func (b *bench) mark(x *side) (m mark, err error) {
 		errs = append(errs, err)
 	}
 	return m, errors.Join(errs...)
+}
+
+// afterBurst lets the server rest and compares its memory with that before the load.
+func (b *bench) afterBurst(ctx context.Context, g *server, idle memory) error {
+	if b.rest == 0 {
+		return nil
+	}
+	if err := wait(ctx, b.rest); err != nil {
+		return err
+	}
+	now, err := g.memory()
+	if err != nil {
+		return err
+	}
+	b.compareMemory(idle, now)
+	return nil
 }
 
 // latency publishes at a fixed rate to the sides in turn.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/sign"
 )
 
 // publisher publishes over connections of its own, in a closed loop or at a fixed rate.
@@ -29,6 +31,8 @@ type publisher struct {
 type order struct {
 	Addr        string
 	Bearer      string
+	Path        string // of a source; empty: the API
+	Secret      string // signs requests to the source
 	Connections int
 	Size        int
 	Keys        int
@@ -143,6 +147,10 @@ type connection struct {
 	body  []byte
 	out   []byte
 	pad   []byte
+
+	signer *sign.Signer // nil: the API's key is sent
+	run    uint64       // random; with sent it makes the ids of signed requests unique
+	sent   int
 }
 
 func (o order) connect(n uint64) (*connection, error) {
@@ -152,6 +160,12 @@ func (o order) connect(n uint64) (*connection, error) {
 	}
 	c := &connection{conn: conn, reply: newMessage(conn), order: o, rng: rand.New(rand.NewPCG(n, uint64(time.Now().UnixNano()))),
 		pad: make([]byte, 4*o.Size)}
+	c.run = c.rng.Uint64()
+	if o.Secret != "" {
+		if c.signer, err = sign.NewSigner(o.Secret); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
 	for i := range c.pad { // 64 random letters: as hard to compress as data in JSON can be
 		c.pad[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[c.rng.IntN(64)]
 	}
@@ -174,9 +188,20 @@ func (c *connection) publish(due time.Time) error {
 	} else {
 		c.event(due)
 	}
-	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		path, c.order.Addr, c.order.Bearer, len(c.body))
-	c.out = append(c.out, c.body...)
+	if c.order.Path != "" {
+		path = c.order.Path
+	}
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path,
+		c.order.Addr, len(c.body))
+	if c.signer == nil {
+		c.out = fmt.Appendf(c.out, "Authorization: Bearer %s\r\n", c.order.Bearer)
+	} else {
+		var err error
+		if c.out, err = c.signed(c.out); err != nil {
+			return err
+		}
+	}
+	c.out = append(append(c.out, "\r\n"...), c.body...)
 	if _, err := c.conn.Write(c.out); err != nil {
 		return err
 	}

@@ -12,11 +12,16 @@ import (
 const (
 	leastRatio     = 0.65
 	leastOnAServer = 0.35 // with PostgreSQL, which takes its part of the machine
+	leastIngest    = 0.80 // of a handler that verifies and stores nothing
 	leastCounting  = 0.97 // of the same server that counts nothing
 	mostAdded      = 10 * time.Millisecond
+	mostKept       = 1.5 // resident memory a minute after the load, of that before it
 )
 
 func (b *bench) leastRatio() float64 {
+	if b.ingest {
+		return leastIngest
+	}
 	if b.database != nil {
 		return leastOnAServer
 	}
@@ -40,6 +45,9 @@ func (b *bench) opening(d disk) {
 	}
 	b.say("disk      %s, write of 4 KiB and fsync %v; %s", d.kind, d.sync.Round(time.Microsecond), store)
 	posts := "single POSTs"
+	if b.ingest {
+		posts = "signed requests to a source"
+	}
 	if b.batch > 1 {
 		posts = fmt.Sprintf("single POSTs to the relay and batches of %d to Grapnel", b.batch)
 	}
@@ -71,10 +79,14 @@ func (b *bench) compareThroughput() {
 	}
 	relayOwn, relayAll := cost(relay)
 	ownOwn, ownAll := cost(own)
-	b.say("          processor time per delivery: %s %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)",
+	one := "delivery"
+	if b.ingest {
+		one = "request"
+	}
+	b.say("          processor time per %s: %s %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)", one,
 		relay.name, relayOwn, ownOwn, relayAll, ownAll, 100*relayAll/ownAll)
 	if own.disk != nil && b.database == nil {
-		b.say("          bytes written to the disk for a delivery: %.0f", median(own.windows, func(w window) float64 { return w.written }))
+		b.say("          bytes written to the disk for a %s: %.0f", one, median(own.windows, func(w window) float64 { return w.written }))
 	}
 	if b.database != nil {
 		b.say("          and the database %.0f µs", 1e6*median(own.windows, func(w window) float64 { return w.database / w.delivered }))
@@ -97,6 +109,14 @@ func (b *bench) compareThroughput() {
 		}
 	}
 }
+
+func (b *bench) compareMemory(idle, now memory) {
+	ratio := float64(now.resident) / float64(idle.resident)
+	b.say("memory    of Grapnel, resident: %.0f MiB before the load, %.0f MiB at most, %.0f MiB %v after it, ratio %.2f  (bar: at most %.1f: %s)",
+		mib(idle.resident), mib(now.peak), mib(now.resident), b.rest, ratio, mostKept, verdict(ratio <= mostKept))
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 // compareLatency compares medians over the windows: another program that disturbs one window does
 // not change them.

@@ -133,6 +133,8 @@ func (g *server) cpu() (time.Duration, error) {
 // written is how many bytes the server has written to devices.
 func (g *server) written() (int64, error) { return writtenBy(g.cmd.Process.Pid) }
 
+func (g *server) memory() (memory, error) { return memoryOf(g.cmd.Process.Pid) }
+
 // stop ends the server and waits for it.
 func (g *server) stop() {
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)

@@ -1,0 +1,97 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// With -ingest the events come in at the address of a source, /in/{source}, each signed as Standard
+// Webhooks requires, and no endpoint gets them. The other side is a process on net/http that reads
+// the body, verifies the signature, answers and stores nothing. Both answer 202.
+
+const handlerName = "handler"
+
+func newHandler() verbs {
+	return verbs{"serve": func(in json.RawMessage) (any, error) {
+		var secret string
+		if err := json.Unmarshal(in, &secret); err != nil {
+			return nil, err
+		}
+		return serveHandler(secret)
+	}}
+}
+
+// serveHandler starts the handler, which runs until the process ends with its orchestrator, and
+// returns its address.
+func serveHandler(secret string) (string, error) {
+	verifier, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{secret}})
+	if err != nil {
+		return "", err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /in/{source}", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if _, err := verifier.Verify(r.Header, body); err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return listener.Addr().String(), nil
+}
+
+// startHandler starts the side that Grapnel is compared with.
+func startHandler(secret string) (*side, func(), error) {
+	handler, err := startRole(handlerName)
+	if err != nil {
+		return nil, nil, err
+	}
+	is := &side{name: handlerName, cpu: handler.cpu, path: "/in/bench"}
+	if err := handler.ask("serve", secret, &is.addr); err != nil {
+		handler.stop()
+		return nil, nil, err
+	}
+	return is, handler.stop, nil
+}
+
+// source creates the source that verifies with a secret, and returns its path.
+func (g *server) source(ctx context.Context, secret string) (string, error) {
+	var src struct {
+		ID string `json:"id"`
+	}
+	err := g.send(ctx, http.MethodPost, "/v1/sources", map[string]any{"name": "bench", "verify": map[string]any{"scheme": "standard",
+		"secret": secret}}, &src)
+	return "/in/" + src.ID, err
+}
+
+// signed appends the headers of Standard Webhooks for the body to the request's head.
+func (c *connection) signed(out []byte) ([]byte, error) {
+	now := time.Now()
+	c.sent++
+	id := fmt.Sprintf("msg_%x_%d", c.run, c.sent)
+	signature, err := c.signer.Sign(id, now, c.body)
+	return fmt.Appendf(out, "Webhook-Id: %s\r\nWebhook-Timestamp: %d\r\nWebhook-Signature: %s\r\n", id, now.Unix(), signature), err
+}
+
+// newSecret is a secret of this run.
+func newSecret() (string, error) { return sign.NewSecret(rand.Reader) }
