@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,12 @@ import (
 
 	"github.com/grapnelhq/grapnel/sign"
 )
+
+// The roles of a run are processes of the test's program.
+func TestMain(m *testing.M) {
+	playRole()
+	os.Exit(m.Run())
+}
 
 // ask calls a verb as the orchestrator does.
 func ask[T any](t *testing.T, v verbs, verb string, in any) (out T) {

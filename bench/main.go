@@ -23,6 +23,7 @@
 // With the argument history it measures how long the API takes to answer with millions of finished
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
 // the cost of open ones. With the argument queues it measures leases of queues. With the argument
+// herd it measures many endpoints that come back at once, each with a backlog. With the argument
 // capacity it measures nothing: it simulates many machines with measured costs (package capacity).
 //
 // The numbers are this machine's. Ratios depend less on the machine, but they too change with more
@@ -62,17 +63,20 @@ type settings struct {
 	flags      []string // of the server
 }
 
+// playRole does not return in a process that startRole has started.
+func playRole() {
+	roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay, handlerName: newHandler,
+		"crowd": newCrowd}
+	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
+		os.Exit(play(roles[os.Args[1]](), os.Stdin, os.Stdout))
+	}
+}
+
 func main() {
 	// The kernel ends the server with the thread that starts it, so that thread has to live as long
 	// as the program.
 	runtime.LockOSThread()
-	if len(os.Args) > 1 {
-		roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay,
-			handlerName: newHandler}
-		if role, ok := roles[os.Args[1]]; ok {
-			os.Exit(play(role(), os.Stdin, os.Stdout))
-		}
-	}
+	playRole()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == "history" {
@@ -83,6 +87,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "queues" {
 		os.Exit(queuesMain(ctx, os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "herd" {
+		os.Exit(herdMain(ctx, os.Args[2:], os.Stdout))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "capacity" {
 		os.Exit(capacityMain(os.Args[2:], os.Stdout))

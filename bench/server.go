@@ -116,13 +116,21 @@ func (g *server) send(ctx context.Context, method, path string, in, out any) err
 		return err
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s was answered %s: %s", method, path, resp.Status, answer)
+		return &refused{status: resp.StatusCode, text: fmt.Sprintf("%s %s was answered %s: %s", method, path, resp.Status, answer)}
 	}
 	if out == nil {
 		return nil
 	}
 	return json.Unmarshal(answer, out)
 }
+
+// refused is an answer other than 2xx.
+type refused struct {
+	status int
+	text   string
+}
+
+func (r *refused) Error() string { return r.text }
 
 // cpu is the processor time that the server has used, as the kernel counts it.
 func (g *server) cpu() (time.Duration, error) {

@@ -1,0 +1,140 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// crowd is the receivers of many endpoints. They refuse connections until they are opened, and
+// then accept everything. Each delivery has a number, and the crowd counts each number once.
+type crowd struct {
+	addresses []string
+
+	mu     sync.Mutex
+	opened time.Time
+	seen   []bool // by number
+	count  crowdCount
+}
+
+// crowdCount counts requests.
+type crowdCount struct {
+	Distinct int           // numbers
+	Repeated int           // requests with a number that had arrived before
+	Strange  int           // requests without a number, or with one that was not ordered
+	Took     time.Duration // from the opening to the last new number
+}
+
+// crowdOrder is the orchestrator's order to a crowd.
+type crowdOrder struct {
+	Hosts   int // of separate addresses
+	Numbers int // of deliveries, from 0
+}
+
+// crowdNet has no other address of this benchmark, so a port stays free while its host is down.
+const crowdNet = "127.0.6."
+
+func newCrowd() verbs {
+	c := &crowd{}
+	return verbs{
+		"reserve": c.reserve,
+		"open":    c.open,
+		"count": func(json.RawMessage) (any, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.count, nil
+		},
+	}
+}
+
+// reserve chooses the addresses.
+func (c *crowd) reserve(in json.RawMessage) (any, error) {
+	var o crowdOrder
+	if err := json.Unmarshal(in, &o); err != nil {
+		return nil, err
+	}
+	c.seen = make([]bool, o.Numbers)
+	for n := range o.Hosts {
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s%d:0", crowdNet, n+1))
+		if err != nil {
+			return nil, err
+		}
+		c.addresses = append(c.addresses, listener.Addr().String())
+		if err := listener.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return c.addresses, nil
+}
+
+// open makes all hosts accept connections, until the process ends with its orchestrator.
+func (c *crowd) open(json.RawMessage) (any, error) {
+	c.mu.Lock()
+	c.opened = time.Now()
+	c.mu.Unlock()
+	for _, address := range c.addresses {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go c.serve(conn)
+			}
+		}()
+	}
+	return nil, nil
+}
+
+func (c *crowd) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	m := newMessage(conn)
+	for m.read() == nil {
+		n, err := crowdNumber(m.body)
+		c.arrived(n, err)
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
+			return
+		}
+	}
+}
+
+func (c *crowd) arrived(n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil || n < 0 || n >= len(c.seen):
+		c.count.Strange++
+	case c.seen[n]:
+		c.count.Repeated++
+	default:
+		c.seen[n] = true
+		c.count.Distinct++
+		c.count.Took = time.Since(c.opened)
+	}
+}
+
+// numberMark precedes the number of a delivery, in its event's data.
+const numberMark = `"number":`
+
+var errNoNumber = errors.New("the body has no number")
+
+func crowdNumber(body []byte) (int, error) {
+	_, rest, found := bytes.Cut(body, []byte(numberMark))
+	if !found {
+		return 0, errNoNumber
+	}
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	return strconv.Atoi(string(digits))
+}
