@@ -30,6 +30,7 @@ type load struct {
 	resolve time.Duration // the longest time until a publisher gets an answer
 	others  []*child      // further servers that accept events; each call goes to a random one
 	tenants []string      // each event has a random one of these; none: the default
+	life    string        // a part of each id, if the server has events of another load
 	fresh   bool          // new types and keys appear throughout the run
 	patient time.Duration // how long a publisher waits for an answer before it tries another server; 0: the client's timeout
 
@@ -57,7 +58,7 @@ func (l *load) run(ctx context.Context, publishers int) {
 				}
 				var events []newEvent
 				for i := range size {
-					events = append(events, l.event(p, fmt.Sprintf("e-%d-%d-%d", p, n, i)))
+					events = append(events, l.event(p, fmt.Sprintf("e%s-%d-%d-%d", l.life, p, n, i)))
 				}
 				if !l.settle(events) {
 					return
