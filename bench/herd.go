@@ -134,6 +134,7 @@ func (h *herd) measure(ctx context.Context, s settings, dir string) error {
 	if h.full, err = h.server.memory(); err != nil {
 		return err
 	}
+	h.say("memory    resident %.0f MiB with the endpoints, %.0f MiB with the backlog", mib(h.empty.resident), mib(h.full.resident))
 	h.server.stop()
 	began = time.Now()
 	again, err := startServer(ctx, s, dir, nil)
@@ -141,6 +142,8 @@ func (h *herd) measure(ctx context.Context, s settings, dir string) error {
 		return err
 	}
 	h.server, h.restart = again, time.Since(began)
+	h.say("restart   ready after %v with the backlog  (bar: less than %v: %s)", h.restart.Round(time.Millisecond), herdRestart,
+		verdict(h.restart < herdRestart))
 	until := time.Now().Add(h.quiet)
 	if h.before, err = h.healthy(ctx, func() (bool, error) { return time.Now().Before(until), ctx.Err() }); err != nil {
 		return err
@@ -261,7 +264,7 @@ func (h *herd) drain(ctx context.Context) (err error) {
 	if err := h.crowd.ask("open", nil, nil); err != nil {
 		return err
 	}
-	progress := time.Now()
+	progress, told := time.Now(), time.Now()
 	h.during, err = h.healthy(ctx, func() (bool, error) {
 		before := h.count.Distinct
 		if err := errors.Join(ctx.Err(), h.crowd.ask("count", nil, &h.count)); err != nil {
@@ -272,6 +275,10 @@ func (h *herd) drain(ctx context.Context) (err error) {
 		}
 		if time.Since(progress) > herdPatience {
 			return false, fmt.Errorf("%d of %d deliveries have arrived, and none for %v", h.count.Distinct, h.n, herdPatience)
+		}
+		if time.Since(told) > 30*time.Second {
+			told = time.Now()
+			h.say("          %d drained after %v", h.count.Distinct, h.count.Took.Round(time.Second))
 		}
 		return h.count.Distinct < h.n, nil
 	})
@@ -308,12 +315,9 @@ func (h *herd) finished(ctx context.Context) error {
 func (h *herd) report() {
 	ratio := float64(quantile(h.during, 0.99)) / float64(max(1, quantile(h.before, 0.99)))
 	drained := float64(h.n) / h.count.Took.Seconds()
-	h.say("memory    resident %.0f MiB with the endpoints, %.0f MiB with the backlog (peak %.0f), %.0f MiB at the end (peak %.0f)",
-		mib(h.empty.resident), mib(h.full.resident), mib(h.full.peak), mib(h.end.resident), mib(h.end.peak))
-	h.say("restart   ready after %v with the backlog  (bar: less than %v: %s)", h.restart.Round(time.Millisecond), herdRestart,
-		verdict(h.restart < herdRestart))
 	h.say("drain     %d deliveries in %v: %.0f/s  (bar: at least %.0f/s: %s); %d requests more", h.count.Distinct,
 		h.count.Took.Round(time.Millisecond), drained, herdPerSec, verdict(drained >= herdPerSec), h.count.Repeated)
+	h.say("memory    resident %.0f MiB at the end, %.0f MiB at most since the restart", mib(h.end.resident), mib(h.end.peak))
 	h.say("")
 	h.say("healthy endpoint, from the intended moment to the receiver")
 	h.say("            events        p50        p90        p99        max")
