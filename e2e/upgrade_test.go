@@ -11,7 +11,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -98,7 +97,7 @@ func TestUpgradeThroughKills(t *testing.T) {
 		t.Error("no upgrade was interrupted")
 	}
 
-	x, old := resumed(t, d, upgrades)
+	x, old := resumed(t, d)
 	x.under(4, func(ctx context.Context) {
 		for n := range x.targets {
 			x.welcome(ctx, old.Targets[n], x.targets[n])
@@ -109,8 +108,7 @@ func TestUpgradeThroughKills(t *testing.T) {
 		}
 		pause(ctx, 300*time.Millisecond)
 	})
-	found := x.verdict(time.Minute)
-	x.convict(found)
+	x.convict(x.verdict(time.Minute))
 	old.kept(t, x.child.finals())
 }
 
@@ -129,7 +127,7 @@ func upgradeTime(t *testing.T) time.Duration {
 }
 
 // resumed is a trial that continues the old life: its ledger goes on a minute later.
-func resumed(t *testing.T, d *dice, seed int) (*trial, *oldLife) {
+func resumed(t *testing.T, d *dice) (*trial, *oldLife) {
 	t.Helper()
 	dir, old := unpacked(t)
 	l := newLedger(t)
@@ -151,7 +149,7 @@ func resumed(t *testing.T, d *dice, seed int) (*trial, *oldLife) {
 		x.receivers.add(target, target.create["secret"].(string))
 	}
 	x.load = &load{t: t, child: x.child, ledger: l, dice: d, targets: x.targets, every: 60 * time.Millisecond, batch: true,
-		resolve: time.Minute, life: fmt.Sprintf("new%d", seed)}
+		resolve: time.Minute, life: "new"}
 	x.load.calls.Store(int64(old.Calls))
 	x.child.start()
 	return x, old
