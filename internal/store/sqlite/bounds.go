@@ -27,6 +27,9 @@ type Bounds struct {
 	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
 	FillEvery  time.Duration `bound:"1s" tiny:"5ms"`
 
+	// Half is how many operations a half of the journal holds at most. After a loss of power those of
+	// both halves may have to be applied again, which takes less than a second.
+	Half    int `bound:"32768" tiny:"64"`
 	Journal journal.Bounds
 
 	// Readers is the number of concurrent reads.
@@ -43,6 +46,9 @@ type Bounds struct {
 	WriterCache     int64 `bound:"16MiB" tiny:"16KiB"`
 	ReaderCache     int64 `bound:"2MiB" tiny:"16KiB"`
 	CheckpointCache int64 `bound:"64KiB" tiny:"16KiB"`
+
+	// Rest is how long after the last batch unused connections give that memory back.
+	Rest time.Duration `bound:"10s" tiny:"5ms"`
 
 	// Checkpoint is the size of the log, in pages, that is worth a checkpoint and its two syncs: 32
 	// MiB. The log is copied at most once in CopyEvery, unless CopyAtOnce times as many pages are

@@ -61,6 +61,7 @@ type writer struct {
 	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
+	rest     *time.Timer // since the last batch: when to give memory back
 }
 
 // line is the queue of requests for the writer. Each request is answered once, or was abandoned.
@@ -197,6 +198,24 @@ func (w *writer) run() {
 		clear(w.batch)
 		w.batch = w.batch[:0]
 		w.settle()
+		w.rest.Reset(w.store.bounds.Rest)
+	}
+}
+
+// shrink frees the pages that unused connections have in memory: the operating system has them
+// too.
+func (w *writer) shrink() {
+	const free = "PRAGMA shrink_memory"
+	if w.headroom.full || w.fill() != nil || w.tx.conn.Exec(free) != nil {
+		return
+	}
+	for range w.store.bounds.Readers {
+		select {
+		case conn := <-w.store.readers:
+			_ = conn.Exec(free) // a connection that fails at this fails at its next read too
+			w.store.readers <- conn
+		default:
+		}
 	}
 }
 
@@ -233,6 +252,8 @@ func (w *writer) next() bool {
 			w.age()
 		case <-w.retry.C:
 			w.regain()
+		case <-w.rest.C:
+			w.shrink()
 		case <-w.quit:
 			w.drain()
 			return len(w.batch) > 0

@@ -29,6 +29,7 @@ type young struct {
 	key     uint64
 	journal *journal.Journal // nil until the first frame of this process
 	number  uint64           // of the last durable batch
+	half    int              // operations in the half of the journal that is being written
 	loose   bool             // commits of the connection are not synced
 	large   bool             // the batch does not fit into a frame
 
@@ -139,9 +140,10 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		w.store.reach("the journal was created")
 	case !w.tx.needed:
 		young = false
-	case !y.journal.Fits(y.journal.Most()):
+	case !y.journal.Fits(y.journal.Most()) || y.half >= w.store.bounds.Half:
 		if young = y.journal.Other() <= y.synced.Load(); young {
 			y.journal.Turn()
+			y.half = 0
 		}
 	}
 	if !young || !y.loose {
@@ -237,6 +239,7 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	}
 	y.number++
 	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
+	y.half += operations
 	w.store.stats.kept(len(frames) - begin)
 	w.store.reach("a frame was written")
 	if !y.owes.Swap(true) {
