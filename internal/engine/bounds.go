@@ -13,6 +13,10 @@ type Bounds struct {
 	Duplicates DuplicateBounds
 	Pacing     PacingBounds
 
+	// memory goes back after a Rest with few writes, if one before it had RestWorth
+	Rest      time.Duration `bound:"15s" tiny:"20ms"`
+	RestWorth int64         `bound:"100" tiny:"10"`
+
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.
 	Filters int64 `bound:"5000000" tiny:"5000000"`

@@ -17,6 +17,7 @@ type cache struct {
 	bytes int64
 	byseq map[int64]*grapnel.Event
 	queue []int64 // the order of arrival
+	old   int     // events at the beginning of the queue that were there at the last age
 }
 
 // cost estimates the memory that an event takes.
@@ -44,10 +45,29 @@ func (c *cache) put(seq int64, ev *grapnel.Event) {
 	c.byseq[seq] = ev
 	c.bytes += cost(ev)
 	for c.bytes > c.limit && len(c.queue) > 1 {
-		old := c.queue[0]
-		c.queue = c.queue[1:]
-		c.bytes -= cost(c.byseq[old])
-		delete(c.byseq, old)
+		c.evict()
+	}
+}
+
+// evict forgets the oldest event.
+func (c *cache) evict() {
+	oldest := c.queue[0]
+	c.queue, c.old = c.queue[1:], max(0, c.old-1)
+	c.bytes -= cost(c.byseq[oldest])
+	delete(c.byseq, oldest)
+}
+
+// age forgets the events that were here at its last call: most are delivered, and the others are
+// read from the store.
+func (c *cache) age() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.old > 0 {
+		c.evict()
+	}
+	c.old = len(c.queue)
+	if c.old == 0 {
+		c.byseq, c.queue = map[int64]*grapnel.Event{}, nil // a map never shrinks
 	}
 }
 

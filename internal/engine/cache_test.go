@@ -28,3 +28,19 @@ func TestCacheKeepsToItsBound(t *testing.T) {
 		t.Errorf("%d bytes, %d in line, %d kept", c.bytes, len(c.queue), len(c.byseq))
 	}
 }
+
+func TestCacheForgetsOldEvents(t *testing.T) {
+	c := newCache(1 << 20)
+	for seq := range int64(5) {
+		c.put(seq, &grapnel.Event{ID: "evt", Data: []byte("{}")})
+		if seq == 2 {
+			c.age()
+		}
+	}
+	if c.age(); c.get(2) != nil || c.get(3) == nil || c.bytes != 2*cost(c.get(3)) || len(c.queue) != 2 {
+		t.Errorf("after two ages the cache has %d events of %d bytes; want the two that came between them", len(c.queue), c.bytes)
+	}
+	if c.age(); c.bytes != 0 || len(c.byseq) != 0 || len(c.queue) != 0 {
+		t.Errorf("%d events of %d bytes stay", len(c.byseq), c.bytes)
+	}
+}

@@ -141,6 +141,13 @@ func (p *pending) all() int64 {
 	return p.total
 }
 
+// written is the number of writes that have returned.
+func (p *pending) written() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.moves
+}
+
 // recount reads the count from the store if it is in doubt. Writes during that read may be in its
 // result or not; then the new count is better than the old one, and still in doubt.
 func (p *pending) recount(count func() ([]share, error)) error {

@@ -122,6 +122,7 @@ func (e *Engine) Run(ctx context.Context) {
 	helpers.Go(func() { e.issueKeeper.Run(e.sending, e.inputs.over) })
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
+	helpers.Go(e.rest)
 	helpers.Go(e.reopenAll)
 	helpers.Go(e.repeated.run)
 	for range e.bounds.Recorder.Workers {
