@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // origin are the constant properties of a delivery that is to be repeated.
@@ -60,9 +61,8 @@ func (t *tx) there(o origin) bool {
 // the original.
 func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (store.Redelivered, error) {
-	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, eventType: o.eventType,
-		created:  codec.Micros(at),
-		replayOf: o.seq, trigger: trigger}
+	p := &place{target: o.target, kind: o.kind, tenant: o.tenant, eventType: o.eventType, Pending: decide.Pending{Seq: t.draw(),
+		Event: o.event, Endpoint: o.endpoint, Created: codec.Micros(at), ReplayOf: o.seq, Trigger: trigger}}
 	if ordered && o.key != "" {
 		var err error
 		if p.lane, err = t.laneBy(o.target, o.key); err != nil {
@@ -71,10 +71,10 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 	}
 	t.tally(p).made++
 	t.wait(p, delay)
-	t.redeliveries = append(t.redeliveries, redelivery{p.seq, o.event})
-	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.seq, at: p.created, by: by})
-	done := store.Redelivered{Delivery: p.seq, CreatedAt: codec.Moment(p.created)}
-	if p.head {
+	t.redeliveries = append(t.redeliveries, redelivery{p.Seq, o.event})
+	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.Seq, at: p.Created, by: by})
+	done := store.Redelivered{Delivery: p.Seq, CreatedAt: codec.Moment(p.Created)}
+	if p.Head {
 		done.Head = p.shown()
 	}
 	return done, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 				for _, seq := range seqs {
 					if p := t.places[seq]; p != nil {
 						t.release(p)
-						t.finish(p, &e, nil, 0)
+						t.finish(p, e, nil, 0)
 						done++
 					}
 				}
@@ -96,8 +97,8 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 				done = 0
 				for _, seq := range seqs {
 					p := t.places[seq]
-					if p != nil && p.lease == nil && p.due != none && p.due > at && p.wide != none && p.wide < before {
-						p.due, p.wide, p.dirty = at, none, true
+					if p != nil && p.Token == "" && p.Due != decide.None && p.Due > at && p.Wide != decide.None && p.Wide < before {
+						p.Due, p.Wide, p.dirty = at, decide.None, true
 						done++
 					}
 				}

@@ -10,16 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
-
-// yields says whether the lease of p, if any, permits a change that counts as made at c.At.
-func (t *tx) yields(p *place, c store.Change) bool {
-	c.At = codec.Moment(codec.Micros(t.at(c.At)))
-	if p.lease == nil {
-		return c.Yields("", time.Time{})
-	}
-	return c.Yields(p.lease.token, instant(p.due))
-}
 
 // at is the time against which leases expire: the database's, so that all nodes agree.
 func (t *tx) at(callers time.Time) time.Time {
@@ -31,35 +23,32 @@ func (t *tx) at(callers time.Time) time.Time {
 
 // release ends the lease of p, if it has one.
 func (t *tx) release(p *place) {
-	if p.lease != nil {
-		p.lease = nil
-		t.released = append(t.released, p.seq)
+	if p.Token != "" {
+		p.Token = ""
+		t.released = append(t.released, p.Seq)
 	}
 }
 
-const (
-	dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
-	addLeases  = `INSERT INTO lease (delivery, token, target, consumer, scheduled, granted)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[])`
-)
+const dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
 
-func (t *tx) flushLeases(b *pgx.Batch) {
-	if len(t.released) > 0 {
-		b.Queue(dropLeases, t.released)
-	}
-	if rows := t.leased; len(rows) > 0 {
-		b.Queue(addLeases, column(rows, numberOf), column(rows, func(p *place) string { return p.lease.token }),
-			column(rows, func(p *place) int32 { return p.target }), column(rows, func(p *place) string { return p.lease.consumer }),
-			column(rows, func(p *place) int64 { return p.lease.scheduled }), column(rows, func(p *place) int64 { return p.lease.granted }))
-	}
+// leaseFields are the columns of lease.
+var leaseFields = fields[*place]{
+	value("delivery", "bigint", numberOf).as("delivery"),
+	value("token", "text", func(p *place) string { return p.Token }),
+	value("target", "integer", func(p *place) int32 { return p.target }).as("target"),
+	value("consumer", "text", func(p *place) string { return p.lease.consumer }),
+	value("scheduled", "bigint", func(p *place) int64 { return p.lease.scheduled }),
+	value("granted", "bigint", func(p *place) int64 { return p.lease.granted }),
 }
+
+var addLeases = leaseFields.insert("lease", "")
 
 // leaseShown is the lease of a place.
 func (p *place) leaseShown() grapnel.Lease {
 	return grapnel.Lease{
-		Token: p.lease.token, Queue: p.endpoint, Consumer: p.lease.consumer, Delivery: p.seq, CreatedAt: codec.Moment(p.created),
-		Anchor: instant(p.anchor), Event: p.event, Number: int(p.attempts) + 1, Trigger: p.trigger, Scheduled: codec.Moment(p.lease.scheduled),
-		GrantedAt: codec.Moment(p.lease.granted), Until: instant(p.due),
+		Token: p.Token, Queue: p.Endpoint, Consumer: p.lease.consumer, Delivery: p.Seq, CreatedAt: codec.Moment(p.Created),
+		Anchor: decide.Moment(p.Anchor), Event: p.Event, Number: p.Attempts + 1, Trigger: p.Trigger, Until: decide.Moment(p.Due),
+		Scheduled: codec.Moment(p.lease.scheduled), GrantedAt: codec.Moment(p.lease.granted),
 	}
 }
 
@@ -126,14 +115,14 @@ func (o *claiming) apply(t *tx) error {
 	for i, seq := range seqs {
 		p := t.places[seq]
 		switch {
-		case p == nil || !p.head || p.blocked || p.due > now || (p.lease != nil) != (i < len(over)):
+		case p == nil || !p.Head || p.Blocked || p.Due > now || (p.Token != "") != (i < len(over)):
 			// Another transaction changed it before it was locked; the next call sees the change.
 		case i < len(over):
 			o.done.Over = append(o.done.Over, p.leaseShown())
 		default:
 			w := wants[i-len(over)]
-			p.lease = &lease{token: w.Token, consumer: w.Consumer, scheduled: p.due, granted: now}
-			p.due, p.dirty = codec.Micros(at.Add(w.For)), true
+			p.Token, p.lease = w.Token, lease{consumer: w.Consumer, scheduled: p.Due, granted: now}
+			p.Due, p.dirty = codec.Micros(at.Add(w.For)), true
 			t.leased = append(t.leased, p)
 			o.done.Leases = append(o.done.Leases, p.leaseShown())
 		}
@@ -206,11 +195,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return o.done, nil
 }
 
-const (
-	leasePlaces = "SELECT " + placeColumns + " FROM pending p JOIN lease s ON s.delivery = p.seq"
-	otherJoins  = " JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane"
-	leaseQuery  = leasePlaces + otherJoins + " WHERE s.token = $1"
-	leasesQuery = leasePlaces + otherJoins + ` WHERE s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2`
+var (
+	leasePlaces = "SELECT " + placeColumns + ` FROM pending p JOIN lease s ON s.delivery = p.seq
+		JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane WHERE `
+	leaseQuery  = leasePlaces + "s.token = $1"
+	leasesQuery = leasePlaces + "s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2"
 )
 
 func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
@@ -250,13 +239,13 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 		needs: func(n *needs) { n.deliveries = append(n.deliveries, is.Delivery) },
 		do: func(t *tx) error {
 			p, at := t.places[is.Delivery], t.at(now)
-			if p == nil || p.lease == nil || p.lease.token != token || p.due <= codec.Micros(at) {
+			if p == nil || p.Token != token || p.Due <= codec.Micros(at) {
 				return over
 			}
 			if t.seals(p.tenant) {
 				return store.ErrSealed
 			}
-			p.due, p.dirty = codec.Micros(at.Add(by)), true
+			p.Due, p.dirty = codec.Micros(at.Add(by)), true
 			extended = p.leaseShown()
 			return nil
 		},

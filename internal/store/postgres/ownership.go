@@ -32,9 +32,6 @@ const (
 	actingQuery = `SELECT id, address FROM node WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond'
 		UNION SELECT owner, coalesce((SELECT address FROM node WHERE id = owner), '') FROM shard WHERE owner <> '' AND until > clock_timestamp()`
 
-	freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
-		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
-
 	beatSQL = `INSERT INTO node (id, address, draining, seen) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, seen = excluded.seen`
 	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
@@ -149,11 +146,14 @@ func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.N
 	return all, readError(ctx, err)
 }
 
+var freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
+		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
+
 // Fresh walks the pending deliveries from a row id on.
 func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	numbers := column(shards, func(n int) int16 { return int16(n) })
-	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, *p.shown()) }, freshQuery, after, numbers, max(limit, 0))
+	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, p.Shown()) }, freshQuery, after, numbers, max(limit, 0))
 	return heads, err
 }
 

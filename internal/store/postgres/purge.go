@@ -39,7 +39,7 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 				return store.ErrSealed
 			case is == nil:
 				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
-			case a.Discard != "" && is.status != grapnel.Failed:
+			case a.Discard != "" && is.Status != grapnel.Failed:
 				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 			}
 			if a.Note != nil {

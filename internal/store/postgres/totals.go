@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // tallyOf identifies a row of counts: an endpoint and a tenant.
@@ -108,7 +109,7 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 
 // tried counts a recorded attempt.
 func (t *tx) tried(p *place, c *store.Change) {
-	a := grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration, Again: !c.Status.Final()}
+	a := decide.Tried(c)
 	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a) })
 }
 
@@ -118,9 +119,8 @@ func (t *tx) ended(p *place, e *store.Ending) {
 	if e.Uncounted {
 		return
 	}
-	at := codec.Micros(e.At)
-	is := grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: int(p.attempts), Took: codec.Took(p.created, at)}
-	t.sum(p, at, func(sum *grapnel.Totals) { sum.Ended(&is) })
+	is := p.Ended(e)
+	t.sum(p, codec.Micros(e.At), func(sum *grapnel.Totals) { sum.Ended(&is) })
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // tx is one transaction: the rows read when its locks were taken, and the rows it will write.
@@ -68,11 +69,9 @@ type tx struct {
 
 // over is a finished delivery that the transaction has read.
 type over struct {
-	status         grapnel.Status
-	tenant         string
-	event, created int64
-	endpoint       string
-	lane           *lane // nil: it has none, or no pending delivery is in it
+	decide.Found
+	tenant string
+	lane   *lane // nil: it has none, or no pending delivery is in it
 }
 
 type finished struct {

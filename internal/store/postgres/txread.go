@@ -38,10 +38,11 @@ const (
 const (
 	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
-	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
 	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
 )
+
+var placesQuery = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 
 // linesQuery reads the pending deliveries of lanes. over is the source of finished deliveries: the
 // tables of some days (calendar.of).
@@ -233,22 +234,22 @@ func (t *tx) lane(number int64, of laneOf) *lane {
 }
 
 func (t *tx) readPlaces(rows pgx.Rows) error {
-	return readPlaces(rows, func(p *place, lane int64, key string) {
-		if t.places[p.seq] != nil {
+	return readPlaces(rows, func(p *place) {
+		if t.places[p.Seq] != nil {
 			return
 		}
-		if lane != 0 {
-			p.lane = t.lane(lane, laneOf{p.target, key})
+		if p.inLane != 0 {
+			p.lane = t.lane(p.inLane, laneOf{p.target, p.Key})
 			p.lane.add(p)
 		}
-		t.places[p.seq] = p
+		t.places[p.Seq] = p
 	})
 }
 
 func (t *tx) readOver(rows pgx.Rows) error {
 	var seq, lane int64
 	var is over
-	_, err := pgx.ForEachRow(rows, []any{&seq, &is.status, &is.tenant, &is.event, &is.created, &is.endpoint, &lane}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() error {
 		found := is
 		found.lane = t.lanes[lane]
 		t.over[seq] = &found
