@@ -16,18 +16,18 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 	defer leave()
 	d := s.delivery(a.Delivery)
 	switch {
-	case d == nil || !scope.Allows(d.Tenant):
+	case d == nil || !scope.Allows(d.event.Tenant):
 		return store.ErrNotFound("delivery")
-	case !d.Status.Final():
+	case !d.status.Final():
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
-	case a.Discard != "" && d.Status != grapnel.Failed:
+	case a.Discard != "" && d.status != grapnel.Failed:
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 	}
 	if a.Note != nil {
-		d.Mark.Note = *a.Note
+		d.mark.Note = *a.Note
 	}
 	if a.Discard != "" {
-		d.Mark.DiscardedAt, d.Mark.DiscardReason = micro(a.At), a.Discard
+		d.mark.DiscardedAt, d.mark.DiscardReason = micro(a.At), a.Discard
 	}
 	s.note(a.Audit)
 	return nil

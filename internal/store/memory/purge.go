@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Purge examines the events in the order of their acceptance.
@@ -25,7 +26,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 		}
 		had := len(e.deliveries)
 		e.deliveries = slices.DeleteFunc(e.deliveries, func(d *delivery) bool {
-			gone[d] = removed < limit && d.Status.Final() && d.FinishedAt.Before(before)
+			gone[d] = removed < limit && d.status.Final() && decide.Moment(d.finished).Before(before)
 			if gone[d] {
 				removed++
 			}
@@ -58,7 +59,7 @@ func (s *Store) Imbalance(ctx context.Context) (int64, error) {
 	defer leave()
 	here := make(map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
-		here[d.Status]++
+		here[d.status]++
 	}
 	balance := s.made - s.purged
 	for _, status := range grapnel.Statuses() {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // replay is a replay with its items.
@@ -107,7 +109,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		if i == lookedAt || len(list) >= q.Limit {
 			return list, d.Seq - 1, nil
 		}
-		if scope.Allows(d.Tenant) && d.meant(q) {
+		if scope.Allows(d.event.Tenant) && d.meant(q) {
 			list = append(list, d.shown())
 		}
 	}
@@ -116,7 +118,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 
 // meant says whether the query selects d.
 func (d *delivery) meant(q store.CandidateQuery) bool {
-	if d.EndpointID != q.Endpoint || !d.Status.Final() || d.FinishedAt.After(micro(q.OverBy)) || q.UpTo != 0 && d.Seq > q.UpTo {
+	if d.Endpoint != q.Endpoint || !d.status.Final() || d.finished > codec.Micros(q.OverBy) || q.UpTo != 0 && d.Seq > q.UpTo {
 		return false
 	}
 	sel := &q.Selection
@@ -127,9 +129,9 @@ func (d *delivery) meant(q store.CandidateQuery) bool {
 	if len(wanted) == 0 {
 		wanted = []grapnel.Status{grapnel.Failed}
 	}
-	ofType := func(pattern string) bool { return typed(pattern, d.Type) }
+	ofType := func(pattern string) bool { return typed(pattern, d.event.Type) }
 	last := d.last()
-	return slices.Contains(wanted, d.Status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
+	return slices.Contains(wanted, d.status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.event.Key)) &&
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 
@@ -164,13 +166,13 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	done := make([]store.Redelivered, len(step.Items))
 	for i, one := range step.Items {
 		of := s.delivery(one.Of)
-		if of == nil || !of.Status.Final() || of.EndpointID != r.Endpoint {
+		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint {
 			continue
 		}
-		d := &delivery{trigger: grapnel.TriggerReplay}
-		done[i] = s.again(of, d, one.Ordered, one.Delay, step.At, r.ID)
+		done[i] = s.again(of, grapnel.TriggerReplay, one.Ordered, one.Delay, step.At, r.ID)
+		d := s.deliveries[len(s.deliveries)-1]
 		d.item = &item{of: r, ReplayItem: grapnel.ReplayItem{
-			Original: of.Seq, CreatedAt: of.CreatedAt, Made: d.Seq, MadeAt: d.CreatedAt, Status: grapnel.Pending,
+			Original: of.Seq, CreatedAt: codec.Moment(of.Created), Made: d.Seq, MadeAt: done[i].CreatedAt, Status: grapnel.Pending,
 		}}
 		r.items = append(r.items, d.item)
 		r.Started++
@@ -179,32 +181,31 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	return done, nil
 }
 
-// again creates d, which repeats another delivery by hand or by a replay, and records that on the
-// original.
-func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
-	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(at), of.Seq
-	s.commit(of.event, d)
-	done := store.Redelivered{Delivery: d.Seq, CreatedAt: d.CreatedAt}
-	if s.wait(d, ordered, delay) {
-		done.Head = d.place()
+// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// the original.
+func (s *Store) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+	d := s.create(of.event, decide.Pending{Endpoint: of.Endpoint, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger})
+	done := store.Redelivered{Delivery: d.Seq, CreatedAt: codec.Moment(d.Created)}
+	if s.wait(d, ordered, delay); d.Head {
+		done.Head = d.head()
 	}
-	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = d.CreatedAt, by, d.Seq, grapnel.Pending
+	of.mark.ReplayedAt, of.mark.ReplayedBy, of.mark.ReplayedAs, of.mark.ReplayResult = done.CreatedAt, by, d.Seq, grapnel.Pending
 	return done
 }
 
 // tally counts a finished delivery for its replay, and marks the original with the result, unless
 // the original was redelivered once more since.
 func (s *Store) tally(d *delivery) {
-	if of := s.delivery(d.ReplayOf); of != nil && of.Mark.ReplayedAs == d.Seq {
-		of.Mark.ReplayResult = d.Status
+	if of := s.delivery(d.ReplayOf); of != nil && of.mark.ReplayedAs == d.Seq {
+		of.mark.ReplayResult = d.status
 	}
 	if d.item == nil || d.item.of == nil {
 		return
 	}
-	d.item.Status = d.Status
+	d.item.Status = d.status
 	r := d.item.of
 	r.Done++
-	if d.Status == grapnel.Delivered {
+	if d.status == grapnel.Delivered {
 		r.Delivered++
 		r.Row = 0
 		return

@@ -29,7 +29,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		most = lookedAtBriefly
 	}
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
-		if !scope.Allows(d.Tenant) {
+		if !scope.Allows(d.event.Tenant) {
 			continue
 		}
 		if looked == most || len(list) >= q.Limit {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 const (
@@ -97,8 +96,9 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 				done = 0
 				for _, seq := range seqs {
 					p := t.places[seq]
-					if p != nil && p.Token == "" && p.Due != decide.None && p.Due > at && p.Wide != decide.None && p.Wide < before {
-						p.Due, p.Wide, p.dirty = at, decide.None, true
+					if p != nil && p.Late(at, before) {
+						p.Hasten(at)
+						p.dirty = true
 						done++
 					}
 				}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,21 +35,12 @@ var leaseFields = fields[*place]{
 	value("delivery", "bigint", numberOf).as("delivery"),
 	value("token", "text", func(p *place) string { return p.Token }),
 	value("target", "integer", func(p *place) int32 { return p.target }).as("target"),
-	value("consumer", "text", func(p *place) string { return p.lease.consumer }),
-	value("scheduled", "bigint", func(p *place) int64 { return p.lease.scheduled }),
-	value("granted", "bigint", func(p *place) int64 { return p.lease.granted }),
+	value("consumer", "text", func(p *place) string { return p.lease.Consumer }),
+	value("scheduled", "bigint", func(p *place) int64 { return p.lease.Scheduled }),
+	value("granted", "bigint", func(p *place) int64 { return p.lease.Granted }),
 }
 
 var addLeases = leaseFields.insert("lease", "")
-
-// leaseShown is the lease of a place.
-func (p *place) leaseShown() grapnel.Lease {
-	return grapnel.Lease{
-		Token: p.Token, Queue: p.Endpoint, Consumer: p.lease.consumer, Delivery: p.Seq, CreatedAt: codec.Moment(p.Created),
-		Anchor: decide.Moment(p.Anchor), Event: p.Event, Number: p.Attempts + 1, Trigger: p.Trigger, Until: decide.Moment(p.Due),
-		Scheduled: codec.Moment(p.lease.scheduled), GrantedAt: codec.Moment(p.lease.granted),
-	}
-}
 
 const (
 	queueLock = "SELECT pg_advisory_xact_lock(1735552119, $1::int)" // a class of its own
@@ -118,13 +108,11 @@ func (o *claiming) apply(t *tx) error {
 		case p == nil || !p.Head || p.Blocked || p.Due > now || (p.Token != "") != (i < len(over)):
 			// Another transaction changed it before it was locked; the next call sees the change.
 		case i < len(over):
-			o.done.Over = append(o.done.Over, p.leaseShown())
+			o.done.Over = append(o.done.Over, p.Leased(&p.lease))
 		default:
-			w := wants[i-len(over)]
-			p.Token, p.lease = w.Token, lease{consumer: w.Consumer, scheduled: p.Due, granted: now}
-			p.Due, p.dirty = codec.Micros(at.Add(w.For)), true
+			p.lease, p.dirty = p.Grant(&wants[i-len(over)], at), true
 			t.leased = append(t.leased, p)
-			o.done.Leases = append(o.done.Leases, p.leaseShown())
+			o.done.Leases = append(o.done.Leases, p.Leased(&p.lease))
 		}
 	}
 	return nil
@@ -177,13 +165,7 @@ func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(wants), func(w store.Want) bool {
-		if w.Most > 0 && held[w.Consumer] >= w.Most {
-			return true
-		}
-		held[w.Consumer]++
-		return false
-	}), nil
+	return decide.Served(wants, func(consumer string) int { return held[consumer] }), nil
 }
 
 // Claim examines the heads of one queue. It excludes other claims of that queue.
@@ -203,7 +185,7 @@ var (
 )
 
 func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
-	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.leaseShown()) }, query, args...)
+	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.Leased(&p.lease)) }, query, args...)
 	return list, err
 }
 
@@ -226,10 +208,9 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapn
 
 // Extend moves the end of a lease.
 func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
-	over := grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 	is, err := s.Lease(ctx, token)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
-		return grapnel.Lease{}, over
+		return grapnel.Lease{}, decide.ErrLeaseOver()
 	}
 	if err != nil {
 		return grapnel.Lease{}, err
@@ -240,13 +221,13 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 		do: func(t *tx) error {
 			p, at := t.places[is.Delivery], t.at(now)
 			if p == nil || p.Token != token || p.Due <= codec.Micros(at) {
-				return over
+				return decide.ErrLeaseOver()
 			}
 			if t.seals(p.tenant) {
 				return store.ErrSealed
 			}
 			p.Due, p.dirty = codec.Micros(at.Add(by)), true
-			extended = p.leaseShown()
+			extended = p.Leased(&p.lease)
 			return nil
 		},
 	})

@@ -26,14 +26,7 @@ type place struct {
 	tenant, eventType string
 	lane              *lane // nil: it has no lane, or was read without it
 	inLane            int64 // the lane's number; 0: it has no lane
-	lease             lease
-}
-
-// lease is what scheduling does not need of a message's lease. The lease ends when the delivery is
-// due.
-type lease struct {
-	consumer           string
-	scheduled, granted int64
+	lease             decide.Lease
 }
 
 // lane is the ordered deliveries of one key at one endpoint. Of its pending deliveries it has at
@@ -74,9 +67,9 @@ var pendingFields = fields[*place]{
 	joined("k.type", func(p *place) *string { return &p.eventType }),
 	joined("coalesce(l.key, '')", func(p *place) *string { return &p.Key }),
 	joined("coalesce(s.token, '')", func(p *place) *string { return &p.Token }),
-	joined("coalesce(s.consumer, '')", func(p *place) *string { return &p.lease.consumer }),
-	joined("coalesce(s.scheduled, 0)", func(p *place) *int64 { return &p.lease.scheduled }),
-	joined("coalesce(s.granted, 0)", func(p *place) *int64 { return &p.lease.granted }),
+	joined("coalesce(s.consumer, '')", func(p *place) *string { return &p.lease.Consumer }),
+	joined("coalesce(s.scheduled, 0)", func(p *place) *int64 { return &p.lease.Scheduled }),
+	joined("coalesce(s.granted, 0)", func(p *place) *int64 { return &p.lease.Granted }),
 }
 
 // finishedFields are the columns of finished.

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -159,16 +160,7 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 	if err != nil {
 		return nil, err
 	}
-	var served []store.Want
-	more := make(map[string]int)
-	for _, w := range wants {
-		if w.Most > 0 && held[holder{target, w.Consumer}]+more[w.Consumer] >= w.Most {
-			continue
-		}
-		more[w.Consumer]++
-		served = append(served, w)
-	}
-	return served, nil
+	return decide.Served(wants, func(consumer string) int { return held[holder{target, consumer}] }), nil
 }
 
 // claimable returns the heads that can be leased, at most limit, and the due time of the next one.
@@ -231,12 +223,12 @@ func (o *extending) apply(t *tx) error {
 		return err
 	}
 	if !found {
-		return errLeaseOver()
+		return decide.ErrLeaseOver()
 	}
 	target, l := q.Integer(1), readLease(q, "")
 	q.Reset()
 	if !l.Until.After(o.now) {
-		return errLeaseOver()
+		return decide.ErrLeaseOver()
 	}
 	if l.Queue, err = t.endpoint(target); err != nil {
 		return err
@@ -244,10 +236,6 @@ func (o *extending) apply(t *tx) error {
 	l.Until = codec.Moment(codec.Micros(o.now.Add(o.by)))
 	o.done = l
 	return t.q.extend.Int(codec.Micros(l.Until)).Int(l.Delivery).Run()
-}
-
-func errLeaseOver() error {
-	return grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 }
 
 // Lease finds a lease by its token.
