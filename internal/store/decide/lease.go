@@ -44,6 +44,28 @@ func Served(wants []store.Want, held func(consumer string) int) []store.Want {
 	})
 }
 
+// Heads are a queue's heads as counted up to a limit, by due time; those of leased deliveries are
+// included. Over is how many leases have expired.
+type Heads struct{ Limit, Due, Later, Blocked, Leased, Over int64 }
+
+// Counts are the counts of a queue with a number of pending deliveries. Deliveries that were not
+// counted belong to the kind that reached the limit; otherwise they are behind heads.
+func (h *Heads) Counts(pending int64) grapnel.QueueCounts {
+	n := grapnel.QueueCounts{Ready: h.Due - h.Over, Leased: h.Leased, Delayed: h.Later - (h.Leased - h.Over), Blocked: h.Blocked}
+	rest := pending - n.Ready - n.Leased - n.Delayed - n.Blocked
+	switch h.Limit {
+	case h.Due:
+		n.Ready += rest
+	case h.Later:
+		n.Delayed += rest
+	case h.Blocked:
+		n.Blocked += rest
+	default:
+		n.Waiting = rest
+	}
+	return n
+}
+
 // ErrLeaseOver refuses to extend a lease.
 func ErrLeaseOver() error {
 	return grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")

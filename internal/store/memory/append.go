@@ -16,11 +16,10 @@ import (
 // Every id is looked up, even one that the server drew: a batch whose commit was unknown is
 // repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Accepted{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(b.Once); then != nil || err != nil {
 		return store.Accepted{Answer: then}, err
 	}
@@ -111,11 +110,10 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 // version of the configuration, and a delivery created after the endpoint's End would be pending
 // for ever.
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Redelivered{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(r.Once); then != nil || err != nil {
 		return store.Redelivered{Answer: then}, err
 	}
@@ -123,8 +121,9 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 	if of == nil || !scope.Allows(of.event.Tenant) {
 		return store.Redelivered{}, store.ErrNotFound("delivery")
 	}
-	if i, there := search(s.config.Endpoints, of.Endpoint); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
-		return store.Redelivered{}, store.ErrNotFound("endpoint")
+	endpoint := s.endpoint(of.Endpoint)
+	if err := endpoint.Open(); err != nil {
+		return store.Redelivered{}, err
 	}
 	done := s.again(of, r.Trigger, r.Ordered, r.Delay, r.At, "")
 	s.note(r.Audit)

@@ -14,11 +14,10 @@ import (
 
 // Backlogs reads all deliveries.
 func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	type found struct{ heads, dead []*delivery }
 	by, all := make(map[string]*found), make(map[string]*store.Backlog)
 	letters := store.DeliveryQuery{DeadLetters: true}

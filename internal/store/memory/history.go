@@ -38,11 +38,10 @@ func (d *delivery) last() grapnel.Last {
 
 // Event takes an empty tenant as any that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	only, some := scope.Narrow(tenant)
 	e := s.byID[eventName{only, id}]
 	if some && only == "" {
@@ -87,11 +86,10 @@ func typed(pattern, name string) bool { return pattern == "" || grapnel.MatchTyp
 
 // EventList returns at most Limit events; no limit is none.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Event
 	for _, e := range slices.Backward(newest(s.events, q.Before)) {
 		if len(list) >= q.Limit {
@@ -107,11 +105,10 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 
 // Delivery returns attempts in the order in which they were recorded.
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := s.delivery(seq)
 	if d == nil || !scope.Allows(d.event.Tenant) {
 		return nil, store.ErrNotFound("delivery")
@@ -126,11 +123,10 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 // DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the
 // event's acceptance, for a redelivery too.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Delivery
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
 		if len(list) >= q.Limit {
@@ -172,11 +168,10 @@ func (d *delivery) listed(q *store.DeliveryQuery) bool {
 
 // Counts counts by the stored status: held deliveries are counted as pending.
 func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	counts := make(map[string]map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
 		if !scope.Allows(d.event.Tenant) {
@@ -192,10 +187,9 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 
 // Waiting counts heads and the deliveries behind them.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	return min(s.queue(endpoint).pending.size, max(limit, 0)), nil
 }

@@ -11,11 +11,10 @@ import (
 
 // Purge examines the events in the order of their acceptance.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	now, removed := micro(keep.Now), 0
 	s.merge(now)
 	gone := make(map[*delivery]bool)
@@ -52,11 +51,10 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 
 // Imbalance compares the deliveries created and purged with those that are stored.
 func (s *Store) Imbalance(ctx context.Context) (int64, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	here := make(map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
 		here[d.status]++

@@ -10,11 +10,10 @@ import (
 
 // Record applies the changes in order; each result is the state right after its change.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	for i := range changes {
 		if s.stale(changes[i].Tell) {
 			return nil, store.ErrStale
@@ -71,11 +70,10 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	q := s.queue(endpoint)
 	ended := 0
 	for ; ended < limit && q.pending.size > 0; ended++ {
@@ -91,11 +89,10 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 
 // Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	due := &s.queue(endpoint).due
 	heads := make([]store.Head, 0, min(max(limit, 0), due.size))
 	for d := range due.all() {
@@ -109,11 +106,10 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, false, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := s.delivery(delivery)
 	if d == nil || d.status.Final() {
 		return nil, false, nil
@@ -123,11 +119,10 @@ func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, er
 
 // Events returns copies of the events with these numbers.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	events := make([]*grapnel.Event, len(seqs))
 	for i, seq := range seqs {
 		if e := s.event(seq); e != nil {

@@ -37,35 +37,33 @@ func (s *Store) replay(id string) (at int, there bool) {
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, with, func() (int64, error) {
 		at, there := s.replay(r.ID)
-		switch {
-		case !scope.Allows(r.Tenant), !there && r.Revision != 0, there && s.replays[at].Tenant != r.Tenant:
-			return 0, store.ErrNotFound("replay")
-		case there && s.replays[at].Revision != r.Revision:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
-		case there && s.replays[at].Status.Final():
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
+		var stored *grapnel.Replay
+		if there {
+			stored = &s.replays[at].Replay
 		}
-		if !there {
-			kept := deepCopy(r)
-			kept.UpTo, kept.Cursor = s.made, 0
-			kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
-			s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
+		kept, err := decide.Replay(scope, stored, r)
+		if err != nil {
+			return 0, err
 		}
-		kept := s.replays[at]
-		kept.Status, kept.Reason, kept.Rate = r.Status, r.Reason, r.Rate
-		kept.UpdatedAt, kept.FinishedAt = micro(r.UpdatedAt), micro(r.FinishedAt)
+		kept = deepCopy(kept)
 		kept.Revision++
+		if there {
+			*stored = kept
+			return kept.Revision, nil
+		}
+		kept.UpTo, kept.Cursor = s.made, 0
+		kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
+		s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
 		return kept.Revision, nil
 	})
 }
 
 // Replay returns one.
 func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return grapnel.Replay{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return grapnel.Replay{}, store.ErrNotFound("replay")
@@ -75,11 +73,10 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 
 // ReplayList returns at most Limit replays; no limit: none.
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Replay
 	for _, r := range slices.Backward(s.replays) {
 		if len(list) >= q.Limit {
@@ -96,11 +93,10 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 // Candidates reads at most lookedAt deliveries.
 func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
@@ -137,31 +133,21 @@ func (d *delivery) meant(q store.CandidateQuery) bool {
 
 // Advance creates the next deliveries of a replay.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(step.Replay)
 	if !there {
 		return nil, store.ErrNotFound("replay")
 	}
 	r := s.replays[at]
-	if r.Status != grapnel.ReplayRunning || r.Cursor != step.From {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
+	if err := decide.Step(&r.Replay, &step); err != nil {
+		return nil, err
 	}
-	last := step.From
-	for _, i := range step.Items {
-		if i.Of <= last || i.Of > step.To {
-			return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
-		}
-		last = i.Of
-	}
-	if step.To < step.From {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
-	}
-	if i, there := search(s.config.Endpoints, r.Endpoint); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
-		return nil, store.ErrNotFound("endpoint")
+	endpoint := s.endpoint(r.Endpoint)
+	if err := endpoint.Open(); err != nil {
+		return nil, err
 	}
 	done := make([]store.Redelivered, len(step.Items))
 	for i, one := range step.Items {
@@ -216,11 +202,10 @@ func (s *Store) tally(d *delivery) {
 
 // ReplayItems returns at most limit; no limit is none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return nil, store.ErrNotFound("replay")

@@ -27,11 +27,10 @@ func (s *Store) stand(st *store.Standing) {
 
 // Standings are sorted by endpoint.
 func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var all []store.Standing
 	for _, endpoint := range slices.Sorted(maps.Keys(s.standings)) {
 		all = append(all, deepCopy(s.standings[endpoint]))
@@ -41,11 +40,10 @@ func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
 
 // Hasten takes the earliest first.
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	before, at := codec.Micros(h.Before), codec.Micros(h.At)
 	var late []*delivery
 	for d := range s.queue(endpoint).due.all() {
@@ -66,11 +64,10 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 
 // StuckLanes goes through the heads, the oldest first.
 func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var lanes []grapnel.Lane
 	for d := range s.queue(q.Endpoint).pending.all() {
 		if len(lanes) >= q.Limit {

@@ -109,11 +109,10 @@ func (s *Store) merge(now time.Time) {
 
 // Totals adds up the selected parts.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if q.Impossible() {
 		return nil, nil
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -29,16 +27,10 @@ const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.ten
 // origins finds deliveries, pending or finished. A delivery that finishes meanwhile is found in one
 // of the tables, because one statement reads both.
 func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
-	rows, err := s.pool.Query(ctx, originsQuery, seqs)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	found := make(map[int64]origin, len(seqs))
 	var o origin
-	_, err = pgx.ForEachRow(rows, []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}, func() error {
-		found[o.seq] = o
-		return nil
-	})
+	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}
+	err := ask(ctx, s.pool, originsQuery, seqs).each(into, func() { found[o.seq] = o })
 	return found, readError(ctx, err)
 }
 
@@ -121,8 +113,9 @@ func (o *repeating) apply(t *tx) error {
 		return store.ErrNotFound("delivery")
 	case t.seals(o.of.tenant):
 		return store.ErrSealed
-	case !t.alive(o.of.endpoint):
-		return store.ErrNotFound("endpoint")
+	}
+	if err := t.open(o.of.endpoint); err != nil {
+		return err
 	}
 	if o.done, err = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, ""); err != nil {
 		return err

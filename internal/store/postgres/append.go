@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"strings"
@@ -158,15 +157,7 @@ func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
 	if m.typ != e.Type || m.key != e.Key {
 		return false, nil
 	}
-	if m.packed == e.frozen.Packed && bytes.Equal(m.data, e.frozen.Data) {
-		return true, nil
-	}
-	there, err := packer.Thaw(m.data, m.packed)
-	if err != nil {
-		return false, err
-	}
-	again, err := packer.Thaw(e.frozen.Data, e.frozen.Packed)
-	return bytes.Equal(there, again), err
+	return packer.Same(&e.frozen, m.data, m.packed)
 }
 
 func (m *met) placed(id string) store.Placed {

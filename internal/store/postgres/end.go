@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
@@ -19,11 +17,7 @@ const (
 
 // numbers returns the first column of a query.
 func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	list, err := firstColumn[int64](ask(ctx, s.pool, query, args...))
 	return list, readError(ctx, err)
 }
 

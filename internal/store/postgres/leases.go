@@ -65,7 +65,7 @@ func (o *claiming) need(n *needs) {
 
 func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
-	if t.seals(t.endpoints[o.Queue].tenant) {
+	if t.seals(t.endpoints[o.Queue].Tenant) {
 		return store.ErrSealed
 	}
 	target, err := t.names.target(o.Queue)
@@ -128,41 +128,23 @@ func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.
 
 // lookFor returns the expired leases, and as many other heads as are examined, earliest first.
 func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, err error) {
-	rows, err := t.conn.Query(t.ctx, overLeases, target, now, store.MostOver)
-	if err != nil {
-		return nil, nil, err
-	}
 	var h spot
-	if _, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due}, func() error {
-		over = append(over, h)
-		return nil
-	}); err != nil {
+	if err := ask(t.ctx, t.conn, overLeases, target, now, store.MostOver).
+		each([]any{&h.seq, &h.due}, func() { over = append(over, h) }); err != nil {
 		return nil, nil, err
 	}
 	known := column(over, func(h spot) int64 { return h.seq })
-	if rows, err = t.conn.Query(t.ctx, freeHeads, target, known, wants+1); err != nil {
-		return nil, nil, err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due, &h.leased}, func() error {
-		heads = append(heads, h)
-		return nil
-	})
+	err = ask(t.ctx, t.conn, freeHeads, target, known, wants+1).
+		each([]any{&h.seq, &h.due, &h.leased}, func() { heads = append(heads, h) })
 	return over, heads, err
 }
 
 // granted are the wants that get a lease.
 func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
-	rows, err := t.conn.Query(t.ctx, heldQuery, target)
-	if err != nil {
-		return nil, err
-	}
 	held := make(map[string]int)
 	var consumer string
 	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&consumer, &n}, func() error {
-		held[consumer] = n
-		return nil
-	}); err != nil {
+	if err := ask(t.ctx, t.conn, heldQuery, target).each([]any{&consumer, &n}, func() { held[consumer] = n }); err != nil {
 		return nil, err
 	}
 	return decide.Served(wants, func(consumer string) int { return held[consumer] }), nil
@@ -262,30 +244,20 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 				return err
 			}
 		}
-		var over, due, later, all, discarded int64
+		var h decide.Heads
+		var all, dead, discarded int64
 		var oldest *int64
-		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&n.Leased, &over); err != nil {
+		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&h.Leased, &h.Over); err != nil {
 			return err
 		}
 		// Leased heads are among the heads with a due time, so the limit grows by their number.
-		limit := store.MostCounted + n.Leased + 1
-		if err := tx.QueryRow(ctx, countHeads, queue, at, limit).Scan(&due, &later, &n.Blocked, &oldest, &all, &n.Dead); err != nil {
+		h.Limit = store.MostCounted + h.Leased + 1
+		if err := tx.QueryRow(ctx, countHeads, queue, at, h.Limit).Scan(&h.Due, &h.Later, &h.Blocked, &oldest, &all, &dead); err != nil {
 			return err
 		}
-		if oldest != nil {
+		n = h.Counts(all)
+		if n.Dead = dead; oldest != nil {
 			n.Oldest = codec.Moment(*oldest)
-		}
-		n.Ready, n.Delayed = due-over, later-(n.Leased-over)
-		rest := all - n.Ready - n.Leased - n.Delayed - n.Blocked
-		switch limit {
-		case due:
-			n.Ready += rest
-		case later:
-			n.Delayed += rest
-		case n.Blocked:
-			n.Blocked += rest
-		default:
-			n.Waiting = rest
 		}
 		if n.Dead == 0 {
 			return nil

@@ -108,11 +108,7 @@ func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 		{keysOfThat, []any{&endpoint}, func() { o.keys = append(o.keys, endpoint) }},
 		{entriesOf, []any{&o.first, &o.last}, func() {}},
 	} {
-		rows, err := tx.Query(ctx, q.sql, tenant)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := pgx.ForEachRow(rows, q.into, func() error { q.take(); return nil }); err != nil {
+		if err := ask(ctx, tx, q.sql, tenant).each(q.into, q.take); err != nil {
 			return nil, err
 		}
 	}

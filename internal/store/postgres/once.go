@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // answer is a stored answer. It is valid before its expiry, and not at that instant.
@@ -70,15 +70,12 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 		return nil, nil
 	}
 	a := t.answers[once.Key]
-	switch {
-	case a == nil || codec.Micros(once.Now) >= a.expires:
+	if a == nil || codec.Micros(once.Now) >= a.expires {
 		return nil, nil
-	case a.Fingerprint != once.Fingerprint:
-		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
 	}
 	then := a.Answer
 	then.Body = bytes.Clone(a.Body)
-	return &then, nil
+	return decide.Recall(&then, once)
 }
 
 // remember is the last step of such a call, after every step that can fail.

@@ -137,7 +137,7 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 // standing, which does not depend on the row.
 func (t *tx) spare(c *turn) store.Changed {
 	if st := c.Standing; st != nil {
-		if t.seals(t.endpoints[st.Endpoint].tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
+		if t.seals(t.endpoints[st.Endpoint].Tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
 			return store.Changed{Fenced: true}
 		}
 		t.stand(st, c.standing)

@@ -215,14 +215,10 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	if one && !scope.Allows(tenant) {
 		return counts, ctx.Err()
 	}
-	rows, err := s.chores.Query(ctx, countsQuery, !one, tenant)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	statuses := []grapnel.Status{grapnel.Pending, grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped}
 	var endpoint string
 	n := make([]int64, len(statuses))
-	_, err = pgx.ForEachRow(rows, []any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() error {
+	err := ask(ctx, s.chores, countsQuery, !one, tenant).each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
 		of := make(map[grapnel.Status]int64)
 		for i, status := range statuses {
 			if n[i] != 0 {
@@ -232,7 +228,6 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 		if len(of) > 0 {
 			counts[endpoint] = of
 		}
-		return nil
 	})
 	return counts, readError(ctx, err)
 }

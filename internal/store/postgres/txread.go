@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // planned is set for each transaction. Plans are made once per connection, often while tables are
@@ -66,7 +67,7 @@ func overQuery(over string) string {
 func (t *tx) begin() error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
-	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[eventName]*met),
+	t.endpoints, t.answers, t.events, t.known = make(map[string]decide.Object), make(map[string]*answer), make(map[eventName]*met),
 		make(map[string]*known)
 	t.named = make(map[int64]bool)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
@@ -260,16 +261,16 @@ func (t *tx) readOver(rows pgx.Rows) error {
 
 func (t *tx) readEndpoints(rows pgx.Rows) error {
 	var id string
-	is := object{there: true}
-	_, err := pgx.ForEachRow(rows, []any{&id, &is.tenant, &is.deleted}, func() error {
+	is := decide.Object{There: true}
+	_, err := pgx.ForEachRow(rows, []any{&id, &is.Tenant, &is.Deleted}, func() error {
 		t.endpoints[id] = is
 		return nil
 	})
 	return err
 }
 
-// alive says whether an endpoint exists and is not marked as deleted.
-func (t *tx) alive(endpoint string) bool {
+// open refuses an endpoint that takes no new deliveries.
+func (t *tx) open(endpoint string) error {
 	is := t.endpoints[endpoint]
-	return is.there && !is.deleted
+	return is.Open()
 }

@@ -46,16 +46,9 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 // overSince are the numbers of replays that finished before a time. A replay created later finished
 // later as well, unless the clock was set back by more than slack.
 func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []int64, err error) {
-	q, err := r.Prepare(overReplaysQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(overReplaysQuery)
 	defer q.Reset()
-	for {
-		more, err := q.Next()
-		if !more {
-			return numbers, err
-		}
+	for q.More(&err) {
 		one, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 		if err != nil {
 			return nil, err
@@ -67,6 +60,7 @@ func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []in
 			numbers = append(numbers, q.Integer(0))
 		}
 	}
+	return numbers, err
 }
 
 // clearing is a transaction of Clear. A finished replay stays finished, and nothing else removes
@@ -89,14 +83,7 @@ func (o *clearing) apply(t *tx) (err error) {
 	}
 	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
 	remove := func(sql string, values ...int64) error {
-		q, err := t.conn.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			q.Int(v)
-		}
-		if err := q.Run(); err != nil {
+		if err := t.conn.Query(sql).Ints(values...).Run(); err != nil {
 			return err
 		}
 		o.removed += t.conn.Changed()

@@ -73,10 +73,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 		return d, store.ErrNotFound("document")
 	}
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(documentQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(documentQuery)
 		found, err := q.Text(tenant).Text(kind).Text(id).Row()
 		if err != nil {
 			return err
@@ -100,21 +97,11 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		sql, values := documentsQuery(q)
-		rows, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			rows.Text(v)
-		}
-		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := rows.Next()
-			if !more {
-				return err
-			}
+		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for rows.More(&err) {
 			list = append(list, readDocument(rows, q.Kind))
 		}
+		return err
 	})
 	return list, err
 }

@@ -52,10 +52,7 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 // Aside returns a request with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grapnel.Aside, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(asideQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(asideQuery)
 		found, err := q.Text(id).Row()
 		if err != nil {
 			return err
@@ -90,19 +87,8 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 		if sql == "" {
 			return nil
 		}
-		rows, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			rows.Text(v)
-		}
-		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := rows.Next()
-			if !more {
-				return err
-			}
+		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for rows.More(&err) {
 			a, err := readAside(rows)
 			if err != nil {
 				s.log.Error("corrupt request in the database", "request", a.ID)
@@ -110,6 +96,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 			}
 			list = append(list, a)
 		}
+		return err
 	})
 	return list, err
 }
@@ -182,11 +169,7 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 
 // listed returns at most limit row ids of rows that expired before a time.
 func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64, error) {
-	q, err := r.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	return integers(q.Int(codec.Micros(before)).Int(int64(max(limit, 0))))
+	return integers(r.Query(query).Int(codec.Micros(before)).Int(int64(max(limit, 0))))
 }
 
 // unlearning removes some rows.

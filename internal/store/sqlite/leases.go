@@ -75,20 +75,16 @@ func (h *holders) add(at holder, by int) {
 }
 
 // held is how many leases each consumer has.
-func (t *tx) held() (map[holder]int, error) {
+func (t *tx) held() (all map[holder]int, err error) {
 	if t.holders.known {
 		return t.holders.held, nil
 	}
-	held := make(map[holder]int)
-	for q := t.q.holders; ; {
-		more, err := q.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
+	held, q := make(map[holder]int), t.q.holders
+	for q.More(&err) {
 		held[holder{q.Integer(0), q.String(1)}]++
+	}
+	if err != nil {
+		return nil, err
 	}
 	t.holders = holders{known: true, held: held}
 	return held, nil
@@ -172,11 +168,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int,
 		settled[l.Delivery] = true
 	}
 	q := t.q.claimable.Int(target)
-	for {
-		more, err := q.Next()
-		if !more {
-			return heads, next, err
-		}
+	for q.More(&err) {
 		h := readHead(q, queue)
 		if settled[h.Delivery] {
 			continue
@@ -187,6 +179,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int,
 		}
 		heads = append(heads, h)
 	}
+	return heads, next, err
 }
 
 // beyond says whether a head comes after the last of MostOver expired leases.
@@ -241,10 +234,7 @@ func (o *extending) apply(t *tx) error {
 // Lease finds a lease by its token.
 func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(leaseOfQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(leaseOfQuery)
 		found, err := q.Text(token).Row()
 		if err != nil {
 			return err
@@ -263,14 +253,11 @@ func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err e
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(queue) })
+		target, err := integer(r.Query(targetQuery).Text(queue))
 		if err != nil || target == 0 || limit <= 0 {
 			return err
 		}
-		q, err := r.Prepare(leasesQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(leasesQuery)
 		list, err = readLeases(q.Int(target), queue, limit)
 		return err
 	})

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -31,10 +31,10 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 		return nil, nil
 	}
 	a, err := live(t.q.answer, once.Key, once.Now)
-	if a != nil && a.Fingerprint != once.Fingerprint {
-		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
+	if err != nil {
+		return nil, err
 	}
-	return a, err
+	return decide.Recall(a, once)
 }
 
 // remember is the last step of such an operation: only the transaction can still fail. It returns
@@ -51,10 +51,7 @@ func (t *tx) remember(once *store.Once, done any) (store.Answer, error) {
 // Recall returns the stored answer of a key.
 func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store.Answer, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(answerQuery)
-		if err == nil {
-			a, err = live(q, key, now)
-		}
+		a, err = live(r.Query(answerQuery), key, now)
 		return err
 	})
 	return a, err
