@@ -49,7 +49,7 @@ func moment(name string, of func(*place) *int64) field[*place] {
 
 func textual[T ~string](name string, of func(*place) *T) field[*place] {
 	f := stored(name, "text", of)
-	f.values = func(rows []*place) any { return texts(rows, func(p *place) T { return *of(p) }) }
+	f.values = readable(name, func(p *place) T { return *of(p) }).values
 	return f
 }
 
@@ -70,7 +70,8 @@ func (f field[R]) changes() field[R] {
 	return f
 }
 
-// from is for a column that changes, and whose first value is the same in all rows.
+// from is for a column that changes, and whose first value is the same in all rows. The transaction
+// that creates a row does not change it: no call can name the row before the commit.
 func (f field[R]) from(initial string) field[R] {
 	f.constant, f.initial = false, initial
 	return f
@@ -116,10 +117,8 @@ func (all fields[R]) unnest() string {
 
 // selected is SQL for the columns that are read.
 func (all fields[R]) selected() string {
-	return all.with(isRead).join(", ", func(_ int, f *field[R]) string { return f.read })
+	return all.with(func(f *field[R]) bool { return f.into != nil }).join(", ", func(_ int, f *field[R]) string { return f.read })
 }
-
-func isRead[R any](f *field[R]) bool { return f.into != nil }
 
 // into are the places to which the columns of selected are read.
 func (all fields[R]) into(r R) (list []any) {
@@ -131,9 +130,14 @@ func (all fields[R]) into(r R) (list []any) {
 	return list
 }
 
+// written are the columns of the table itself.
+func (all fields[R]) written() fields[R] {
+	return all.with(func(f *field[R]) bool { return f.values != nil })
+}
+
 // moving are the columns as moving.columns.
 func (all fields[R]) moving() string {
-	return all.with(func(f *field[R]) bool { return f.values != nil }).join(" ", func(_ int, f *field[R]) string { return f.name + f.moves })
+	return all.written().join(" ", func(_ int, f *field[R]) string { return f.name + f.moves })
 }
 
 // writing is a statement that writes many rows.
@@ -144,7 +148,7 @@ type writing[R any] struct {
 
 // insert adds rows; more is what follows in the statement.
 func (all fields[R]) insert(table, more string) writing[R] {
-	all = all.with(func(f *field[R]) bool { return f.values != nil })
+	all = all.written()
 	bound := all.with(func(f *field[R]) bool { return f.initial == "" })
 	values := all.join(", ", func(_ int, f *field[R]) string {
 		if f.initial != "" {
@@ -157,7 +161,7 @@ func (all fields[R]) insert(table, more string) writing[R] {
 
 // update changes rows, which the first field identifies.
 func (all fields[R]) update(table string) writing[R] {
-	changed := all.with(func(f *field[R]) bool { return f.values != nil && !f.constant })
+	changed := all.written().with(func(f *field[R]) bool { return !f.constant })
 	bound := append(all[:1:1], changed...)
 	set := changed.join(", ", func(_ int, f *field[R]) string { return f.name + " = " + f.write })
 	return writing[R]{"UPDATE " + table + " p SET " + set + bound.unnest() + " WHERE p." + all[0].name + " = u." + all[0].name, bound}

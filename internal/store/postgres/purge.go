@@ -170,9 +170,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 	if len(old) == 0 {
 		return 0, nil
 	}
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)
@@ -198,7 +196,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 		}
 		return tx.SendBatch(ctx, r.batch()).Close()
 	})
-	return removed, asError(err)
+	return removed, err
 }
 
 func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {

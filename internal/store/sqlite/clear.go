@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -30,7 +29,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	})
 	for err == nil && removed < limit {
 		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, s.bounds.Cleared)}
-		if err = s.write(ctx, o); err != nil {
+		if err = s.write(ctx, erasing(o.apply)); err != nil {
 			break
 		}
 		s.purge.owed = s.purge.owed || o.removed > 0
@@ -74,14 +73,8 @@ type clearing struct {
 	gone    int // number of replays at the beginning of the list that are removed
 }
 
-func (o *clearing) grows() bool { return false }
-
-func (o *clearing) apply(t *tx) (err error) {
+func (o *clearing) apply(t *tx) error {
 	o.removed, o.gone = 0, 0
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
 	remove := func(sql string, values ...int64) error {
 		if err := t.conn.Query(sql).Ints(values...).Run(); err != nil {
 			return err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -129,17 +128,13 @@ func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Tim
 	defer s.purge.mu.Unlock()
 	for err == nil && removed < limit {
 		n, page := 0, min(limit-removed, s.bounds.Cleared)
-		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+		err = s.write(ctx, erasing(func(t *tx) error {
 			if err := t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)).Run(); err != nil {
 				return err
 			}
 			n = t.conn.Changed()
 			return nil
-		}})
+		}))
 		if err != nil {
 			break
 		}

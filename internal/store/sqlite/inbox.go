@@ -155,11 +155,14 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 		for len(known)+len(old) > 0 {
 			n := min(s.bounds.Unlearned, len(known))
 			m := min(s.bounds.Unlearned-n, len(old))
-			o := &unlearning{known: known[:n], old: old[:m]}
-			if err := s.write(ctx, o); err != nil {
+			of := 0
+			if err := s.write(ctx, erasing(func(t *tx) error {
+				of = 0
+				return errors.Join(t.dropAll(t.q.dropKnown, known[:n], &of), t.dropAll(t.q.dropAside, old[:m], &of))
+			})); err != nil {
 				return err
 			}
-			removed += o.removed
+			removed += of
 			known, old = known[n:], old[m:]
 		}
 		return nil
@@ -172,29 +175,13 @@ func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64
 	return integers(r.Query(query).Int(codec.Micros(before)).Int(int64(max(limit, 0))))
 }
 
-// unlearning removes some rows.
-type unlearning struct {
-	known, old []int64
-	removed    int
-}
-
-func (o *unlearning) grows() bool { return false }
-
-func (o *unlearning) apply(t *tx) (err error) {
-	o.removed = 0
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
-	return errors.Join(o.drop(t, t.q.dropKnown, o.known), o.drop(t, t.q.dropAside, o.old))
-}
-
-func (o *unlearning) drop(t *tx, drop *sqlite3.Stmt, numbers []int64) error {
+// dropAll removes the rows with these numbers, and counts them.
+func (t *tx) dropAll(drop *sqlite3.Stmt, numbers []int64, removed *int) error {
 	for _, number := range numbers {
 		if err := drop.Int(number).Run(); err != nil {
 			return err
 		}
-		o.removed += t.conn.Changed()
+		*removed += t.conn.Changed()
 	}
 	return nil
 }
