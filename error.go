@@ -92,6 +92,9 @@ func Moved(tenant, cell string) *Error {
 
 // CodeOf is the code of the first Error in err's chain, or "" if it has none.
 func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code

@@ -36,7 +36,11 @@ const TraceKey = "traceparent"
 
 // Hops is that number; text that is no number counts as 0.
 func (e *Event) Hops() int {
-	n, err := strconv.Atoi(e.Metadata[HopsKey])
+	text := e.Metadata[HopsKey]
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -35,14 +36,23 @@ var errBadID = errors.New("not an id of this kind")
 // NewID makes an id whose unique part is a UUIDv7: 48 bits of milliseconds, then 74 random bits.
 func NewID(prefix string, now time.Time, random io.Reader) string {
 	var b [16]byte
-	if _, err := io.ReadFull(random, b[6:]); err != nil {
-		// crypto/rand never fails; a test's source must not either
-		panic("grapnel: no randomness for an id: " + err.Error())
+	if random == rand.Reader {
+		_, _ = rand.Read(b[6:]) // it never fails, and b stays on the stack
+	} else {
+		b = drawn(random)
 	}
 	putMillis(&b, now)
 	b[6] = b[6]&0x0f | 0x70
 	b[8] = b[8]&0x3f | 0x80
 	return encodeID(prefix, b)
+}
+
+// drawn is 16 bytes of a test's source of randomness, which must not fail.
+func drawn(random io.Reader) (b [16]byte) {
+	if _, err := io.ReadFull(random, b[6:]); err != nil {
+		panic("grapnel: no randomness for an id: " + err.Error())
+	}
+	return b
 }
 
 // NewToken makes an unguessable token: 128 random bits, without a time.
@@ -79,15 +89,14 @@ func putMillis(b *[16]byte, at time.Time) {
 // encodeID writes 128 bits as 26 characters of 5 bits; the first one has only 3.
 func encodeID(prefix string, b [16]byte) string {
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
-	out := make([]byte, len(prefix)+1+26)
-	copy(out, prefix)
-	out[len(prefix)] = '_'
-	for i := len(out) - 1; i > len(prefix); i-- {
-		out[i] = alphabet[lo&31]
+	var text [26]byte
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = alphabet[lo&31]
 		lo = lo>>5 | hi<<59
 		hi >>= 5
 	}
-	return string(out)
+	var out [40]byte // any prefix of this package fits in
+	return string(append(append(append(out[:0], prefix...), '_'), text[:]...))
 }
 
 func decodeID(prefix, id string) (b [16]byte, err error) {

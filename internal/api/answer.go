@@ -23,16 +23,31 @@ type answer struct {
 	instead     http.Handler // writes the answer itself
 }
 
-func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
-	if ans.instead != nil {
-		ans.instead.ServeHTTP(w, r)
-		return
+// answering is where an answer goes. The values of its headers stand in one array: a slice for each
+// would be an object for each.
+type answering struct {
+	http.ResponseWriter
+	values [6]string
+	used   int
+}
+
+// set sets a header, unless the value is empty. The name has the form of http.CanonicalHeaderKey.
+func (r *answering) set(name, value string) {
+	switch {
+	case value == "":
+	case r.used == len(r.values):
+		r.Header()[name] = []string{value}
+	default:
+		r.values[r.used] = value
+		r.used++
+		r.Header()[name] = r.values[r.used-1 : r.used : r.used]
 	}
-	h := w.Header()
-	set := func(name, value string) {
-		if value != "" {
-			h[name] = []string{value}
-		}
+}
+
+func (ans *answer) write(to *answering, r *http.Request) {
+	if ans.instead != nil {
+		ans.instead.ServeHTTP(to.ResponseWriter, r)
+		return
 	}
 	contentType := ans.contentType
 	switch {
@@ -42,27 +57,27 @@ func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
 	default:
 		contentType = "application/json"
 	}
-	set("Content-Type", contentType)
-	set("Allow", ans.allow)
-	set("Content-Security-Policy", ans.policy)
+	to.set("Content-Type", contentType)
+	to.set("Allow", ans.allow)
+	to.set("Content-Security-Policy", ans.policy)
 	for name, value := range ans.header {
-		set(name, value)
+		to.set(name, value)
 	}
 	if ans.replayed {
-		set("Idempotency-Replayed", "true")
+		to.set("Idempotency-Replayed", "true")
 	}
 	if ans.retryAfter > 0 {
-		set("Retry-After", strconv.Itoa(ans.retryAfter))
+		to.set("Retry-After", strconv.Itoa(ans.retryAfter))
 	}
 	if ans.challenge {
-		set("Www-Authenticate", `Bearer realm="grapnel"`)
+		to.set("Www-Authenticate", `Bearer realm="grapnel"`)
 	}
 	if len(ans.body) > 0 {
-		set("Content-Length", strconv.Itoa(len(ans.body))) // or a long answer would be chunked
+		to.set("Content-Length", strconv.Itoa(len(ans.body))) // or a long answer would be chunked
 	}
-	w.WriteHeader(ans.status)
+	to.WriteHeader(ans.status)
 	if len(ans.body) > 0 {
-		_, _ = w.Write(ans.body) // on failure the caller has left; the effect stays
+		_, _ = to.Write(ans.body) // on failure the caller has left; the effect stays
 	}
 }
 

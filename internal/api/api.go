@@ -204,18 +204,23 @@ type call struct {
 	body    []byte
 	held    held // memory for the body
 
-	bounds     *Bounds
-	links      *links
-	ids        *grapnel.IDs // of the cell's deliveries
-	cursors    *cursors
-	connection *http.ResponseController // for handlers that are slow on purpose
-	away       func(string) error       // the error for a tenant that is in another cell; "": no tenant
+	bounds    *Bounds
+	links     *links
+	ids       *grapnel.IDs // of the cell's deliveries
+	cursors   *cursors
+	answering answering
+	away      func(string) error // the error for a tenant that is in another cell; "": no tenant
 
 	allow []string // on the last route: the methods that the path takes
 
 	once   *store.Once // not nil: the request came with an idempotency key
 	seal   func(answer) store.Answer
 	stored atomic.Bool // the engine has asked for the answer, to store it with the effect
+}
+
+// connection is for handlers that are slow on purpose.
+func (c *call) connection() *http.ResponseController {
+	return http.NewResponseController(c.answering.ResponseWriter)
 }
 
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full

@@ -97,7 +97,7 @@ func (b *batch) readList(raw []byte) error {
 	}
 	var f strict.Faults
 	var events gjson.Result
-	doc := gjson.ParseBytes(raw)
+	doc := strict.Document(raw)
 	if !doc.IsObject() {
 		f.Add("", "must be an object")
 		return f.Err()
@@ -144,7 +144,7 @@ func (b *batch) readLines(raw []byte) error {
 			continue
 		}
 		line = slices.Clone(line) // so that the event keeps its line in memory, and not the whole batch
-		b.add(line, gjson.ParseBytes(line))
+		b.add(line, strict.Document(line))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -29,7 +28,7 @@ func LargestBody(maxEvent int64, b Bounds) int {
 
 // readBody reads the body within the route's limit. What the content type and the encoding promise
 // is checked first, so that nothing is read in vain.
-func (a *api) readBody(w http.ResponseWriter, c *call) error {
+func (a *api) readBody(c *call) error {
 	in := c.route.body
 	if in == nil || c.Request.Body == http.NoBody && in.optional {
 		return nil
@@ -44,18 +43,17 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	}
 	limit := a.largest(in.limit)
 	if c.ContentLength > limit {
-		a.discard(w, c.Request.Body)
+		a.discard(c)
 		return tooLarge(limit)
 	}
-	body, err := a.receive(c, http.MaxBytesReader(w, c.Request.Body, limit), limit)
-	var over *http.MaxBytesError
+	body, err := a.receive(c, limit)
 	switch {
 	case grapnel.CodeOf(err) == grapnel.CodeOverloaded:
 		a.release(c)
-		a.discard(w, c.Request.Body)
+		a.discard(c)
 		return err
-	case errors.As(err, &over):
-		a.discard(w, c.Request.Body)
+	case int64(len(body)) > limit:
+		a.discard(c)
 		return tooLarge(limit)
 	case err != nil:
 		// The connection broke or the body did not end as announced; the answer most likely reaches no
@@ -84,9 +82,9 @@ func (a *api) largest(l limit) int64 {
 	}
 }
 
-func (a *api) discard(w http.ResponseWriter, body io.Reader) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Bounds.DiscardTime)) // a caller that is slower does without
-	_, _ = io.CopyN(io.Discard, body, a.Bounds.Discard)
+func (a *api) discard(c *call) {
+	_ = c.connection().SetReadDeadline(time.Now().Add(a.Bounds.DiscardTime)) // a caller that is slower does without
+	_, _ = io.CopyN(io.Discard, c.Request.Body, a.Bounds.Discard)
 }
 
 func tooLarge(limit int64) error {
@@ -96,7 +94,7 @@ func tooLarge(limit int64) error {
 // receive reads a body into a buffer that grows with the bytes that arrive: announced ones take no
 // memory. If the length was announced, the last buffer has exactly that size. Buffers are never
 // shared: events keep their data in them.
-func (a *api) receive(c *call, r io.Reader, limit int64) (b []byte, err error) {
+func (a *api) receive(c *call, limit int64) (b []byte, err error) {
 	most := limit + 1 // so that reading finds out that there is more
 	if c.ContentLength >= 0 {
 		most = c.ContentLength
@@ -109,7 +107,7 @@ func (a *api) receive(c *call, r io.Reader, limit int64) (b []byte, err error) {
 			}
 			b = append(make([]byte, 0, size), b...)
 		}
-		n, err := r.Read(b[len(b):cap(b)])
+		n, err := c.Request.Body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		switch {
 		case err == nil || int64(len(b)) == most:

@@ -16,25 +16,24 @@ import (
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w), away: a.Away, bounds: &a.Bounds,
+		c := &call{Request: r, route: rt, now: a.Clock(), answering: answering{ResponseWriter: w}, away: a.Away, bounds: &a.Bounds,
 			links: &a.links, ids: a.Engine.IDs(), cursors: a.cursors}
 		c.query.bounds = c.bounds
 		c.id = requestID(r.Header)
 		if c.id == "" {
 			c.id = a.newID("req", c.now)
 		}
-		h := w.Header()
-		h["X-Request-Id"] = []string{c.id}
-		h["X-Content-Type-Options"] = []string{"nosniff"}
-		h["Cache-Control"] = []string{"no-store"}
-		defer a.recovered(w, c)
+		c.answering.set("X-Request-Id", c.id)
+		c.answering.set("X-Content-Type-Options", "nosniff")
+		c.answering.set("Cache-Control", "no-store")
+		defer a.recovered(c)
 		if rt.bare != nil {
 			rt.bare(a, w, c)
 			return
 		}
 		if err := a.admit(c); err != nil {
 			ans := a.refuse(c, err)
-			ans.write(w, r)
+			ans.write(&c.answering, c.Request)
 			if ans.status >= 500 { // a stranger's wrong keys must not count as good answers
 				a.measure(c, ans.status, err)
 			}
@@ -42,14 +41,14 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		}
 		defer a.release(c)
 		defer a.whileAllowed(c)()
-		ans, err := a.through(w, c)
+		ans, err := a.through(c)
 		if err != nil && c.Context().Err() != nil {
 			err = cmp.Or(a.authenticate(c), err) // the key's right ended, or the caller left
 		}
 		if err != nil {
 			ans = a.refuse(c, err)
 		}
-		ans.write(w, r)
+		ans.write(&c.answering, c.Request)
 		a.measure(c, ans.status, err)
 	}
 }
@@ -79,11 +78,11 @@ func (a *api) measure(c *call, status int, err error) {
 
 // through takes an authenticated request through the stages that all routes share, in the order in
 // which they may refuse it.
-func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
+func (a *api) through(c *call) (answer, error) {
 	if err := c.readQuery(); err != nil {
 		return answer{}, err
 	}
-	if err := a.readBody(w, c); err != nil {
+	if err := a.readBody(c); err != nil {
 		return answer{}, err
 	}
 	if len(c.body) > 0 {
@@ -129,7 +128,7 @@ func requestID(h http.Header) string {
 
 // recovered keeps a panic in one request from ending the process: what a handler holds is its own,
 // and the stores commit whole transactions or nothing.
-func (a *api) recovered(w http.ResponseWriter, c *call) {
+func (a *api) recovered(c *call) {
 	v := recover()
 	if v == nil {
 		return
@@ -140,5 +139,5 @@ func (a *api) recovered(w http.ResponseWriter, c *call) {
 	a.Log.Error("panic", slog.String("request_id", c.id), slog.String("route", c.route.path),
 		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
 	ans := answer{status: http.StatusInternalServerError, body: encode(problem(nil, c.id))}
-	ans.write(w, c.Request)
+	ans.write(&c.answering, c.Request)
 }

@@ -31,12 +31,12 @@ type received struct {
 func ingest(a *api, w http.ResponseWriter, c *call) {
 	if a.Ingest == nil {
 		ans := a.refuse(c, store.ErrNotFound("source"))
-		ans.write(w, c.Request)
+		ans.write(&c.answering, c.Request)
 		return
 	}
 	if err := a.Engine.Current(); err != nil { // the source may have been deleted, or have other secrets
 		ans := a.refuse(c, err)
-		ans.write(w, c.Request)
+		ans.write(&c.answering, c.Request)
 		if a.Turned != nil {
 			a.Turned()
 		}
@@ -55,5 +55,5 @@ func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
 	if refused.RetryAfter > 0 {
 		ans.retryAfter = secondsUntilRetry(err)
 	}
-	ans.write(w, nil)
+	ans.write(&answering{ResponseWriter: w}, nil)
 }

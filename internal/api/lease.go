@@ -53,8 +53,8 @@ func (c *call) consumer() string {
 // purpose.
 func (c *call) patient(wait time.Duration) {
 	until := time.Now().Add(wait + c.bounds.AnswerTime)
-	_ = c.connection.SetReadDeadline(until) // what cannot be told to wait keeps the server's own limits
-	_ = c.connection.SetWriteDeadline(until)
+	_ = c.connection().SetReadDeadline(until) // what cannot be told to wait keeps the server's own limits
+	_ = c.connection().SetWriteDeadline(until)
 }
 
 // lease leases messages, and gives them back if the key's right has ended meanwhile.

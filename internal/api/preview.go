@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
@@ -33,7 +31,7 @@ func previewRoutes() []route {
 // few previews run at once, and each looks at a bounded number of endpoints.
 func preview(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	d := readDraft(c.body, gjson.ParseBytes(c.body), "/", &f)
+	d := readDraft(c.body, strict.Document(c.body), "/", &f)
 	if err := a.tooMuchData(d.data); err != nil {
 		return answer{}, err
 	}

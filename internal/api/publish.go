@@ -37,7 +37,7 @@ type optional struct {
 // publish takes one event.
 func publish(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	d := readDraft(c.body, gjson.ParseBytes(c.body), "/", &f)
+	d := readDraft(c.body, strict.Document(c.body), "/", &f)
 	return a.publishOne(c, &d, "/", &f)
 }
 

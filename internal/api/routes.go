@@ -82,14 +82,17 @@ func routes() []route {
 
 // mux makes the multiplexer. What no route takes ends at a last one, which knows the difference
 // between a path that does not exist and a method that a path does not have.
-func (a *api) mux() *http.ServeMux {
-	mux := http.NewServeMux()
+func (a *api) mux() *multiplexer {
+	mux := &multiplexer{ServeMux: http.NewServeMux(), posts: map[string]http.Handler{}}
 	taken, refused := map[string]bool{}, map[string]bool{} // patterns
 	for i := range a.routes {
 		rt := &a.routes[i]
 		for _, path := range rt.paths() {
 			taken[rt.method+" "+path] = true
 			mux.HandleFunc(rt.method+" "+path, a.enter(rt))
+			if rt.method == http.MethodPost && !strings.Contains(path, "{") {
+				mux.posts[path] = a.enter(rt)
+			}
 		}
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete}
@@ -121,4 +124,19 @@ func (a *api) mux() *http.ServeMux {
 		}
 	}
 	return mux
+}
+
+// multiplexer finds the route of a POST to a path without variables by the path alone. Publishers
+// make most requests, and the search of http.ServeMux allocates memory for each.
+type multiplexer struct {
+	*http.ServeMux
+	posts map[string]http.Handler // by path
+}
+
+func (m *multiplexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if post := m.posts[r.URL.Path]; post != nil && r.Method == http.MethodPost {
+		post.ServeHTTP(w, r)
+		return
+	}
+	m.ServeMux.ServeHTTP(w, r)
 }

@@ -185,7 +185,7 @@ var documented = sync.OnceValue(routes)
 // checkAnswer holds every answer that a test gets against the document.
 func (w *world) checkAnswer(r *http.Request, got reply) {
 	w.t.Helper()
-	mux := w.handler.(*http.ServeMux)
+	mux := w.handler.(*multiplexer)
 	_, pattern := mux.Handler(r)
 	all := documented()
 	for i := range all {

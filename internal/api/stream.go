@@ -95,13 +95,13 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 		s.mu.Unlock()
 		close(s.done)
 	}()
-	_ = c.connection.SetReadDeadline(time.Time{}) // what cannot be told to wait keeps the server's own limits
+	_ = c.connection().SetReadDeadline(time.Time{}) // what cannot be told to wait keeps the server's own limits
 	write := func(text []byte) error {
-		_ = c.connection.SetWriteDeadline(time.Now().Add(a.Bounds.StreamSlow))
+		_ = c.connection().SetWriteDeadline(time.Now().Add(a.Bounds.StreamSlow))
 		if _, err := w.Write(text); err != nil {
 			return err
 		}
-		return c.connection.Flush()
+		return c.connection().Flush()
 	}
 	if err := write([]byte(": hello\n\n")); err != nil {
 		return err

@@ -294,8 +294,12 @@ func (c *Snapshot) TargetAt(tenant, endpoint string) (store.Target, bool) {
 	return c.endpoints[at].Target, true
 }
 
+// Filters says whether an endpoint of the tenant has a filter.
+func (c *Snapshot) Filters(tenant string) bool { return c.routes.router().Filters(tenant) }
+
 // Match returns the deliveries that an event creates: at the endpoints that want it and that may
-// accepts; may nil: all. With an error some are missing: see match.Router.
+// accepts; may nil: all. The budget may be nil if the tenant has no Filters. With an error some are
+// missing: see match.Router.
 func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b *match.Budget) ([]store.Target, error) {
 	wanted, err := c.routes.router().Match(ev, b)
 	targets := make([]store.Target, 0, len(wanted))

@@ -84,10 +84,11 @@ var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
-	v := newVerdict(ep.config, h.Head, in, h.trigger(), c.seed(h.Delivery), h.due, now)
+	v, step := newVerdict(ep.config, &h.Head, &in, c.seed(h.Delivery), now)
 	var news []News
-	disable := c.judge(now, ep, h, in, v.step, &news)
+	disable := c.judge(now, ep, h, in, step, &news)
 	ch, told := v.change()
+	ch.Attempt = v.attempt(h.trigger(), h.due)
 	if v.again() && ep.belated(h) && ch.EndpointWide {
 		ch.Due, ch.Attempt.NextAttemptAt = now, now // the failure belongs to the outage that has ended
 	}
@@ -179,7 +180,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event
 	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news,
 		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event}}
 	c.recording++
-	c.emit(Record{Change: *h.change})
+	c.emit(Record{h.change})
 }
 
 // standing returns the endpoint's standing if it has to be recorded, and marks it as recorded.
@@ -201,7 +202,7 @@ func (c *Core) keep(now time.Time, ep *endpoint) {
 	if st := ep.standing(); st != nil {
 		c.recording++
 		ep.recording++
-		c.emit(Record{Change: Change{Endpoint: ep.config.ID, Change: store.Change{Expect: store.AnyAttempts, At: now, Standing: st}}})
+		c.emit(Record{&Change{Endpoint: ep.config.ID, Change: store.Change{Expect: store.AnyAttempts, At: now, Standing: st}}})
 	}
 }
 
@@ -224,7 +225,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 		if in.Err != nil {
 			// Repeating is safe: a change applies only to a delivery in the state that the change
 			// expects.
-			c.emit(Record{Change: *h.change})
+			c.emit(Record{h.change})
 			continue
 		}
 		c.recording--
@@ -239,7 +240,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 // kept continues after a standing without a delivery became durable.
 func (c *Core) kept(now time.Time, ep *endpoint, in Recorded, i int) {
 	if in.Err != nil {
-		c.emit(Record{Change: in.Changes[i]})
+		c.emit(Record{&in.Changes[i]})
 		return
 	}
 	c.recording--

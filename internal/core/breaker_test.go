@@ -68,7 +68,7 @@ func (w *ward) end(a Attempt, status int) Change {
 	if len(records) != 1 {
 		w.t.Fatalf("an attempt that ended with %d made %d records", status, len(records))
 	}
-	ch, out := records[0].Change, w.out
+	ch, out := *records[0].Change, w.out
 	w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: ch.Status}}})
 	w.out = append(out, w.out...)
 	return ch
@@ -248,9 +248,9 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 		w.end(a, 0)
 	}
 	w.step(Finished{Endpoint: "ep", Delivery: begun[3].Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: w.now}})
-	slow := of[Record](w.out)[0].Change
+	slow := *of[Record](w.out)[0].Change
 	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 1})
-	asked := of[Record](w.out)[0].Change
+	asked := *of[Record](w.out)[0].Change
 	head := store.Head{Delivery: 1, Event: 1, Endpoint: "ep", Attempts: 1, Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
 	w.step(Recorded{Changes: []Change{asked}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
 	w.end(of[Attempt](w.out)[0], 200) // it is back
@@ -269,7 +269,7 @@ func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()
 	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 15})
-	ch := of[Record](w.out)[0].Change
+	ch := *of[Record](w.out)[0].Change
 	head := store.Head{Delivery: 15, Event: 15, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
 	w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
 	begun := of[Attempt](w.out)
@@ -292,7 +292,7 @@ func TestProbeOrder(t *testing.T) {
 	w = newWard(t, nil)
 	w.open()
 	w.step(Operated{Token: 2, Verb: Probe, Endpoint: "ep", Delivery: 9, Audit: &grapnel.AuditEntry{Verb: grapnel.VerbProbe}})
-	ch := of[Record](w.out)[0].Change
+	ch := *of[Record](w.out)[0].Change
 	if ch.Trigger != grapnel.TriggerProbe || !ch.Due.Equal(w.now) || ch.Audit == nil {
 		t.Errorf("recorded: %+v", ch.Change)
 	}
@@ -333,7 +333,7 @@ func TestSpareUntil(t *testing.T) {
 	in := Finished{Endpoint: "ep", Delivery: begun[0].Head.Delivery, Attempt: grapnel.Attempt{StartedAt: w.now},
 		Outcome: policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true}}
 	w.step(in)
-	ch := of[Record](w.out)[0].Change
+	ch := *of[Record](w.out)[0].Change
 	if ch.Standing == nil || !ch.Standing.HoldUntil.Equal(w.now.Add(time.Minute)) || len(of[Attempt](w.out)) > 0 {
 		t.Fatalf("it is not spared: %+v", w.out)
 	}
@@ -445,7 +445,7 @@ func TestAgeEndsWhatWaitsForABrokenEndpoint(t *testing.T) {
 		w.now = wake
 		w.step(Tick{})
 		for _, r := range of[Record](w.out) {
-			ended = append(ended, r.Change)
+			ended = append(ended, *r.Change)
 		}
 		for _, a := range of[Attempt](w.out) {
 			w.end(a, 0)

@@ -130,7 +130,7 @@ func (s *shop) step(in Input) {
 				Outcome: s.outcome(e), Attempt: grapnel.Attempt{StartedAt: s.now}}})
 		case Record:
 			_, waiting := s.core.Busy()
-			s.agenda = append(s.agenda, job{s.now.Add(s.commit(waiting)), Recorded{Changes: []Change{e.Change},
+			s.agenda = append(s.agenda, job{s.now.Add(s.commit(waiting)), Recorded{Changes: []Change{*e.Change},
 				Results: []store.Changed{s.recorded(e.Change.Change)}}})
 		case Load:
 			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit, Heads: s.page(e.Limit)}})
@@ -237,7 +237,7 @@ func BenchmarkStep(b *testing.B) {
 			Trigger: grapnel.TriggerSchedule}}})
 		var change Change
 		for _, e := range c.Step(start, Finished{Endpoint: "ep", Delivery: i, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}}) {
-			change = e.(Record).Change
+			change = *e.(Record).Change
 		}
 		c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Applied: true, Status: grapnel.Delivered}}})
 	}

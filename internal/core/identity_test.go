@@ -57,7 +57,7 @@ func (a *again) done(delivery int64, is store.Changed) {
 		a.t.Fatalf("%+v is recorded", changes)
 	}
 	finished := a.out
-	a.step(Recorded{Changes: []Change{changes[0].Change}, Results: []store.Changed{is}})
+	a.step(Recorded{Changes: []Change{*changes[0].Change}, Results: []store.Changed{is}})
 	a.out = append(finished, a.out...)
 }
 

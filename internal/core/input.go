@@ -139,8 +139,8 @@ type Attempt struct {
 }
 
 // Record is one change to be made durable. The shell gathers many into one transaction, keeps their
-// order, and answers with Recorded.
-type Record struct{ Change Change }
+// order, and answers with Recorded. The core keeps the change, so the shell must not alter it.
+type Record struct{ Change *Change }
 
 // Change is a change of the store with the endpoint it belongs to.
 type Change struct {

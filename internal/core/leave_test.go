@@ -47,7 +47,7 @@ func TestLeaving(t *testing.T) {
 				case Left:
 					t.Error("left before the outcomes were durable")
 				case Record:
-					s.agenda = append(s.agenda, job{in: Recorded{Changes: []Change{e.Change}, Results: []store.Changed{{Applied: true,
+					s.agenda = append(s.agenda, job{in: Recorded{Changes: []Change{*e.Change}, Results: []store.Changed{{Applied: true,
 						Status: e.Change.Status}}}})
 				}
 			}
@@ -84,7 +84,7 @@ func TestFencedIsLeft(t *testing.T) {
 			s.arrive("ep", 1)
 			for _, e := range s.core.Step(s.now, s.agenda[len(s.agenda)-1].in) {
 				if r, ok := e.(Record); ok {
-					left += s.lefts(Recorded{Changes: []Change{r.Change}, Results: []store.Changed{{Fenced: true}}})
+					left += s.lefts(Recorded{Changes: []Change{*r.Change}, Results: []store.Changed{{Fenced: true}}})
 				}
 			}
 			return left

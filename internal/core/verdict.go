@@ -13,24 +13,21 @@ import (
 type verdict struct {
 	endpoint *grapnel.Endpoint
 	now      time.Time
-	in       Finished
-	attempt  grapnel.Attempt
+	in       *Finished
 	progress policy.Progress // this attempt included
 	step     policy.Step
 }
 
-// newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs).
-func newVerdict(ep *grapnel.Endpoint, h store.Head, in Finished, trigger grapnel.Trigger, seed uint64, scheduled, now time.Time) verdict {
-	v := verdict{endpoint: ep, now: now, in: in, attempt: in.Attempt,
-		progress: policy.Progress{Attempts: h.Attempts, Anchor: h.Anchor, Seed: seed}}
-	v.attempt.Number, v.attempt.Trigger, v.attempt.ScheduledFor, v.attempt.PolicyRevision = h.Attempts+1, trigger, scheduled, ep.Revision
-	v.progress.Attempts++
+// newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs). It
+// returns the step apart: passed on as a field of v, it would put *in on the heap.
+func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, now time.Time) (v verdict, step policy.Step) {
+	v = verdict{endpoint: ep, now: now, in: in, progress: policy.Progress{Attempts: h.Attempts + 1, Anchor: h.Anchor, Seed: seed}}
 	if h.Attempts == 0 {
-		v.progress.Anchor = v.attempt.StartedAt
+		v.progress.Anchor = in.Attempt.StartedAt
 	}
-	v.step = ep.Policy.After(v.progress, in.Outcome, now)
-	v.attempt.Decision = v.step.Decision
-	return v
+	step = ep.Policy.After(v.progress, in.Outcome, now)
+	v.step = step
+	return v, step
 }
 
 // again says whether there is a next attempt.
@@ -38,33 +35,47 @@ func (v *verdict) again() bool {
 	return (v.step.Decision == policy.Retry || v.step.Decision == policy.Throttle) && !v.step.Exhausted
 }
 
-// change is the change to record and the operational events to publish.
+// change is the change to record, without its attempt, and the operational events to publish.
 func (v *verdict) change() (ch store.Change, news []News) {
 	switch {
 	case v.step.Decision == policy.Deliver:
 		ch = store.Change{Status: grapnel.Delivered, Reason: reasonDelivered(v.progress.Attempts), At: v.now, Trigger: grapnel.TriggerSchedule}
 	case v.again():
 		ch = store.Change{Status: grapnel.Pending, Due: v.step.Next, At: v.now, Trigger: grapnel.TriggerSchedule,
-			Reason: reasonRetry(v.progress.Attempts, v.in)}
+			Reason: reasonRetry(v.progress.Attempts, *v.in)}
 		ch.EndpointWide = v.in.Outcome.EndpointWide() || v.step.Decision == policy.Throttle
-		v.attempt.NextAttemptAt = ch.Due
 	case v.step.Exhausted:
-		ch, news = spent(v.endpoint, failureCode(v.step), reasonExhausted(v.progress, v.step, v.in, v.now), v.now)
-		v.attempt.Decision = policy.Fail // a retry would have been right, but there is no further attempt
+		ch, news = spent(v.endpoint, failureCode(v.step), reasonExhausted(v.progress, v.step, *v.in, v.now), v.now)
 	case v.in.Outcome.Class == policy.ClassReject:
-		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(v.in), v.now)
+		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(*v.in), v.now)
 	default:
-		ch, news = dead(v.endpoint, grapnel.ReasonPermanent, reasonPermanent(v.progress, v.in), v.now)
+		ch, news = dead(v.endpoint, grapnel.ReasonPermanent, reasonPermanent(v.progress, *v.in), v.now)
 	}
-	ch.Attempt, ch.Anchor = &v.attempt, v.progress.Anchor
+	ch.Anchor = v.progress.Anchor
 	return ch, news
+}
+
+// attempt is the attempt as the change records it.
+func (v *verdict) attempt(trigger grapnel.Trigger, scheduled time.Time) *grapnel.Attempt {
+	a := new(grapnel.Attempt)
+	*a = v.in.Attempt
+	a.Number, a.Trigger, a.ScheduledFor, a.PolicyRevision = v.progress.Attempts, trigger, scheduled, v.endpoint.Revision
+	switch a.Decision = v.step.Decision; {
+	case a.Decision == policy.Deliver:
+	case v.again():
+		a.NextAttemptAt = v.step.Next
+	case v.step.Exhausted:
+		a.Decision = policy.Fail // a retry would have been right, but there is no further attempt
+	}
+	return a
 }
 
 // Settle turns a lease's outcome into its delivery's change. in.Attempt has the time of the lease
 // and the consumer's answer.
 func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
-	v := newVerdict(ep, h, in, l.Trigger, seed, l.Scheduled, now)
+	v, _ := newVerdict(ep, &h, &in, seed, now)
 	ch, news := v.change()
+	ch.Attempt = v.attempt(l.Trigger, l.Scheduled)
 	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	ch.Lease = &store.Settlement{Token: l.Token, Over: over}
 	return Change{Endpoint: ep.ID, Change: ch, News: news,

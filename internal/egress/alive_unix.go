@@ -7,23 +7,33 @@ import (
 	"syscall"
 )
 
+// liveness is how alive looks at a connection. It is made once, because each part would be an
+// object for each request.
+type liveness struct {
+	socket syscall.RawConn
+	peek   func(fd uintptr) bool
+	peeked error // the result of peek
+	byte   [1]byte
+}
+
 // alive says whether an idle connection is unchanged: the receiver has neither closed it nor sent
 // anything. No goroutine reads from an idle connection, so this check finds a close before a
 // request is lost on it.
 func (c *conn) alive() bool {
-	socket, ok := c.below.(syscall.Conn)
-	if !ok {
-		return true // not a socket: a test's pipe
+	if c.socket == nil {
+		socket, ok := c.below.(syscall.Conn)
+		if !ok {
+			return true // not a socket: a test's pipe
+		}
+		raw, err := socket.SyscallConn()
+		if err != nil {
+			return false
+		}
+		c.socket, c.peek = raw, func(fd uintptr) bool {
+			_, _, c.peeked = syscall.Recvfrom(int(fd), c.byte[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return true
+		}
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peeked error
-	err = raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, peeked = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return true
-	})
-	return err == nil && errors.Is(peeked, syscall.EAGAIN)
+	err := c.socket.Read(c.peek)
+	return err == nil && errors.Is(c.peeked, syscall.EAGAIN)
 }

@@ -60,7 +60,7 @@ func BenchmarkRequest(b *testing.B) {
 	r := s.prepare(d.Endpoint, time.Now())
 	b.ReportAllocs()
 	for b.Loop() {
-		body, contentType, err := s.bodyOf(b.Context(), r, d)
+		body, contentType, err := s.bodyOf(b.Context(), r, new(message), d)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -34,6 +34,10 @@ type conn struct {
 	attempt    *attempt
 	headerLeft int // bytes that may still be read while headers are read
 	idleSince  time.Time
+	liveness
+
+	watched context.Context // see watch
+	unwatch func() bool     // with connsMu: nil if it watches none
 }
 
 // noLimit as headerLeft: a body is being read, which has a limit of its own.
@@ -93,6 +97,9 @@ func (c *conn) Close() error {
 	s := c.sender
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	if _, open := s.conns[c]; open {
 		delete(s.conns, c)
 		s.counters.open.Add(-1)

@@ -37,7 +37,7 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 		if c == nil {
 			break
 		}
-		if c.quiet() && c.SetDeadline(a.deadline) == nil && c.alive() {
+		if c.quiet() && c.SetDeadline(a.deadline) == nil && c.alive() && c.watch(ctx) {
 			a.reused = true
 			c.serve(a)
 			return c, nil
@@ -45,9 +45,9 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 		_ = c.Close() // the receiver has closed it already
 	}
 	a.reused = false
-	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	dialing, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
-	c, err := s.dial(ctx, r, a)
+	c, err := s.dial(dialing, r, a)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,30 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 		_ = c.Close()
 		return nil, err
 	}
+	c.watch(ctx)
 	return c, nil
 }
+
+// watch has the end of a context end every read and write of the connection, until the connection
+// is closed or watches another context. Attempts mostly have the same context, so few of them
+// register anything. A caller sets the deadline first and then asks the context for its error: if
+// the context had ended before, its call of interrupt may have come before the caller's deadline.
+// false: the context before has ended, and its call may still come.
+func (c *conn) watch(ctx context.Context) bool {
+	if c.watched == ctx {
+		return true
+	}
+	c.sender.connsMu.Lock()
+	defer c.sender.connsMu.Unlock()
+	if c.unwatch != nil && !c.unwatch() {
+		return false
+	}
+	c.watched, c.unwatch = ctx, context.AfterFunc(ctx, c.interrupt)
+	return true
+}
+
+// interrupt ends every read and write of the connection.
+func (c *conn) interrupt() { _ = c.SetDeadline(longAgo) }
 
 // longAgo as a deadline ends every pending read and write of a connection.
 var longAgo = time.Unix(1, 0)
@@ -65,9 +87,12 @@ var longAgo = time.Unix(1, 0)
 // exchange makes one request over a connection, and then returns the connection to the pool or
 // closes it.
 func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, m *message, result *Result) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
+	if err := ctx.Err(); err != nil { // after the deadline was set: see watch
+		_ = c.Close()
+		return err
+	}
 	reusable, err := s.converse(c, a, m, result)
-	if stop() && reusable {
+	if reusable && ctx.Err() == nil {
 		c.serve(nil)
 		r.pool.put(c)
 	} else {

@@ -16,10 +16,11 @@ import (
 // and a reader for each request; TestMessagesAreThoseOfNetHTTP compares the two. A message is used
 // again for other requests, so nothing may keep a part of it.
 type message struct {
-	lines  string // the request line and Host
-	fields fields
-	bytes  []byte // the head, and a body below Bounds.LongBody
-	body   []byte // a longer one
+	lines    string // the request line and Host
+	fields   fields
+	bytes    []byte // the head, and a body below Bounds.LongBody
+	body     []byte // a longer one
+	envelope []byte // memory for a body of the standard format
 }
 
 // mostKept is the size up to which a message's bytes are kept for other requests.
@@ -106,6 +107,9 @@ func (s *Sender) message() *message { return s.messages.Get().(*message) }
 func (s *Sender) forget(m *message) {
 	if cap(m.bytes) > mostKept {
 		m.bytes = nil
+	}
+	if cap(m.envelope) > mostKept {
+		m.envelope = nil
 	}
 	clear(m.fields)
 	m.fields, m.body, m.lines = m.fields[:0], nil, ""

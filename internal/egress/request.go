@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,19 +127,23 @@ func percentEncode(text, others string) string {
 	return b.String()
 }
 
-// formatted returns the bytes of a format and their content type. Data are never decoded and
-// encoded again.
-func formatted(format grapnel.Format, e *grapnel.Event) (body []byte, contentType string) {
-	if format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents {
+// formatted returns the bytes of a format and their content type. An envelope is made in the memory
+// of m, which may be nil. Data are never decoded and encoded again.
+func formatted(m *message, format grapnel.Format, e *grapnel.Event) (body []byte, contentType string) {
+	switch {
+	case format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents:
 		return e.Data, dataType(e)
+	case m == nil:
+		return envelope(e), grapnel.JSONType
 	}
-	return envelope(e), grapnel.JSONType
+	m.envelope = appendEnvelope(m.envelope[:0], e)
+	return m.envelope, grapnel.JSONType
 }
 
 // Formatted returns an event in a shape: the body, and the headers that describe it. The error is
 // the reason for which the event has no body.
 func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.Header, err error) {
-	body, contentType := formatted(shape.Format, e)
+	body, contentType := formatted(nil, shape.Format, e)
 	if shape.Transform != "" {
 		contentType = grapnel.JSONType
 		t, err := transform.Compile(shape.Transform, bounds.Fill(transform.Bounds{}), time.Now)
@@ -166,13 +171,15 @@ func dataType(e *grapnel.Event) string {
 
 // envelope is the body of the standard format. An event's id and type need no escaping: see
 // grapnel.ValidID and ValidType.
-func envelope(e *grapnel.Event) []byte {
+func envelope(e *grapnel.Event) []byte { return appendEnvelope(nil, e) }
+
+func appendEnvelope(b []byte, e *grapnel.Event) []byte {
 	isJSON := hasJSON(e)
 	size := len(e.Data)
 	if !isJSON {
 		size = base64.StdEncoding.EncodedLen(size)
 	}
-	b := make([]byte, 0, len(e.ID)+len(e.Type)+size+len(`{"id":"","type":"","timestamp":"","data_base64":""}`)+len(timeLayout))
+	b = slices.Grow(b, len(e.ID)+len(e.Type)+size+len(`{"id":"","type":"","timestamp":"","data_base64":""}`)+len(timeLayout))
 	b = append(append(b, `{"id":"`...), e.ID...)
 	b = append(append(b, `","type":"`...), e.Type...)
 	b = append(e.OccurredAt.UTC().AppendFormat(append(b, `","timestamp":"`...), timeLayout), '"')

@@ -42,7 +42,9 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.fail(r.class, r.problem)
 		return
 	}
-	body, contentType, err := s.bodyOf(ctx, r, d)
+	m := s.message()
+	defer s.forget(m)
+	body, contentType, err := s.bodyOf(ctx, r, m, d)
 	if err != nil {
 		s.bodiless(ctx, err, result)
 		return
@@ -52,8 +54,6 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		s.sendMail(ctx, r, a, d, body, result)
 		return
 	}
-	m := s.message()
-	defer s.forget(m)
 	if err := r.request(m, a.start, d, body, contentType); err != nil {
 		result.fail(policy.ClassInternal, err.Error())
 		return
@@ -99,10 +99,19 @@ var derived = grapnel.Derived()
 // sent returns those of the request's sorted headers that are stored with an attempt. An endpoint's
 // own header may be a credential, so its value is stored only if it is one placeholder.
 func (r *route) sent(all fields) []grapnel.Header {
-	kept := make([]grapnel.Header, 0, len(all))
+	isDerived := func(is *grapnel.Header) bool {
+		return r.target == nil && (slices.Contains(derived, is.Name) || is.Name == headerContentType && is.Value == grapnel.JSONType)
+	}
+	n := 0
+	for i := range all {
+		if !isDerived(&all[i]) {
+			n++
+		}
+	}
+	kept := make([]grapnel.Header, 0, n)
 	for _, is := range all {
 		switch {
-		case r.target == nil && (slices.Contains(derived, is.Name) || is.Name == headerContentType && is.Value == grapnel.JSONType):
+		case isDerived(&is):
 			continue
 		case r.hidden[is.Name]:
 			is.Value = "[redacted]"

@@ -26,17 +26,17 @@ func (deferred) Error() string {
 // force when it was accepted. If that gives no body, nothing of the event was ever sent; a later
 // redelivery, by a person or a replay, then gets the shape of its own time. So a transform can be
 // repaired and the event delivered.
-func (s *Sender) bodyOf(ctx context.Context, r *route, d Delivery) (body []byte, contentType string, err error) {
+func (s *Sender) bodyOf(ctx context.Context, r *route, m *message, d Delivery) (body []byte, contentType string, err error) {
 	if r.target != nil {
 		return s.alertBody(ctx, r, d.Event)
 	}
 	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
-	body, contentType, err = s.shaped(ctx, r, shape, d.Event)
+	body, contentType, err = s.shaped(ctx, r, m, shape, d.Event)
 	if _, failed := err.(*unsendable); !failed || !d.CreatedAt.After(d.Event.AcceptedAt) { //nolint:errorlint // it is made below
 		return body, contentType, err
 	}
 	if later := r.endpoint.ShapeAt(d.CreatedAt); later.Transform != shape.Transform {
-		return s.shaped(ctx, r, later, d.Event)
+		return s.shaped(ctx, r, m, later, d.Event)
 	}
 	return nil, "", err
 }
@@ -44,9 +44,15 @@ func (s *Sender) bodyOf(ctx context.Context, r *route, d Delivery) (body []byte,
 // shaped is the body of an event in a shape. The transforms of a tenant get 1/ShapePart of one
 // processor: beyond the burst, ShapePart times the duration of an evaluation has to pass before the
 // next one.
-func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *grapnel.Event) (body []byte, contentType string, err error) {
+func (s *Sender) shaped(
+	ctx context.Context,
+	r *route,
+	m *message,
+	shape grapnel.Shape,
+	e *grapnel.Event,
+) (body []byte, contentType string, err error) {
 	if shape.Transform == "" {
-		body, contentType = formatted(shape.Format, e)
+		body, contentType = formatted(m, shape.Format, e)
 		return body, contentType, nil
 	}
 	t, err := r.transform(s, shape.Transform)

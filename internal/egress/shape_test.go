@@ -206,7 +206,7 @@ func BenchmarkTransformed(b *testing.B) {
 	r := s.prepare(d.Endpoint, time.Now())
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := s.bodyOf(b.Context(), r, d); err != nil {
+		if _, _, err := s.bodyOf(b.Context(), r, new(message), d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ type Bounds struct {
 	Recorder   RecorderBounds
 	Issues     issue.Bounds
 	Duplicates DuplicateBounds
+	Pacing     PacingBounds
 
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.
@@ -33,6 +34,15 @@ type DuplicateBounds struct {
 	Tenants int           `bound:"256"`          // with duplicates between two writes; those of more are not noted
 	Events  int           `bound:"200" tiny:"8"` // of one tenant, the same
 	Every   time.Duration `bound:"5s" tiny:"1s"` // between two writes
+}
+
+// PacingBounds are the bounds of pacing.
+type PacingBounds struct {
+	Ahead int64         `bound:"1024" tiny:"2"`
+	Pause time.Duration `bound:"250ms" tiny:"1ms"`
+	Look  time.Duration `bound:"100ms" tiny:"1ms"` // between two looks at the processors
+	Late  time.Duration `bound:"300us"`            // a goroutine that waited for this long for a processor is late
+	Share int           `bound:"10"`               // time is short if one in so many goroutines is late
 }
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.

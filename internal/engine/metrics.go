@@ -35,6 +35,7 @@ type Metrics struct {
 	damaged        prometheus.Counter
 	foreign        prometheus.Counter
 	shed           *prometheus.CounterVec
+	waits          prometheus.Counter
 	breakers       *prometheus.CounterVec
 	purged         prometheus.Counter
 	imbalance      prometheus.Gauge
@@ -93,6 +94,8 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bo
 			Help: "Row ids in memory that belong to another delivery in the store: it lost transactions, or was restored, while the node ran."}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_shed_total",
 			Help: "Calls refused for overload or quota, by kind of work and by cause."}, []string{"what", "why"}),
+		waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_publish_waits_total",
+			Help: "Publishes that had to wait because deliveries got too little processor time."}),
 		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
 			Help: "Circuits of endpoints that opened and closed."}, []string{"to"}),
 		purged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_purged_total",
@@ -190,7 +193,7 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
 		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.phases, m.lag, m.tries, m.success, m.letters,
-			m.alerts, m.recordFailures, m.damaged, m.foreign, m.shed, m.breakers, m.purged, m.imbalance},
+			m.alerts, m.recordFailures, m.damaged, m.foreign, m.shed, m.waits, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
 

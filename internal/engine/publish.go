@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -23,6 +24,7 @@ type publisher struct {
 	shards    *ownership.Shards
 	admission *admission
 	pending   *pending
+	pacing    *pacing
 	filters   *filterWork
 	schemas   *catalogue.Cache
 	events    *cache
@@ -44,6 +46,7 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	if len(events) > 1 {
 		kind = batch
 	}
+	p.pacing.wait(ctx, events[0].Event.Tenant)
 	if err := p.admission.enter(kind); err != nil {
 		return store.Accepted{}, err
 	}
@@ -52,27 +55,35 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 		if err := c.AllHere(events); err != nil {
 			return err
 		}
+		if !slices.ContainsFunc(events, func(in store.Incoming) bool { return c.Filters(in.Event.Tenant) }) {
+			return p.target(c, kind, events, nil)
+		}
 		pass := p.filters.pass(events[0].Event.Tenant)
 		budget := match.NewBudget(ctx, p.bounds.Filters).Stepwise(pass.step)
 		defer func() { pass.end(budget.Untold()) }()
-		for i := range events {
-			targets, err := c.Match(events[i].Event, nil, budget)
-			if errors.Is(err, match.ErrTooCostly) {
-				return grapnel.Errorf(grapnel.CodeTooCostly, "The filters of the tenant's endpoints cost too much for this request. "+
-					"Send fewer events at once, or make the filters simpler or fewer.")
-			}
-			if errors.Is(err, errFiltersBusy) {
-				refusal := p.admission.refusal(kind, crowded)
-				refusal.Detail = "Too many requests of the tenant wait for its endpoints' filters, which cost much work."
-				return refusal
-			}
-			if err != nil {
-				return err
-			}
-			events[i].Targets = targets
-		}
-		return nil
+		return p.target(c, kind, events, budget)
 	})
+}
+
+// target sets the targets of events. The budget is nil if no tenant of theirs has filters.
+func (p *publisher) target(c *configuration.Snapshot, kind work, events []store.Incoming, budget *match.Budget) error {
+	for i := range events {
+		targets, err := c.Match(events[i].Event, nil, budget)
+		if errors.Is(err, match.ErrTooCostly) {
+			return grapnel.Errorf(grapnel.CodeTooCostly, "The filters of the tenant's endpoints cost too much for this request. "+
+				"Send fewer events at once, or make the filters simpler or fewer.")
+		}
+		if errors.Is(err, errFiltersBusy) {
+			refusal := p.admission.refusal(kind, crowded)
+			refusal.Detail = "Too many requests of the tenant wait for its endpoints' filters, which cost much work."
+			return refusal
+		}
+		if err != nil {
+			return err
+		}
+		events[i].Targets = targets
+	}
+	return nil
 }
 
 // Test sends one event to one endpoint, whatever it subscribes to, not before the delay has passed.
@@ -135,8 +146,27 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 		}
 		p.repeated.note(events, accepted.Events)
 		p.accepted(events, accepted)
+		if p.pacing.counts() {
+			p.pacing.accepted(events[0].Event.Tenant, p.toMake(config, events, accepted.Events))
+		}
 		return accepted, nil
 	}
+}
+
+// toMake counts the deliveries of accepted events that this node makes as soon as it can.
+func (p *publisher) toMake(conf *configuration.Snapshot, events []store.Incoming, placed []store.Placed) (n int64) {
+	for i, is := range placed {
+		if is.Duplicate || is.Conflict {
+			continue
+		}
+		for _, target := range events[i].Targets {
+			ep := conf.At(target.Endpoint)
+			if target.Drop == "" && ep != nil && ep.Queue == nil && ep.Status == grapnel.EndpointEnabled && p.shards.Epoch(ep.ID) >= 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // accepted hints at the heads of events that are durable.

@@ -96,19 +96,20 @@ func (p *pages) run(handle func([]core.Change)) {
 	}
 }
 
+// take copies a page, because the core gets it: the memory of the queue is used again.
 func (p *pages) take() (page []core.Change, closed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := min(len(p.queue), p.most)
-	page, p.queue = p.queue[:n:n], p.queue[n:]
-	if len(p.queue) == 0 {
+	page = slices.Clone(p.queue[:min(len(p.queue), p.most)])
+	p.queue = slices.Delete(p.queue, 0, len(page))
+	if len(p.queue) == 0 && cap(p.queue) > p.most {
 		p.queue = nil
 	}
 	return page, p.closed
 }
 
 // add queues a change. It never blocks.
-func (r *recorder) add(c core.Change) { r.changes.add(c) }
+func (r *recorder) add(c *core.Change) { r.changes.add(*c) }
 
 // close makes run return once all changes are recorded.
 func (r *recorder) close() {

@@ -43,8 +43,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		repeated: &duplicates{store: o.Store, log: o.Log, bounds: e.bounds.Duplicates, over: e.inputs.over,
 			noted: map[string]map[string]*grapnel.Duplicate{}},
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
-		schemas: catalogue.NewCache(e.bounds.SchemaBytes),
-		events:  newCache(cmp.Or(o.CacheBytes, 32<<20))}
+		schemas: catalogue.NewCache(e.bounds.SchemaBytes), pacing: newPacing(e.bounds.Pacing, o.Now, e.metrics.waits.Inc),
+		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
 	e.Book, e.tenancy.book, e.publisher.book = book, book, book
@@ -298,6 +298,7 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 	e.incidents.recorded(page, results)
 	e.issues.recorded(page, results)
 	conf := e.Snapshot()
+	e.pacing.outcomes(conf, page, results)
 	var queues []string
 	for i := range results {
 		e.told(changes[i].Tell, results[i].Told)

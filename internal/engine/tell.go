@@ -92,6 +92,9 @@ func types(all []core.News) iter.Seq[string] {
 
 // tell makes events of a change's news; nil: it has no news, or no endpoint subscribes.
 func tell(c *configuration.Snapshot, ch *core.Change, ids *grapnel.IDs) *store.Batch {
+	if len(ch.News) == 0 {
+		return nil
+	}
 	ep := c.At(ch.Endpoint)
 	if ep == nil || !c.Wanted(ep, types(ch.News)) || grapnel.Operational(ch.Subject.Type) {
 		return nil

@@ -3,7 +3,6 @@ package match
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ type table struct {
 	entries []entry
 	exact   map[string][]int // type → entries that name it
 	open    []int            // entries with a pattern, or that want everything
+	filters bool             // an entry has a filter
 }
 
 // entry is one endpoint, prepared.
@@ -119,22 +119,32 @@ func (t *table) add(e entry, eventTypes []string) {
 		t.open = append(t.open, n)
 	}
 	t.entries = append(t.entries, e)
+	t.filters = t.filters || e.filter != nil
 }
 
 // Match returns the endpoints that want the event, in the order of their ids. With an error, which
 // is ErrTooCostly or that of the budget's context, endpoints are missing whose filters did not run.
+// The budget may be nil if the tenant has no Filters.
 func (r *Router) Match(ev *grapnel.Event, b *Budget) ([]*grapnel.Endpoint, error) {
 	t := r.tenants[ev.Tenant]
 	if t == nil {
 		return nil, nil
 	}
 	var wanted []*grapnel.Endpoint
-	v := &view{event: ev}
-	for e := range t.subscribers(ev.Type) {
-		if e.filter != nil {
-			if err := b.open(); err != nil {
-				return wanted, err
+	var v *view
+	at := t.subscribers(ev.Type)
+	for e := at.next(); e != nil; e = at.next() {
+		if e.filter == nil {
+			if e.closed(ev) == nil {
+				wanted = append(wanted, e.endpoint)
 			}
+			continue
+		}
+		if err := b.open(); err != nil {
+			return wanted, err
+		}
+		if v == nil {
+			v = &view{event: ev}
 		}
 		before := v.cost
 		if e.passes(v) == nil {
@@ -143,6 +153,12 @@ func (r *Router) Match(ev *grapnel.Event, b *Budget) ([]*grapnel.Endpoint, error
 		b.left -= v.cost - before
 	}
 	return wanted, nil
+}
+
+// Filters says whether an endpoint of the tenant has a filter.
+func (r *Router) Filters(tenant string) bool {
+	t := r.tenants[tenant]
+	return t != nil && t.filters
 }
 
 // Explain returns the verdict on every endpoint that subscribes to the event's type, in the order
@@ -154,7 +170,8 @@ func (r *Router) Explain(ev *grapnel.Event) []Verdict {
 	}
 	var verdicts []Verdict
 	v := &view{event: ev}
-	for e := range t.subscribers(ev.Type) {
+	at := t.subscribers(ev.Type)
+	for e := at.next(); e != nil; e = at.next() {
 		verdict := Verdict{Endpoint: e.endpoint, Wanted: true}
 		if err := e.passes(v); err != nil {
 			verdict.Wanted, verdict.Reason = false, err.Error()
@@ -170,41 +187,53 @@ var errOtherSource = errors.New("the event is not of the endpoint's source")
 
 // passes returns nil if the entry's source and filter let the event through, else the reason.
 func (e *entry) passes(v *view) error {
-	if e.endpoint.Source != "" && e.endpoint.Source != v.event.Source {
+	if err := e.closed(v.event); err != nil || e.filter == nil {
+		return err
+	}
+	return v.passes(e.filter)
+}
+
+// closed returns why the entry takes no event of this source, whatever its filter says.
+func (e *entry) closed(ev *grapnel.Event) error {
+	if e.endpoint.Source != "" && e.endpoint.Source != ev.Source {
 		return errOtherSource
 	}
 	if e.broken != nil {
 		return fmt.Errorf("the filter does not compile: %w", e.broken)
 	}
-	if e.filter == nil {
-		return nil
-	}
-	return v.passes(e.filter)
+	return nil
 }
 
 // subscribers merges the two sorted lists: entries that name the type, and entries with a pattern
 // that matches it.
-func (t *table) subscribers(eventType string) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		exact, open := t.exact[eventType], t.open
-		for len(exact) > 0 || len(open) > 0 {
-			var n int
-			switch {
-			case len(open) == 0 || len(exact) > 0 && exact[0] < open[0]:
-				n, exact = exact[0], exact[1:]
-			case len(exact) > 0 && exact[0] == open[0]:
-				n, exact, open = exact[0], exact[1:], open[1:]
-			default:
-				n, open = open[0], open[1:]
-				if !t.entries[n].subscribes(eventType) {
-					continue
-				}
+func (t *table) subscribers(eventType string) subscribers {
+	return subscribers{table: t, eventType: eventType, exact: t.exact[eventType], open: t.open}
+}
+
+type subscribers struct {
+	*table
+	eventType   string
+	exact, open []int // the rest of the two lists
+}
+
+// next returns nil after the last one.
+func (s *subscribers) next() *entry {
+	for len(s.exact) > 0 || len(s.open) > 0 {
+		switch {
+		case len(s.open) == 0 || len(s.exact) > 0 && s.exact[0] <= s.open[0]:
+			n := s.exact[0]
+			if s.exact = s.exact[1:]; len(s.open) > 0 && s.open[0] == n {
+				s.open = s.open[1:]
 			}
-			if !yield(&t.entries[n]) {
-				return
+			return &s.entries[n]
+		default:
+			e := &s.entries[s.open[0]]
+			if s.open = s.open[1:]; e.subscribes(s.eventType) {
+				return e
 			}
 		}
 	}
+	return nil
 }
 
 // subscribes says whether the entry is open to a type. Alerts go only to those that name them.

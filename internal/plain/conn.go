@@ -119,9 +119,13 @@ func renew(until *time.Time, most time.Duration, set func(time.Time) error) bool
 // respond calls the handler and writes its answer; false: the connection has to be closed.
 func (c *conn) respond(h *head) (open bool) {
 	c.left = h.length
-	r := new(http.Request)
-	*r = *c.base
-	r.URL, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Body = &url.URL{Path: h.path}, h.path, h.host, h.header, h.length, (*body)(c)
+	made := new(struct { // one object instead of two
+		request http.Request
+		url     url.URL
+	})
+	r := &made.request
+	*r, made.url.Path = *c.base, h.path
+	r.URL, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Body = &made.url, h.path, h.host, h.header, h.length, (*body)(c)
 	if h.length > int64(c.w-c.r) { // the rest has to be waited for
 		c.readUntil = time.Time{}
 		if !renew(&c.readUntil, c.server.http.ReadTimeout, c.SetReadDeadline) {

@@ -23,7 +23,7 @@ var coreMutants = []coreMutant{
 	{"a late hint about what was ended while the endpoint was closed is not believed",
 		"core.go", "heads[i].Delivery > ep.floor && ", ""},
 	{"a change whose fate is unknown is repeated",
-		"attempt.go", "c.emit(Record{Change: *h.change})\n\t\t\tcontinue", "continue"},
+		"attempt.go", "c.emit(Record{h.change})\n\t\t\tcontinue", "continue"},
 	{"heads are read now and then although no hint came",
 		"window.go", "polled := !ep.pollAt.After(now)", "polled := false && !ep.pollAt.After(now)"},
 	{"pending deliveries are ended only once none is in flight",

@@ -161,7 +161,7 @@ func (m *member) step(in core.Input) {
 			m.watch(effect)
 			m.attempt(effect)
 		case core.Record:
-			m.queue = append(m.queue, effect.Change)
+			m.queue = append(m.queue, *effect.Change)
 			m.record()
 		case core.Load:
 			m.loads[effect.Endpoint] = true

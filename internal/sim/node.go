@@ -82,7 +82,7 @@ func (n *node) step(in core.Input) {
 			}
 			n.attempt(effect)
 		case core.Record:
-			n.queue = append(n.queue, effect.Change)
+			n.queue = append(n.queue, *effect.Change)
 			n.record()
 		case core.Load:
 			n.load(effect)

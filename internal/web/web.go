@@ -134,8 +134,9 @@ func newWeb(o Options) *web {
 	return w
 }
 
-// mux makes the multiplexer: pages, actions, sign-in, assets, and the API for everything else.
-func (w *web) mux() *http.ServeMux {
+// mux makes the multiplexer: pages, actions, sign-in, assets, and the API for everything else. No
+// page is below /v1, so requests to it go to the API without being compared with all patterns.
+func (w *web) mux() http.Handler {
 	mux := http.NewServeMux()
 	for i := range w.pages {
 		p := &w.pages[i]
@@ -167,7 +168,13 @@ func (w *web) mux() *http.ServeMux {
 		newPortal(w).portalMux(mux)
 	}
 	mux.Handle("/", w.API)
-	return mux
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			w.API.ServeHTTP(rw, r)
+			return
+		}
+		mux.ServeHTTP(rw, r)
+	})
 }
 
 // contentPolicy is the Content-Security-Policy of all pages: scripts, styles and pictures are files

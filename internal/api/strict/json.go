@@ -3,6 +3,7 @@ package strict
 import (
 	"bytes"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -24,6 +25,12 @@ func Check(raw []byte, depth int) error {
 		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid JSON, or something follows it.")
 	}
 	return nil
+}
+
+// Document is a document that Check has accepted. Its texts are parts of raw, without a copy, so
+// raw must never be changed afterwards: a changed byte would change a text.
+func Document(raw []byte) gjson.Result {
+	return gjson.Parse(unsafe.String(unsafe.SliceData(raw), len(raw)))
 }
 
 // Deeper says whether brackets outside of strings are ever nested more than limit deep.

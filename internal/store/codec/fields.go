@@ -3,7 +3,6 @@ package codec
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 )
@@ -22,10 +21,13 @@ func (e *encoder) span(d time.Duration) { e.int(int64(d)) }
 // texts writes a map in the order of its keys, so that the same map is always the same bytes.
 func (e *encoder) texts(m map[string]string) {
 	e.uint(uint64(len(m)))
-	if len(m) == 0 { // sorting nothing takes three allocations
-		return
+	var room [16]string
+	names := room[:0]
+	for name := range m {
+		names = append(names, name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	slices.Sort(names)
+	for _, name := range names {
 		e.text(name)
 		e.text(m[name])
 	}

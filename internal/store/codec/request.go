@@ -33,7 +33,8 @@ func encodeRequest(e *encoder, headers []grapnel.Header) {
 	e.uint(uint64(len(headers)))
 	for _, h := range headers {
 		encodeWord(e, headerNames, h.Name)
-		signature, is := bareSignature(h.Value)
+		var room [signatureSize + 1]byte
+		signature, is := bareSignature(room[:0], h.Value)
 		switch {
 		case h.Value == redacted:
 			e.uint(valueRedacted)
@@ -47,14 +48,16 @@ func encodeRequest(e *encoder, headers []grapnel.Header) {
 	}
 }
 
-// bareSignature is the bytes of a value that is one symmetric signature, written as Grapnel writes
-// it.
-func bareSignature(value string) ([]byte, bool) {
+var strict = base64.StdEncoding.Strict()
+
+// bareSignature appends the bytes of a value that is one symmetric signature, written as Grapnel
+// writes it.
+func bareSignature(to []byte, value string) ([]byte, bool) {
 	text, is := strings.CutPrefix(value, signaturePrefix)
 	if !is || len(text) != base64.StdEncoding.EncodedLen(signatureSize) {
 		return nil, false
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	raw, err := strict.AppendDecode(to, []byte(text))
 	return raw, err == nil && len(raw) == signatureSize && !strings.ContainsAny(text, "\r\n")
 }
 

@@ -15,10 +15,15 @@ type Bounds struct {
 	Requests     int   `bound:"256"`           // in one transaction
 	RequestBytes int64 `bound:"4MiB" tiny:"8"` // in one transaction, after which it takes no more
 	Line         int   `bound:"256"`           // queued requests; callers beyond it wait to queue
-	// requests with which a transaction starts at once: a sync costs each of them less than its rows
+	// requests with which a transaction stops looking for more: a sync costs each of them less than
+	// its rows
 	Enough int `bound:"16"`
-	Tries  int `bound:"10" least:"8"` // of a transaction that conflicts with others
-	Slots  int `bound:"16"`           // rows over which a count is spread, so that writers do not wait for each other
+	// Few transactions run at once, so that they are large: the statements of a small one cost more
+	// than its rows. Further ones begin while Crowd requests wait: the database answers slowly then.
+	Few   int `bound:"2" tiny:"1"`
+	Crowd int `bound:"64" tiny:"2"`
+	Tries int `bound:"10" least:"8"` // of a transaction that conflicts with others
+	Slots int `bound:"16"`           // rows over which a count is spread, so that writers do not wait for each other
 
 	// Pages: rows in one statement, or in one transaction.
 	EndPage   int   `bound:"1000"`  // deliveries ended or hastened

@@ -104,6 +104,8 @@ type Store struct {
 
 	moves    chan struct{} // one slot: an import or drop of a tenant holds a connection for long
 	requests chan *request
+	gathers  sync.Mutex    // see next
+	places   chan struct{} // an element for each of the Few transactions that run
 	writers  sync.WaitGroup
 	closing  sync.WaitGroup // broken connections that are being closed
 	quit     chan struct{}  // closed to stop the writers
@@ -137,7 +139,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		bounds: inside, names: names{named: newNamed()}, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
 		callers: o.CallersClock,
 		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
-		requests: make(chan *request, inside.Line), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		requests: make(chan *request, inside.Line), places: make(chan struct{}, inside.Few), moves: make(chan struct{}, 1),
+		quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.days.worth = s.bounds.DayWorth
 	if s.now == nil {

@@ -107,7 +107,7 @@ func (r *request) late() error {
 // queued requests.
 func (s *Store) writes(slot int16) {
 	for {
-		batch, more := s.next()
+		batch, placed, more := s.next()
 		for len(batch) > 0 {
 			n := 1
 			for !batch[0].alone && n < len(batch) && !batch[n].alone {
@@ -117,57 +117,89 @@ func (s *Store) writes(slot int16) {
 			batch = batch[n:]
 			s.daily()
 		}
+		if placed {
+			<-s.places
+		}
 		if !more {
 			return
 		}
 	}
 }
 
-// next waits for the first request, then takes the other queued ones. After quit it takes the rest,
-// and returns false.
-func (s *Store) next() (batch []*request, more bool) {
-	for len(batch) == 0 {
+// next waits for the first request, takes the other queued ones, and waits for a place among the
+// Few transactions that run, taking further requests meanwhile. A batch that is a Crowd, or as
+// large as a batch may be, does not wait. One writer is in next at a time, or several would wait
+// with a part of the requests each. After quit next takes the rest, and returns false.
+func (s *Store) next() (batch []*request, placed, more bool) {
+	s.gathers.Lock()
+	defer s.gathers.Unlock()
+	l := &gathering{bounds: &s.bounds}
+	for len(l.requests) == 0 {
 		select {
 		case r := <-s.requests:
-			batch = take(batch, r)
+			l.take(r)
 		case <-s.quit:
-			for {
-				select {
-				case r := <-s.requests:
-					batch = take(batch, r)
-				default:
-					return batch, false
-				}
-			}
+			return l.rest(s.requests), false, false
 		}
 	}
-	bytes := int64(0)
-	for _, r := range batch {
-		bytes += int64(r.bytes())
+	if l.queued(s.requests); len(l.requests) < s.bounds.Enough {
+		runtime.Gosched() // let callers that are about to call do so first
+		l.queued(s.requests)
 	}
-	for yielded := false; len(batch) < s.bounds.Requests && bytes < s.bounds.RequestBytes; {
+	for len(l.requests) < s.bounds.Crowd && !l.full() {
 		select {
+		case s.places <- struct{}{}:
+			l.queued(s.requests)
+			return l.requests, true, true
 		case r := <-s.requests:
-			bytes += int64(r.bytes())
-			batch = take(batch, r)
-			continue
-		default:
+			l.take(r)
+		case <-s.quit:
+			return l.rest(s.requests), false, false
 		}
-		if yielded || len(batch) >= s.bounds.Enough {
-			break
-		}
-		// Let callers that are about to call do so first.
-		yielded = true
-		runtime.Gosched()
 	}
-	return batch, true
+	return l.requests, false, true
 }
 
-func take(batch []*request, r *request) []*request {
+// gathering is the requests of a transaction to be.
+type gathering struct {
+	bounds   *Bounds
+	requests []*request
+	bytes    int64
+}
+
+func (l *gathering) take(r *request) {
 	if r.state.CompareAndSwap(waits, taken) {
-		return append(batch, r)
+		l.requests = append(l.requests, r)
+		l.bytes += int64(r.bytes())
 	}
-	return batch
+}
+
+func (l *gathering) full() bool {
+	return len(l.requests) >= l.bounds.Requests || l.bytes >= l.bounds.RequestBytes
+}
+
+// queued takes the requests that are queued now, until there are enough.
+func (l *gathering) queued(line <-chan *request) {
+	for !l.full() {
+		select {
+		case r := <-line:
+			l.take(r)
+		default:
+			return
+		}
+	}
+}
+
+// rest takes all queued requests, and returns all of the gathering.
+func (l *gathering) rest(line <-chan *request) []*request {
+	for {
+		select {
+		case r := <-line:
+			l.take(r)
+		default:
+			return l.requests
+		}
+	}
 }
 
 // commit runs the requests in one transaction. If that fails for a reason that may be one request's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -17,8 +18,15 @@ import (
 // even one that the server drew: a batch whose commit was unknown is repeated with the ids it had.
 // No other write can add the id in between, because one writer makes all writes.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	o := &appending{batch: s.batch(&b), once: b.Once}
-	err := s.write(ctx, o)
+	o := new(struct { // one object for what most calls need
+		appending
+		frozen batch
+		event  [1]incoming
+	})
+	o.frozen.events = o.event[:0]
+	o.batch, o.once = &o.frozen, b.Once
+	s.freeze(&b, o.batch)
+	err := s.write(ctx, &o.appending)
 	return o.done, err
 }
 
@@ -42,11 +50,9 @@ func (o *appending) apply(t *tx) error {
 	if o.batch.stale(t) {
 		return store.ErrStale
 	}
-	done, err := o.batch.accept(t)
-	if err != nil {
+	if err := o.batch.accept(t, &o.done); err != nil {
 		return err
 	}
-	o.done = *done
 	o.made, err = t.remember(o.once, o.done)
 	return err
 }
@@ -72,12 +78,18 @@ func (s *Store) batch(b *store.Batch) *batch {
 	if b == nil {
 		return nil
 	}
-	frozen := &batch{config: b.Config, events: make([]incoming, len(b.Events))}
-	for i, in := range b.Events {
-		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
-		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
-	}
+	frozen := new(batch)
+	s.freeze(b, frozen)
 	return frozen
+}
+
+func (s *Store) freeze(b *store.Batch, frozen *batch) {
+	frozen.config, frozen.events = b.Config, slices.Grow(frozen.events, len(b.Events))
+	for _, in := range b.Events {
+		e := incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
+		e.Data, e.Metadata, e.Intake = nil, nil, nil
+		frozen.events = append(frozen.events, e)
+	}
 }
 
 // stale says whether the batch was matched against another version of the configuration than the
@@ -85,18 +97,23 @@ func (s *Store) batch(b *store.Batch) *batch {
 func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
 
 // accept commits the events of a batch.
-func (b *batch) accept(t *tx) (*store.Accepted, error) {
+func (b *batch) accept(t *tx, done *store.Accepted) (err error) {
+	done.Events = make([]store.Placed, len(b.events))
+	for i := range b.events {
+		if done.Events[i], err = t.enter(&b.events[i], done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// told commits the events of a batch that another operation causes; nil: it causes none.
+func (b *batch) told(t *tx) (*store.Accepted, error) {
 	if b == nil {
 		return nil, nil
 	}
-	done := &store.Accepted{Events: make([]store.Placed, len(b.events))}
-	for i := range b.events {
-		var err error
-		if done.Events[i], err = t.enter(&b.events[i], done); err != nil {
-			return nil, err
-		}
-	}
-	return done, nil
+	done := new(store.Accepted)
+	return done, b.accept(t, done)
 }
 
 // enter commits one event, and appends its new heads to done.

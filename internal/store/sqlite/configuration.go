@@ -72,7 +72,7 @@ func (o *putting) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	told, err := o.tell.accept(t)
+	told, err := o.tell.told(t)
 	if err == nil && o.with.Audit != nil {
 		err = t.note(o.with.Audit)
 	}

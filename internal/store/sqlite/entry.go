@@ -133,6 +133,9 @@ func flowTarget(t *store.Target, f *codec.Flow) {
 func (o *recording) flow(f *codec.Flow) { codec.Many(f, &o.turns, (*turn).flow) }
 
 func (c *turn) flow(f *codec.Flow) {
+	if f.Reads() {
+		c.Change = new(store.Change)
+	}
 	codec.Number(f, &c.Delivery)
 	codec.Number(f, &c.Identity.Event)
 	codec.Text(f, &c.Identity.Endpoint)

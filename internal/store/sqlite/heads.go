@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -65,31 +66,42 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, fir
 }
 
 // Events reads each event separately: their rows are far apart, so one query would do the same
-// work.
+// work. Events that are not young are read without a fill: no young operation changes or removes an
+// event. Otherwise every attempt in a long backlog would wait for a fill, and cause one.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
+	if len(seqs) == 0 {
+		return events, nil
+	}
 	look := s.read
-	if len(seqs) > 1 {
-		look = s.snapshot
+	if slices.Max(seqs) <= s.writer.young.event.Load() {
+		look = s.readFilled
 	}
 	err := look(ctx, func(r *sqlite3.Conn) error {
-		q := r.Query(eventQuery)
-		for i, seq := range seqs {
-			found, err := q.Int(seq).Row()
-			if err != nil {
-				return err
-			}
-			if found {
-				events[i] = s.readEvent(q)
-				q.Reset()
-			}
+		if len(seqs) == 1 {
+			return s.readEvents(r, seqs, events)
 		}
-		return nil
+		return together(r, func(r *sqlite3.Conn) error { return s.readEvents(r, seqs, events) })
 	})
 	if err != nil {
 		return nil, err
 	}
 	return events, nil
+}
+
+func (s *Store) readEvents(r *sqlite3.Conn, seqs []int64, events []*grapnel.Event) error {
+	q := r.Query(eventQuery)
+	for i, seq := range seqs {
+		found, err := q.Int(seq).Row()
+		if err != nil {
+			return err
+		}
+		if found {
+			events[i] = s.readEvent(q)
+			q.Reset()
+		}
+	}
+	return nil
 }
 
 // readEvent reads the eventColumns of a row. It returns nil if the event's checksum differs.

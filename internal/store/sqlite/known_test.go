@@ -119,7 +119,7 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 			e := &grapnel.Event{ID: fmt.Sprint("lost_", i), Tenant: "acme", Type: "a.b", AcceptedAt: late}
 			b := s.batch(&store.Batch{Events: []store.Incoming{{Event: e, Known: &store.Known{Source: "src_1", By: fmt.Append(nil, by),
 				Until: late.Add(1)}}}})
-			if _, err := b.accept(tx); err != nil {
+			if _, err := b.told(tx); err != nil {
 				return err
 			}
 		}

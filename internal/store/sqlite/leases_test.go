@@ -98,7 +98,7 @@ func TestHoldersAreReadAgain(t *testing.T) {
 	full := store.Claim{Queue: "que", Now: now, Wants: []store.Want{{Token: "lse_x", Consumer: "c", For: time.Minute, Most: 1}}}
 	broken := errors.New("on purpose")
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
-		settle := &recording{turns: []turn{{Change: store.Change{Delivery: first[0].Delivery, Status: grapnel.Delivered, At: now,
+		settle := &recording{turns: []turn{{Change: &store.Change{Delivery: first[0].Delivery, Status: grapnel.Delivered, At: now,
 			Lease: &store.Settlement{Token: first[0].Token}}}}}
 		if err := settle.apply(tx); err != nil {
 			return err

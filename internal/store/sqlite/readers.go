@@ -11,19 +11,24 @@ import (
 type readers chan *sqlite3.Conn
 
 // read lends a connection to do. The tables then have every write that has returned.
+func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if s.writer.young.owes.Load() {
+		if err := s.write(ctx, filling{}); err != nil {
+			return err
+		}
+	}
+	return s.readFilled(ctx, do)
+}
+
+// readFilled does the same, but the tables may lack the young writes.
 //
 // When ctx ends, the connection's running statement is interrupted.
-func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
+func (s *Store) readFilled(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := s.failed(); err != nil {
 		return err
-	}
-	if s.writer.young.owes.Load() {
-		if err := s.write(ctx, filling{}); err != nil {
-			return err
-		}
 	}
 	var conn *sqlite3.Conn
 	select {
@@ -61,16 +66,18 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	return s.read(ctx, func(r *sqlite3.Conn) error {
-		if err := run(r, "BEGIN"); err != nil {
-			return err
-		}
-		err := do(r)
-		if end := run(r, "ROLLBACK"); err == nil {
-			err = end
-		}
+	return s.read(ctx, func(r *sqlite3.Conn) error { return together(r, do) })
+}
+
+func together(r *sqlite3.Conn, do func(*sqlite3.Conn) error) error {
+	if err := run(r, "BEGIN"); err != nil {
 		return err
-	})
+	}
+	err := do(r)
+	if end := run(r, "ROLLBACK"); err == nil {
+		err = end
+	}
+	return err
 }
 
 // run runs a statement without values, which is prepared once: compiling it takes longer than

@@ -13,8 +13,7 @@ import (
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
-		var err error
-		if o.turns[i], err = s.turn(&changes[i]); err != nil {
+		if err := s.turn(&changes[i], &o.turns[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -25,25 +24,23 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 // turn is a change as passed to the writer: already encoded as far as possible. Most changes have
 // only an attempt.
 type turn struct {
-	store.Change
+	*store.Change
 	attempt  []byte        // instead of Attempt
 	tried    grapnel.Tried // by Attempt
 	standing []byte        // instead of Standing's fields
 	tell     *batch        // instead of Tell
 }
 
-func (s *Store) turn(c *store.Change) (turn, error) {
-	r := turn{Change: *c, tell: s.batch(c.Tell)}
-	r.Attempt, r.Tell = nil, nil
+func (s *Store) turn(c *store.Change, r *turn) (err error) {
+	*r = turn{Change: c, tell: s.batch(c.Tell)}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.tried = decide.Tried(c)
 	}
-	var err error
 	if c.Standing != nil {
 		r.standing, err = codec.EncodeStanding(c.Standing.Standing)
 	}
-	return r, err
+	return err
 }
 
 // recording is the operation of Record. It works while the disk is full, including the changes'
@@ -78,11 +75,11 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 			return store.Changed{}, err
 		}
 	}
-	done, err := t.change(&c.Change, c.attempt, &c.tried)
+	done, err := t.change(c.Change, c.attempt, &c.tried)
 	if err != nil || !done.Applied {
 		return done, err
 	}
-	if done.Told, err = c.tell.accept(t); err == nil && c.Audit != nil {
+	if done.Told, err = c.tell.told(t); err == nil && c.Audit != nil {
 		err = t.note(c.Audit)
 	}
 	return done, err

@@ -128,7 +128,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		o.Ballast = DefaultBallast
 	}
 	s.writer = writer{
-		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
+		store: s, line: line{wake: make(chan struct{}, 1)}, spare: sync.Pool{New: newRequest},
+		quit: make(chan struct{}), stopped: make(chan struct{}),
 		young:    young{path: path + ".journal", timer: stoppedTimer()},
 		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}

@@ -24,13 +24,19 @@ type operation interface {
 	grows() bool
 }
 
-// request is an operation on its way to the writer and back.
+// request is an operation on its way to the writer and back. It is used again for another one, so
+// the writer forgets it when it has answered.
 type request struct {
 	operation
 	err   error
 	state atomic.Int32
-	done  chan struct{}
+	done  chan struct{} // holds a token once it is answered
 }
+
+func newRequest() any { return &request{done: make(chan struct{}, 1)} }
+
+// answer sends the request back.
+func (r *request) answer() { r.done <- struct{}{} }
 
 // The states of a request. A caller that gives up before its operation was taken has changed
 // nothing.
@@ -46,6 +52,7 @@ type writer struct {
 	store   *Store
 	tx      *tx
 	line    line
+	spare   sync.Pool     // of *request that are in no line
 	quit    chan struct{} // closed to stop
 	stopped chan struct{} // closed when it has
 
@@ -162,7 +169,9 @@ func (s *Store) write(ctx context.Context, o operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{operation: o, done: make(chan struct{})}
+	r := s.writer.spare.Get().(*request)
+	r.operation, r.err = o, nil
+	r.state.Store(waits)
 	if !s.writer.line.join(r) {
 		return s.gone()
 	}
@@ -170,11 +179,14 @@ func (s *Store) write(ctx context.Context, o operation) error {
 	case <-r.done:
 	case <-ctx.Done():
 		if r.state.CompareAndSwap(waits, abandoned) {
-			return ctx.Err()
+			return ctx.Err() // the line has the request, so it is not used again
 		}
 		<-r.done
 	}
-	return r.err
+	err := r.err
+	r.operation = nil
+	s.writer.spare.Put(r)
+	return err
 }
 
 func (w *writer) run() {
@@ -315,7 +327,7 @@ func answer(batch []*request, err error) {
 		if err != nil {
 			r.err = err
 		}
-		close(r.done)
+		r.answer()
 	}
 }
 
@@ -344,7 +356,7 @@ func (w *writer) refuse(batch []*request) []*request {
 			continue
 		}
 		r.err = errFull(nil)
-		close(r.done)
+		r.answer()
 	}
 	return kept
 }

@@ -75,7 +75,7 @@ func TestCallersGiveUpAfterABurst(t *testing.T) {
 		l := &s.writer.line
 		l.mu.Lock()
 		for i := range batch + rest {
-			r := &request{operation: nothing{}, done: make(chan struct{})}
+			r := &request{operation: nothing{}, done: make(chan struct{}, 1)}
 			switch {
 			case i == 0: // a slow transaction
 				r.operation = &change{shrinks: true, do: func(*tx) error { close(entered); <-leave; return nil }}

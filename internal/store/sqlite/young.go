@@ -39,6 +39,7 @@ type young struct {
 
 	owes   atomic.Bool   // something is young
 	filled atomic.Uint64 // the number that the tables hold
+	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
 	synced atomic.Uint64 // the one that they still hold after a loss of power
 }
 
@@ -249,6 +250,7 @@ func (w *writer) aged() {
 	y := &w.young
 	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
 	y.filled.Store(y.number)
+	y.event.Store(w.tx.events.last)
 	y.owes.Store(false)
 	y.timer.Stop()
 	pages := w.tx.conn.PagesWritten()
