@@ -10,7 +10,8 @@ import "time"
 //		codec.Number(f, &p.age)
 //	}
 //
-// A field is added at the end, and only in bytes of a new format.
+// A field is added at the end, and only in bytes of a new format. Writing changes no field: a value
+// may be written by several goroutines.
 type Flow struct {
 	to      encoder
 	from    decoder
@@ -67,8 +68,9 @@ func Truth(f *Flow, b *bool) {
 	if *b {
 		n = 1
 	}
-	Number(f, &n)
-	*b = n == 1
+	if Number(f, &n); f.reading {
+		*b = n == 1
+	}
 }
 
 // Time is a moment, exact to the nanosecond. It is read in UTC.
@@ -128,12 +130,12 @@ func Many[T any](f *Flow, all *[]T, each func(*T, *Flow)) {
 // Maybe is a value that may be absent.
 func Maybe[T any](f *Flow, v **T, fields func(*T, *Flow)) {
 	there := *v != nil
-	if Truth(f, &there); !there {
-		*v = nil
-		return
+	if Truth(f, &there); f.reading {
+		if *v = nil; there {
+			*v = new(T)
+		}
 	}
-	if f.reading {
-		*v = new(T)
+	if there {
+		fields(*v, f)
 	}
-	fields(*v, f)
 }
