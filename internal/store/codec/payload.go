@@ -106,6 +106,20 @@ func (p *Packer) Thaw(data []byte, packed int64) ([]byte, error) {
 	return nil, ErrMangled
 }
 
+// Same says whether an event's packed data are those of another event. The same data may be packed
+// differently by another version of the packer.
+func (p *Packer) Same(f *Frozen, data []byte, packed int64) (bool, error) {
+	if packed == f.Packed && bytes.Equal(data, f.Data) {
+		return true, nil
+	}
+	there, err := p.Thaw(data, packed)
+	if err != nil {
+		return false, err
+	}
+	here, err := p.Thaw(f.Data, f.Packed)
+	return err == nil && bytes.Equal(there, here), err
+}
+
 // DecodeMetadata decodes the metadata written by Freeze.
 func DecodeMetadata(b []byte) (map[string]string, error) {
 	if len(b) == 0 {

@@ -1,6 +1,6 @@
 // Package decide says what the writes of a store mean: what a change does to a delivery, and if it
-// applies. The SQLite store uses it: it loads the rows that a decision needs, asks for the
-// decision, and writes the rows that follow from it.
+// applies. The stores use it: they load the rows that a decision needs, ask for the decision,
+// and write the rows that follow from it.
 //
 // Every function is pure: it reads and changes nothing but its arguments. It knows no database and
 // no clock. Times are microseconds, as in rows. A rule holds only if no other writer changes the

@@ -6,6 +6,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
@@ -14,11 +16,10 @@ import (
 // Every id is looked up, even one that the server drew: a batch whose commit was unknown is
 // repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Accepted{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(b.Once); then != nil || err != nil {
 		return store.Accepted{Answer: then}, err
 	}
@@ -92,19 +93,14 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	s.byID[named(&e.Event)] = e
 	var heads []store.Head
 	for _, target := range in.Targets {
-		d := &delivery{trigger: target.Trigger}
-		d.EndpointID, d.CreatedAt = target.Endpoint, e.AcceptedAt
-		s.commit(e, d)
+		d := s.create(e, decide.Pending{Endpoint: target.Endpoint, Created: codec.Micros(e.AcceptedAt), Trigger: target.Trigger})
 		if target.Drop != "" {
 			// A dropped delivery has no position, so that the positions of its lane have no gaps.
-			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
-			if !target.Uncounted {
-				s.ended(d)
-			}
+			s.end(d, &store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted})
 			continue
 		}
-		if s.wait(d, target.Ordered, target.Delay) {
-			heads = append(heads, *d.place())
+		if s.wait(d, target.Ordered, target.Delay); d.Head {
+			heads = append(heads, d.Shown())
 		}
 	}
 	return e, heads
@@ -114,22 +110,22 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 // version of the configuration, and a delivery created after the endpoint's End would be pending
 // for ever.
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Redelivered{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(r.Once); then != nil || err != nil {
 		return store.Redelivered{Answer: then}, err
 	}
 	of := s.delivery(r.Of)
-	if of == nil || !scope.Allows(of.Tenant) {
+	if of == nil || !scope.Allows(of.event.Tenant) {
 		return store.Redelivered{}, store.ErrNotFound("delivery")
 	}
-	if i, there := search(s.config.Endpoints, of.EndpointID); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
-		return store.Redelivered{}, store.ErrNotFound("endpoint")
+	endpoint := s.endpoint(of.Endpoint)
+	if err := endpoint.Open(); err != nil {
+		return store.Redelivered{}, err
 	}
-	done := s.again(of, &delivery{trigger: r.Trigger}, r.Ordered, r.Delay, r.At, "")
+	done := s.again(of, r.Trigger, r.Ordered, r.Delay, r.At, "")
 	s.note(r.Audit)
 	s.remember(r.Once, done)
 	return done, nil

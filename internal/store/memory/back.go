@@ -48,7 +48,6 @@ func (s *Store) Snapshot() *Store {
 	}
 	for endpoint, q := range s.queues {
 		is := c.queue(endpoint)
-		maps.Copy(is.held, q.held)
 		for key, l := range q.lanes {
 			is.lane(key).last = l.last
 		}
@@ -62,29 +61,20 @@ func (s *Store) Snapshot() *Store {
 // adopt adds a copy of another store's delivery.
 func (s *Store) adopt(d *delivery, e *event, i *item) {
 	is := *d
-	is.event, is.item, is.lease, is.lane = e, i, nil, nil
-	is.Attempts = slices.Clone(d.Attempts)
+	is.event, is.item, is.tries = e, i, slices.Clone(d.tries)
 	s.deliveries, e.deliveries = append(s.deliveries, &is), append(e.deliveries, &is)
-	q := s.queue(d.EndpointID)
+	q := s.queue(d.Endpoint)
 	if d.lane != nil {
 		is.lane = q.lane(d.Key)
 	}
-	if d.lease != nil {
-		held := *d.lease
-		is.lease = &held
-		s.leases[held.token] = &is
-		q.leased.add(&is)
-	}
-	if d.Status != grapnel.Pending {
+	if d.status != grapnel.Pending {
 		return
 	}
 	q.pending.add(&is)
 	if is.lane != nil {
 		is.lane.pending.add(&is)
 	}
-	if d.Waiting.Head && !d.Waiting.Blocked {
-		q.due.add(&is)
-	}
+	s.enlist(&is)
 }
 
 // Restore brings the store back to a snapshot, which must not be used again. Configuration and

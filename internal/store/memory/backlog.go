@@ -8,31 +8,32 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Backlogs reads all deliveries.
 func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	type found struct{ heads, dead []*delivery }
 	by, all := make(map[string]*found), make(map[string]*store.Backlog)
 	letters := store.DeliveryQuery{DeadLetters: true}
 	for _, d := range s.deliveries {
-		pending, dead := d.Status == grapnel.Pending, letters.Dead(&d.Delivery)
-		if !pending && !dead || !scope.Allows(d.Tenant) || !either(tenant, d.Tenant) {
+		pending, dead := d.status == grapnel.Pending, d.dead(&letters)
+		if !pending && !dead || !scope.Allows(d.event.Tenant) || !either(tenant, d.event.Tenant) {
 			continue
 		}
-		if by[d.EndpointID] == nil {
-			by[d.EndpointID], all[d.EndpointID] = new(found), &store.Backlog{Endpoint: d.EndpointID}
+		if by[d.Endpoint] == nil {
+			by[d.Endpoint], all[d.Endpoint] = new(found), &store.Backlog{Endpoint: d.Endpoint}
 		}
-		f, b := by[d.EndpointID], all[d.EndpointID]
+		f, b := by[d.Endpoint], all[d.Endpoint]
 		switch {
 		case dead:
 			f.dead = append(f.dead, d)
-		case d.Waiting.Head:
+		case d.Head:
 			f.heads = append(f.heads, d)
 			fallthrough
 		default:
@@ -64,15 +65,15 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 func count(b *store.Backlog, heads []*delivery, now time.Time) {
 	for i, d := range heads {
 		switch {
-		case d.Waiting.Blocked:
+		case d.Blocked:
 			b.Blocked++
-		case d.lease != nil:
+		case d.Token != "":
 			b.Leased++
 		default:
-			b.Due(d.Waiting.Due, now, 1)
+			b.Due(decide.Moment(d.Due), now, 1)
 		}
 		if i == 0 {
-			b.Oldest = d.CreatedAt
+			b.Oldest = codec.Moment(d.Created)
 		}
 	}
 }

@@ -10,11 +10,10 @@ import (
 
 // Clear deletes the oldest entries first, then the oldest replays.
 func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	newest := len(s.audit) - 1
 	at := -1
 	s.audit = slices.DeleteFunc(s.audit, func(e grapnel.AuditEntry) bool {

@@ -1,12 +1,13 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // object is a type of configuration object. Lists of objects are sorted by id.
@@ -14,61 +15,64 @@ type object interface {
 	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key
 }
 
-// owned returns an object's id and tenant.
-func owned[T object](o T) (id, tenant string) {
+// about is what the store knows of an object.
+type about struct {
+	id, tenant, name string // its name is unique within the tenant; empty: it has none
+	revision         *int64 // nil: it has none
+	free             bool   // its writer need not have read it
+}
+
+func of[T object](o *T) about {
 	switch o := any(o).(type) {
-	case grapnel.Endpoint:
-		return o.ID, o.Tenant
-	case grapnel.Source:
-		return o.ID, o.Tenant
-	case grapnel.NamedPolicy:
-		return o.ID, o.Tenant
-	case grapnel.EventType:
-		return o.ID, o.Tenant
-	case grapnel.Key:
-		return o.ID, o.Tenant
+	case *grapnel.Endpoint:
+		a := about{id: o.ID, tenant: o.Tenant, revision: &o.Revision}
+		if o.Queue != nil && o.DeletedAt.IsZero() {
+			a.name = o.Queue.Name
+		}
+		return a
+	case *grapnel.Source:
+		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision}
+	case *grapnel.NamedPolicy:
+		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision, free: true}
+	case *grapnel.EventType:
+		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision}
+	case *grapnel.Key:
+		return about{id: o.ID, tenant: o.Tenant, free: true}
 	}
 	panic("memory: unknown kind of configuration")
 }
 
 func search[T object](list []T, id string) (int, bool) {
-	return slices.BinarySearchFunc(list, id, func(o T, id string) int {
-		at, _ := owned(o)
-		return cmp.Compare(at, id)
-	})
+	at := sort.Search(len(list), func(i int) bool { return of(&list[i]).id >= id })
+	return at, at < len(list) && of(&list[at]).id == id
 }
 
-// writable returns o's index or insertion index, and whether the scope may write it there. An
-// object keeps its tenant: an object with the same id of another tenant is not found.
-func writable[T object](scope store.Scope, list []T, o T, what string) (at int, there bool, err error) {
-	id, tenant := owned(o)
-	at, there = search(list, id)
-	if !scope.Allows(tenant) {
-		return at, there, store.ErrNotFound(what)
-	}
+// find returns the index of an object, or its insertion index, and its stored state.
+func find[T object](list []T, id string) (at int, o decide.Object) {
+	at, there := search(list, id)
 	if there {
-		if _, before := owned(list[at]); before != tenant {
-			return at, there, store.ErrNotFound(what)
+		is := of(&list[at])
+		o = decide.Object{There: true, Tenant: is.tenant}
+		if is.revision != nil {
+			o.Revision = *is.revision
 		}
 	}
-	return at, there, nil
+	return at, o
 }
 
-func put[T object](list []T, at int, there bool, o T) []T {
-	if there {
-		list[at] = deepCopy(o)
-		return list
-	}
-	return slices.Insert(list, at, deepCopy(o))
+// endpoint is the stored state of an endpoint.
+func (s *Store) endpoint(id string) decide.Object {
+	at, o := find(s.config.Endpoints, id)
+	o.Deleted = o.There && !s.config.Endpoints[at].DeletedAt.IsZero()
+	return o
 }
 
 // Config returns everything, sorted by id.
 func (s *Store) Config(ctx context.Context) (store.Config, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Config{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	c := deepCopy(s.config)
 	c.Newest = s.made
 	return c, nil
@@ -76,11 +80,10 @@ func (s *Store) Config(ctx context.Context) (store.Config, error) {
 
 // Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	return s.config.Version, s.made, nil
 }
 
@@ -99,11 +102,10 @@ func (s *Store) edited(kind, id string) {
 
 // Changes has the last few versions.
 func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.ConfigChanges{}, false, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := store.ConfigChanges{Version: s.config.Version, Newest: s.made}
 	n := s.config.Version - since
 	if n < 0 || n > int64(len(s.edits)) {
@@ -146,11 +148,10 @@ func (s *Store) put(ctx context.Context, with store.With, kind, id string, do fu
 
 // putting is put for objects that are no part of the configuration.
 func (s *Store) putting(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Put{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
@@ -167,77 +168,88 @@ func (s *Store) putting(ctx context.Context, with store.With, do func() (revisio
 	return done, nil
 }
 
-// PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	return s.put(ctx, with, "endpoint", ep.ID, func() (int64, error) {
-		at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
-		switch {
-		case err != nil:
-			return 0, err
-		case !there && ep.Revision != 0:
-			return 0, store.ErrNotFound("endpoint")
-		case there && s.config.Endpoints[at].Revision != ep.Revision:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
-		case s.queueNamed(ep):
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another queue")
+// putObject writes an object into its list.
+func putObject[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, o T, kind, named string,
+	with store.With) (store.Put, error) {
+	is := of(&o)
+	return s.put(ctx, with, kind, is.id, func() (int64, error) {
+		at, there := find(*list, is.id)
+		read := int64(decide.AnyRevision)
+		if !is.free {
+			read = *is.revision
 		}
-		ep.Revision++
-		s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
-		return ep.Revision, nil
+		if err := there.Writable(scope, is.tenant, kind); err != nil {
+			return 0, err
+		}
+		if err := there.Revisable(read, kind); err != nil {
+			return 0, err
+		}
+		for i := range *list {
+			if its := of(&(*list)[i]); is.name != "" && its.name == is.name && its.tenant == is.tenant && its.id != is.id {
+				return 0, decide.ErrNamed(named)
+			}
+		}
+		revision := int64(0)
+		if is.revision != nil {
+			revision = there.Revision + 1
+			*is.revision = revision
+		}
+		if !there.There {
+			*list = slices.Insert(*list, at, o)
+		}
+		(*list)[at] = deepCopy(o)
+		return revision, nil
 	})
 }
 
-// queueNamed says whether another queue of its tenant has the name of ep. One that is marked as
-// deleted has none.
-func (s *Store) queueNamed(ep grapnel.Endpoint) bool {
-	return ep.Queue != nil && ep.DeletedAt.IsZero() && slices.ContainsFunc(s.config.Endpoints, func(other grapnel.Endpoint) bool {
-		return other.Queue != nil && other.DeletedAt.IsZero() && other.ID != ep.ID && other.Tenant == ep.Tenant &&
-			other.Queue.Name == ep.Queue.Name
-	})
+// drop deletes an object from its list.
+func drop[T object](scope store.Scope, list *[]T, id, kind string) error {
+	at, there := find(*list, id)
+	if err := there.Removable(scope, kind); err != nil {
+		return err
+	}
+	*list = slices.Delete(*list, at, at+1)
+	return nil
+}
+
+// remove deletes an event type, a policy or a key.
+func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, kind string, with store.With) error {
+	_, err := s.put(ctx, store.With{Audit: with.Audit}, kind, id, func() (int64, error) { return 0, drop(scope, list, id, kind) })
+	return err
+}
+
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, &s.config.Endpoints, ep, "endpoint", "queue", with)
 }
 
 // RemoveEndpoint fails with grapnel.CodeConflict for an endpoint that is not marked as deleted, or
 // has pending deliveries. Its finished deliveries stay in the history.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	at, there := search(s.config.Endpoints, id)
-	switch {
-	case !there:
-		return store.ErrNotFound("endpoint")
-	case s.config.Endpoints[at].DeletedAt.IsZero():
-		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
-	case s.queue(id).pending.size > 0:
-		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
-	}
-	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
-	delete(s.standings, id)
-	s.edited("endpoint", id)
-	return nil
+	_, err := s.put(ctx, store.With{}, "endpoint", id, func() (int64, error) {
+		there := s.endpoint(id)
+		if err := there.Leaves(s.queue(id).pending.size > 0); err != nil {
+			return 0, err
+		}
+		delete(s.standings, id)
+		return 0, drop(store.Everyone(), &s.config.Endpoints, id, "endpoint")
+	})
+	return err
+}
+
+// PutSource gives a new source revision 1.
+func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, &s.config.Sources, src, "source", "source", with)
+}
+
+// DeleteSource deletes a source.
+func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return s.put(ctx, with, "source", id, func() (int64, error) { return 0, drop(scope, &s.config.Sources, id, "source") })
 }
 
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	return s.put(ctx, with, "policy", p.ID, func() (int64, error) {
-		at, there, err := writable(scope, s.config.Policies, p, "policy")
-		if err != nil {
-			return 0, err
-		}
-		for _, other := range s.config.Policies {
-			if other.Tenant == p.Tenant && other.Name == p.Name && other.ID != p.ID {
-				return 0, grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another policy")
-			}
-		}
-		p.Revision = 1
-		if there {
-			p.Revision = s.config.Policies[at].Revision + 1
-		}
-		s.config.Policies = put(s.config.Policies, at, there, p)
-		return p.Revision, nil
-	})
+	return putObject(ctx, s, scope, &s.config.Policies, p, "policy", "policy", with)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
@@ -245,37 +257,19 @@ func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, 
 	return remove(ctx, s, scope, &s.config.Policies, id, "policy", with)
 }
 
-// remove removes a policy or a key from its list.
-func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, what string, with store.With) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	at, there := search(*list, id)
-	if there {
-		_, tenant := owned((*list)[at])
-		there = scope.Allows(tenant)
-	}
-	if !there {
-		return store.ErrNotFound(what)
-	}
-	*list = slices.Delete(*list, at, at+1)
-	s.edited(what, id)
-	s.note(with.Audit)
-	return nil
+// PutEventType gives a new event type revision 1.
+func (s *Store) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, &s.config.Types, t, "event type", "event type", with)
+}
+
+// DeleteEventType deletes an event type with all its versions.
+func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(ctx, s, scope, &s.config.Types, id, "event type", with)
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
-	return s.put(ctx, with, "key", k.ID, func() (int64, error) {
-		at, there, err := writable(scope, s.config.Keys, k, "key")
-		if err != nil {
-			return 0, err
-		}
-		s.config.Keys = put(s.config.Keys, at, there, k)
-		return 0, nil
-	})
+	return putObject(ctx, s, scope, &s.config.Keys, k, "key", "", with)
 }
 
 // DeleteKey deletes an API key.

@@ -62,11 +62,10 @@ func copyDocument(d store.Document) store.Document {
 
 // Document returns a copy.
 func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Document{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.document(store.Document{Tenant: tenant, Kind: kind, ID: id})
 	if !there || !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
@@ -76,11 +75,10 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 
 // DocumentList returns at most Limit documents; no limit: none.
 func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []store.Document
 	each := slices.All(s.documents)
 	if q.Backwards {
@@ -103,11 +101,10 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 
 // ClearDocuments deletes those that were written first.
 func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var old []store.Document
 	for _, d := range s.documents {
 		if d.Kind == kind && d.At.Before(micro(before)) {

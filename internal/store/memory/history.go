@@ -7,34 +7,41 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // shown is a delivery as history shows it. Its status is the stored one, so pending for a held one
 // too.
 func (d *delivery) shown() grapnel.Delivery {
-	c := d.Delivery
-	c.Attempts = nil
-	c.NextAttemptAt = d.Waiting.Due
-	c.Last = d.last()
+	e := d.event
+	c := grapnel.Delivery{
+		Seq: d.Seq, EventSeq: d.Event, EventID: e.ID, EndpointID: d.Endpoint, Tenant: e.Tenant, Type: e.Type, Key: e.Key,
+		Position: d.Position, Status: d.status, ReasonCode: d.Code, Reason: d.Reason, AttemptsMade: d.Attempts,
+		CreatedAt: codec.Moment(d.Created), FinishedAt: decide.Moment(d.finished), ReplayOf: d.ReplayOf, Last: d.last(), Mark: d.mark,
+	}
+	if d.status == grapnel.Pending {
+		c.Waiting = grapnel.Waiting{Head: d.Head, Due: decide.Moment(d.Due), Blocked: d.Blocked, Anchor: decide.Moment(d.Anchor)}
+		c.NextAttemptAt = c.Waiting.Due
+	}
 	return c
 }
 
 // last summarizes the last attempt.
 func (d *delivery) last() grapnel.Last {
-	if len(d.Attempts) == 0 {
+	if len(d.tries) == 0 {
 		return grapnel.Last{}
 	}
-	a := &d.Attempts[len(d.Attempts)-1]
+	a := &d.tries[len(d.tries)-1]
 	return grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
 }
 
 // Event takes an empty tenant as any that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	only, some := scope.Narrow(tenant)
 	e := s.byID[eventName{only, id}]
 	if some && only == "" {
@@ -79,11 +86,10 @@ func typed(pattern, name string) bool { return pattern == "" || grapnel.MatchTyp
 
 // EventList returns at most Limit events; no limit is none.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Event
 	for _, e := range slices.Backward(newest(s.events, q.Before)) {
 		if len(list) >= q.Limit {
@@ -99,17 +105,16 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 
 // Delivery returns attempts in the order in which they were recorded.
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := s.delivery(seq)
-	if d == nil || !scope.Allows(d.Tenant) {
+	if d == nil || !scope.Allows(d.event.Tenant) {
 		return nil, store.ErrNotFound("delivery")
 	}
 	c := d.shown()
-	for _, a := range d.Attempts {
+	for _, a := range d.tries {
 		c.Attempts = append(c.Attempts, copyAttempt(a))
 	}
 	return &c, nil
@@ -118,11 +123,10 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 // DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the
 // event's acceptance, for a redelivery too.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Delivery
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
 		if len(list) >= q.Limit {
@@ -137,12 +141,17 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 
 // wanted says whether a list has d in it.
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
-	last := d.last()
-	return scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) && either(q.Key, d.Key) && typed(q.Type, d.Type) &&
-		either(q.Endpoint, d.EndpointID) && within(d.event.AcceptedAt, q.From, q.To) && d.listed(q) &&
+	last, e := d.last(), d.event
+	return scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && typed(q.Type, e.Type) &&
+		either(q.Endpoint, d.Endpoint) && within(e.AcceptedAt, q.From, q.To) && d.listed(q) &&
 		(q.Class == "" || q.Class == last.Class) && (q.StatusCode == 0 || q.StatusCode == last.StatusCode) &&
-		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
-		(!q.DeadLetters || q.Dead(&d.Delivery))
+		(q.ReasonCode == "" || q.ReasonCode == d.Code) &&
+		(!q.DeadLetters || d.dead(q))
+}
+
+// dead says whether d is a dead letter.
+func (d *delivery) dead(q *store.DeliveryQuery) bool {
+	return q.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark})
 }
 
 // listed says whether the query wants deliveries of this status, telling held from pending.
@@ -150,9 +159,8 @@ func (d *delivery) listed(q *store.DeliveryQuery) bool {
 	if len(q.Status) == 0 {
 		return true
 	}
-	status := d.Status
-	if status == grapnel.Pending &&
-		(!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(q.HeldEndpoints, d.EndpointID)) {
+	status := d.status
+	if status == grapnel.Pending && (!d.Head || d.Blocked || slices.Contains(q.HeldEndpoints, d.Endpoint)) {
 		status = grapnel.Held
 	}
 	return slices.Contains(q.Status, status)
@@ -160,30 +168,28 @@ func (d *delivery) listed(q *store.DeliveryQuery) bool {
 
 // Counts counts by the stored status: held deliveries are counted as pending.
 func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	counts := make(map[string]map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
-		if !scope.Allows(d.Tenant) {
+		if !scope.Allows(d.event.Tenant) {
 			continue
 		}
-		if counts[d.EndpointID] == nil {
-			counts[d.EndpointID] = make(map[grapnel.Status]int64)
+		if counts[d.Endpoint] == nil {
+			counts[d.Endpoint] = make(map[grapnel.Status]int64)
 		}
-		counts[d.EndpointID][d.Status]++
+		counts[d.Endpoint][d.status]++
 	}
 	return counts, nil
 }
 
 // Waiting counts heads and the deliveries behind them.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	return min(s.queue(endpoint).pending.size, max(limit, 0)), nil
 }

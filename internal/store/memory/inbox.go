@@ -24,11 +24,10 @@ func copyAside(a grapnel.Aside) grapnel.Aside {
 
 // SetAside changes nothing if the id is stored already.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
@@ -41,11 +40,10 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 
 // Aside returns one with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return grapnel.Aside{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.aside(id)
 	if !there || !scope.Allows(s.asides[at].Tenant) {
 		return grapnel.Aside{}, store.ErrNotFound("request")
@@ -55,11 +53,10 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapne
 
 // AsideList returns at most Limit of them; no limit is none.
 func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Aside
 	for _, a := range slices.Backward(s.asides) {
 		if len(list) >= q.Limit {
@@ -76,11 +73,10 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 
 // Unlearn forgets and removes the oldest first.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	limit = max(limit, 0)
 	var over []knownBy
 	for m, k := range s.known {

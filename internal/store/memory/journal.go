@@ -28,22 +28,20 @@ func (s *Store) note(e *grapnel.AuditEntry) {
 
 // Note keeps an entry.
 func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	s.note(&e)
 	return nil
 }
 
 // AuditList returns at most Limit entries; no limit is none.
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.AuditEntry
 	for _, e := range slices.Backward(s.audit) {
 		if len(list) >= q.Limit {

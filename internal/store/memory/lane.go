@@ -1,21 +1,26 @@
 package memory
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// delivery is a delivery with the store's own fields.
+// delivery is a delivery, pending or finished. A finished one has the state in which it ended.
 type delivery struct {
-	grapnel.Delivery
-	event   *event
-	lane    *lane // nil: unordered or without key
-	trigger grapnel.Trigger
-	item    *item     // nil: no replay created it
-	lease   *lease    // nil: not leased
-	wide    time.Time // when the last attempt, which failed because of the endpoint, was recorded; zero: it did not
+	decide.Pending
+	status   grapnel.Status
+	finished int64 // decide.None: it is pending
+	event    *event
+	lane     *lane // nil: unordered or without key
+	tries    []grapnel.Attempt
+	mark     grapnel.Mark
+	item     *item // nil: no replay created it
+	lease    decide.Lease
 }
 
 // queue is an endpoint's pending deliveries.
@@ -37,10 +42,7 @@ type lane struct {
 func byNumber(a, b *delivery) bool { return a.Seq < b.Seq }
 
 func byDue(a, b *delivery) bool {
-	if c := a.Waiting.Due.Compare(b.Waiting.Due); c != 0 {
-		return c < 0
-	}
-	return a.Seq < b.Seq
+	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) < 0
 }
 
 func (s *Store) queue(endpoint string) *queue {
@@ -62,101 +64,92 @@ func (q *queue) lane(key string) *lane {
 	return l
 }
 
-// commit assigns a row id to a new delivery of e and stores it.
-func (s *Store) commit(e *event, d *delivery) {
-	s.made++
-	d.Seq = s.made
-	d.event, d.EventSeq, d.EventID = e, e.Seq, e.ID
-	d.Tenant, d.Type, d.Key = e.Tenant, e.Type, e.Key
-	s.deliveries = append(s.deliveries, d)
-	e.deliveries = append(e.deliveries, d)
+// enlist adds d, as it is scheduled and leased now, to the orders of its queue.
+func (s *Store) enlist(d *delivery) {
+	q := s.queue(d.Endpoint)
+	if d.Head && !d.Blocked {
+		q.due.add(d)
+	}
+	if d.Token != "" {
+		q.leased.add(d)
+		q.held[d.lease.Consumer]++
+		s.leases[d.Token] = d
+	}
 }
 
-// wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. It
-// says whether the delivery became a head; only then the delay applies.
-func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
-	q := s.queue(d.EndpointID)
-	d.Status = grapnel.Pending
+// delist takes d out of them. Every change of its schedule or lease stands between both.
+func (s *Store) delist(d *delivery) {
+	q := s.queue(d.Endpoint)
+	if d.Head && !d.Blocked {
+		q.due.take(d)
+	}
+	if d.Token != "" {
+		q.leased.take(d)
+		if q.held[d.lease.Consumer]--; q.held[d.lease.Consumer] == 0 {
+			delete(q.held, d.lease.Consumer)
+		}
+		delete(s.leases, d.Token)
+	}
+}
+
+// create returns a new delivery of e, which has a row id and is stored.
+func (s *Store) create(e *event, p decide.Pending) *delivery {
+	s.made++
+	p.Seq, p.Event = s.made, e.Seq
+	d := &delivery{Pending: p, status: grapnel.Pending, finished: decide.None, event: e}
+	s.deliveries = append(s.deliveries, d)
+	e.deliveries = append(e.deliveries, d)
+	return d
+}
+
+// wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
+// delay applies to a head only.
+func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) {
+	q, first := s.queue(d.Endpoint), true
 	q.pending.add(d)
-	if ordered && d.Key != "" {
-		d.lane = q.lane(d.Key)
+	if ordered && d.event.Key != "" {
+		d.Key, d.lane = d.event.Key, q.lane(d.event.Key)
 		d.lane.last++
 		d.Position = d.lane.last
 		d.lane.pending.add(d)
-		if d.lane.pending.first() != d {
-			return false
-		}
+		first = d.lane.pending.first() == d
 	}
-	s.lead(d, d.CreatedAt, delay)
-	return true
+	d.Enter(first, delay)
+	s.enlist(d)
 }
 
-// lead makes d the head of its lane and starts its policy's clock, but not before d was created,
-// even if the clock that finished its predecessor was behind.
-func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
-	if at.Before(d.CreatedAt) {
-		at = d.CreatedAt
-	}
-	d.Waiting = grapnel.Waiting{Head: true, Due: micro(at.Add(delay)), Anchor: at}
-	s.queue(d.EndpointID).due.add(d)
-}
-
-// finish makes d final. If it was the head of its lane, the next one becomes the head, with this
-// delay.
+// finish makes d final, which is delisted. If it was the head of its lane, the next one becomes the
+// head, with this delay.
 func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
-	q, at, led := s.queue(d.EndpointID), micro(e.At), d.Waiting.Head
-	s.release(d)
-	q.pending.take(d)
-	if led && !d.Waiting.Blocked {
-		q.due.take(d)
-	}
-	d.Status, d.ReasonCode, d.Reason, d.FinishedAt = e.Status, e.ReasonCode, e.Reason, at
-	d.Waiting = grapnel.Waiting{}
-	if !e.Uncounted {
-		s.ended(d)
-	}
+	s.queue(d.Endpoint).pending.take(d)
+	d.Token = ""
+	s.end(d, &e)
 	s.tally(d)
 	if d.lane == nil {
 		return
 	}
 	d.lane.pending.take(d)
-	if next := d.lane.pending.first(); led && next != nil {
-		s.lead(next, at, delay)
+	if next := d.lane.pending.first(); d.Head && next != nil {
+		next.Lead(d.finished, delay)
+		s.enlist(next)
 	}
 }
 
-// plan changes the time of the next attempt of the head d.
-func (s *Store) plan(d *delivery, due time.Time, blocked bool) {
-	q := s.queue(d.EndpointID)
-	if !d.Waiting.Blocked {
-		q.due.take(d)
+// end stores the end of d.
+func (s *Store) end(d *delivery, e *store.Ending) {
+	d.status, d.Code, d.Reason, d.finished = e.Status, e.ReasonCode, e.Reason, codec.Micros(e.At)
+	if !e.Uncounted {
+		s.ended(d, e)
 	}
-	d.Waiting.Due, d.Waiting.Blocked = micro(due), blocked
-	if blocked {
-		d.Waiting.Due = time.Time{}
-		return
-	}
-	q.due.add(d)
 }
 
-// place is a pending delivery as a Head.
-func (d *delivery) place() *store.Head {
-	h := &store.Head{
-		Delivery:  d.Seq,
-		Event:     d.EventSeq,
-		Endpoint:  d.EndpointID,
-		Position:  d.Position,
-		Due:       d.Waiting.Due,
-		Blocked:   d.Waiting.Blocked,
-		Attempts:  d.AttemptsMade,
-		Anchor:    d.Waiting.Anchor,
-		Trigger:   d.trigger,
-		CreatedAt: d.CreatedAt,
+// head is d, which may be nil, as a Head.
+func (d *delivery) head() *store.Head {
+	if d == nil {
+		return nil
 	}
-	if d.lane != nil {
-		h.Lane = d.Key
-	}
-	return h
+	h := d.Shown()
+	return &h
 }
 
 // next is the head that a change returns: the lane's head, or the delivery itself if it has no
@@ -165,8 +158,8 @@ func (d *delivery) next() *store.Head {
 	if d.lane != nil {
 		d = d.lane.pending.first()
 	}
-	if d == nil || d.Status.Final() {
+	if d == nil || d.status.Final() {
 		return nil
 	}
-	return d.place()
+	return d.head()
 }

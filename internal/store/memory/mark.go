@@ -3,31 +3,28 @@ package memory
 import (
 	"context"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Annotate changes only the mark.
 func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := s.delivery(a.Delivery)
-	switch {
-	case d == nil || !scope.Allows(d.Tenant):
+	if d == nil || !scope.Allows(d.event.Tenant) {
 		return store.ErrNotFound("delivery")
-	case !d.Status.Final():
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
-	case a.Discard != "" && d.Status != grapnel.Failed:
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
+	}
+	if err := decide.Annotate(d.status, &a); err != nil {
+		return err
 	}
 	if a.Note != nil {
-		d.Mark.Note = *a.Note
+		d.mark.Note = *a.Note
 	}
 	if a.Discard != "" {
-		d.Mark.DiscardedAt, d.Mark.DiscardReason = micro(a.At), a.Discard
+		d.mark.DiscardedAt, d.mark.DiscardReason = micro(a.At), a.Discard
 	}
 	s.note(a.Audit)
 	return nil

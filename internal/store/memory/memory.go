@@ -86,14 +86,14 @@ func (s *Store) IDs() *grapnel.IDs { return s.ids }
 // Close does nothing: a simulated restart continues with the same store.
 func (s *Store) Close() error { return nil }
 
-// enter begins a call. It refuses a call whose context has ended, because its caller no longer
-// waits for the effect.
-func (s *Store) enter(ctx context.Context) (leave func(), err error) {
+// enter begins a call, which ends with the unlocking of the mutex. It refuses a call whose context
+// has ended, because its caller no longer waits for the effect.
+func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	s.mu.Lock()
-	return s.mu.Unlock, nil
+	return nil
 }
 
 func (e *event) number() int64    { return e.Seq }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // answer is a stored answer, valid before it expires and no longer at that instant.
@@ -32,11 +32,7 @@ func (s *Store) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
 	}
-	a := s.live(once.Key, once.Now)
-	if a != nil && a.Fingerprint != once.Fingerprint {
-		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
-	}
-	return a, nil
+	return decide.Recall(s.live(once.Key, once.Now), once)
 }
 
 // remember is the last step of such a call, after every step that can fail. The stored fingerprint
@@ -52,22 +48,20 @@ func (s *Store) remember(once *store.Once, done any) {
 
 // Recall returns the stored answer of a key.
 func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	return s.live(key, now), nil
 }
 
 // Remember keeps the first answer: an existing one for the same request stays. Answer is called
 // with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if then, err := s.recall(once); then != nil || err != nil {
 		return err
 	}
@@ -77,11 +71,10 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 
 // Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var expired []string
 	for key, a := range s.answers {
 		if !micro(now).Before(a.expires) {

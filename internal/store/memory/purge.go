@@ -6,15 +6,15 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Purge examines the events in the order of their acceptance.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	now, removed := micro(keep.Now), 0
 	s.merge(now)
 	gone := make(map[*delivery]bool)
@@ -25,7 +25,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 		}
 		had := len(e.deliveries)
 		e.deliveries = slices.DeleteFunc(e.deliveries, func(d *delivery) bool {
-			gone[d] = removed < limit && d.Status.Final() && d.FinishedAt.Before(before)
+			gone[d] = removed < limit && d.status.Final() && decide.Moment(d.finished).Before(before)
 			if gone[d] {
 				removed++
 			}
@@ -51,14 +51,13 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 
 // Imbalance compares the deliveries created and purged with those that are stored.
 func (s *Store) Imbalance(ctx context.Context) (int64, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	here := make(map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
-		here[d.Status]++
+		here[d.status]++
 	}
 	balance := s.made - s.purged
 	for _, status := range grapnel.Statuses() {

@@ -2,19 +2,18 @@ package memory
 
 import (
 	"context"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Record applies the changes in order; each result is the state right after its change.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	for i := range changes {
 		if s.stale(changes[i].Tell) {
 			return nil, store.ErrStale
@@ -22,66 +21,59 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	}
 	done := make([]store.Changed, len(changes))
 	for i := range changes {
-		c := &changes[i]
-		s.stand(c.Standing)
-		d := s.delivery(c.Delivery)
-		if d == nil {
-			continue
-		}
-		if !c.Identity.Is(d.EventSeq, d.EndpointID, d.CreatedAt.UnixMicro()) {
-			done[i].Foreign = true
-			continue
-		}
-		applies := d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts) && d.yields(c)
-		if applies {
-			s.apply(d, c)
-		}
-		done[i] = store.Changed{Applied: applies, Status: d.Status, Next: d.next()}
-		if applies {
-			done[i].Told = s.take(c.Tell)
-			s.note(c.Audit)
-		}
+		done[i] = s.turn(&changes[i])
 	}
 	return done, nil
 }
 
+// turn applies a change with its events and its standing.
+func (s *Store) turn(c *store.Change) store.Changed {
+	s.stand(c.Standing)
+	d := s.delivery(c.Delivery)
+	if d == nil {
+		return store.Changed{}
+	}
+	found := decide.Found{Pending: &d.Pending}
+	if d.status.Final() {
+		found = decide.Found{Status: d.status, Event: d.Event, Created: d.Created, Endpoint: d.Endpoint}
+	}
+	done := found.Judge(c)
+	if done.Foreign {
+		return done
+	}
+	if done.Applied {
+		s.apply(d, c)
+	}
+	if done.Next = d.next(); done.Applied {
+		done.Told = s.take(c.Tell)
+		s.note(c.Audit)
+	}
+	return done
+}
+
 func (s *Store) apply(d *delivery, c *store.Change) {
-	s.release(d)
+	s.delist(d)
+	d.Apply(c, c.Attempt != nil)
 	if c.Attempt != nil {
-		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
-		d.AttemptsMade++
+		d.tries = append(d.tries, copyAttempt(*c.Attempt))
 		if !c.Uncounted {
 			s.tried(d, c)
 		}
 	}
 	if c.Status.Final() {
-		s.finish(d, store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.NextDelay)
-		return
+		s.finish(d, decide.Ending(c), c.NextDelay)
+	} else {
+		s.enlist(d)
 	}
-	d.ReasonCode, d.Reason, d.trigger = c.ReasonCode, c.Reason, c.Trigger
-	if !d.Waiting.Head {
-		return // a delivery behind its head has no schedule to change; it gets one when it becomes the head
-	}
-	if c.Attempt != nil {
-		d.wide = time.Time{}
-		if c.EndpointWide {
-			d.wide = micro(c.At)
-		}
-	}
-	if !c.Anchor.IsZero() {
-		d.Waiting.Anchor = micro(c.Anchor)
-	}
-	s.plan(d, c.Due, c.Blocked)
 }
 
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	q := s.queue(endpoint)
 	ended := 0
 	for ; ended < limit && q.pending.size > 0; ended++ {
@@ -89,6 +81,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 		if e.UpTo != 0 && oldest.Seq > e.UpTo {
 			break
 		}
+		s.delist(oldest)
 		s.finish(oldest, e, 0)
 	}
 	return ended, nil
@@ -96,43 +89,40 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 
 // Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	due := &s.queue(endpoint).due
 	heads := make([]store.Head, 0, min(max(limit, 0), due.size))
 	for d := range due.all() {
 		if len(heads) >= limit {
 			break
 		}
-		heads = append(heads, *d.place())
+		heads = append(heads, d.Shown())
 	}
 	return heads, nil
 }
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, false, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	d := s.delivery(delivery)
-	if d == nil || d.Status.Final() {
+	if d == nil || d.status.Final() {
 		return nil, false, nil
 	}
-	return d.place(), d.Waiting.Head, nil
+	return d.head(), d.Head, nil
 }
 
 // Events returns copies of the events with these numbers.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	events := make([]*grapnel.Event, len(seqs))
 	for i, seq := range seqs {
 		if e := s.event(seq); e != nil {

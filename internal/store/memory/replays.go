@@ -9,6 +9,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // replay is a replay with its items.
@@ -35,35 +37,33 @@ func (s *Store) replay(id string) (at int, there bool) {
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, with, func() (int64, error) {
 		at, there := s.replay(r.ID)
-		switch {
-		case !scope.Allows(r.Tenant), !there && r.Revision != 0, there && s.replays[at].Tenant != r.Tenant:
-			return 0, store.ErrNotFound("replay")
-		case there && s.replays[at].Revision != r.Revision:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
-		case there && s.replays[at].Status.Final():
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
+		var stored *grapnel.Replay
+		if there {
+			stored = &s.replays[at].Replay
 		}
-		if !there {
-			kept := deepCopy(r)
-			kept.UpTo, kept.Cursor = s.made, 0
-			kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
-			s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
+		kept, err := decide.Replay(scope, stored, r)
+		if err != nil {
+			return 0, err
 		}
-		kept := s.replays[at]
-		kept.Status, kept.Reason, kept.Rate = r.Status, r.Reason, r.Rate
-		kept.UpdatedAt, kept.FinishedAt = micro(r.UpdatedAt), micro(r.FinishedAt)
+		kept = deepCopy(kept)
 		kept.Revision++
+		if there {
+			*stored = kept
+			return kept.Revision, nil
+		}
+		kept.UpTo, kept.Cursor = s.made, 0
+		kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
+		s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
 		return kept.Revision, nil
 	})
 }
 
 // Replay returns one.
 func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return grapnel.Replay{}, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return grapnel.Replay{}, store.ErrNotFound("replay")
@@ -73,11 +73,10 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 
 // ReplayList returns at most Limit replays; no limit: none.
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var list []grapnel.Replay
 	for _, r := range slices.Backward(s.replays) {
 		if len(list) >= q.Limit {
@@ -94,11 +93,10 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 // Candidates reads at most lookedAt deliveries.
 func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
@@ -107,7 +105,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		if i == lookedAt || len(list) >= q.Limit {
 			return list, d.Seq - 1, nil
 		}
-		if scope.Allows(d.Tenant) && d.meant(q) {
+		if scope.Allows(d.event.Tenant) && d.meant(q) {
 			list = append(list, d.shown())
 		}
 	}
@@ -116,7 +114,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 
 // meant says whether the query selects d.
 func (d *delivery) meant(q store.CandidateQuery) bool {
-	if d.EndpointID != q.Endpoint || !d.Status.Final() || d.FinishedAt.After(micro(q.OverBy)) || q.UpTo != 0 && d.Seq > q.UpTo {
+	if d.Endpoint != q.Endpoint || !d.status.Final() || d.finished > codec.Micros(q.OverBy) || q.UpTo != 0 && d.Seq > q.UpTo {
 		return false
 	}
 	sel := &q.Selection
@@ -127,50 +125,40 @@ func (d *delivery) meant(q store.CandidateQuery) bool {
 	if len(wanted) == 0 {
 		wanted = []grapnel.Status{grapnel.Failed}
 	}
-	ofType := func(pattern string) bool { return typed(pattern, d.Type) }
+	ofType := func(pattern string) bool { return typed(pattern, d.event.Type) }
 	last := d.last()
-	return slices.Contains(wanted, d.Status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
+	return slices.Contains(wanted, d.status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.event.Key)) &&
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 
 // Advance creates the next deliveries of a replay.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(step.Replay)
 	if !there {
 		return nil, store.ErrNotFound("replay")
 	}
 	r := s.replays[at]
-	if r.Status != grapnel.ReplayRunning || r.Cursor != step.From {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
+	if err := decide.Step(&r.Replay, &step); err != nil {
+		return nil, err
 	}
-	last := step.From
-	for _, i := range step.Items {
-		if i.Of <= last || i.Of > step.To {
-			return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
-		}
-		last = i.Of
-	}
-	if step.To < step.From {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
-	}
-	if i, there := search(s.config.Endpoints, r.Endpoint); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
-		return nil, store.ErrNotFound("endpoint")
+	endpoint := s.endpoint(r.Endpoint)
+	if err := endpoint.Open(); err != nil {
+		return nil, err
 	}
 	done := make([]store.Redelivered, len(step.Items))
 	for i, one := range step.Items {
 		of := s.delivery(one.Of)
-		if of == nil || !of.Status.Final() || of.EndpointID != r.Endpoint {
+		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint {
 			continue
 		}
-		d := &delivery{trigger: grapnel.TriggerReplay}
-		done[i] = s.again(of, d, one.Ordered, one.Delay, step.At, r.ID)
+		done[i] = s.again(of, grapnel.TriggerReplay, one.Ordered, one.Delay, step.At, r.ID)
+		d := s.deliveries[len(s.deliveries)-1]
 		d.item = &item{of: r, ReplayItem: grapnel.ReplayItem{
-			Original: of.Seq, CreatedAt: of.CreatedAt, Made: d.Seq, MadeAt: d.CreatedAt, Status: grapnel.Pending,
+			Original: of.Seq, CreatedAt: codec.Moment(of.Created), Made: d.Seq, MadeAt: done[i].CreatedAt, Status: grapnel.Pending,
 		}}
 		r.items = append(r.items, d.item)
 		r.Started++
@@ -179,32 +167,31 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	return done, nil
 }
 
-// again creates d, which repeats another delivery by hand or by a replay, and records that on the
-// original.
-func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
-	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(at), of.Seq
-	s.commit(of.event, d)
-	done := store.Redelivered{Delivery: d.Seq, CreatedAt: d.CreatedAt}
-	if s.wait(d, ordered, delay) {
-		done.Head = d.place()
+// again creates a delivery that repeats another one, by hand or by a replay, and records that on
+// the original.
+func (s *Store) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+	d := s.create(of.event, decide.Pending{Endpoint: of.Endpoint, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger})
+	done := store.Redelivered{Delivery: d.Seq, CreatedAt: codec.Moment(d.Created)}
+	if s.wait(d, ordered, delay); d.Head {
+		done.Head = d.head()
 	}
-	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = d.CreatedAt, by, d.Seq, grapnel.Pending
+	of.mark.ReplayedAt, of.mark.ReplayedBy, of.mark.ReplayedAs, of.mark.ReplayResult = done.CreatedAt, by, d.Seq, grapnel.Pending
 	return done
 }
 
 // tally counts a finished delivery for its replay, and marks the original with the result, unless
 // the original was redelivered once more since.
 func (s *Store) tally(d *delivery) {
-	if of := s.delivery(d.ReplayOf); of != nil && of.Mark.ReplayedAs == d.Seq {
-		of.Mark.ReplayResult = d.Status
+	if of := s.delivery(d.ReplayOf); of != nil && of.mark.ReplayedAs == d.Seq {
+		of.mark.ReplayResult = d.status
 	}
 	if d.item == nil || d.item.of == nil {
 		return
 	}
-	d.item.Status = d.Status
+	d.item.Status = d.status
 	r := d.item.of
 	r.Done++
-	if d.Status == grapnel.Delivered {
+	if d.status == grapnel.Delivered {
 		r.Delivered++
 		r.Row = 0
 		return
@@ -215,11 +202,10 @@ func (s *Store) tally(d *delivery) {
 
 // ReplayItems returns at most limit; no limit is none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return nil, store.ErrNotFound("replay")

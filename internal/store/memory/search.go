@@ -16,11 +16,10 @@ const lookedAtBriefly = lookedAt / 10
 // count: where a page ends would tell how many another tenant has.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, 0, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
@@ -29,7 +28,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		most = lookedAtBriefly
 	}
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
-		if !scope.Allows(d.Tenant) {
+		if !scope.Allows(d.event.Tenant) {
 			continue
 		}
 		if looked == most || len(list) >= q.Limit {

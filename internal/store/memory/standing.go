@@ -4,10 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
@@ -27,11 +27,10 @@ func (s *Store) stand(st *store.Standing) {
 
 // Standings are sorted by endpoint.
 func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var all []store.Standing
 	for _, endpoint := range slices.Sorted(maps.Keys(s.standings)) {
 		all = append(all, deepCopy(s.standings[endpoint]))
@@ -41,44 +40,43 @@ func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
 
 // Hasten takes the earliest first.
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer leave()
-	before, at := micro(h.Before), micro(h.At)
+	defer s.mu.Unlock()
+	before, at := codec.Micros(h.Before), codec.Micros(h.At)
 	var late []*delivery
 	for d := range s.queue(endpoint).due.all() {
 		if len(late) >= limit {
 			break
 		}
-		if d.lease == nil && d.Waiting.Due.After(at) && !d.wide.IsZero() && d.wide.Before(before) {
+		if d.Late(at, before) {
 			late = append(late, d)
 		}
 	}
 	for _, d := range late {
-		d.wide = time.Time{}
-		s.plan(d, at, false)
+		s.delist(d)
+		d.Hasten(at)
+		s.enlist(d)
 	}
 	return len(late), nil
 }
 
 // StuckLanes goes through the heads, the oldest first.
 func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	var lanes []grapnel.Lane
 	for d := range s.queue(q.Endpoint).pending.all() {
 		if len(lanes) >= q.Limit {
 			break
 		}
-		stuck := d.lane != nil && d.Waiting.Head && (d.AttemptsMade > 0 || d.Waiting.Blocked)
-		if stuck && d.Seq > q.After && scope.Allows(d.Tenant) {
+		stuck := d.lane != nil && d.Head && (d.Attempts > 0 || d.Blocked)
+		if stuck && d.Seq > q.After && scope.Allows(d.event.Tenant) {
 			lanes = append(lanes, grapnel.Lane{
-				Endpoint: d.EndpointID, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting),
+				Endpoint: d.Endpoint, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting),
 			})
 		}
 	}

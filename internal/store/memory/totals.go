@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 const (
@@ -32,12 +33,12 @@ type typePart struct {
 
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
 func (s *Store) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
-	p := part{endpoint: d.EndpointID, tenant: d.Tenant, at: micro(at).Truncate(hour)}
+	p := part{endpoint: d.Endpoint, tenant: d.event.Tenant, at: micro(at).Truncate(hour)}
 	if s.totals[p] == nil {
 		s.totals[p] = new(grapnel.Totals)
 	}
 	change(s.totals[p])
-	change(s.typeTotal(typePart{tenant: d.Tenant, eventType: d.Type, at: p.at}))
+	change(s.typeTotal(typePart{tenant: d.event.Tenant, eventType: d.event.Type, at: p.at}))
 }
 
 // typeTotal is the totals of a type, or those of all other types if there are too many.
@@ -61,14 +62,14 @@ func (s *Store) typeTotal(p typePart) *grapnel.Totals {
 
 // tried counts an attempt that was recorded.
 func (s *Store) tried(d *delivery, c *store.Change) {
-	a := grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration, Again: !c.Status.Final()}
+	a := decide.Tried(c)
 	s.sum(d, c.At, func(t *grapnel.Totals) { t.Tried(&a) })
 }
 
 // ended counts a finished delivery.
-func (s *Store) ended(d *delivery) {
-	e := grapnel.Ended{Status: d.Status, Reason: d.ReasonCode, Attempts: d.AttemptsMade, Took: d.FinishedAt.Sub(micro(d.CreatedAt))}
-	s.sum(d, d.FinishedAt, func(t *grapnel.Totals) { t.Ended(&e) })
+func (s *Store) ended(d *delivery, e *store.Ending) {
+	is := d.Ended(e)
+	s.sum(d, e.At, func(t *grapnel.Totals) { t.Ended(&is) })
 }
 
 // repeated counts an event that was published again.
@@ -108,11 +109,10 @@ func (s *Store) merge(now time.Time) {
 
 // Totals adds up the selected parts.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.mu.Unlock()
 	if q.Impossible() {
 		return nil, nil
 	}

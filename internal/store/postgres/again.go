@@ -4,11 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // origin are the constant properties of a delivery that is to be repeated.
@@ -28,16 +27,10 @@ const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.ten
 // origins finds deliveries, pending or finished. A delivery that finishes meanwhile is found in one
 // of the tables, because one statement reads both.
 func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
-	rows, err := s.pool.Query(ctx, originsQuery, seqs)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	found := make(map[int64]origin, len(seqs))
 	var o origin
-	_, err = pgx.ForEachRow(rows, []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}, func() error {
-		found[o.seq] = o
-		return nil
-	})
+	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}
+	err := ask(ctx, s.pool, originsQuery, seqs).each(into, func() { found[o.seq] = o })
 	return found, readError(ctx, err)
 }
 
@@ -60,9 +53,8 @@ func (t *tx) there(o origin) bool {
 // the original.
 func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (store.Redelivered, error) {
-	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, eventType: o.eventType,
-		created:  codec.Micros(at),
-		replayOf: o.seq, trigger: trigger}
+	p := &place{target: o.target, kind: o.kind, tenant: o.tenant, eventType: o.eventType, Pending: decide.Pending{Seq: t.draw(),
+		Event: o.event, Endpoint: o.endpoint, Created: codec.Micros(at), ReplayOf: o.seq, Trigger: trigger}}
 	if ordered && o.key != "" {
 		var err error
 		if p.lane, err = t.laneBy(o.target, o.key); err != nil {
@@ -71,10 +63,10 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 	}
 	t.tally(p).made++
 	t.wait(p, delay)
-	t.redeliveries = append(t.redeliveries, redelivery{p.seq, o.event})
-	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.seq, at: p.created, by: by})
-	done := store.Redelivered{Delivery: p.seq, CreatedAt: codec.Moment(p.created)}
-	if p.head {
+	t.redeliveries = append(t.redeliveries, redelivery{p.Seq, o.event})
+	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.Seq, at: p.Created, by: by})
+	done := store.Redelivered{Delivery: p.Seq, CreatedAt: codec.Moment(p.Created)}
+	if p.Head {
 		done.Head = p.shown()
 	}
 	return done, nil
@@ -121,8 +113,9 @@ func (o *repeating) apply(t *tx) error {
 		return store.ErrNotFound("delivery")
 	case t.seals(o.of.tenant):
 		return store.ErrSealed
-	case !t.alive(o.of.endpoint):
-		return store.ErrNotFound("endpoint")
+	}
+	if err := t.open(o.of.endpoint); err != nil {
+		return err
 	}
 	if o.done, err = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, ""); err != nil {
 		return err

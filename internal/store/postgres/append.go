@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // batch is a store.Batch as passed to a writer: already encoded as far as possible.
@@ -157,15 +157,7 @@ func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
 	if m.typ != e.Type || m.key != e.Key {
 		return false, nil
 	}
-	if m.packed == e.frozen.Packed && bytes.Equal(m.data, e.frozen.Data) {
-		return true, nil
-	}
-	there, err := packer.Thaw(m.data, m.packed)
-	if err != nil {
-		return false, err
-	}
-	again, err := packer.Thaw(e.frozen.Data, e.frozen.Packed)
-	return bytes.Equal(there, again), err
+	return packer.Same(&e.frozen, m.data, m.packed)
 }
 
 func (m *met) placed(id string) store.Placed {
@@ -188,8 +180,8 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 		fresh = append(fresh, made...)
 	}
 	for _, p := range fresh {
-		if p.head {
-			done.Heads = append(done.Heads, *p.shown())
+		if p.Head {
+			done.Heads = append(done.Heads, p.Shown())
 		}
 	}
 	return done, nil
@@ -224,8 +216,8 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 		if p.fresh {
 			fresh = append(fresh, p)
 		}
-		if e.last = p.seq; i == 0 {
-			e.first = p.seq
+		if e.last = p.Seq; i == 0 {
+			e.first = p.Seq
 		}
 	}
 	m := &met{seq: e.Seq, accepted: accepted, made: len(e.targets), tenant: e.Tenant, typ: e.Type, key: e.Key, data: e.frozen.Data,
@@ -243,12 +235,12 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 	if err != nil {
 		return nil, err
 	}
-	p := &place{seq: t.draw(), event: e.Seq, target: number, kind: e.kind, endpoint: target.Endpoint, tenant: e.Tenant, eventType: e.Type,
-		created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
+	p := &place{Pending: decide.Pending{Seq: t.draw(), Event: e.Seq, Endpoint: target.Endpoint, Created: accepted, Trigger: target.Trigger},
+		target: number, kind: e.kind, tenant: e.Tenant, eventType: e.Type}
 	t.tally(p).made++
 	if target.Drop != "" {
 		// It gets no position in its lane, so that the pending deliveries have positions without gaps.
-		t.archive(p, &store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: codec.Moment(accepted), Uncounted: target.Uncounted}, nil)
+		t.archive(p, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: codec.Moment(accepted), Uncounted: target.Uncounted}, nil)
 		return p, nil
 	}
 	if target.Ordered && e.Key != "" {

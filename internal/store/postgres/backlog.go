@@ -94,30 +94,20 @@ func (b *backlogs) count(tenant string, now, limit int64) error {
 }
 
 func (b *backlogs) tallied(tenant string) (pending, failed []int64, err error) {
-	rows, err := b.tx.Query(b.ctx, tallied, tenant)
-	if err != nil {
-		return nil, nil, err
-	}
 	var target int32
 	var one store.Backlog
 	var dead int64
-	_, err = pgx.ForEachRow(rows, []any{&target, &one.Endpoint, &one.Pending, &dead}, func() error {
+	err = ask(b.ctx, b.tx, tallied, tenant).each([]any{&target, &one.Endpoint, &one.Pending, &dead}, func() {
 		b.at[target] = len(b.list)
 		b.list, b.targets = append(b.list, one), append(b.targets, target)
 		pending, failed = append(pending, one.Pending), append(failed, dead)
-		return nil
 	})
 	return pending, failed, err
 }
 
 // each runs a query over all targets with a limit for each of them.
 func (b *backlogs) each(query string, most []int64, into []any, do func(), more ...any) error {
-	rows, err := b.tx.Query(b.ctx, query, append([]any{b.targets, most}, more...)...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error { do(); return nil })
-	return err
+	return ask(b.ctx, b.tx, query, append([]any{b.targets, most}, more...)...).each(into, do)
 }
 
 func (b *backlogs) took(target int32, n, oldest int64) {
@@ -159,15 +149,8 @@ func (b *backlogs) created() error {
 	for target, seq := range b.oldest {
 		seqs, of[seq] = append(seqs, seq), b.at[target]
 	}
-	rows, err := b.tx.Query(b.ctx, creations, seqs)
-	if err != nil {
-		return err
-	}
 	var seq, created int64
-	_, err = pgx.ForEachRow(rows, []any{&seq, &created}, func() error {
-		b.list[of[seq]].Oldest = codec.Moment(created)
-		return nil
-	})
+	err := ask(b.ctx, b.tx, creations, seqs).each([]any{&seq, &created}, func() { b.list[of[seq]].Oldest = codec.Moment(created) })
 	return err
 }
 

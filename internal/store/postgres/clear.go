@@ -42,9 +42,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 // clearReplay deletes the items of the oldest replay that ended before the limit and, when none is
 // left, the replay itself.
 func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var number int64
 		err := tx.QueryRow(ctx, longOver, before).Scan(&number)
 		if isNone(err) {
@@ -65,7 +63,7 @@ func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (remov
 		return err
 	})
 	if err != nil {
-		return 0, asError(err)
+		return 0, err
 	}
 	return removed, nil
 }

@@ -8,53 +8,54 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Writers of the configuration are few, and each is alone: it reads the current state when its turn
 // comes.
 const (
 	endpointRow  = "SELECT tenant, revision, deleted FROM endpoint WHERE id = $1"
-	policyRow    = "SELECT tenant, revision, false FROM policy WHERE id = $1"
-	sourceRow    = "SELECT tenant, revision, false FROM source WHERE id = $1"
 	keyRow       = "SELECT tenant, 0::bigint, false FROM api_key WHERE id = $1"
-	policyNamed  = "SELECT EXISTS (SELECT FROM policy WHERE tenant = $1 AND name = $2 AND id <> $3)"
-	sourceNamed  = "SELECT EXISTS (SELECT FROM source WHERE tenant = $1 AND name = $2 AND id <> $3)"
 	queueNamed   = "SELECT EXISTS (SELECT FROM endpoint WHERE tenant = $1 AND queue = $2 AND id <> $3)"
 	somethingFor = "SELECT EXISTS (SELECT FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1))"
 
 	setEndpoint = `INSERT INTO endpoint (id, tenant, revision, deleted, queue, body) VALUES ($1, $2, $3, $4, nullif($5, ''), $6)
 		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, queue = excluded.queue, body = excluded.body`
-	setPolicy = `INSERT INTO policy (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`
-	setSource = `INSERT INTO source (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`
 	setKey       = "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
 	dropEndpoint = "DELETE FROM endpoint WHERE id = $1"
 	dropStanding = "DELETE FROM standing WHERE endpoint = $1"
+	dropKey      = "DELETE FROM api_key WHERE id = $1"
 	// keepTenant records the tenant of an endpoint, even if no delivery was ever created for it: it
 	// may have lanes.
 	keepTenant = `INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
 		SELECT number, $2, 0, 0, 0, 0, 0, 0, 0, 0 FROM target WHERE endpoint = $1 ON CONFLICT (target, tenant, slot) DO NOTHING`
-	dropPolicy = "DELETE FROM policy WHERE id = $1"
-	dropSource = "DELETE FROM source WHERE id = $1"
-	dropKey    = "DELETE FROM api_key WHERE id = $1"
 )
 
-// object is the stored state of an object of the configuration, without its body.
-type object struct {
-	there    bool
-	tenant   string
-	revision int64
-	deleted  bool
+// objects are the statements of a kind of objects whose names are unique within a tenant.
+type objects struct{ kind, row, named, set, drop string }
+
+func objectsIn(table, kind string) objects {
+	return objects{
+		kind:  kind,
+		row:   "SELECT tenant, revision, false FROM " + table + " WHERE id = $1",
+		named: "SELECT EXISTS (SELECT FROM " + table + " WHERE tenant = $1 AND name = $2 AND id <> $3)",
+		set: "INSERT INTO " + table + ` (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`,
+		drop: "DELETE FROM " + table + " WHERE id = $1",
+	}
 }
 
-func (t *tx) object(query, id string) (object, error) {
-	var o object
-	err := t.conn.QueryRow(t.ctx, query, id).Scan(&o.tenant, &o.revision, &o.deleted)
+// eventTypeKind is the kind of event types in changesQuery.
+const eventTypeKind = "event type"
+
+var sources, policies, eventTypes = objectsIn("source", "source"), objectsIn("policy", "policy"), objectsIn("event_type", eventTypeKind)
+
+func (t *tx) object(query, id string) (o decide.Object, err error) {
+	err = t.conn.QueryRow(t.ctx, query, id).Scan(&o.Tenant, &o.Revision, &o.Deleted)
 	if isNone(err) {
-		return object{}, nil
+		return decide.Object{}, nil
 	}
-	o.there = err == nil
+	o.There = err == nil
 	return o, err
 }
 
@@ -69,37 +70,23 @@ func (t *tx) then(sql string, args ...any) {
 	t.also = append(t.also, func(b *pgx.Batch) { b.Queue(sql, args...) })
 }
 
-// writable says whether a scope may write an object of a tenant that may already exist. An object
-// keeps its tenant: an object of another tenant under the same id is reported as not found.
-func (t *tx) writable(scope store.Scope, at object, tenant, what string) error {
-	switch {
-	case !scope.Allows(tenant) || at.there && at.tenant != tenant:
-		return store.ErrNotFound(what)
-	case t.seals(tenant):
-		return store.ErrSealed
-	}
-	return nil
-}
-
-// revisable also requires the revision that the writer has read.
-func (t *tx) revisable(scope store.Scope, at object, tenant string, revision int64, what string) error {
-	if err := t.writable(scope, at, tenant, what); err != nil {
+// writable says whether a scope may write an object over the stored one. read is the revision that
+// its writer has read.
+func (t *tx) writable(scope store.Scope, at *decide.Object, tenant string, read int64, what string) error {
+	if err := at.Writable(scope, tenant, what); err != nil {
 		return err
 	}
-	switch {
-	case !at.there && revision != 0:
-		return store.ErrNotFound(what)
-	case at.revision != revision:
-		return grapnel.Errorf(grapnel.CodeConflict, "the %s has changed since it was read", what)
+	if t.seals(tenant) {
+		return store.ErrSealed
 	}
-	return nil
+	return at.Revisable(read, what)
 }
 
 // unnamed refuses a name that another object of the tenant has.
 func (t *tx) unnamed(query, tenant, name, id, what string) error {
 	taken, err := t.yes(query, tenant, name, id)
 	if err == nil && taken {
-		return grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another %s", what)
+		return decide.ErrNamed(what)
 	}
 	return err
 }
@@ -177,7 +164,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, ep.ID)
 		if err == nil {
-			err = t.revisable(scope, at, ep.Tenant, before, "endpoint")
+			err = t.writable(scope, &at, ep.Tenant, before, "endpoint")
 		}
 		if err == nil && queue != "" {
 			err = t.unnamed(queueNamed, ep.Tenant, queue, ep.ID, "queue")
@@ -193,21 +180,17 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, id)
-		switch {
-		case err != nil:
+		if err == nil && at.There && t.seals(at.Tenant) {
+			err = store.ErrSealed
+		}
+		if err != nil {
 			return 0, err
-		case !at.there:
-			return 0, store.ErrNotFound("endpoint")
-		case t.seals(at.tenant):
-			return 0, store.ErrSealed
-		case !at.deleted:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
 		}
 		waits, err := t.yes(somethingFor, id)
-		if err == nil && waits {
-			err = grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
+		if err == nil {
+			err = at.Leaves(waits)
 		}
-		t.then(keepTenant, id, at.tenant)
+		t.then(keepTenant, id, at.Tenant)
 		t.then(dropStanding, id)
 		t.then(dropEndpoint, id)
 		t.changes("endpoint", id)
@@ -216,25 +199,20 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return err
 }
 
-// PutSource gives a new source revision 1.
-func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	before := src.Revision
-	src.Revision++
-	body, err := codec.EncodeSource(src)
-	if err != nil {
-		return store.Put{}, err
-	}
+// putNamed writes an object whose writer has read a revision.
+func (s *Store) putNamed(ctx context.Context, scope store.Scope, with store.With, of *objects, id, tenant, name string, read int64,
+	body []byte) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(sourceRow, src.ID)
+		at, err := t.object(of.row, id)
 		if err == nil {
-			err = t.revisable(scope, at, src.Tenant, before, "source")
+			err = t.writable(scope, &at, tenant, read, of.kind)
 		}
 		if err == nil {
-			err = t.unnamed(sourceNamed, src.Tenant, src.Name, src.ID, "source")
+			err = t.unnamed(of.named, tenant, name, id, of.kind)
 		}
-		t.then(setSource, src.ID, src.Tenant, src.Revision, src.Name, body)
-		t.changes("source", src.ID)
-		return src.Revision, err
+		t.then(of.set, id, tenant, at.Revision+1, name, body)
+		t.changes(of.kind, id)
+		return at.Revision + 1, err
 	}})
 }
 
@@ -242,11 +220,10 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, row, drop, id, what string) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(row, id)
-		switch {
-		case err != nil:
-		case !at.there || !scope.Allows(at.tenant):
-			err = store.ErrNotFound(what)
-		case t.seals(at.tenant):
+		if err == nil {
+			err = at.Removable(scope, what)
+		}
+		if err == nil && t.seals(at.Tenant) {
 			err = store.ErrSealed
 		}
 		t.then(drop, id)
@@ -255,9 +232,37 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 	}})
 }
 
+// PutSource gives a new source revision 1.
+func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	read := src.Revision
+	src.Revision++
+	body, err := codec.EncodeSource(src)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.putNamed(ctx, scope, with, &sources, src.ID, src.Tenant, src.Name, read, body)
+}
+
 // DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.remove(ctx, scope, with, sourceRow, dropSource, id, "source")
+	return s.remove(ctx, scope, with, sources.row, sources.drop, id, sources.kind)
+}
+
+// PutEventType gives a new event type revision 1.
+func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
+	read := et.Revision
+	et.Revision++
+	body, err := codec.EncodeEventType(et)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.putNamed(ctx, scope, with, &eventTypes, et.ID, et.Tenant, et.Name, read, body)
+}
+
+// DeleteEventType deletes an event type with all its versions.
+func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, eventTypes.row, eventTypes.drop, id, eventTypes.kind)
+	return err
 }
 
 // PutPolicy counts revisions but does not require one.
@@ -266,23 +271,12 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(policyRow, p.ID)
-		if err == nil {
-			err = t.writable(scope, at, p.Tenant, "policy")
-		}
-		if err == nil {
-			err = t.unnamed(policyNamed, p.Tenant, p.Name, p.ID, "policy")
-		}
-		t.then(setPolicy, p.ID, p.Tenant, at.revision+1, p.Name, body)
-		t.changes("policy", p.ID)
-		return at.revision + 1, err
-	}})
+	return s.putNamed(ctx, scope, with, &policies, p.ID, p.Tenant, p.Name, decide.AnyRevision, body)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, policyRow, dropPolicy, id, "policy")
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, policies.row, policies.drop, id, policies.kind)
 	return err
 }
 
@@ -295,7 +289,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(keyRow, k.ID)
 		if err == nil {
-			err = t.writable(scope, at, k.Tenant, "key")
+			err = t.writable(scope, &at, k.Tenant, decide.AnyRevision, "key")
 		}
 		t.then(setKey, k.ID, k.Tenant, body)
 		t.changes("key", k.ID)

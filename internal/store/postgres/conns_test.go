@@ -245,10 +245,10 @@ func TestSilentOwner(t *testing.T) {
 			defer all.Wait()
 			defer giveUp()
 			all.Go(func() {
-				_, _ = s.shards(ctx, freeShards, []any{[]int16{1}}, func(tx pgx.Tx, free []int16) (pgx.Rows, error) {
+				_, _ = s.shards(ctx, freeShards, []any{[]int16{1}}, func(tx pgx.Tx, free []int16) asked {
 					p.Freeze()
 					close(silent)
-					return tx.Query(ctx, takeShards, free, "silent", time.Hour.Microseconds())
+					return ask(ctx, tx, takeShards, free, "silent", time.Hour.Microseconds())
 				})
 			})
 			<-silent

@@ -85,16 +85,11 @@ const (
 // cutoffs are, for each kind of a day, the time before which an event must have been accepted, and
 // a delivery finished, to be deleted. A kind of a sealed tenant has none.
 func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
-	rows, err := db.Query(ctx, ofDayTables(kinds, day))
-	if err != nil {
-		return nil, err
-	}
 	before = make(map[int32]int64)
 	var number int32
 	var k kind
-	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
+	err = ask(ctx, db, ofDayTables(kinds, day)).each([]any{&number, &k.tenant, &k.eventType}, func() {
 		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
-		return nil
 	})
 	return before, err
 }
@@ -111,15 +106,10 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 	events := make(map[int64]bool)
 	pairs := func(sql string, args ...any) (seqs []int64, err error) {
 		seqs = []int64{} // not NULL
-		rows, err := tx.Query(ctx, ofDayTables(sql, day), args...)
-		if err != nil {
-			return nil, err
-		}
 		var seq, event int64
-		_, err = pgx.ForEachRow(rows, []any{&seq, &event}, func() error {
+		err = ask(ctx, tx, ofDayTables(sql, day), args...).each([]any{&seq, &event}, func() {
 			seqs = append(seqs, seq)
 			events[event] = true
-			return nil
 		})
 		return seqs, err
 	}
@@ -183,29 +173,20 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 
 // repeated are the events of the day that have deliveries of later days.
 func (c *clearance) repeated(ctx context.Context, db pgx.Tx) ([]int64, error) {
-	rows, err := db.Query(ctx, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
+	return firstColumn[int64](ask(ctx, db, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1))
 }
 
 // count counts the deliveries to delete.
 func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []int64) error {
-	rows, err := tx.Query(ctx, ofDayTables(goingQuery, c.day), kinds, cuts)
-	if err != nil {
-		return err
-	}
 	var of tallyOf
 	var status grapnel.Status
 	var n, newest int64
-	_, err = pgx.ForEachRow(rows, []any{&of.target, &of.tenant, &status, &n, &newest}, func() error {
+	err := ask(ctx, tx, ofDayTables(goingQuery, c.day), kinds, cuts).each([]any{&of.target, &of.tenant, &status, &n, &newest}, func() {
 		if c.tallies[of] == nil {
 			c.tallies[of] = new(tally)
 		}
 		*c.tallies[of].of(status) -= n
 		c.removed, c.newest = c.removed+n, max(c.newest, newest)
-		return nil
 	})
 	return err
 }

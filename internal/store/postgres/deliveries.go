@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // The columns of pending and of finished deliveries, in one shape.
@@ -51,10 +52,10 @@ func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) e
 	var r shownRow
 	_, err := pgx.ForEachRow(rows, r.into(), func() error {
 		d := r.Delivery
-		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), instant(r.finished)
-		d.Waiting.Due, d.Waiting.Anchor = instant(r.due), instant(r.anchor)
+		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), decide.Moment(r.finished)
+		d.Waiting.Due, d.Waiting.Anchor = decide.Moment(r.due), decide.Moment(r.anchor)
 		d.NextAttemptAt = d.Waiting.Due
-		d.Mark.DiscardedAt, d.Mark.ReplayedAt = instant(r.discarded), instant(r.replayed)
+		d.Mark.DiscardedAt, d.Mark.ReplayedAt = decide.Moment(r.discarded), decide.Moment(r.replayed)
 		take(d, r.body)
 		return nil
 	})

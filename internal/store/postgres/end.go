@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
@@ -19,11 +17,7 @@ const (
 
 // numbers returns the first column of a query.
 func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	list, err := firstColumn[int64](ask(ctx, s.pool, query, args...))
 	return list, readError(ctx, err)
 }
 
@@ -57,7 +51,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 				for _, seq := range seqs {
 					if p := t.places[seq]; p != nil {
 						t.release(p)
-						t.finish(p, &e, nil, 0)
+						t.finish(p, e, nil, 0)
 						done++
 					}
 				}
@@ -96,8 +90,9 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 				done = 0
 				for _, seq := range seqs {
 					p := t.places[seq]
-					if p != nil && p.lease == nil && p.due != none && p.due > at && p.wide != none && p.wide < before {
-						p.due, p.wide, p.dirty = at, none, true
+					if p != nil && p.Late(at, before) {
+						p.Hasten(at)
+						p.dirty = true
 						done++
 					}
 				}

@@ -12,23 +12,19 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-const (
-	headsQuery = "SELECT " + placeColumns + ` FROM (SELECT * FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1)
+var headsQuery = "SELECT " + placeColumns + ` FROM (SELECT * FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1)
 		AND due IS NOT NULL ORDER BY due, seq LIMIT $2) p` + placeJoins + " ORDER BY p.due, p.seq"
+
+const (
 	standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
 	waitingQuery   = `SELECT least(coalesce(sum(pending), 0), $2)::bigint FROM tally WHERE target = (SELECT number FROM target WHERE endpoint = $1)`
 )
 
-// readHeads reads places one by one, each with its lane but without the lane's other deliveries.
+// readHeads reads places one by one, without their lanes.
 func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
 	rows, err := from.Query(ctx, query, args...)
 	if err == nil {
-		err = readPlaces(rows, func(p *place, number int64, key string) {
-			if number != 0 {
-				p.lane = &lane{laneOf: laneOf{p.target, key}, number: number}
-			}
-			take(p)
-		})
+		err = readPlaces(rows, take)
 	}
 	return readError(ctx, err)
 }
@@ -36,13 +32,13 @@ func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), qu
 // Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
-	err := s.readHeads(ctx, s.pool, func(p *place) { heads = append(heads, *p.shown()) }, headsQuery, endpoint, max(limit, 0))
+	err := s.readHeads(ctx, s.pool, func(p *place) { heads = append(heads, p.Shown()) }, headsQuery, endpoint, max(limit, 0))
 	return heads, err
 }
 
 // Head returns neither due time nor anchor for a delivery behind the head of its lane.
 func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
-	err = s.readHeads(ctx, s.pool, func(p *place) { head, first = p.shown(), p.head }, placesQuery, []int64{delivery})
+	err = s.readHeads(ctx, s.pool, func(p *place) { head, first = p.shown(), p.Head }, placesQuery, []int64{delivery})
 	return head, first, err
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -34,16 +32,12 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	f.text(auditQuery).value(below(q.Before))
 	f.equal("tenant", tenant).equal("endpoint", q.Endpoint).equal("delivery", q.Delivery)
 	f.text(" ORDER BY seq DESC LIMIT ").value(q.Limit)
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	var e grapnel.AuditEntry
 	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}, func() error {
+	into := []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}
+	err = ask(ctx, s.reading, f.sql(), f.values...).each(into, func() {
 		e.At = codec.Moment(at)
 		list = append(list, e)
-		return nil
 	})
 	return list, readError(ctx, err)
 }

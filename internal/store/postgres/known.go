@@ -32,9 +32,23 @@ func freezeKnown(k *store.Known) *known {
 const (
 	knownQuery = "SELECT key, sum, until, seq, accepted, made, event FROM known WHERE key = ANY($1)"
 	dropKnown  = `DELETE FROM known k USING unnest($1::bytea[], $2::bigint[]) u(key, accepted) WHERE k.key = u.key AND k.until <= u.accepted`
-	addKnown   = `INSERT INTO known (key, sum, until, seq, accepted, made, event, kind)
-		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::text[], $8::int[])`
 )
+
+var (
+	knownFields = fields[*known]{
+		value("key", "bytea", func(k *known) []byte { return k.key }),
+		value("sum", "bytea", func(k *known) []byte { return k.sum }),
+		value("until", "bigint", func(k *known) int64 { return k.until }),
+		value("seq", "bigint", func(k *known) int64 { return k.placed.Seq }).as("event"),
+		value("accepted", "bigint", acceptedOf),
+		value("made", "integer", func(k *known) int32 { return int32(k.placed.Deliveries) }),
+		value("event", "text", func(k *known) string { return k.placed.ID }),
+		value("kind", "integer", func(k *known) int32 { return k.kind }).as("kind"),
+	}
+	addKnown = knownFields.insert("known", "")
+)
+
+func acceptedOf(k *known) int64 { return codec.Micros(k.placed.AcceptedAt) }
 
 func (t *tx) readKnown(rows pgx.Rows) error {
 	for rows.Next() {
@@ -82,11 +96,6 @@ func (t *tx) flushKnown(b *pgx.Batch) {
 		return
 	}
 	slices.SortFunc(rows, func(x, y *known) int { return bytes.Compare(x.key, y.key) })
-	keys := column(rows, func(k *known) []byte { return k.key })
-	accepted := column(rows, func(k *known) int64 { return codec.Micros(k.placed.AcceptedAt) })
-	b.Queue(dropKnown, keys, accepted)
-	b.Queue(addKnown, keys, column(rows, func(k *known) []byte { return k.sum }), column(rows, func(k *known) int64 { return k.until }),
-		column(rows, func(k *known) int64 { return k.placed.Seq }), accepted,
-		column(rows, func(k *known) int32 { return int32(k.placed.Deliveries) }),
-		column(rows, func(k *known) string { return k.placed.ID }), column(rows, func(k *known) int32 { return k.kind }))
+	b.Queue(dropKnown, column(rows, func(k *known) []byte { return k.key }), column(rows, acceptedOf))
+	addKnown.queue(b, rows)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,16 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
-
-// yields says whether the lease of p, if any, permits a change that counts as made at c.At.
-func (t *tx) yields(p *place, c store.Change) bool {
-	c.At = codec.Moment(codec.Micros(t.at(c.At)))
-	if p.lease == nil {
-		return c.Yields("", time.Time{})
-	}
-	return c.Yields(p.lease.token, instant(p.due))
-}
 
 // at is the time against which leases expire: the database's, so that all nodes agree.
 func (t *tx) at(callers time.Time) time.Time {
@@ -31,37 +22,25 @@ func (t *tx) at(callers time.Time) time.Time {
 
 // release ends the lease of p, if it has one.
 func (t *tx) release(p *place) {
-	if p.lease != nil {
-		p.lease = nil
-		t.released = append(t.released, p.seq)
+	if p.Token != "" {
+		p.Token = ""
+		t.released = append(t.released, p.Seq)
 	}
 }
 
-const (
-	dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
-	addLeases  = `INSERT INTO lease (delivery, token, target, consumer, scheduled, granted)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[])`
-)
+const dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
 
-func (t *tx) flushLeases(b *pgx.Batch) {
-	if len(t.released) > 0 {
-		b.Queue(dropLeases, t.released)
-	}
-	if rows := t.leased; len(rows) > 0 {
-		b.Queue(addLeases, column(rows, numberOf), column(rows, func(p *place) string { return p.lease.token }),
-			column(rows, func(p *place) int32 { return p.target }), column(rows, func(p *place) string { return p.lease.consumer }),
-			column(rows, func(p *place) int64 { return p.lease.scheduled }), column(rows, func(p *place) int64 { return p.lease.granted }))
-	}
+// leaseFields are the columns of lease.
+var leaseFields = fields[*place]{
+	value("delivery", "bigint", numberOf).as("delivery"),
+	value("token", "text", func(p *place) string { return p.Token }),
+	value("target", "integer", func(p *place) int32 { return p.target }).as("target"),
+	value("consumer", "text", func(p *place) string { return p.lease.Consumer }),
+	value("scheduled", "bigint", func(p *place) int64 { return p.lease.Scheduled }),
+	value("granted", "bigint", func(p *place) int64 { return p.lease.Granted }),
 }
 
-// leaseShown is the lease of a place.
-func (p *place) leaseShown() grapnel.Lease {
-	return grapnel.Lease{
-		Token: p.lease.token, Queue: p.endpoint, Consumer: p.lease.consumer, Delivery: p.seq, CreatedAt: codec.Moment(p.created),
-		Anchor: instant(p.anchor), Event: p.event, Number: int(p.attempts) + 1, Trigger: p.trigger, Scheduled: codec.Moment(p.lease.scheduled),
-		GrantedAt: codec.Moment(p.lease.granted), Until: instant(p.due),
-	}
-}
+var addLeases = leaseFields.insert("lease", "")
 
 const (
 	queueLock = "SELECT pg_advisory_xact_lock(1735552119, $1::int)" // a class of its own
@@ -86,7 +65,7 @@ func (o *claiming) need(n *needs) {
 
 func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
-	if t.seals(t.endpoints[o.Queue].tenant) {
+	if t.seals(t.endpoints[o.Queue].Tenant) {
 		return store.ErrSealed
 	}
 	target, err := t.names.target(o.Queue)
@@ -126,16 +105,14 @@ func (o *claiming) apply(t *tx) error {
 	for i, seq := range seqs {
 		p := t.places[seq]
 		switch {
-		case p == nil || !p.head || p.blocked || p.due > now || (p.lease != nil) != (i < len(over)):
+		case p == nil || !p.Head || p.Blocked || p.Due > now || (p.Token != "") != (i < len(over)):
 			// Another transaction changed it before it was locked; the next call sees the change.
 		case i < len(over):
-			o.done.Over = append(o.done.Over, p.leaseShown())
+			o.done.Over = append(o.done.Over, p.Leased(&p.lease))
 		default:
-			w := wants[i-len(over)]
-			p.lease = &lease{token: w.Token, consumer: w.Consumer, scheduled: p.due, granted: now}
-			p.due, p.dirty = codec.Micros(at.Add(w.For)), true
+			p.lease, p.dirty = p.Grant(&wants[i-len(over)], at), true
 			t.leased = append(t.leased, p)
-			o.done.Leases = append(o.done.Leases, p.leaseShown())
+			o.done.Leases = append(o.done.Leases, p.Leased(&p.lease))
 		}
 	}
 	return nil
@@ -151,50 +128,26 @@ func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.
 
 // lookFor returns the expired leases, and as many other heads as are examined, earliest first.
 func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, err error) {
-	rows, err := t.conn.Query(t.ctx, overLeases, target, now, store.MostOver)
-	if err != nil {
-		return nil, nil, err
-	}
 	var h spot
-	if _, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due}, func() error {
-		over = append(over, h)
-		return nil
-	}); err != nil {
+	if err := ask(t.ctx, t.conn, overLeases, target, now, store.MostOver).
+		each([]any{&h.seq, &h.due}, func() { over = append(over, h) }); err != nil {
 		return nil, nil, err
 	}
 	known := column(over, func(h spot) int64 { return h.seq })
-	if rows, err = t.conn.Query(t.ctx, freeHeads, target, known, wants+1); err != nil {
-		return nil, nil, err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due, &h.leased}, func() error {
-		heads = append(heads, h)
-		return nil
-	})
+	err = ask(t.ctx, t.conn, freeHeads, target, known, wants+1).
+		each([]any{&h.seq, &h.due, &h.leased}, func() { heads = append(heads, h) })
 	return over, heads, err
 }
 
 // granted are the wants that get a lease.
 func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
-	rows, err := t.conn.Query(t.ctx, heldQuery, target)
-	if err != nil {
-		return nil, err
-	}
 	held := make(map[string]int)
 	var consumer string
 	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&consumer, &n}, func() error {
-		held[consumer] = n
-		return nil
-	}); err != nil {
+	if err := ask(t.ctx, t.conn, heldQuery, target).each([]any{&consumer, &n}, func() { held[consumer] = n }); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(wants), func(w store.Want) bool {
-		if w.Most > 0 && held[w.Consumer] >= w.Most {
-			return true
-		}
-		held[w.Consumer]++
-		return false
-	}), nil
+	return decide.Served(wants, func(consumer string) int { return held[consumer] }), nil
 }
 
 // Claim examines the heads of one queue. It excludes other claims of that queue.
@@ -206,15 +159,15 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return o.done, nil
 }
 
-const (
-	leasePlaces = "SELECT " + placeColumns + " FROM pending p JOIN lease s ON s.delivery = p.seq"
-	otherJoins  = " JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane"
-	leaseQuery  = leasePlaces + otherJoins + " WHERE s.token = $1"
-	leasesQuery = leasePlaces + otherJoins + ` WHERE s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2`
+var (
+	leasePlaces = "SELECT " + placeColumns + ` FROM pending p JOIN lease s ON s.delivery = p.seq
+		JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane WHERE `
+	leaseQuery  = leasePlaces + "s.token = $1"
+	leasesQuery = leasePlaces + "s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2"
 )
 
 func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
-	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.leaseShown()) }, query, args...)
+	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.Leased(&p.lease)) }, query, args...)
 	return list, err
 }
 
@@ -237,10 +190,9 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapn
 
 // Extend moves the end of a lease.
 func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
-	over := grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 	is, err := s.Lease(ctx, token)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
-		return grapnel.Lease{}, over
+		return grapnel.Lease{}, decide.ErrLeaseOver()
 	}
 	if err != nil {
 		return grapnel.Lease{}, err
@@ -250,14 +202,14 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 		needs: func(n *needs) { n.deliveries = append(n.deliveries, is.Delivery) },
 		do: func(t *tx) error {
 			p, at := t.places[is.Delivery], t.at(now)
-			if p == nil || p.lease == nil || p.lease.token != token || p.due <= codec.Micros(at) {
-				return over
+			if p == nil || p.Token != token || p.Due <= codec.Micros(at) {
+				return decide.ErrLeaseOver()
 			}
 			if t.seals(p.tenant) {
 				return store.ErrSealed
 			}
-			p.due, p.dirty = codec.Micros(at.Add(by)), true
-			extended = p.leaseShown()
+			p.Due, p.dirty = codec.Micros(at.Add(by)), true
+			extended = p.Leased(&p.lease)
 			return nil
 		},
 	})
@@ -292,30 +244,20 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 				return err
 			}
 		}
-		var over, due, later, all, discarded int64
+		var h decide.Heads
+		var all, dead, discarded int64
 		var oldest *int64
-		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&n.Leased, &over); err != nil {
+		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&h.Leased, &h.Over); err != nil {
 			return err
 		}
 		// Leased heads are among the heads with a due time, so the limit grows by their number.
-		limit := store.MostCounted + n.Leased + 1
-		if err := tx.QueryRow(ctx, countHeads, queue, at, limit).Scan(&due, &later, &n.Blocked, &oldest, &all, &n.Dead); err != nil {
+		h.Limit = store.MostCounted + h.Leased + 1
+		if err := tx.QueryRow(ctx, countHeads, queue, at, h.Limit).Scan(&h.Due, &h.Later, &h.Blocked, &oldest, &all, &dead); err != nil {
 			return err
 		}
-		if oldest != nil {
+		n = h.Counts(all)
+		if n.Dead = dead; oldest != nil {
 			n.Oldest = codec.Moment(*oldest)
-		}
-		n.Ready, n.Delayed = due-over, later-(n.Leased-over)
-		rest := all - n.Ready - n.Leased - n.Delayed - n.Blocked
-		switch limit {
-		case due:
-			n.Ready += rest
-		case later:
-			n.Delayed += rest
-		case n.Blocked:
-			n.Blocked += rest
-		default:
-			n.Waiting = rest
 		}
 		if n.Dead == 0 {
 			return nil

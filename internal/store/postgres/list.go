@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -36,18 +34,13 @@ func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...st
 		}
 		f.text(")")
 	}
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err != nil {
-		return k, err
-	}
 	k.numbers = []int32{}
 	var number int32
 	var eventType string
-	_, err = pgx.ForEachRow(rows, []any{&number, &eventType}, func() error {
+	err = ask(ctx, s.reading, f.sql(), f.values...).each([]any{&number, &eventType}, func() {
 		if match == nil || match(eventType) {
 			k.numbers = append(k.numbers, number)
 		}
-		return nil
 	})
 	return k, err
 }
@@ -101,14 +94,9 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 	}
 	w.heldTargets = []int32{}
 	if w.pending != w.held && len(q.HeldEndpoints) > 0 {
-		rows, err := s.reading.Query(ctx, targetNumbersQuery, q.HeldEndpoints)
-		if err != nil {
-			return w, err
-		}
-		w.heldTargets, err = pgx.CollectRows(rows, pgx.RowTo[int32])
-		return w, err
+		w.heldTargets, err = firstColumn[int32](ask(ctx, s.reading, targetNumbersQuery, q.HeldEndpoints))
 	}
-	return w, nil
+	return w, err
 }
 
 // DeliveryList returns at most Limit deliveries; no limit: none. From and To concern the acceptance
@@ -148,11 +136,7 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 		endpoints, args = tenantTargetsQuery, []any{q.Tenant, s.bounds.ListTargets + 1}
 	}
 	if q.Endpoint != "" || q.Tenant != "" {
-		rows, err := s.reading.Query(ctx, endpoints, args...)
-		if err != nil {
-			return nil, err
-		}
-		if targets, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil || len(targets) == 0 {
+		if targets, err = firstColumn[int32](ask(ctx, s.reading, endpoints, args...)); err != nil || len(targets) == 0 {
 			return nil, err
 		}
 	}

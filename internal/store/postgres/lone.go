@@ -16,7 +16,9 @@ import (
 // errUnlike ends a transaction that expected something else of a delivery without lane.
 var errUnlike = errors.New("postgres: a delivery is not as its change expects")
 
-const (
+const leasedQuery = "SELECT delivery FROM lease WHERE delivery = ANY($1)"
+
+var (
 	// loneColumns leaves the lane out, and the lease: this statement's snapshot may be older than a
 	// lease that was committed while it waited for the row. leasedQuery has a snapshot of its own.
 	loneColumns = "SELECT " + placeColumns + ` FROM p JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind
@@ -24,7 +26,6 @@ const (
 	lockLone = "WITH p AS (SELECT * FROM pending WHERE seq = ANY($1) AND lane = 0 ORDER BY seq FOR UPDATE) " + loneColumns
 	takeLone = "WITH p AS (DELETE FROM pending d USING unnest($1::bigint[]) u(seq) WHERE d.seq = u.seq AND d.lane = 0 RETURNING d.*) " +
 		loneColumns
-	leasedQuery = "SELECT delivery FROM lease WHERE delivery = ANY($1)"
 )
 
 // carefully has deliveries without lane read like all others.

@@ -25,11 +25,7 @@ func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
+	return firstColumn[int64](ask(ctx, tx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol))
 }
 
 // accommodate creates the missing tables of these days, and makes ids unique by tenant there.

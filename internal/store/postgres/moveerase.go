@@ -90,9 +90,7 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, beginShared, lockClass, lockConfiguration); err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 		return err
 	})
 	if err != nil {
-		return 0, asError(err)
+		return 0, err
 	}
 	return removed, nil
 }
@@ -139,9 +137,7 @@ func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 		return err
 	}
 	defer leave()
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+	return s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(movePatience)
 		b.Queue("SELECT " + planned)
@@ -170,7 +166,6 @@ func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 		}
 		return s.forget(ctx, tx, tenant)
 	})
-	return asError(err)
 }
 
 // droppable says whether a tenant has arrived by this move.

@@ -41,15 +41,12 @@ var (
 		{table: "document", columns: "tenant kind id revision at body", key: "tenant, kind, id", where: "x.tenant = $tenant"},
 		{table: "standing", columns: "endpoint number body", where: "x.endpoint IN (SELECT id FROM endpoint WHERE tenant = $tenant)"},
 		{table: "lane", columns: "number@lane target@target key last", where: "x.target = ANY($targets)"},
-		{table: "event", columns: `seq@event id kind@kind key accepted occurred first@delivery last@delivery made content_type packed sum metadata data
-			intake tenant@tenant`, where: "x.kind = ANY($kinds)"},
-		{table: "pending", columns: `seq@delivery target@target event@event kind@kind lane@lane position created replay_of@delivery due anchor wide took
-			attempts status_code head blocked trigger class code reason`, where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
-		{table: "lease", columns: "delivery@delivery token target@target consumer scheduled granted", where: "x.target = ANY($targets)"},
-		{table: "finished", columns: `seq@delivery target@target event@event kind@kind lane@lane position created finished replay_of@delivery took attempts
-			status_code status class code reason body`, where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
-		{table: "attempt", columns: "delivery@delivery number body", where: "x.delivery IN " + ofDeliveries},
-		{table: "redelivery", columns: "delivery@delivery event@event", where: "x.delivery IN " + ofDeliveries},
+		{table: "event", columns: eventFields.moving(), where: "x.kind = ANY($kinds)"},
+		{table: "pending", columns: pendingFields.moving(), where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
+		{table: "lease", columns: leaseFields.moving(), where: "x.target = ANY($targets)"},
+		{table: "finished", columns: finishedFields.moving(), where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
+		{table: "attempt", columns: attemptFields.moving(), where: "x.delivery IN " + ofDeliveries},
+		{table: "redelivery", columns: redeliveryFields.moving(), where: "x.delivery IN " + ofDeliveries},
 		{table: "mark", columns: "delivery@delivery note discarded discard_reason replayed replayed_by replayed_as@delivery replay_result",
 			where: "x.delivery IN " + ofDeliveries},
 		{table: "replay", columns: "number@replay id tenant endpoint status active finished revision body@document", where: "x.tenant = $tenant"},
@@ -63,12 +60,12 @@ var (
 			cells`, key: "at, target, tenant, slot, whole", where: "x.target = ANY($targets) AND x.tenant = $tenant"},
 		{table: "total_type", columns: `at tenant type slot whole delivered failed dropped discarded skipped retried first attempts latency
 			cells`, key: "at, tenant, type, slot, whole", where: "x.tenant = $tenant"},
-		{table: "known", columns: "key seq@event sum until accepted made event kind@kind", where: "x.kind = ANY($kinds)",
+		{table: "known", columns: knownFields.moving(), where: "x.kind = ANY($kinds)",
 			from: "(SELECT key, seq, sum, until, accepted, made, event, coalesce(kind, (SELECT kind FROM event WHERE seq = known.seq)) AS kind FROM known)"},
 		{table: "aside", columns: "id tenant source why at event content_type size packed sum intake body", where: "x.tenant = $tenant"},
-		{table: "audit", columns: "seq@entry at tenant actor verb endpoint delivery@id reason",
+		{table: "audit", columns: "seq@entry " + auditFields.moving(),
 			where: "x.tenant = $tenant AND x.seq BETWEEN $first AND $last"},
-		{table: "answer", columns: "key fingerprint expires status body", where: `x.key IN (SELECT a.key FROM unnest($keys) k
+		{table: "answer", columns: answerFields.moving(), where: `x.key IN (SELECT a.key FROM unnest($keys) k
 			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // the range of keys that begin with k and a slash
 	}
 	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer", "id_key",
@@ -111,11 +108,7 @@ func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 		{keysOfThat, []any{&endpoint}, func() { o.keys = append(o.keys, endpoint) }},
 		{entriesOf, []any{&o.first, &o.last}, func() {}},
 	} {
-		rows, err := tx.Query(ctx, q.sql, tenant)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := pgx.ForEachRow(rows, q.into, func() error { q.take(); return nil }); err != nil {
+		if err := ask(ctx, tx, q.sql, tenant).each(q.into, q.take); err != nil {
 			return nil, err
 		}
 	}

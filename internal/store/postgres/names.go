@@ -158,30 +158,46 @@ type queries interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func readTargets(ctx context.Context, db queries, n *named, targets []string) error {
-	rows, err := db.Query(ctx, targetsQuery, targets)
-	if err != nil {
-		return err
+// asked is a query whose rows are to be read.
+type asked struct {
+	rows pgx.Rows
+	err  error
+}
+
+func ask(ctx context.Context, db queries, sql string, args ...any) asked {
+	rows, err := db.Query(ctx, sql, args...)
+	return asked{rows, err}
+}
+
+// each calls do with each row, which it reads to into.
+func (a asked) each(into []any, do func()) error {
+	if a.err != nil {
+		return a.err
 	}
+	_, err := pgx.ForEachRow(a.rows, into, func() error { do(); return nil })
+	return err
+}
+
+// firstColumn returns the first column of all rows.
+func firstColumn[T any](a asked) ([]T, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return pgx.CollectRows(a.rows, pgx.RowTo[T])
+}
+
+func readTargets(ctx context.Context, db queries, n *named, targets []string) error {
 	var endpoint string
 	var number int32
-	_, err = pgx.ForEachRow(rows, []any{&endpoint, &number}, func() error {
-		n.targets[endpoint] = number
-		return nil
-	})
+	err := ask(ctx, db, targetsQuery, targets).each([]any{&endpoint, &number}, func() { n.targets[endpoint] = number })
 	return err
 }
 
 func readKinds(ctx context.Context, db queries, n *named, kinds []kind) error {
-	rows, err := db.Query(ctx, kindsQuery, columnsOf(kinds)...)
-	if err != nil {
-		return err
-	}
 	var k kind
 	var number int32
-	_, err = pgx.ForEachRow(rows, []any{&k.tenant, &k.eventType, &k.source, &number}, func() error {
+	err := ask(ctx, db, kindsQuery, columnsOf(kinds)...).each([]any{&k.tenant, &k.eventType, &k.source, &number}, func() {
 		n.kinds[k] = number
-		return nil
 	})
 	return err
 }

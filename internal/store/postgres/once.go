@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // answer is a stored answer. It is valid before its expiry, and not at that instant.
@@ -27,10 +27,19 @@ const (
 	answersQuery  = "SELECT " + answerColumns + " FROM answer WHERE key = ANY($1)"
 	recallQuery   = "SELECT " + answerColumns + " FROM answer WHERE key = $1 AND expires > $2"
 	dropExpired   = "DELETE FROM answer a USING unnest($1::text[], $2::bigint[]) u(key, now) WHERE a.key = u.key AND a.expires <= u.now"
-	addAnswers    = `INSERT INTO answer (key, fingerprint, expires, status, body)
-		SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::int[], $5::bytea[])`
-	dropAnswers = `DELETE FROM answer WHERE key = ANY(ARRAY(SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
+	dropAnswers   = `DELETE FROM answer WHERE key = ANY(ARRAY(SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
 		FOR UPDATE SKIP LOCKED)) AND expires <= $1`
+)
+
+var (
+	answerFields = fields[*answer]{
+		value("key", "text", func(a *answer) string { return a.key }),
+		value("fingerprint", "bytea", func(a *answer) []byte { return a.Fingerprint[:] }),
+		value("expires", "bigint", func(a *answer) int64 { return a.expires }),
+		value("status", "integer", func(a *answer) int32 { return int32(a.Status) }),
+		value("body", "bytea", func(a *answer) []byte { return a.Body }),
+	}
+	addAnswers = answerFields.insert("answer", "")
 )
 
 func readAnswer(row pgx.Row) (*answer, error) {
@@ -61,15 +70,12 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 		return nil, nil
 	}
 	a := t.answers[once.Key]
-	switch {
-	case a == nil || codec.Micros(once.Now) >= a.expires:
+	if a == nil || codec.Micros(once.Now) >= a.expires {
 		return nil, nil
-	case a.Fingerprint != once.Fingerprint:
-		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
 	}
 	then := a.Answer
 	then.Body = bytes.Clone(a.Body)
-	return &then, nil
+	return decide.Recall(&then, once)
 }
 
 // remember is the last step of such a call, after every step that can fail.
@@ -91,11 +97,8 @@ func (t *tx) flushAnswers(b *pgx.Batch) {
 		return
 	}
 	slices.SortFunc(rows, func(x, y *answer) int { return strings.Compare(x.key, y.key) })
-	keys := column(rows, func(a *answer) string { return a.key })
-	b.Queue(dropExpired, keys, column(rows, func(a *answer) int64 { return a.now }))
-	b.Queue(addAnswers, keys, column(rows, func(a *answer) []byte { return a.Fingerprint[:] }),
-		column(rows, func(a *answer) int64 { return a.expires }), column(rows, func(a *answer) int32 { return int32(a.Status) }),
-		column(rows, func(a *answer) []byte { return a.Body }))
+	b.Queue(dropExpired, column(rows, func(a *answer) string { return a.key }), column(rows, func(a *answer) int64 { return a.now }))
+	addAnswers.queue(b, rows)
 }
 
 // Recall returns the stored answer of a key.

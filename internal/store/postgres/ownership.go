@@ -32,9 +32,6 @@ const (
 	actingQuery = `SELECT id, address FROM node WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond'
 		UNION SELECT owner, coalesce((SELECT address FROM node WHERE id = owner), '') FROM shard WHERE owner <> '' AND until > clock_timestamp()`
 
-	freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
-		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
-
 	beatSQL = `INSERT INTO node (id, address, draining, seen) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, seen = excluded.seen`
 	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
@@ -63,8 +60,8 @@ func (s *Store) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
 // Acquire waits for writes of the shards' previous owners that are being committed.
 func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
 	numbers := column(shards, func(n int) int16 { return int16(n) })
-	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) (pgx.Rows, error) {
-		return tx.Query(ctx, takeShards, free, node, lease.Microseconds())
+	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) asked {
+		return ask(ctx, tx, takeShards, free, node, lease.Microseconds())
 	})
 }
 
@@ -83,34 +80,23 @@ func (s *Store) Release(ctx context.Context, node string, owned []store.Owned) e
 func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
 	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }),
 		column(owned, func(o store.Owned) int64 { return o.Epoch })
-	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) (pgx.Rows, error) {
-		return tx.Query(ctx, sql, append([]any{numbers, epochs, node}, more...)...)
+	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) asked {
+		return ask(ctx, tx, sql, append([]any{numbers, epochs, node}, more...)...)
 	})
 }
 
 // shards locks shards in order, and then changes them.
 func (s *Store) shards(ctx context.Context, lock string, args []any,
-	change func(pgx.Tx, []int16) (pgx.Rows, error)) (done []store.Owned, err error) {
+	change func(pgx.Tx, []int16) asked) (done []store.Owned, err error) {
 	ctx, end := s.owning.bound(ctx)
 	defer end()
 	err = pgx.BeginFunc(ctx, s.owning, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, lock, args...)
-		if err != nil {
-			return err
-		}
-		numbers, err := pgx.CollectRows(rows, pgx.RowTo[int16])
+		numbers, err := firstColumn[int16](ask(ctx, tx, lock, args...))
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
-		if rows, err = change(tx, numbers); err != nil {
-			return err
-		}
 		var one store.Owned
-		_, err = pgx.ForEachRow(rows, []any{&one.Shard, &one.Epoch}, func() error {
-			done = append(done, one)
-			return nil
-		})
-		return err
+		return change(tx, numbers).each([]any{&one.Shard, &one.Epoch}, func() { done = append(done, one) })
 	})
 	if err != nil {
 		return nil, readError(ctx, err)
@@ -120,40 +106,31 @@ func (s *Store) shards(ctx context.Context, lock string, args []any,
 
 // ShardList returns all shards.
 func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
-	rows, err := s.owning.Query(ctx, shardsQuery)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	all := make([]store.Shard, 0, store.Shards)
 	var one store.Shard
 	var left int64
-	_, err = pgx.ForEachRow(rows, []any{&one.Number, &one.Epoch, &one.Owner, &left}, func() error {
+	err := ask(ctx, s.owning, shardsQuery).each([]any{&one.Number, &one.Epoch, &one.Owner, &left}, func() {
 		one.Left = time.Duration(left) * time.Microsecond
 		all = append(all, one)
-		return nil
 	})
 	return all, readError(ctx, err)
 }
 
 // Acting is one query, because every change of the configuration runs it.
 func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
-	rows, err := s.owning.Query(ctx, actingQuery, within.Microseconds())
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	var one store.Node
-	_, err = pgx.ForEachRow(rows, []any{&one.ID, &one.Address}, func() error {
-		all = append(all, one)
-		return nil
-	})
+	err = ask(ctx, s.owning, actingQuery, within.Microseconds()).each([]any{&one.ID, &one.Address}, func() { all = append(all, one) })
 	return all, readError(ctx, err)
 }
+
+var freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
+		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
 
 // Fresh walks the pending deliveries from a row id on.
 func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	numbers := column(shards, func(n int) int16 { return int16(n) })
-	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, *p.shown()) }, freshQuery, after, numbers, max(limit, 0))
+	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, p.Shown()) }, freshQuery, after, numbers, max(limit, 0))
 	return heads, err
 }
 
@@ -167,16 +144,11 @@ func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration)
 
 // Nodes uses the database's clock.
 func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
-	rows, err := s.owning.Query(ctx, nodesQuery, within.Microseconds())
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	var one store.Node
 	var ago int64
-	_, err = pgx.ForEachRow(rows, []any{&one.ID, &one.Address, &one.Draining, &ago}, func() error {
+	err = ask(ctx, s.owning, nodesQuery, within.Microseconds()).each([]any{&one.ID, &one.Address, &one.Draining, &ago}, func() {
 		one.Ago = time.Duration(ago) * time.Microsecond
 		all = append(all, one)
-		return nil
 	})
 	return all, readError(ctx, err)
 }

@@ -10,45 +10,23 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// none is an absent time in memory; in rows it is NULL.
-const none = -1 << 62
-
-// place is a pending delivery in a transaction.
+// place is a pending delivery in a transaction, or one that the transaction has finished.
 type place struct {
-	seq, event        int64
+	decide.Pending
 	target, kind      int32
-	endpoint, tenant  string
-	eventType         string
-	lane              *lane // nil: it has no lane
-	position          int64
-	created, replayOf int64
-	due, anchor, wide int64
-	attempts          int32
-	head, blocked     bool
-	trigger           grapnel.Trigger
-	code              grapnel.ReasonCode
-	reason            string
-	last              last
-	lease             *lease
-
-	fresh bool // not in the database yet
-	dirty bool // changed since it was read
-}
-
-// last is the state of the last attempt in a row.
-type last struct {
-	statusCode int32
-	class      policy.Class
-	took       int64
-}
-
-// lease is the lease of a message. It ends when the delivery is due.
-type lease struct {
-	token, consumer    string
-	scheduled, granted int64
+	statusCode        int32 // of the last attempt, like class and took
+	fresh             bool  // not in the database yet
+	dirty             bool  // changed since it was read
+	class             policy.Class
+	took              int64
+	tenant, eventType string
+	lane              *lane // nil: it has no lane, or was read without it
+	inLane            int64 // the lane's number; 0: it has no lane
+	lease             decide.Lease
 }
 
 // lane is the ordered deliveries of one key at one endpoint. Of its pending deliveries it has at
@@ -61,67 +39,92 @@ type lane struct {
 	line   []*place
 }
 
-const placeColumns = `p.seq, p.event, p.target, p.kind, t.endpoint, k.tenant, p.lane, coalesce(l.key, ''), p.position, p.created, p.replay_of,
-	coalesce(p.due, -4611686018427387904), coalesce(p.anchor, -4611686018427387904), coalesce(p.wide, -4611686018427387904),
-	p.attempts, p.head, p.blocked, p.trigger, p.code, p.reason, p.status_code, p.class, p.took,
-	s.token, coalesce(s.consumer, ''), coalesce(s.scheduled, 0), coalesce(s.granted, 0), k.type`
+// pendingFields are the columns of pending, and of the tables joined with them.
+var pendingFields = fields[*place]{
+	stored("seq", "bigint", func(p *place) *int64 { return &p.Seq }).as("delivery"),
+	stored("target", "integer", func(p *place) *int32 { return &p.target }).as("target"),
+	stored("event", "bigint", func(p *place) *int64 { return &p.Event }).as("event"),
+	stored("kind", "integer", func(p *place) *int32 { return &p.kind }).as("kind"),
+	stored("lane", "bigint", func(p *place) *int64 { return &p.inLane }).as("lane"),
+	stored("position", "bigint", func(p *place) *int64 { return &p.Position }),
+	stored("created", "bigint", func(p *place) *int64 { return &p.Created }),
+	stored("replay_of", "bigint", func(p *place) *int64 { return &p.ReplayOf }).as("delivery"),
+	moment("due", func(p *place) *int64 { return &p.Due }).changes(),
+	moment("anchor", func(p *place) *int64 { return &p.Anchor }).changes(),
+	moment("wide", func(p *place) *int64 { return &p.Wide }).from("NULL"),
+	count("attempts", func(p *place) *int { return &p.Attempts }).from("0"),
+	stored("head", "boolean", func(p *place) *bool { return &p.Head }).changes(),
+	stored("blocked", "boolean", func(p *place) *bool { return &p.Blocked }).from("false"),
+	textual("trigger", func(p *place) *grapnel.Trigger { return &p.Trigger }).changes(),
+	textual("code", func(p *place) *grapnel.ReasonCode { return &p.Code }).from("''"),
+	textual("reason", func(p *place) *string { return &p.Reason }).from("''"),
+	stored("status_code", "integer", func(p *place) *int32 { return &p.statusCode }).from("0"),
+	textual("class", func(p *place) *policy.Class { return &p.class }).from("''"),
+	stored("took", "bigint", func(p *place) *int64 { return &p.took }).from("0"),
+
+	joined("t.endpoint", func(p *place) *string { return &p.Endpoint }),
+	joined("k.tenant", func(p *place) *string { return &p.tenant }),
+	joined("k.type", func(p *place) *string { return &p.eventType }),
+	joined("coalesce(l.key, '')", func(p *place) *string { return &p.Key }),
+	joined("coalesce(s.token, '')", func(p *place) *string { return &p.Token }),
+	joined("coalesce(s.consumer, '')", func(p *place) *string { return &p.lease.Consumer }),
+	joined("coalesce(s.scheduled, 0)", func(p *place) *int64 { return &p.lease.Scheduled }),
+	joined("coalesce(s.granted, 0)", func(p *place) *int64 { return &p.lease.Granted }),
+}
+
+// finishedFields are the columns of finished.
+var finishedFields = fields[finished]{
+	value("seq", "bigint", func(f finished) int64 { return f.Seq }).as("delivery"),
+	value("target", "integer", func(f finished) int32 { return f.target }).as("target"),
+	value("event", "bigint", func(f finished) int64 { return f.Event }).as("event"),
+	value("kind", "integer", func(f finished) int32 { return f.kind }).as("kind"),
+	value("lane", "bigint", func(f finished) int64 { return f.inLane }).as("lane"),
+	value("position", "bigint", func(f finished) int64 { return f.Position }),
+	value("created", "bigint", func(f finished) int64 { return f.Created }),
+	value("finished", "bigint", func(f finished) int64 { return f.at }),
+	value("replay_of", "bigint", func(f finished) int64 { return f.ReplayOf }).as("delivery"),
+	value("took", "bigint", func(f finished) int64 { return f.took }),
+	value("attempts", "integer", func(f finished) int32 { return int32(f.Attempts) }),
+	value("status_code", "integer", func(f finished) int32 { return f.statusCode }),
+	readable("status", func(f finished) grapnel.Status { return f.status }),
+	readable("class", func(f finished) policy.Class { return f.class }),
+	readable("code", func(f finished) grapnel.ReasonCode { return f.Code }),
+	readable("reason", func(f finished) string { return f.Reason }),
+	value("body", "bytea", func(f finished) []byte { return f.body }),
+}
+
+var (
+	placeColumns  = pendingFields.selected()
+	addPending    = pendingFields.insert("pending", "")
+	changePending = pendingFields.update("pending")
+	addFinished   = finishedFields.insert("finished", "")
+)
 
 const placeJoins = ` JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane
 	LEFT JOIN lease s ON s.delivery = p.seq`
 
-// placeRow is a place as the database returns it.
-type placeRow struct {
-	place
-	laneNumber int64
-	key        string
-	token      *string
-	held       lease
-}
-
-func (r *placeRow) into() []any {
-	return []any{&r.seq, &r.event, &r.target, &r.kind, &r.endpoint, &r.tenant, &r.laneNumber, &r.key, &r.position, &r.created, &r.replayOf,
-		&r.due, &r.anchor, &r.wide, &r.attempts, &r.head, &r.blocked, &r.trigger, &r.code, &r.reason, &r.last.statusCode, &r.last.class,
-		&r.last.took, &r.token, &r.held.consumer, &r.held.scheduled, &r.held.granted,
-		&r.eventType}
-}
-
 // readPlaces calls take with a copy of each row.
-func readPlaces(rows pgx.Rows, take func(p *place, lane int64, key string)) error {
-	var r placeRow
-	_, err := pgx.ForEachRow(rows, r.into(), func() error {
-		p := r.place
-		if r.token != nil {
-			held := r.held
-			held.token, p.lease = *r.token, &held
-		}
-		take(&p, r.laneNumber, r.key)
+func readPlaces(rows pgx.Rows, take func(*place)) error {
+	var r place
+	_, err := pgx.ForEachRow(rows, pendingFields.into(&r), func() error {
+		p := r
+		take(&p)
 		return nil
 	})
 	return err
 }
 
-// shown is the part of a pending delivery that scheduling needs.
+// shown is p, which may be nil, as scheduling needs it.
 func (p *place) shown() *store.Head {
-	h := &store.Head{
-		Delivery: p.seq, Event: p.event, Endpoint: p.endpoint, Position: p.position, Blocked: p.blocked, Attempts: int(p.attempts),
-		Trigger: p.trigger, CreatedAt: codec.Moment(p.created), Due: instant(p.due), Anchor: instant(p.anchor),
+	if p == nil {
+		return nil
 	}
-	if p.lane != nil {
-		h.Lane = p.lane.key
-	}
-	return h
-}
-
-// instant converts a time that may be absent.
-func instant(micros int64) time.Time {
-	if micros == none {
-		return time.Time{}
-	}
-	return codec.Moment(micros)
+	h := p.Shown()
+	return &h
 }
 
 func (l *lane) add(p *place) {
-	at, there := slices.BinarySearchFunc(l.line, p.position, func(p *place, position int64) int { return cmp.Compare(p.position, position) })
+	at, there := slices.BinarySearchFunc(l.line, p.Position, func(p *place, position int64) int { return cmp.Compare(p.Position, position) })
 	if !there {
 		l.line = slices.Insert(l.line, at, p)
 	}
@@ -139,67 +142,55 @@ func (l *lane) first() *place {
 	return l.line[0]
 }
 
-// lead makes p the head of its lane and starts its policy's clock, but not before p was created,
-// even if the clock that finished its predecessor was behind.
-func (p *place) lead(at int64, delay time.Duration) {
-	p.anchor = max(at, p.created)
-	p.head, p.blocked, p.due, p.dirty = true, false, codec.Micros(codec.Moment(p.anchor).Add(delay)), true
-}
-
 // next is the head that the caller of a change continues with: the lane's head, or p itself if it
 // has no lane.
 func (t *tx) next(p *place) *store.Head {
 	if p.lane != nil {
 		p = p.lane.first()
-	} else if t.places[p.seq] == nil {
+	} else if t.places[p.Seq] == nil {
 		p = nil
-	}
-	if p == nil {
-		return nil
 	}
 	return p.shown()
 }
 
 // wait adds a new delivery to the end of its lane, if it has one.
 func (t *tx) wait(p *place, delay time.Duration) {
-	p.fresh, p.due, p.anchor, p.wide = true, none, none, none
-	t.places[p.seq] = p
+	p.fresh = true
+	t.places[p.Seq] = p
 	t.fresh = append(t.fresh, p)
 	t.tally(p).pending++
-	if p.lane != nil {
-		p.lane.given++
-		p.position = p.lane.given
-		p.lane.add(p)
-		if p.lane.first() != p {
-			return
-		}
+	if l := p.lane; l != nil {
+		l.given++
+		p.Key, p.inLane, p.Position = l.key, l.number, l.given
+		l.add(p)
 	}
-	p.lead(p.created, delay)
+	p.Enter(p.lane == nil || p.lane.first() == p, delay)
 }
 
 // finish makes p final. If it was the head of its lane, the next one becomes the head, with this
 // delay.
-func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration) {
-	delete(t.places, p.seq)
+func (t *tx) finish(p *place, e store.Ending, body []byte, delay time.Duration) {
+	delete(t.places, p.Seq)
 	t.gone = append(t.gone, p)
 	t.tally(p).pending--
 	t.archive(p, e, body)
-	if p.replayOf != 0 {
-		t.repeated = append(t.repeated, repeated{p.replayOf, p.seq, e.Status})
+	if p.ReplayOf != 0 {
+		t.repeated = append(t.repeated, repeated{p.ReplayOf, p.Seq, e.Status})
 	}
 	if p.lane == nil {
 		return
 	}
 	p.lane.take(p)
-	if next := p.lane.first(); p.head && next != nil {
-		next.lead(codec.Micros(e.At), delay)
+	if next := p.lane.first(); p.Head && next != nil {
+		next.Lead(codec.Micros(e.At), delay)
+		next.dirty = true
 	}
 }
 
 // archive stores a finished delivery.
-func (t *tx) archive(p *place, e *store.Ending, body []byte) {
-	p.code, p.reason = e.ReasonCode, e.Reason
-	t.over[p.seq] = &over{status: e.Status, tenant: p.tenant, event: p.event, created: p.created, endpoint: p.endpoint, lane: p.lane}
+func (t *tx) archive(p *place, e store.Ending, body []byte) {
+	p.Code, p.Reason = e.ReasonCode, e.Reason
+	t.over[p.Seq] = &over{decide.Found{Status: e.Status, Event: p.Event, Created: p.Created, Endpoint: p.Endpoint}, p.tenant, p.lane}
 	t.finished = append(t.finished, finished{place: p, status: e.Status, at: codec.Micros(e.At), body: body})
-	t.ended(p, e)
+	t.ended(p, &e)
 }

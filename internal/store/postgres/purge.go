@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 const (
@@ -37,10 +38,12 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 				return store.ErrNotFound("delivery")
 			case t.seals(of.tenant):
 				return store.ErrSealed
-			case is == nil:
-				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
-			case a.Discard != "" && is.status != grapnel.Failed:
-				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
+			}
+			if is == nil {
+				is = new(over) // it is pending
+			}
+			if err := decide.Annotate(is.Status, &a); err != nil {
+				return err
 			}
 			if a.Note != nil {
 				t.then(markNote, a.Delivery, *a.Note)
@@ -108,23 +111,19 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	latest := codec.Micros(keep.Now.Add(-shortest(&keep, keep.Late)))
 	for last := int64(-1); removed < limit; {
 		var old []oldEvent
-		rows, err := s.chores.Query(ctx, oldEventsQuery, last, s.bounds.PurgePage)
-		if err != nil {
-			return removed, readError(ctx, err)
-		}
 		var e oldEvent
 		var removable bool
 		var tenant, eventType string
 		var accepted int64
 		looked, young := 0, true
-		_, err = pgx.ForEachRow(rows, []any{&e.seq, &removable, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}, func() error {
+		into := []any{&e.seq, &removable, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}
+		err := ask(ctx, s.chores, oldEventsQuery, last, s.bounds.PurgePage).each(into, func() {
 			looked, last = looked+1, e.seq
 			young = young && accepted >= latest+slack
 			kept := keep.Of(tenant, eventType)
 			if e.before = codec.Micros(keep.Now.Add(-kept - keep.Late(kept))); removable && accepted < e.before {
 				old = append(old, e)
 			}
-			return nil
 		})
 		if err != nil {
 			return removed, readError(ctx, err)
@@ -171,9 +170,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 	if len(old) == 0 {
 		return 0, nil
 	}
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)
@@ -183,17 +180,13 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 		if old, err = passSealed(ctx, tx, old); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, partsQuery, column(old, func(e oldEvent) int64 { return e.seq }),
-			column(old, func(e oldEvent) int64 { return e.first }), column(old, func(e oldEvent) int64 { return e.last }))
-		if err != nil {
-			return err
-		}
 		parts := make(map[int64][]part)
 		var p part
-		if _, err := pgx.ForEachRow(rows, []any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() error {
-			parts[p.event] = append(parts[p.event], p)
-			return nil
-		}); err != nil {
+		if err := ask(ctx, tx, partsQuery, column(old, func(e oldEvent) int64 { return e.seq }),
+			column(old, func(e oldEvent) int64 { return e.first }), column(old, func(e oldEvent) int64 { return e.last })).
+			each([]any{&p.event, &p.seq, &p.finished, &p.target, &p.status, &p.tenant}, func() {
+				parts[p.event] = append(parts[p.event], p)
+			}); err != nil {
 			return err
 		}
 		r := decideRemoval(old, parts, limit)
@@ -203,7 +196,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 		}
 		return tx.SendBatch(ctx, r.batch()).Close()
 	})
-	return removed, asError(err)
+	return removed, err
 }
 
 func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {

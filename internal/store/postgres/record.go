@@ -6,6 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // Record applies the changes in order. The result of each is the state right after it, not after
@@ -96,35 +97,35 @@ func (o *recording) apply(t *tx) (err error) {
 
 // turn applies a change with its events and its standing.
 func (t *tx) turn(c *turn) (done store.Changed, err error) {
-	p := t.places[c.Delivery]
-	if t.foreign(c, p) {
+	p, is := t.places[c.Delivery], t.over[c.Delivery]
+	var found decide.Found
+	if p != nil {
+		found.Pending = &p.Pending
+	} else if is != nil {
+		found = is.Found
+	}
+	judged := c.Change
+	judged.At = codec.Moment(codec.Micros(t.at(c.At)))
+	if done = found.Judge(&judged); done.Foreign {
 		return t.spare(c), nil
 	}
 	if t.sealsChange(c, p) {
 		return store.Changed{Fenced: true, Sealed: true}, nil
 	}
-	if c.Epoch != 0 && (p != nil && t.fenced(p.endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
+	if c.Epoch != 0 && (p != nil && t.fenced(p.Endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
 		return store.Changed{Fenced: true}, nil
 	}
 	t.stand(c.Standing, c.standing)
-	if p == nil {
-		if is := t.over[c.Delivery]; is != nil {
-			done.Status = is.status
-			if next := is.lane.first(); next != nil {
-				done.Next = next.shown()
-			}
-		}
-		return done, nil
+	if done.Applied {
+		t.change(p, c)
 	}
-	done.Status = grapnel.Pending
-	if (c.Expect != int(p.attempts) && c.Expect != store.AnyAttempts) || !t.yields(p, c.Change) {
+	if p != nil {
 		done.Next = t.next(p)
-		return done, nil
+	} else if is != nil {
+		done.Next = is.lane.first().shown()
 	}
-	t.change(p, c)
-	done.Applied, done.Status, done.Next = true, c.Status, t.next(p)
-	if !c.Status.Final() {
-		done.Status = grapnel.Pending
+	if !done.Applied {
+		return done, nil
 	}
 	if done.Told, err = c.tell.accept(t); err == nil {
 		t.note(c.Audit)
@@ -132,21 +133,11 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	return done, err
 }
 
-// foreign reports whether the row with the change's row id belongs to another delivery. p is its
-// place, if it is pending.
-func (t *tx) foreign(c *turn, p *place) bool {
-	if p != nil {
-		return !c.Identity.Is(p.event, p.endpoint, p.created)
-	}
-	is := t.over[c.Delivery]
-	return is != nil && !c.Identity.Is(is.event, is.endpoint, is.created)
-}
-
-// spare does not change such a row. It only stores the endpoint's standing, which does not depend
-// on the row.
+// spare does not change a row that belongs to another delivery. It only stores the endpoint's
+// standing, which does not depend on the row.
 func (t *tx) spare(c *turn) store.Changed {
 	if st := c.Standing; st != nil {
-		if t.seals(t.endpoints[st.Endpoint].tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
+		if t.seals(t.endpoints[st.Endpoint].Tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
 			return store.Changed{Fenced: true}
 		}
 		t.stand(st, c.standing)
@@ -157,36 +148,17 @@ func (t *tx) spare(c *turn) store.Changed {
 // change applies the change to p.
 func (t *tx) change(p *place, c *turn) {
 	t.release(p)
+	p.Apply(&c.Change, c.Attempt != nil)
+	p.dirty = true
 	if c.Attempt != nil {
-		p.attempts++
-		p.last = last{statusCode: int32(c.Attempt.StatusCode), class: c.Attempt.Class, took: int64(c.Attempt.Duration)}
+		p.statusCode, p.class, p.took = int32(c.Attempt.StatusCode), c.Attempt.Class, int64(c.Attempt.Duration)
 		if !c.Uncounted {
 			t.tried(p, &c.Change)
 		}
 	}
 	if c.Status.Final() {
-		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.attempt,
-			c.NextDelay)
-		return
-	}
-	if c.attempt != nil {
-		t.attempts = append(t.attempts, attempt{p.seq, p.attempts, c.attempt})
-	}
-	p.code, p.reason, p.trigger, p.dirty = c.ReasonCode, c.Reason, c.Trigger, true
-	if !p.head {
-		return // a delivery behind its lane's head has no schedule to change; it gets one as the head
-	}
-	if c.Attempt != nil {
-		p.wide = none
-		if c.EndpointWide {
-			p.wide = codec.Micros(c.At)
-		}
-	}
-	if !c.Anchor.IsZero() {
-		p.anchor = codec.Micros(c.Anchor)
-	}
-	p.due, p.blocked = codec.Micros(c.Due), c.Blocked
-	if c.Blocked {
-		p.due = none
+		t.finish(p, decide.Ending(&c.Change), c.attempt, c.NextDelay)
+	} else if c.attempt != nil {
+		t.attempts = append(t.attempts, attempt{p.Seq, int32(p.Attempts), c.attempt})
 	}
 }

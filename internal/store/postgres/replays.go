@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 const (
@@ -32,6 +33,14 @@ const (
 type keptReplay struct {
 	number int64
 	grapnel.Replay
+}
+
+// shown is the replay, or nil.
+func (r *keptReplay) shown() *grapnel.Replay {
+	if r == nil {
+		return nil
+	}
+	return &r.Replay
 }
 
 func readReplay(row pgx.Row) (*keptReplay, error) {
@@ -64,22 +73,15 @@ func (t *tx) lockReplay(id string) (*keptReplay, error) {
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
 		there, err := t.lockReplay(r.ID)
-		switch {
-		case err != nil:
-			return 0, err
-		case !scope.Allows(r.Tenant), there == nil && r.Revision != 0, there != nil && there.Tenant != r.Tenant:
-			return 0, store.ErrNotFound("replay")
-		case there != nil && there.Revision != r.Revision:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
-		case there != nil && there.Status.Final():
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
-		case t.seals(r.Tenant):
-			return 0, store.ErrSealed
+		var kept grapnel.Replay
+		if err == nil {
+			kept, err = decide.Replay(scope, there.shown(), r)
 		}
-		kept := r
-		if there != nil {
-			kept = there.Replay
-			kept.Status, kept.Reason, kept.Rate, kept.UpdatedAt, kept.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
+		if err == nil && t.seals(r.Tenant) {
+			err = store.ErrSealed
+		}
+		if err != nil {
+			return 0, err
 		}
 		body, err := codec.EncodeReplay(kept)
 		revision := r.Revision + 1
@@ -146,16 +148,12 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
-	rows, err := s.reading.Query(ctx, itemsQuery, r.number, after, max(limit, 0))
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	var one grapnel.ReplayItem
 	var created, made int64
-	_, err = pgx.ForEachRow(rows, []any{&one.Original, &created, &one.Made, &made, &one.Status}, func() error {
+	into := []any{&one.Original, &created, &one.Made, &made, &one.Status}
+	err = ask(ctx, s.reading, itemsQuery, r.number, after, max(limit, 0)).each(into, func() {
 		one.CreatedAt, one.MadeAt = codec.Moment(created), codec.Moment(made)
 		list = append(list, one)
-		return nil
 	})
 	return list, readError(ctx, err)
 }
@@ -205,21 +203,12 @@ func (o *advancing) apply(t *tx) error {
 		return store.ErrNotFound("replay")
 	case t.seals(r.Tenant):
 		return store.ErrSealed
-	case r.Status != grapnel.ReplayRunning || r.Cursor != o.From:
-		return grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
 	}
-	last := o.From
-	for _, i := range o.Items {
-		if i.Of <= last || i.Of > o.To {
-			return grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
-		}
-		last = i.Of
+	if err := decide.Step(&r.Replay, &o.ReplayStep); err != nil {
+		return err
 	}
-	switch {
-	case o.To < o.From:
-		return grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
-	case !t.alive(o.endpoint):
-		return store.ErrNotFound("endpoint")
+	if err := t.open(o.endpoint); err != nil {
+		return err
 	}
 	o.done = make([]store.Redelivered, len(o.Items))
 	var made, originals []int64

@@ -38,7 +38,7 @@ func (t *tx) sealsChange(c *turn, p *place) bool {
 	}
 	is := t.over[c.Delivery]
 	return p != nil && t.seals(p.tenant) || is != nil && t.seals(is.tenant) || c.Standing != nil &&
-		t.seals(t.endpoints[c.Standing.Endpoint].tenant)
+		t.seals(t.endpoints[c.Standing.Endpoint].Tenant)
 }
 
 // sealed says whether the batch has an event of a sealed tenant. b may be nil.
@@ -51,11 +51,7 @@ const sealedEvents = `SELECT e.seq FROM event e CROSS JOIN LATERAL (SELECT tenan
 
 // passSealed leaves out events of sealed tenants. The caller holds the lock.
 func passSealed(ctx context.Context, tx pgx.Tx, old []oldEvent) ([]oldEvent, error) {
-	rows, err := tx.Query(ctx, sealedEvents, column(old, func(e oldEvent) int64 { return e.seq }))
-	if err != nil {
-		return nil, err
-	}
-	sealed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	sealed, err := firstColumn[int64](ask(ctx, tx, sealedEvents, column(old, func(e oldEvent) int64 { return e.seq })))
 	if err != nil || len(sealed) == 0 {
 		return old, err
 	}

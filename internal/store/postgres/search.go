@@ -155,27 +155,18 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 		return nil, ctx.Err()
 	}
 	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit)
-		if err != nil {
-			return err
-		}
-		heads, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		heads, err := firstColumn[int64](ask(ctx, tx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit))
 		if err != nil || len(heads) == 0 {
-			return err
-		}
-		if rows, err = tx.Query(ctx, behindQuery, heads, store.MaxWaiting); err != nil {
 			return err
 		}
 		behind := make(map[int64]int, len(heads))
 		var seq int64
 		var n int
-		if _, err := pgx.ForEachRow(rows, []any{&seq, &n}, func() error {
-			behind[seq] = n
-			return nil
-		}); err != nil {
+		if err := ask(ctx, tx, behindQuery, heads, store.MaxWaiting).each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
-		if rows, err = tx.Query(ctx, deliveriesQuery, heads); err != nil {
+		rows, err := tx.Query(ctx, deliveriesQuery, heads)
+		if err != nil {
 			return err
 		}
 		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) {

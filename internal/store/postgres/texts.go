@@ -21,11 +21,6 @@ func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// texts is column for such texts.
-func texts[R any, T ~string](rows []R, field func(R) T) []string {
-	return column(rows, func(r R) string { return text(string(field(r))) })
-}
-
 // legible returns a batch of Grapnel's own events with storable texts.
 func legible(b *store.Batch) *store.Batch {
 	if b == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // tallyOf identifies a row of counts: an endpoint and a tenant.
@@ -108,7 +109,7 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 
 // tried counts a recorded attempt.
 func (t *tx) tried(p *place, c *store.Change) {
-	a := grapnel.Tried{Class: c.Attempt.Class, Answered: c.Attempt.StatusCode > 0, Duration: c.Attempt.Duration, Again: !c.Status.Final()}
+	a := decide.Tried(c)
 	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a) })
 }
 
@@ -118,9 +119,8 @@ func (t *tx) ended(p *place, e *store.Ending) {
 	if e.Uncounted {
 		return
 	}
-	at := codec.Micros(e.At)
-	is := grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: int(p.attempts), Took: codec.Took(p.created, at)}
-	t.sum(p, at, func(sum *grapnel.Totals) { sum.Ended(&is) })
+	is := p.Ended(e)
+	t.sum(p, codec.Micros(e.At), func(sum *grapnel.Totals) { sum.Ended(&is) })
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {
@@ -215,14 +215,10 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	if one && !scope.Allows(tenant) {
 		return counts, ctx.Err()
 	}
-	rows, err := s.chores.Query(ctx, countsQuery, !one, tenant)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	statuses := []grapnel.Status{grapnel.Pending, grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped}
 	var endpoint string
 	n := make([]int64, len(statuses))
-	_, err = pgx.ForEachRow(rows, []any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() error {
+	err := ask(ctx, s.chores, countsQuery, !one, tenant).each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
 		of := make(map[grapnel.Status]int64)
 		for i, status := range statuses {
 			if n[i] != 0 {
@@ -232,7 +228,6 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 		if len(of) > 0 {
 			counts[endpoint] = of
 		}
-		return nil
 	})
 	return counts, readError(ctx, err)
 }

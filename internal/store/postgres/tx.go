@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // tx is one transaction: the rows read when its locks were taken, and the rows it will write.
@@ -25,12 +26,12 @@ type tx struct {
 	drawn    counters // see checkNumbers
 
 	// The state that was read.
-	version   int64             // of the configuration
-	clock     int64             // the database's
-	sealed    []string          // tenants whose rows must not change, sorted
-	arrivals  int64             // number of tenants that arrived from other stores
-	epochs    map[int16]int64   // of shards
-	endpoints map[string]object // those that exist
+	version   int64                    // of the configuration
+	clock     int64                    // the database's
+	sealed    []string                 // tenants whose rows must not change, sorted
+	arrivals  int64                    // number of tenants that arrived from other stores
+	epochs    map[int16]int64          // of shards
+	endpoints map[string]decide.Object // those that exist
 	answers   map[string]*answer
 	events    map[eventName]*met
 	named     map[int64]bool    // row ids of events that have a name (namings) and were not found yet
@@ -68,11 +69,9 @@ type tx struct {
 
 // over is a finished delivery that the transaction has read.
 type over struct {
-	status         grapnel.Status
-	tenant         string
-	event, created int64
-	endpoint       string
-	lane           *lane // nil: it has none, or no pending delivery is in it
+	decide.Found
+	tenant string
+	lane   *lane // nil: it has none, or no pending delivery is in it
 }
 
 type finished struct {
@@ -164,7 +163,7 @@ func (t *tx) stand(s *store.Standing, body []byte) {
 	if s == nil {
 		return
 	}
-	if !t.endpoints[s.Endpoint].there {
+	if !t.endpoints[s.Endpoint].There {
 		return
 	}
 	if kept, there := t.standings[s.Endpoint]; !there || kept.number < s.Number {

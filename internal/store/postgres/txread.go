@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // planned is set for each transaction. Plans are made once per connection, often while tables are
@@ -38,10 +39,11 @@ const (
 const (
 	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
-	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
 	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
 )
+
+var placesQuery = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 
 // linesQuery reads the pending deliveries of lanes. over is the source of finished deliveries: the
 // tables of some days (calendar.of).
@@ -65,7 +67,7 @@ func overQuery(over string) string {
 func (t *tx) begin() error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
-	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[eventName]*met),
+	t.endpoints, t.answers, t.events, t.known = make(map[string]decide.Object), make(map[string]*answer), make(map[eventName]*met),
 		make(map[string]*known)
 	t.named = make(map[int64]bool)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
@@ -233,22 +235,22 @@ func (t *tx) lane(number int64, of laneOf) *lane {
 }
 
 func (t *tx) readPlaces(rows pgx.Rows) error {
-	return readPlaces(rows, func(p *place, lane int64, key string) {
-		if t.places[p.seq] != nil {
+	return readPlaces(rows, func(p *place) {
+		if t.places[p.Seq] != nil {
 			return
 		}
-		if lane != 0 {
-			p.lane = t.lane(lane, laneOf{p.target, key})
+		if p.inLane != 0 {
+			p.lane = t.lane(p.inLane, laneOf{p.target, p.Key})
 			p.lane.add(p)
 		}
-		t.places[p.seq] = p
+		t.places[p.Seq] = p
 	})
 }
 
 func (t *tx) readOver(rows pgx.Rows) error {
 	var seq, lane int64
 	var is over
-	_, err := pgx.ForEachRow(rows, []any{&seq, &is.status, &is.tenant, &is.event, &is.created, &is.endpoint, &lane}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() error {
 		found := is
 		found.lane = t.lanes[lane]
 		t.over[seq] = &found
@@ -259,16 +261,16 @@ func (t *tx) readOver(rows pgx.Rows) error {
 
 func (t *tx) readEndpoints(rows pgx.Rows) error {
 	var id string
-	is := object{there: true}
-	_, err := pgx.ForEachRow(rows, []any{&id, &is.tenant, &is.deleted}, func() error {
+	is := decide.Object{There: true}
+	_, err := pgx.ForEachRow(rows, []any{&id, &is.Tenant, &is.Deleted}, func() error {
 		t.endpoints[id] = is
 		return nil
 	})
 	return err
 }
 
-// alive says whether an endpoint exists and is not marked as deleted.
-func (t *tx) alive(endpoint string) bool {
+// open refuses an endpoint that takes no new deliveries.
+func (t *tx) open(endpoint string) error {
 	is := t.endpoints[endpoint]
-	return is.there && !is.deleted
+	return is.Open()
 }

@@ -12,86 +12,60 @@ import (
 
 // Advance commits the cursor together with the deliveries before it, so a repeated step finds the
 // cursor elsewhere.
-func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
-	o := &advancing{step: step}
-	err := s.write(ctx, o)
-	return o.done, err
-}
-
-// advancing is the operation of Advance.
-type advancing struct {
-	step store.ReplayStep
-	done []store.Redelivered
-}
-
-func (o *advancing) grows() bool { return true }
-
-func (o *advancing) apply(t *tx) error {
-	o.done = nil
-	r, err := o.check(t)
-	if err != nil {
+func (s *Store) Advance(ctx context.Context, step store.ReplayStep) (done []store.Redelivered, err error) {
+	err = s.write(ctx, &change{do: func(t *tx) (err error) {
+		done, err = t.advance(&step)
 		return err
-	}
-	target, err := t.target(r.Endpoint)
-	if err != nil {
-		return err
-	}
-	done, started := make([]store.Redelivered, len(o.step.Items)), int64(0)
-	for i := range o.step.Items {
-		item := &o.step.Items[i]
-		of, err := t.origin(item.Of)
-		if err != nil {
-			return err
-		}
-		if of == nil || of.status == "" || of.target != target {
-			continue
-		}
-		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, o.step.At, r.ID); err != nil {
-			return err
-		}
-		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).
-			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
-		if err != nil {
-			return err
-		}
-		started++
-	}
-	o.done = done
-	return t.q.advance.Int(o.step.To).Int(started).Int(r.number).Run()
+	}})
+	return done, err
 }
 
-// check returns the replay if the step is allowed.
-func (o *advancing) check(t *tx) (*keptReplay, error) {
-	r, err := findReplay(t.q.replay, o.step.Replay)
+func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
+	r, err := findReplay(t.q.replay, step.Replay)
 	if err == nil && r == nil {
 		err = store.ErrNotFound("replay")
+	}
+	if err == nil {
+		err = decide.Step(r.shown(), step)
+	}
+	if err == nil {
+		err = t.open(r.Endpoint)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.Status != grapnel.ReplayRunning || r.Cursor != o.step.From {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
+	target, err := t.target(r.Endpoint)
+	if err != nil {
+		return nil, err
 	}
-	last := o.step.From
-	for _, i := range o.step.Items {
-		if i.Of <= last || i.Of > o.step.To {
-			return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
+	done, started := make([]store.Redelivered, len(step.Items)), int64(0)
+	for i := range step.Items {
+		item := &step.Items[i]
+		of, err := t.origin(item.Of)
+		if err != nil {
+			return nil, err
 		}
-		last = i.Of
+		if of == nil || of.status == "" || of.target != target {
+			continue
+		}
+		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
+			return nil, err
+		}
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).
+			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
+		if err != nil {
+			return nil, err
+		}
+		started++
 	}
-	if o.step.To < o.step.From {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
-	}
-	return r, t.open(r.Endpoint)
+	return done, t.q.advance.Int(step.To).Int(started).Int(r.number).Run()
 }
 
-// open refuses an endpoint that is absent or marked as deleted. A call without a version of the
-// configuration could otherwise create a delivery after the endpoint's End, which would be pending
-// for ever.
+// open refuses an endpoint that takes no new deliveries.
 func (t *tx) open(endpoint string) error {
 	at, err := t.endpointRow(endpoint)
-	if err == nil && (!at.there || at.deleted) {
-		err = store.ErrNotFound("endpoint")
+	if err == nil {
+		err = at.Open()
 	}
 	return err
 }

@@ -9,51 +9,41 @@ import (
 // Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no
 // version of the configuration, and a delivery created after the endpoint's End would be pending
 // for ever.
-func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
-	o := &repeating{scope: scope, redelivery: r}
-	err := s.write(ctx, o)
-	return o.done, err
+func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
+	err = s.write(ctx, &change{do: func(t *tx) (err error) {
+		done, err = t.repeat(scope, &r)
+		return err
+	}})
+	return done, err
 }
 
-// repeating is the operation of Again.
-type repeating struct {
-	scope      store.Scope
-	redelivery store.Redelivery
-	done       store.Redelivered
-}
-
-func (o *repeating) grows() bool { return true }
-
-func (o *repeating) apply(t *tx) error {
-	o.done = store.Redelivered{}
-	r := &o.redelivery
+func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelivered, err error) {
 	then, err := t.recall(r.Once)
 	if then != nil || err != nil {
-		o.done.Answer = then
-		return err
+		return store.Redelivered{Answer: then}, err
 	}
 	of, err := t.origin(r.Of)
 	if err != nil {
-		return err
+		return done, err
 	}
-	if of == nil || !o.scope.Allows(of.tenant) {
-		return store.ErrNotFound("delivery")
+	if of == nil || !scope.Allows(of.tenant) {
+		return done, store.ErrNotFound("delivery")
 	}
 	endpoint, err := t.endpoint(of.target)
 	if err != nil {
-		return err
+		return done, err
 	}
 	if err := t.open(endpoint); err != nil {
-		return err
+		return done, err
 	}
-	if o.done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
-		return err
+	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
+		return done, err
 	}
 	if r.Audit != nil {
 		if err := t.note(r.Audit); err != nil {
-			return err
+			return done, err
 		}
 	}
-	_, err = t.remember(r.Once, o.done)
-	return err
+	_, err = t.remember(r.Once, done)
+	return done, err
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"hash/crc32"
@@ -204,24 +203,14 @@ func (t *tx) meet(e *incoming) (*store.Placed, error) {
 	}
 	defer q.Reset()
 	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
-	same := q.String(3) == e.Type && q.String(4) == e.Key && t.sameData(e, q.Bytes(6), q.Integer(5))
+	same := q.String(3) == e.Type && q.String(4) == e.Key
+	if same {
+		same, _ = t.packer.Same(&e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
+	}
 	if !same {
 		there = store.Placed{Conflict: true}
 	}
 	return &there, nil
-}
-
-func (t *tx) sameData(e *incoming, data []byte, packed int64) bool {
-	if packed == e.frozen.Packed && bytes.Equal(data, e.frozen.Data) {
-		return true
-	}
-	// The same data may be packed differently by another version of the packer.
-	there, err := t.packer.Thaw(data, packed)
-	if err != nil {
-		return false
-	}
-	here, err := t.packer.Thaw(e.frozen.Data, e.frozen.Packed)
-	return err == nil && bytes.Equal(there, here)
 }
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The

@@ -76,18 +76,11 @@ func tallied(r *sqlite3.Conn, tenant string) (found []target, err error) {
 	if tenant != "" {
 		query = tallyTenantQuery
 	}
-	q, err := r.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(query)
 	if tenant != "" {
 		q.Text(tenant)
 	}
-	for {
-		more, err := q.Next()
-		if !more {
-			return found, err
-		}
+	for q.More(&err) {
 		status, n := q.Integer(2), q.Integer(3)
 		if status != statusPending && status != statusFailed || n == 0 {
 			continue
@@ -97,6 +90,7 @@ func tallied(r *sqlite3.Conn, tenant string) (found []target, err error) {
 		}
 		found[len(found)-1].counts[status] += n
 	}
+	return found, err
 }
 
 // backlogCount counts an endpoint's pending deliveries and dead letters.
@@ -130,17 +124,10 @@ func (c *backlogCount) heads(most, few int64) error {
 }
 
 // few reads heads one by one.
-func (c *backlogCount) few() error {
-	q, err := c.r.Prepare(fewHeadsQuery)
-	if err != nil {
-		return err
-	}
+func (c *backlogCount) few() (err error) {
+	q := c.r.Query(fewHeadsQuery)
 	q.Int(c.target).Int(c.left)
-	for {
-		more, err := q.Next()
-		if !more {
-			return err
-		}
+	for q.More(&err) {
 		if c.left--; q.IsNull(0) {
 			c.Blocked++
 		} else {
@@ -148,6 +135,7 @@ func (c *backlogCount) few() error {
 		}
 		c.seen(q)
 	}
+	return err
 }
 
 // seen remembers the oldest head, whose row id and creation are behind the first column of q.
@@ -159,7 +147,7 @@ func (c *backlogCount) seen(q *sqlite3.Stmt) {
 
 // many counts heads by the ranges of their due times.
 func (c *backlogCount) many() error {
-	n, err := c.count(blockedQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(c.left) })
+	n, err := c.count(c.r.Query(blockedQuery).Int(c.target).Int(c.left))
 	if err != nil {
 		return err
 	}
@@ -177,7 +165,7 @@ func (c *backlogCount) many() error {
 		case part <= store.AheadParts:
 			end = c.now + store.AheadEnd(part-1).Microseconds()
 		}
-		n, err := c.count(rangeQuery, func(q *sqlite3.Stmt) { q.Int(c.target).Int(due).Int(end).Int(c.left) })
+		n, err := c.count(c.r.Query(rangeQuery).Int(c.target).Int(due).Int(end).Int(c.left))
 		if err != nil {
 			return err
 		}
@@ -188,10 +176,7 @@ func (c *backlogCount) many() error {
 }
 
 func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
-	q, err := c.r.Prepare(nextDueQuery)
-	if err != nil {
-		return 0, false, err
-	}
+	q := c.r.Query(nextDueQuery)
 	if found, err = q.Int(c.target).Int(from).Row(); !found {
 		return 0, false, err
 	}
@@ -200,8 +185,8 @@ func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
 }
 
 // count runs a query that counts heads, and remembers the oldest of them.
-func (c *backlogCount) count(query string, bind func(*sqlite3.Stmt)) (n int64, err error) {
-	err = single(c.r, query, bind, func(q *sqlite3.Stmt) {
+func (c *backlogCount) count(q *sqlite3.Stmt) (n int64, err error) {
+	err = single(q, func() {
 		if n = q.Integer(0); n > 0 {
 			c.seen(q)
 		}
@@ -212,11 +197,7 @@ func (c *backlogCount) count(query string, bind func(*sqlite3.Stmt)) (n int64, e
 
 // leased takes heads with a lease out of the numbers of heads by due time, which include them.
 func (c *backlogCount) leased(most int64) error {
-	q, err := c.r.Prepare(leasedDueQuery)
-	if err != nil {
-		return err
-	}
-	dues, err := integers(q.Int(c.target).Int(most))
+	dues, err := integers(c.r.Query(leasedDueQuery).Int(c.target).Int(most))
 	if err != nil {
 		return err
 	}
@@ -240,7 +221,7 @@ func (c *backlogCount) letters(query string, failed, most int64) (err error) {
 	if failed == 0 {
 		return nil
 	}
-	c.Dead, err = integer(c.r, query, func(q *sqlite3.Stmt) { q.Int(c.target).Int(most) })
+	c.Dead, err = integer(c.r.Query(query).Int(c.target).Int(most))
 	c.DeadMore = c.Dead == most && most < failed
 	return err
 }

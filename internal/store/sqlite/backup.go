@@ -81,10 +81,7 @@ func copyTables(ctx context.Context, path, to string) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
-	q, err := conn.Prepare("VACUUM INTO ?")
-	if err != nil {
-		return err
-	}
+	q := conn.Query("VACUUM INTO ?")
 	return errors.Join(q.Text(to).Run(), ctx.Err())
 }
 

@@ -45,7 +45,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 				c.status = append(c.status, n)
 			}
 		}
-		if c.target, err = integer(r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) }); err != nil || c.target == 0 {
+		if c.target, err = integer(r.Query(targetQuery).Text(q.Endpoint)); err != nil || c.target == 0 {
 			return err
 		}
 		if len(q.Selection.Deliveries) == 0 {
@@ -126,11 +126,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 		return numbers, more, err
 	}
 	// A redelivery may be outside of the range, even if its event is inside.
-	q, err := c.r.Prepare(redeliveredAfterQuery)
-	if err != nil {
-		return nil, false, err
-	}
-	later, err := integers(q.Int(max(after, c.within.below-1)).Int(int64(c.bounds.Looked)))
+	later, err := integers(c.r.Query(redeliveredAfterQuery).Int(max(after, c.within.below-1)).Int(int64(c.bounds.Looked)))
 	return append(numbers, later...), len(later) == c.bounds.Looked, err
 }
 
@@ -172,10 +168,7 @@ func (c *candidates) ofKeys() (numbers []int64, err error) {
 
 // made are the row ids of all deliveries of an event.
 func (c *candidates) made(event int64) ([]int64, error) {
-	q, err := c.r.Prepare(madeByQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := c.r.Query(madeByQuery)
 	found, err := q.Int(event).Row()
 	if !found {
 		return nil, err
@@ -190,11 +183,8 @@ func (c *candidates) made(event int64) ([]int64, error) {
 func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err error) {
 	end := everything(0).below
 	for _, status := range c.status {
-		q, err := c.r.Prepare(undeliveredAfterQuery)
-		if err != nil {
-			return nil, false, err
-		}
-		found, err := integers(q.Int(c.target).Int(status).Int(after).Int(c.within.below).Int(int64(c.bounds.Looked)))
+		q := c.r.Query(undeliveredAfterQuery).Int(c.target).Int(status).Int(after).Int(c.within.below)
+		found, err := integers(q.Int(int64(c.bounds.Looked)))
 		if err != nil {
 			return nil, false, err
 		}
@@ -215,10 +205,7 @@ func (c *candidates) finished(after int64) (numbers []int64, more bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	q, err := c.r.Prepare(finishedTargetQuery)
-	if err != nil {
-		return nil, false, err
-	}
+	q := c.r.Query(finishedTargetQuery)
 	last := min(newest, c.within.below-1)
 	for block := (after + 1) >> blockBits; block <= last>>blockBits; block++ {
 		if err := c.ctx.Err(); err != nil {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -30,7 +29,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	})
 	for err == nil && removed < limit {
 		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, s.bounds.Cleared)}
-		if err = s.write(ctx, o); err != nil {
+		if err = s.write(ctx, erasing(o.apply)); err != nil {
 			break
 		}
 		s.purge.owed = s.purge.owed || o.removed > 0
@@ -46,16 +45,9 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 // overSince are the numbers of replays that finished before a time. A replay created later finished
 // later as well, unless the clock was set back by more than slack.
 func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []int64, err error) {
-	q, err := r.Prepare(overReplaysQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(overReplaysQuery)
 	defer q.Reset()
-	for {
-		more, err := q.Next()
-		if !more {
-			return numbers, err
-		}
+	for q.More(&err) {
 		one, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 		if err != nil {
 			return nil, err
@@ -67,6 +59,7 @@ func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []in
 			numbers = append(numbers, q.Integer(0))
 		}
 	}
+	return numbers, err
 }
 
 // clearing is a transaction of Clear. A finished replay stays finished, and nothing else removes
@@ -80,23 +73,10 @@ type clearing struct {
 	gone    int // number of replays at the beginning of the list that are removed
 }
 
-func (o *clearing) grows() bool { return false }
-
-func (o *clearing) apply(t *tx) (err error) {
+func (o *clearing) apply(t *tx) error {
 	o.removed, o.gone = 0, 0
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
 	remove := func(sql string, values ...int64) error {
-		q, err := t.conn.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			q.Int(v)
-		}
-		if err := q.Run(); err != nil {
+		if err := t.conn.Query(sql).Ints(values...).Run(); err != nil {
 			return err
 		}
 		o.removed += t.conn.Changed()

@@ -6,37 +6,45 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// object is a configuration object without its body.
-type object struct {
-	there    bool
-	tenant   string
-	revision int64
-	deleted  bool
+// objectKind is a kind of configuration objects whose names are unique within a tenant.
+type objectKind int
+
+const (
+	sources objectKind = iota
+	policies
+	eventTypes
+)
+
+var objectKinds = [...]struct{ what, table string }{{"source", "source"}, {"policy", "policy"}, {"event type", "event_type"}}
+
+// objects are the statements of a kind.
+type objects struct{ row, named, set, drop *sqlite3.Stmt }
+
+func (o *objects) all(table string) []text {
+	return []text{
+		{&o.row, "SELECT tenant, revision FROM " + table + " WHERE id = ?"},
+		{&o.named, "SELECT id FROM " + table + " WHERE tenant = ? AND name = ?"},
+		{&o.set, "INSERT INTO " + table + ` (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
+		{&o.drop, "DELETE FROM " + table + " WHERE id = ?"},
+	}
 }
 
 // readObject reads tenant, revision and deleted, as far as the statement returns them.
-func readObject(q *sqlite3.Stmt) (object, error) {
+func readObject(q *sqlite3.Stmt) (decide.Object, error) {
 	found, err := q.Row()
 	if !found {
-		return object{}, err
+		return decide.Object{}, err
 	}
 	defer q.Reset()
-	return object{there: true, tenant: q.String(0), revision: q.Integer(1), deleted: q.Integer(2) == 1}, nil
+	return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
 }
 
-func (t *tx) endpointRow(id string) (object, error) { return readObject(t.q.endpoint.Text(id)) }
-
-// writable says whether a scope may write an object of a tenant over an existing one. An object
-// keeps its tenant: an object with the same id of another tenant is not found.
-func writable(scope store.Scope, at object, tenant, what string) error {
-	if !scope.Allows(tenant) || at.there && at.tenant != tenant {
-		return store.ErrNotFound(what)
-	}
-	return nil
-}
+func (t *tx) endpointRow(id string) (decide.Object, error) { return readObject(t.q.endpoint.Text(id)) }
 
 // putting is the operation of the calls that write configuration, and replays.
 type putting struct {
@@ -114,22 +122,18 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := t.endpointRow(ep.ID)
 		if err == nil {
-			err = writable(scope, at, ep.Tenant, "endpoint")
+			err = at.Writable(scope, ep.Tenant, "endpoint")
 		}
-		switch {
-		case err != nil:
-			return 0, err
-		case !at.there && before != 0:
-			return 0, store.ErrNotFound("endpoint")
-		case at.revision != before:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
+		if err == nil {
+			err = at.Revisable(before, "endpoint")
 		}
 		queue := ""
-		if ep.Queue != nil && ep.DeletedAt.IsZero() {
+		if ep.Queue != nil && ep.DeletedAt.IsZero() && err == nil {
 			queue = ep.Queue.Name
-			if err := unnamed(t.q.queueNamed.Text(ep.Tenant).Text(queue), ep.ID, "queue"); err != nil {
-				return 0, err
-			}
+			err = unnamed(t.q.queueNamed.Text(ep.Tenant).Text(queue), ep.ID, "queue")
+		}
+		if err != nil {
+			return 0, err
 		}
 		set := t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body)
 		return ep.Revision, bindName(set, queue).Run()
@@ -145,7 +149,7 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 	}
 	defer named.Reset()
 	if named.String(0) != id {
-		return grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another %s", what)
+		return decide.ErrNamed(what)
 	}
 	return nil
 }
@@ -155,20 +159,18 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := t.endpointRow(id)
-		switch {
-		case err != nil:
+		if err == nil {
+			err = at.Leaves(false)
+		}
+		if err != nil {
 			return err
-		case !at.there:
-			return store.ErrNotFound("endpoint")
-		case !at.deleted:
-			return grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
 		}
 		waits, err := t.waits(id)
-		switch {
-		case err != nil:
+		if err == nil {
+			err = at.Leaves(waits)
+		}
+		if err != nil {
 			return err
-		case waits:
-			return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
 		}
 		if err := t.q.dropStanding.Text(id).Run(); err != nil {
 			return err
@@ -199,39 +201,88 @@ func (t *tx) waits(endpoint string) (bool, error) {
 	return n > 0, nil
 }
 
+// putNamed writes an object whose writer has read a revision.
+func (s *Store) putNamed(ctx context.Context, scope store.Scope, with store.With, kind objectKind, id, tenant, name string, read int64,
+	body []byte) (store.Put, error) {
+	return s.put(ctx, with, func(t *tx) (int64, error) {
+		q, what := &t.q.objects[kind], objectKinds[kind].what
+		at, err := readObject(q.row.Text(id))
+		if err == nil {
+			err = at.Writable(scope, tenant, what)
+		}
+		if err == nil {
+			err = at.Revisable(read, what)
+		}
+		if err == nil {
+			err = unnamed(q.named.Text(tenant).Text(name), id, what)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return at.Revision + 1, q.set.Text(id).Text(tenant).Int(at.Revision + 1).Text(name).Blob(body).Run()
+	})
+}
+
+// dropObject deletes an object, which a statement finds.
+func dropObject(row, drop *sqlite3.Stmt, scope store.Scope, id, what string) error {
+	at, err := readObject(row.Text(id))
+	if err == nil {
+		err = at.Removable(scope, what)
+	}
+	if err != nil {
+		return err
+	}
+	return drop.Text(id).Run()
+}
+
+func (t *tx) dropNamed(scope store.Scope, kind objectKind, id string) error {
+	return dropObject(t.q.objects[kind].row, t.q.objects[kind].drop, scope, id, objectKinds[kind].what)
+}
+
+// PutSource gives a new source revision 1.
+func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	read := src.Revision
+	src.Revision++
+	body, err := codec.EncodeSource(src)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.putNamed(ctx, scope, with, sources, src.ID, src.Tenant, src.Name, read, body)
+}
+
+// DeleteSource deletes a source.
+func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, t.dropNamed(scope, sources, id) })
+}
+
+// PutEventType gives a new event type revision 1.
+func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
+	read := et.Revision
+	et.Revision++
+	body, err := codec.EncodeEventType(et)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.putNamed(ctx, scope, with, eventTypes, et.ID, et.Tenant, et.Name, read, body)
+}
+
+// DeleteEventType deletes an event type with all its versions.
+func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return s.remove(ctx, with, func(t *tx) error { return t.dropNamed(scope, eventTypes, id) })
+}
+
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	body, err := codec.EncodePolicy(p)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, with, func(t *tx) (int64, error) {
-		at, err := readObject(t.q.policy.Text(p.ID))
-		if err == nil {
-			err = writable(scope, at, p.Tenant, "policy")
-		}
-		if err == nil {
-			err = unnamed(t.q.policyNamed.Text(p.Tenant).Text(p.Name), p.ID, "policy")
-		}
-		if err != nil {
-			return 0, err
-		}
-		return at.revision + 1, t.q.setPolicy.Text(p.ID).Text(p.Tenant).Int(at.revision + 1).Text(p.Name).Blob(body).Run()
-	})
+	return s.putNamed(ctx, scope, with, policies, p.ID, p.Tenant, p.Name, decide.AnyRevision, body)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error {
-		at, err := readObject(t.q.policy.Text(id))
-		if err == nil && !(at.there && scope.Allows(at.tenant)) {
-			err = store.ErrNotFound("policy")
-		}
-		if err != nil {
-			return err
-		}
-		return t.q.dropPolicy.Text(id).Run()
-	})
+	return s.remove(ctx, with, func(t *tx) error { return t.dropNamed(scope, policies, id) })
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
@@ -243,7 +294,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.apiKey.Text(k.ID))
 		if err == nil {
-			err = writable(scope, at, k.Tenant, "key")
+			err = at.Writable(scope, k.Tenant, "key")
 		}
 		if err != nil {
 			return 0, err
@@ -254,16 +305,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wi
 
 // DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error {
-		at, err := readObject(t.q.apiKey.Text(id))
-		if err == nil && !(at.there && scope.Allows(at.tenant)) {
-			err = store.ErrNotFound("key")
-		}
-		if err != nil {
-			return err
-		}
-		return t.q.dropAPIKey.Text(id).Run()
-	})
+	return s.remove(ctx, with, func(t *tx) error { return dropObject(t.q.apiKey, t.q.dropAPIKey, scope, id, "key") })
 }
 
 // Version returns what Config would return as version and newest.
@@ -314,22 +356,15 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 	return c, err
 }
 
-func bodies[T any](r *sqlite3.Conn, query string, decode func(revision int64, body []byte) (T, error)) ([]T, error) {
-	q, err := r.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
+func bodies[T any](r *sqlite3.Conn, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
+	q := r.Query(query)
 	defer q.Reset()
-	var all []T
-	for {
-		more, err := q.Next()
-		if !more {
-			return all, err
-		}
+	for q.More(&err) {
 		one, err := decode(q.Integer(0), q.Bytes(1))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
+	return all, err
 }

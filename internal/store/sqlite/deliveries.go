@@ -39,10 +39,7 @@ type row struct {
 // fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
 func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 	for _, query := range []string{finishedRowQuery, pendingRowQuery} {
-		q, err := r.Prepare(query)
-		if err != nil {
-			return nil, err
-		}
+		q := r.Query(query)
 		found, err := q.Int(seq).Row()
 		if err != nil {
 			return nil, err
@@ -66,10 +63,7 @@ func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if d.AttemptsMade == 0 {
 		return grapnel.Last{}, nil
 	}
-	q, err := r.Prepare(newestAttemptQuery)
-	if err != nil {
-		return grapnel.Last{}, err
-	}
+	q := r.Query(newestAttemptQuery)
 	found, err := q.Int(d.Seq).Row()
 	if !found {
 		return grapnel.Last{}, err
@@ -108,11 +102,7 @@ func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	for i := range made {
 		numbers = append(numbers, first+i)
 	}
-	q, err := r.Prepare(redeliveriesQuery)
-	if err != nil {
-		return nil, err
-	}
-	again, err := integers(q.Int(event))
+	again, err := integers(r.Query(redeliveriesQuery).Int(event))
 	return append(numbers, again...), err
 }
 
@@ -137,22 +127,10 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *
 	return d, nil
 }
 
-func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
-	var all []grapnel.Attempt
+func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
 	for _, query := range []string{attemptsQuery, lastAttemptQuery} {
-		q, err := r.Prepare(query)
-		if err != nil {
-			return nil, err
-		}
-		q.Int(delivery)
-		for {
-			more, err := q.Next()
-			if err != nil {
-				return nil, err
-			}
-			if !more {
-				break
-			}
+		q := r.Query(query)
+		for q.Int(delivery); q.More(&err); {
 			if q.IsNull(0) {
 				continue
 			}
@@ -163,6 +141,9 @@ func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
 			}
 			all = append(all, a)
 		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -171,15 +152,8 @@ func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
 func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[string]map[grapnel.Status]int64, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		counts = make(map[string]map[grapnel.Status]int64)
-		q, err := r.Prepare(talliesQuery)
-		if err != nil {
-			return err
-		}
-		for {
-			more, err := q.Next()
-			if !more {
-				return err
-			}
+		q := r.Query(talliesQuery)
+		for q.More(&err) {
 			endpoint, n := q.String(0), q.Integer(3)
 			if n == 0 || !scope.Allows(q.String(1)) {
 				continue
@@ -189,6 +163,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[strin
 			}
 			counts[endpoint][readWord(q, 2, statuses)] += n
 		}
+		return err
 	})
 	return counts, err
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -73,10 +72,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 		return d, store.ErrNotFound("document")
 	}
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(documentQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(documentQuery)
 		found, err := q.Text(tenant).Text(kind).Text(id).Row()
 		if err != nil {
 			return err
@@ -100,21 +96,11 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		sql, values := documentsQuery(q)
-		rows, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			rows.Text(v)
-		}
-		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := rows.Next()
-			if !more {
-				return err
-			}
+		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for rows.More(&err) {
 			list = append(list, readDocument(rows, q.Kind))
 		}
+		return err
 	})
 	return list, err
 }
@@ -142,17 +128,13 @@ func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Tim
 	defer s.purge.mu.Unlock()
 	for err == nil && removed < limit {
 		n, page := 0, min(limit-removed, s.bounds.Cleared)
-		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+		err = s.write(ctx, erasing(func(t *tx) error {
 			if err := t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)).Run(); err != nil {
 				return err
 			}
 			n = t.conn.Changed()
 			return nil
-		}})
+		}))
 		if err != nil {
 			break
 		}

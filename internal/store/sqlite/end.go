@@ -26,41 +26,35 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 		if err != nil || len(found) == 0 {
 			return ended, err
 		}
-		o := &finishing{deliveries: found, ending: e}
-		if err := s.write(ctx, o); err != nil {
+		n := 0
+		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
+			n, err = t.end(found, e)
+			return err
+		}}); err != nil {
 			return ended, err
 		}
-		ended += o.ended
+		ended += n
 		s.drained.upTo(endpoint, found[len(found)-1])
 	}
 	return ended, nil
 }
 
-// finishing is the operation of End.
-type finishing struct {
-	deliveries []int64
-	ending     store.Ending
-	ended      int
-}
-
-func (o *finishing) grows() bool { return false }
-
-func (o *finishing) apply(t *tx) error {
-	o.ended = 0
-	for _, seq := range o.deliveries {
+// end ends those deliveries that are still pending, and counts them.
+func (t *tx) end(deliveries []int64, e store.Ending) (n int, err error) {
+	for _, seq := range deliveries {
 		d, err := t.place(seq)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if d == nil {
 			continue
 		}
-		if _, err := t.finish(d, o.ending, nil, 0); err != nil {
-			return err
+		if _, err := t.finish(d, e, nil, 0); err != nil {
+			return 0, err
 		}
-		o.ended++
+		n++
 	}
-	return nil
+	return n, nil
 }
 
 // drained remembers up to which delivery nothing is pending at an endpoint. That stays true because
@@ -102,11 +96,7 @@ func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found [
 			found = found[:min(len(found), limit)]
 			return err
 		}
-		q, err := r.Prepare(oldestQuery)
-		if err != nil {
-			return err
-		}
-		found, err = integers(q.Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
+		found, err = integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
 		return err
 	})
 	return found, err
@@ -114,20 +104,15 @@ func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found [
 
 // waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
 func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
-	if target, err = integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) }); err != nil || target == 0 {
+	if target, err = integer(r.Query(targetQuery).Text(endpoint)); err != nil || target == 0 {
 		return 0, 0, err
 	}
-	waiting, err = integer(r, waitingQuery, func(q *sqlite3.Stmt) { q.Int(target) })
+	waiting, err = integer(r.Query(waitingQuery).Int(target))
 	return target, waiting, err
 }
 
 // integer returns the first column of the first row, or 0 without a row.
-func integer(r *sqlite3.Conn, query string, bind func(*sqlite3.Stmt)) (int64, error) {
-	q, err := r.Prepare(query)
-	if err != nil {
-		return 0, err
-	}
-	bind(q)
+func integer(q *sqlite3.Stmt) (int64, error) {
 	found, err := q.Row()
 	if !found {
 		return 0, err
@@ -137,13 +122,9 @@ func integer(r *sqlite3.Conn, query string, bind func(*sqlite3.Stmt)) (int64, er
 }
 
 // integers returns the first column of all rows.
-func integers(q *sqlite3.Stmt) ([]int64, error) {
-	var all []int64
-	for {
-		more, err := q.Next()
-		if !more {
-			return all, err
-		}
+func integers(q *sqlite3.Stmt) (all []int64, err error) {
+	for q.More(&err) {
 		all = append(all, q.Integer(0))
 	}
+	return all, err
 }

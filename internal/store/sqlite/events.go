@@ -69,10 +69,7 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	if !f.to.IsZero() {
 		last = codec.HourOf(codec.Micros(f.to) - 1)
 	}
-	q, err := r.Prepare(hoursQuery)
-	if err != nil {
-		return all, err
-	}
+	q := r.Query(hoursQuery)
 	found, err := q.Int(first).Int(last).Row()
 	if !found {
 		return all, err
@@ -109,10 +106,7 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 
 // blockUpTo is the newest block, up to one, that has events of the source; -1: none.
 func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
-	q, err := r.Prepare(blockSourceQuery)
-	if err != nil {
-		return -1, err
-	}
+	q := r.Query(blockSourceQuery)
 	found, err := q.Text(f.source).Int(block).Row()
 	if !found {
 		return -1, err
@@ -122,30 +116,23 @@ func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
 }
 
 // kinds are the numbers of the kinds of events that pass the filter.
-func (f *eventFilter) kinds(r *sqlite3.Conn) ([]int64, error) {
+func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 	query, name := kindsQuery, ""
 	if tenant, one := f.oneTenant(); f.source != "" {
 		query, name = kindsSourceQuery, f.source
 	} else if one {
 		query, name = kindsTenantQuery, tenant
 	}
-	q, err := r.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(query)
 	if query != kindsQuery {
 		q.Text(name)
 	}
-	var kinds []int64
-	for {
-		more, err := q.Next()
-		if !more {
-			return kinds, err
-		}
+	for q.More(&err) {
 		if f.pattern == "" || grapnel.MatchType(f.pattern, q.String(2)) {
 			kinds = append(kinds, q.Integer(0))
 		}
 	}
+	return kinds, err
 }
 
 // EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
@@ -162,10 +149,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			return err
 		}
 		return merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
-			row, err := r.Prepare(eventQuery)
-			if err != nil {
-				return false, err
-			}
+			row := r.Query(eventQuery)
 			found, err := row.Int(seq).Row()
 			if !found {
 				return err == nil, err
@@ -190,10 +174,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		return nil, nil, store.ErrNotFound("event")
 	}
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(eventByIDQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(eventByIDQuery)
 		found, err := q.Text(id).Text(tenant).Row()
 		if err != nil {
 			return err

@@ -35,22 +35,16 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []store.Head, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		heads = nil
-		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) })
+		target, err := integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 || limit <= 0 {
 			return err
 		}
-		q, err := r.Prepare(headsQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(headsQuery)
 		q.Int(target).Int(int64(limit))
-		for {
-			more, err := q.Next()
-			if !more {
-				return err
-			}
+		for q.More(&err) {
 			heads = append(heads, readHead(q, endpoint))
 		}
+		return err
 	})
 	return heads, err
 }
@@ -58,10 +52,7 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(headQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(headQuery)
 		found, err := q.Int(delivery).Row()
 		if !found {
 			return err
@@ -99,10 +90,7 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 }
 
 func (s *Store) readEvents(r *sqlite3.Conn, seqs []int64, events []*grapnel.Event) error {
-	q, err := r.Prepare(eventQuery)
-	if err != nil {
-		return err
-	}
+	q := r.Query(eventQuery)
 	for i, seq := range seqs {
 		found, err := q.Int(seq).Row()
 		if err != nil {

@@ -52,10 +52,7 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 // Aside returns a request with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grapnel.Aside, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(asideQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(asideQuery)
 		found, err := q.Text(id).Row()
 		if err != nil {
 			return err
@@ -90,19 +87,8 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 		if sql == "" {
 			return nil
 		}
-		rows, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			rows.Text(v)
-		}
-		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := rows.Next()
-			if !more {
-				return err
-			}
+		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for rows.More(&err) {
 			a, err := readAside(rows)
 			if err != nil {
 				s.log.Error("corrupt request in the database", "request", a.ID)
@@ -110,6 +96,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 			}
 			list = append(list, a)
 		}
+		return err
 	})
 	return list, err
 }
@@ -168,11 +155,14 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 		for len(known)+len(old) > 0 {
 			n := min(s.bounds.Unlearned, len(known))
 			m := min(s.bounds.Unlearned-n, len(old))
-			o := &unlearning{known: known[:n], old: old[:m]}
-			if err := s.write(ctx, o); err != nil {
+			of := 0
+			if err := s.write(ctx, erasing(func(t *tx) error {
+				of = 0
+				return errors.Join(t.dropAll(t.q.dropKnown, known[:n], &of), t.dropAll(t.q.dropAside, old[:m], &of))
+			})); err != nil {
 				return err
 			}
-			removed += o.removed
+			removed += of
 			known, old = known[n:], old[m:]
 		}
 		return nil
@@ -182,36 +172,16 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 
 // listed returns at most limit row ids of rows that expired before a time.
 func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64, error) {
-	q, err := r.Prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	return integers(q.Int(codec.Micros(before)).Int(int64(max(limit, 0))))
+	return integers(r.Query(query).Int(codec.Micros(before)).Int(int64(max(limit, 0))))
 }
 
-// unlearning removes some rows.
-type unlearning struct {
-	known, old []int64
-	removed    int
-}
-
-func (o *unlearning) grows() bool { return false }
-
-func (o *unlearning) apply(t *tx) (err error) {
-	o.removed = 0
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
-	return errors.Join(o.drop(t, t.q.dropKnown, o.known), o.drop(t, t.q.dropAside, o.old))
-}
-
-func (o *unlearning) drop(t *tx, drop *sqlite3.Stmt, numbers []int64) error {
+// dropAll removes the rows with these numbers, and counts them.
+func (t *tx) dropAll(drop *sqlite3.Stmt, numbers []int64, removed *int) error {
 	for _, number := range numbers {
 		if err := drop.Int(number).Run(); err != nil {
 			return err
 		}
-		o.removed += t.conn.Changed()
+		*removed += t.conn.Changed()
 	}
 	return nil
 }

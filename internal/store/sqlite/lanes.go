@@ -26,15 +26,11 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 	}
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		lanes = nil
-		target, err := integer(r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) })
+		target, err := integer(r.Query(targetQuery).Text(q.Endpoint))
 		if err != nil || target == 0 {
 			return err
 		}
-		stuck, err := r.Prepare(stuckQuery)
-		if err != nil {
-			return err
-		}
-		heads, err := integers(stuck.Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
+		heads, err := integers(r.Query(stuckQuery).Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
 		if err != nil {
 			return err
 		}
@@ -59,8 +55,6 @@ func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
 	if d == nil {
 		return grapnel.Lane{}, orMangled(err)
 	}
-	behind, err := integer(r, behindQuery, func(q *sqlite3.Stmt) {
-		q.Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting)
-	})
+	behind, err := integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
 	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err
 }

@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -41,10 +43,10 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 		if n, err = countHeads(r, target, waiting, codec.Micros(now)); err != nil {
 			return err
 		}
-		if n.Dead, err = integer(r, deadTallyQuery, func(q *sqlite3.Stmt) { q.Int(target) }); err != nil || n.Dead == 0 {
+		if n.Dead, err = integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
 			return err
 		}
-		discarded, err := integer(r, discardedQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(store.MostCounted) })
+		discarded, err := integer(r.Query(discardedQuery).Int(target).Int(store.MostCounted))
 		n.Dead -= discarded
 		return err
 	})
@@ -56,41 +58,28 @@ type heads struct {
 	n, oldest, created int64
 }
 
+func (h *heads) read(q *sqlite3.Stmt) error {
+	return single(q, func() { *h = heads{q.Integer(0), q.Integer(1), q.Integer(2)} })
+}
+
 // countHeads counts all unfinished deliveries, `waiting` in number.
 func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCounts, err error) {
 	var leased, over int64
-	err = single(r, leasedQuery, func(q *sqlite3.Stmt) { q.Int(now).Int(target) }, func(q *sqlite3.Stmt) {
-		leased, over = q.Integer(0), q.Integer(1)
-	})
+	q := r.Query(leasedQuery).Int(now).Int(target)
+	err = single(q, func() { leased, over = q.Integer(0), q.Integer(1) })
 	if err != nil {
 		return n, err
 	}
 	// Leased heads are among the heads with a due time, so the limit grows by their number.
 	limit := store.MostCounted + leased + 1
-	count := func(query string, bind func(*sqlite3.Stmt)) (h heads) {
-		if err == nil {
-			err = single(r, query, bind, func(q *sqlite3.Stmt) { h = heads{q.Integer(0), q.Integer(1), q.Integer(2)} })
-		}
-		return h
-	}
-	blocked := count(blockedHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(limit) })
-	due := count(dueHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(now).Int(limit) })
-	later := count(laterHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(now).Int(limit) })
-	if err != nil {
+	var blocked, due, later heads
+	if err := errors.Join(blocked.read(r.Query(blockedHeadsQuery).Int(target).Int(limit)),
+		due.read(r.Query(dueHeadsQuery).Int(target).Int(now).Int(limit)),
+		later.read(r.Query(laterHeadsQuery).Int(target).Int(now).Int(limit))); err != nil {
 		return n, err
 	}
-	n = grapnel.QueueCounts{Ready: due.n - over, Leased: leased, Delayed: later.n - (leased - over), Blocked: blocked.n}
-	rest := waiting - n.Ready - n.Leased - n.Delayed - n.Blocked
-	switch limit {
-	case due.n:
-		n.Ready += rest
-	case later.n:
-		n.Delayed += rest
-	case blocked.n:
-		n.Blocked += rest
-	default:
-		n.Waiting = rest
-	}
+	counted := decide.Heads{Limit: limit, Due: due.n, Later: later.n, Blocked: blocked.n, Leased: leased, Over: over}
+	n = counted.Counts(waiting)
 	first := heads{}
 	for _, h := range []heads{blocked, due, later} {
 		if h.n > 0 && (first.n == 0 || h.oldest < first.oldest) {
@@ -104,17 +93,12 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 }
 
 // single reads the single row of a query.
-func single(r *sqlite3.Conn, query string, bind, read func(*sqlite3.Stmt)) error {
-	q, err := r.Prepare(query)
-	if err != nil {
-		return err
-	}
-	bind(q)
+func single(q *sqlite3.Stmt, read func()) error {
 	found, err := q.Row()
 	if !found {
 		return orMangled(err)
 	}
 	defer q.Reset()
-	read(q)
+	read()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -74,20 +75,16 @@ func (h *holders) add(at holder, by int) {
 }
 
 // held is how many leases each consumer has.
-func (t *tx) held() (map[holder]int, error) {
+func (t *tx) held() (all map[holder]int, err error) {
 	if t.holders.known {
 		return t.holders.held, nil
 	}
-	held := make(map[holder]int)
-	for q := t.q.holders; ; {
-		more, err := q.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
+	held, q := make(map[holder]int), t.q.holders
+	for q.More(&err) {
 		held[holder{q.Integer(0), q.String(1)}]++
+	}
+	if err != nil {
+		return nil, err
 	}
 	t.holders = holders{known: true, held: held}
 	return held, nil
@@ -159,16 +156,7 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 	if err != nil {
 		return nil, err
 	}
-	var served []store.Want
-	more := make(map[string]int)
-	for _, w := range wants {
-		if w.Most > 0 && held[holder{target, w.Consumer}]+more[w.Consumer] >= w.Most {
-			continue
-		}
-		more[w.Consumer]++
-		served = append(served, w)
-	}
-	return served, nil
+	return decide.Served(wants, func(consumer string) int { return held[holder{target, consumer}] }), nil
 }
 
 // claimable returns the heads that can be leased, at most limit, and the due time of the next one.
@@ -180,11 +168,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int,
 		settled[l.Delivery] = true
 	}
 	q := t.q.claimable.Int(target)
-	for {
-		more, err := q.Next()
-		if !more {
-			return heads, next, err
-		}
+	for q.More(&err) {
 		h := readHead(q, queue)
 		if settled[h.Delivery] {
 			continue
@@ -195,6 +179,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int,
 		}
 		heads = append(heads, h)
 	}
+	return heads, next, err
 }
 
 // beyond says whether a head comes after the last of MostOver expired leases.
@@ -231,12 +216,12 @@ func (o *extending) apply(t *tx) error {
 		return err
 	}
 	if !found {
-		return errLeaseOver()
+		return decide.ErrLeaseOver()
 	}
 	target, l := q.Integer(1), readLease(q, "")
 	q.Reset()
 	if !l.Until.After(o.now) {
-		return errLeaseOver()
+		return decide.ErrLeaseOver()
 	}
 	if l.Queue, err = t.endpoint(target); err != nil {
 		return err
@@ -246,17 +231,10 @@ func (o *extending) apply(t *tx) error {
 	return t.q.extend.Int(codec.Micros(l.Until)).Int(l.Delivery).Run()
 }
 
-func errLeaseOver() error {
-	return grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
-}
-
 // Lease finds a lease by its token.
 func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(leaseOfQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(leaseOfQuery)
 		found, err := q.Text(token).Row()
 		if err != nil {
 			return err
@@ -275,14 +253,11 @@ func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err e
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(queue) })
+		target, err := integer(r.Query(targetQuery).Text(queue))
 		if err != nil || target == 0 || limit <= 0 {
 			return err
 		}
-		q, err := r.Prepare(leasesQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(leasesQuery)
 		list, err = readLeases(q.Int(target), queue, limit)
 		return err
 	})

@@ -146,11 +146,7 @@ func (l *lister) byEnd(within window) (streams []*stream, err error) {
 }
 
 func (l *lister) column(query string, in window, values ...int64) *stream {
-	return columnStream(l.r, l.bounds, query, in, func(q *sqlite3.Stmt) {
-		for _, v := range values {
-			q.Int(v)
-		}
-	})
+	return columnStream(l.r, l.bounds, query, in, func(q *sqlite3.Stmt) { q.Ints(values...) })
 }
 
 // deliveries is the range of the deliveries created when the events of a range were accepted.
@@ -159,11 +155,11 @@ func (l *lister) deliveries(events window) (window, error) {
 	if events == everything(0) {
 		return all, nil
 	}
-	first, err := integer(l.r, firstDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(events.from) })
+	first, err := integer(l.r.Query(firstDeliveryQuery).Int(events.from))
 	if err != nil {
 		return all, err
 	}
-	below, err := integer(l.r, lastDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(events.below) })
+	below, err := integer(l.r.Query(lastDeliveryQuery).Int(events.below))
 	return all.and(window{first, below}), err
 }
 
@@ -171,7 +167,7 @@ func (l *lister) deliveries(events window) (window, error) {
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {
-		newest, err := integer(l.r, newestOriginQuery, func(q *sqlite3.Stmt) { q.Int(all.below).Int(all.below) })
+		newest, err := integer(l.r.Query(newestOriginQuery).Int(all.below).Int(all.below))
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +186,7 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 		for {
 			event, err := events.peek()
 			if at := (gaveUp{}); errors.As(err, &at) {
-				first, err := integer(l.r, firstDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(at.at) })
+				first, err := integer(l.r.Query(firstDeliveryQuery).Int(at.at))
 				if err != nil || first == 0 {
 					first = in.below
 				}
@@ -211,10 +207,7 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 
 // made are the row ids of the deliveries created by an event's acceptance, the newest first.
 func (l *lister) made(event int64) ([]int64, error) {
-	q, err := l.r.Prepare(madeByQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := l.r.Query(madeByQuery)
 	found, err := q.Int(event).Row()
 	if !found {
 		return nil, err

@@ -23,11 +23,11 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 		o := &merging{below: below, most: s.bounds.Merged}
 		some := false
 		err := s.read(ctx, func(r *sqlite3.Conn) (err error) {
-			hours, err := integer(r, anyOldHourQuery, func(q *sqlite3.Stmt) { q.Int(below) })
+			hours, err := integer(r.Query(anyOldHourQuery).Int(below))
 			if err != nil {
 				return err
 			}
-			types, err := integer(r, anyOldTypeQuery, func(q *sqlite3.Stmt) { q.Int(below) })
+			types, err := integer(r.Query(anyOldTypeQuery).Int(below))
 			if err != nil {
 				return err
 			}
@@ -45,18 +45,12 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 }
 
 func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err error) {
-	q, err := r.Prepare(oldAccountsQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(oldAccountsQuery)
 	q.Int(below).Int(int64(most))
-	for {
-		more, err := q.Next()
-		if !more {
-			return all, err
-		}
+	for q.More(&err) {
 		all = append(all, accountOf{q.Integer(0), q.Integer(1)})
 	}
+	return all, err
 }
 
 // merging turns some hours into days.

@@ -67,30 +67,21 @@ func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent
 }
 
 // learn computes the retention of each kind of events.
-func (f *searcher) learn(r *sqlite3.Conn) error {
-	q, err := r.Prepare(kindsQuery)
-	if err != nil {
-		return err
-	}
+func (f *searcher) learn(r *sqlite3.Conn) (err error) {
+	q := r.Query(kindsQuery)
 	f.kinds, f.last = make(map[int64]int64), -1<<62
-	for {
-		more, err := q.Next()
-		if !more {
-			return err
-		}
+	for q.More(&err) {
 		before := codec.Micros(f.keep.Now.Add(-f.keep.Of(q.String(1), q.String(2))))
 		f.kinds[q.Integer(0)] = before
 		f.last = max(f.last, before)
 	}
+	return err
 }
 
 // block reads the events of the given block, or of the next one that has any, and returns its
 // number; false: no block is left.
 func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
-	q, err := r.Prepare(nextEventQuery)
-	if err != nil {
-		return block, false, err
-	}
+	q := r.Query(nextEventQuery)
 	found, err := q.Int(block << blockBits).Row()
 	if !found {
 		return block, false, err
@@ -113,33 +104,20 @@ func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 
 // events are the row ids and kinds of the events of a block that may be old enough.
 func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64, err error) {
-	q, err := r.Prepare(eventsKindsQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(eventsKindsQuery)
 	q.Int(block)
-	for {
-		more, err := q.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
+	for q.More(&err) {
 		if before, known := f.kinds[q.Integer(1)]; known && oldest < before {
 			all = append(all, [2]int64{q.Integer(0), q.Integer(1)})
 		}
 	}
 	slices.SortFunc(all, func(a, b [2]int64) int { return int(a[0] - b[0]) })
-	return all, nil
+	return all, err
 }
 
 // event examines one event.
 func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
-	q, err := r.Prepare(oldEventQuery)
-	if err != nil {
-		return err
-	}
+	q := r.Query(oldEventQuery)
 	found, err := q.Int(seq).Row()
 	if !found {
 		return err
@@ -186,10 +164,7 @@ const (
 )
 
 func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
-	q, err := r.Prepare(overQuery)
-	if err != nil {
-		return stateGone, err
-	}
+	q := r.Query(overQuery)
 	found, err := q.Int(delivery).Row()
 	if err != nil {
 		return stateGone, err
@@ -201,7 +176,7 @@ func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
 		}
 		return stateStays, nil
 	}
-	waits, err := integer(r, waitsQuery, func(q *sqlite3.Stmt) { q.Int(delivery) })
+	waits, err := integer(r.Query(waitsQuery).Int(delivery))
 	if waits == 1 {
 		return stateStays, err
 	}

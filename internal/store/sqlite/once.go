@@ -2,11 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -31,10 +32,10 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 		return nil, nil
 	}
 	a, err := live(t.q.answer, once.Key, once.Now)
-	if a != nil && a.Fingerprint != once.Fingerprint {
-		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
+	if err != nil {
+		return nil, err
 	}
-	return a, err
+	return decide.Recall(a, once)
 }
 
 // remember is the last step of such an operation: only the transaction can still fail. It returns
@@ -51,10 +52,7 @@ func (t *tx) remember(once *store.Once, done any) (store.Answer, error) {
 // Recall returns the stored answer of a key.
 func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store.Answer, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(answerQuery)
-		if err == nil {
-			a, err = live(q, key, now)
-		}
+		a, err = live(r.Query(answerQuery), key, now)
 		return err
 	})
 	return a, err
@@ -98,3 +96,18 @@ type change struct {
 
 func (o *change) grows() bool       { return !o.shrinks }
 func (o *change) apply(t *tx) error { return o.do(t) }
+
+// erasing is an operation that overwrites the bytes that it deletes. Other operations do not: the
+// rows that come and go with every delivery are no secret, and overwriting them would double the
+// writes.
+type erasing func(*tx) error
+
+func (erasing) grows() bool { return false }
+
+func (do erasing) apply(t *tx) (err error) {
+	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+	return do(t)
+}

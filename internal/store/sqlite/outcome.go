@@ -7,7 +7,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // An outcome packs a delivery's result into one number: the status code of its last attempt, 5 bits
@@ -134,15 +133,9 @@ func (l *lister) waitingFits() string {
 
 // outcomes returns the matching outcomes, which a query finds one after another.
 func (l *lister) outcomes(next string, values ...int64) (found []int64, err error) {
-	q, err := l.r.Prepare(next)
-	if err != nil {
-		return nil, err
-	}
+	q := l.r.Query(next)
 	for last := int64(unknownOutcome - 1); ; {
-		for _, v := range values {
-			q.Int(v)
-		}
-		there, err := q.Int(last).Row()
+		there, err := q.Ints(values...).Int(last).Row()
 		if !there {
 			return found, err
 		}
@@ -212,11 +205,7 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
 	for _, outcome := range outcomes {
 		if len(targets) == 0 {
-			q, err := l.r.Prepare(targetsOfOutcomeQuery)
-			if err != nil {
-				return nil, false, err
-			}
-			with, err := integers(q.Int(outcome).Int(int64(l.bounds.Wanted) + 1))
+			with, err := integers(l.r.Query(targetsOfOutcomeQuery).Int(outcome).Int(int64(l.bounds.Wanted) + 1))
 			if err != nil {
 				return nil, false, err
 			}
@@ -225,7 +214,7 @@ func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, a
 			}
 		}
 		for _, target := range targets {
-			there, err := integer(l.r, outcomeAtTargetQuery, func(q *sqlite3.Stmt) { q.Int(outcome).Int(target) })
+			there, err := integer(l.r.Query(outcomeAtTargetQuery).Int(outcome).Int(target))
 			if err != nil {
 				return nil, false, err
 			}
@@ -243,10 +232,7 @@ func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, a
 // blockWith is the newest block up to one in which one of the outcomes occurs; -1: none.
 func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err error) {
 	newest = -1
-	q, err := l.r.Prepare(blockOfOutcomeQuery)
-	if err != nil {
-		return newest, err
-	}
+	q := l.r.Query(blockOfOutcomeQuery)
 	for _, outcome := range outcomes {
 		found, err := q.Int(outcome).Int(upTo).Row()
 		if err != nil {
@@ -262,29 +248,20 @@ func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err erro
 
 // sift returns the row ids in a block that are at the targets and have one of the outcomes.
 func (l *lister) sift(block int64, targets, outcomes []int64) (numbers []int64, err error) {
-	q, err := l.r.Prepare(blockOutcomesQuery)
-	if err != nil {
-		return nil, err
-	}
-	for q.Int(block); ; {
-		more, err := q.Next()
-		if !more {
-			return numbers, err
-		}
+	q := l.r.Query(blockOutcomesQuery)
+	for q.Int(block); q.More(&err); {
 		_, at := slices.BinarySearch(targets, q.Integer(1))
 		_, with := slices.BinarySearch(outcomes, q.Integer(2))
 		if with && (at || len(targets) == 0) {
 			numbers = append(numbers, q.Integer(0))
 		}
 	}
+	return numbers, err
 }
 
 // inBlock returns the row ids in a block that have one of the outcomes at its target.
 func (l *lister) inBlock(block int64, wanted []targetOutcome) (numbers []int64, err error) {
-	q, err := l.r.Prepare(blockOutcomeQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := l.r.Query(blockOutcomeQuery)
 	for _, of := range wanted {
 		more, err := integers(q.Int(block).Int(of.target).Int(of.outcome))
 		if err != nil {

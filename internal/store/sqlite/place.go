@@ -192,9 +192,6 @@ const (
 
 // letter adds or removes a dead letter.
 func (t *tx) letter(query string, target, seq int64) error {
-	q, err := t.conn.Prepare(query)
-	if err != nil {
-		return err
-	}
+	q := t.conn.Query(query)
 	return q.Int(target).Int(seq).Run()
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -67,41 +66,30 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= s.bounds.Purged); n++ {
 			size += found[n].size()
 		}
-		o := &purging{events: found[:n]}
-		if err := s.write(ctx, o); err != nil {
+		of := 0
+		if err := s.write(ctx, erasing(func(t *tx) (err error) {
+			of, err = t.purgeAll(found[:n])
+			return err
+		})); err != nil {
 			return removed, err
 		}
-		removed += o.removed
+		removed += of
 		found = found[n:]
 	}
 	return removed, nil
 }
 
-// purging removes some events, or some of their deliveries.
-type purging struct {
-	events  []oldEvent
-	removed int
-}
-
-func (o *purging) grows() bool { return false }
-
-// apply overwrites deleted bytes. Other operations do not: the rows that come and go with every
-// delivery are no secret, and overwriting them would double the writes.
-func (o *purging) apply(t *tx) (err error) {
-	o.removed = 0
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
-	for i := range o.events {
-		n, err := t.purge(&o.events[i])
+// purgeAll removes some events, or some of their deliveries.
+func (t *tx) purgeAll(events []oldEvent) (removed int, err error) {
+	for i := range events {
+		n, err := t.purge(&events[i])
 		if err != nil {
-			return err
+			return 0, err
 		}
-		o.removed += n
+		removed += n
 	}
 	t.ledger.event, t.ledger.delivery = t.events.last, t.deliveries.last
-	return nil
+	return removed, nil
 }
 
 // purge removes an event's expired deliveries, and the event if none is left.

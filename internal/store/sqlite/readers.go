@@ -83,9 +83,5 @@ func together(r *sqlite3.Conn, do func(*sqlite3.Conn) error) error {
 // run runs a statement without values, which is prepared once: compiling it takes longer than
 // reading a row.
 func run(r *sqlite3.Conn, sql string) error {
-	q, err := r.Prepare(sql)
-	if err != nil {
-		return err
-	}
-	return q.Run()
+	return r.Query(sql).Run()
 }

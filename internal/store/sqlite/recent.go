@@ -40,21 +40,15 @@ type recentChange struct {
 const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
 
 // load reads the rows that are not in the index.
-func (r *recent) load(conn *sqlite3.Conn, most int) error {
+func (r *recent) load(conn *sqlite3.Conn, most int) (err error) {
 	*r = recent{most: most, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
-	q, err := conn.Prepare(recentQuery)
-	if err != nil {
-		return err
-	}
-	for {
-		more, err := q.Next()
-		if !more {
-			return err
-		}
+	q := conn.Query(recentQuery)
+	for q.More(&err) {
 		if key := q.Bytes(1); len(key) == len(knownKey{}) {
 			r.fresh[knownKey(key)] = q.Integer(0)
 		}
 	}
+	return err
 }
 
 // find returns the event of a key, or 0 if the index must be searched.

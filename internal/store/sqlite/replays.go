@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/decide"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -23,6 +24,14 @@ const (
 type keptReplay struct {
 	number int64
 	grapnel.Replay
+}
+
+// shown is the replay, or nil.
+func (r *keptReplay) shown() *grapnel.Replay {
+	if r == nil {
+		return nil
+	}
+	return &r.Replay
 }
 
 // readReplay reads the columns of a row.
@@ -56,20 +65,11 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 // putReplay decides before it writes.
 func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err error) {
 	there, err := findReplay(t.q.replay, r.ID)
-	switch {
-	case err != nil:
-		return 0, err
-	case !scope.Allows(r.Tenant), there == nil && r.Revision != 0, there != nil && there.Tenant != r.Tenant:
-		return 0, store.ErrNotFound("replay")
-	case there != nil && there.Revision != r.Revision:
-		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
-	case there != nil && there.Status.Final():
-		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
+	if err == nil {
+		r, err = decide.Replay(scope, there.shown(), r)
 	}
-	if there != nil {
-		kept := there.Replay
-		kept.Status, kept.Reason, kept.Rate, kept.UpdatedAt, kept.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
-		r = kept
+	if err != nil {
+		return 0, err
 	}
 	body, err := codec.EncodeReplay(r)
 	if err != nil {
@@ -102,10 +102,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (found
 }
 
 func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, error) {
-	q, err := r.Prepare(replayQuery)
-	if err != nil {
-		return nil, err
-	}
+	q := r.Query(replayQuery)
 	found, err := findReplay(q, id)
 	if err == nil && (found == nil || !scope.Allows(found.Tenant)) {
 		err = store.ErrNotFound("replay")
@@ -122,26 +119,16 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 			return nil
 		}
 		sql, values := replaysQuery(q)
-		replays, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
+		replays := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
 		defer replays.Reset()
-		for _, v := range values {
-			replays.Text(v)
-		}
-		replays.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := replays.Next()
-			if !more {
-				return err
-			}
+		for replays.More(&err) {
 			one, err := readReplay(replays)
 			if err != nil {
 				return err
 			}
 			list = append(list, one.Replay)
 		}
+		return err
 	})
 	return list, err
 }
@@ -179,19 +166,13 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 		if err != nil {
 			return err
 		}
-		q, err := r.Prepare(replayItemsQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(replayItemsQuery)
 		q.Int(of.number).Int(after).Int(int64(max(limit, 0)))
-		for {
-			more, err := q.Next()
-			if !more {
-				return err
-			}
+		for q.More(&err) {
 			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
 				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
 		}
+		return err
 	})
 	return list, err
 }

@@ -155,10 +155,7 @@ func (s *search) contains(event int64) (bool, error) {
 	if s.event == event {
 		return s.found, nil
 	}
-	q, err := s.r.Prepare(eventQuery)
-	if err != nil {
-		return false, err
-	}
+	q := s.r.Query(eventQuery)
 	there, err := q.Int(event).Row()
 	if err != nil {
 		return false, err

@@ -218,10 +218,7 @@ func (s *Store) connect(path string) error {
 
 // readIDKey reads the key of the deliveries' ids.
 func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
-	q, err := conn.Prepare("SELECT secret, plain FROM id_key")
-	if err != nil {
-		return nil, err
-	}
+	q := conn.Query("SELECT secret, plain FROM id_key")
 	if found, err := q.Row(); !found {
 		return nil, orMangled(err)
 	}

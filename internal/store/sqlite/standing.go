@@ -19,7 +19,7 @@ const (
 // call would delete that standing any more.
 func (t *tx) stand(s *store.Standing, body []byte) error {
 	at, err := t.endpointRow(s.Endpoint)
-	if err != nil || !at.there {
+	if err != nil || !at.There {
 		return err
 	}
 	return t.q.setStanding.Text(s.Endpoint).Int(s.Number).Blob(body).Run()
@@ -29,22 +29,16 @@ func (t *tx) stand(s *store.Standing, body []byte) error {
 func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		all = nil
-		q, err := r.Prepare(standingsQuery)
-		if err != nil {
-			return err
-		}
+		q := r.Query(standingsQuery)
 		defer q.Reset()
-		for {
-			more, err := q.Next()
-			if !more {
-				return err
-			}
+		for q.More(&err) {
 			one := store.Standing{Endpoint: q.String(0), Number: q.Integer(1)}
 			if one.Standing, err = codec.DecodeStanding(0, q.Bytes(2)); err != nil {
 				return err
 			}
 			all = append(all, one)
 		}
+		return err
 	})
 	return all, err
 }
@@ -58,48 +52,37 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 		if err != nil || len(found) == 0 {
 			return hastened, err
 		}
-		o := &hastening{deliveries: found, hastening: h}
-		if err := s.write(ctx, o); err != nil {
+		n := 0
+		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
+			n, err = t.hasten(found, codec.Micros(h.At), codec.Micros(h.Before))
+			return err
+		}}); err != nil {
 			return hastened, err
 		}
-		hastened += o.hastened
+		hastened += n
 	}
 	return hastened, nil
 }
 
-// hastening is the operation of Hasten.
-type hastening struct {
-	deliveries []int64
-	hastening  store.Hastening
-	hastened   int
-}
-
-func (o *hastening) grows() bool { return false }
-
-func (o *hastening) apply(t *tx) error {
-	o.hastened = 0
-	at, before := codec.Micros(o.hastening.At), codec.Micros(o.hastening.Before)
-	for _, seq := range o.deliveries {
+// hasten makes those heads due that are still late, and counts them.
+func (t *tx) hasten(deliveries []int64, at, before int64) (n int, err error) {
+	for _, seq := range deliveries {
 		if err := t.q.hasten.Int(at).Int(seq).Int(at).Int(before).Run(); err != nil {
-			return err
+			return 0, err
 		}
-		o.hastened += t.conn.Changed()
+		n += t.conn.Changed()
 	}
-	return nil
+	return n, nil
 }
 
 // late returns the row ids of the heads that Hasten selects, at most limit.
 func (s *Store) late(ctx context.Context, endpoint string, h store.Hastening, limit int) (found []int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) })
+		target, err := integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 {
 			return err
 		}
-		q, err := r.Prepare(lateQuery)
-		if err != nil {
-			return err
-		}
-		found, err = integers(q.Int(target).Int(codec.Micros(h.At)).Int(codec.Micros(h.Before)).Int(int64(limit)))
+		found, err = integers(r.Query(lateQuery).Int(target).Int(codec.Micros(h.At)).Int(codec.Micros(h.Before)).Int(int64(limit)))
 		return err
 	})
 	return found, err

@@ -28,10 +28,10 @@ type statements struct {
 
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
 
-	source, sourceNamed, setSource, dropSource, queueNamed *sqlite3.Stmt
-	known, indexed, addKnown, dropKnown                    *sqlite3.Stmt
-	addKnownKey, dropKnownKeys, setKnownMoved              *sqlite3.Stmt
-	addAside, dropAside, addSourceBlock                    *sqlite3.Stmt
+	queueNamed                                *sqlite3.Stmt
+	known, indexed, addKnown, dropKnown       *sqlite3.Stmt
+	addKnownKey, dropKnownKeys, setKnownMoved *sqlite3.Stmt
+	addAside, dropAside, addSourceBlock       *sqlite3.Stmt
 
 	addTally, addHour, setVersion, setJournal                                    *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
@@ -55,11 +55,11 @@ type statements struct {
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
-	policy, policyNamed, setPolicy, dropPolicy         *sqlite3.Stmt
-	eventType, typeNamed, setEventType, dropEventType  *sqlite3.Stmt
 	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
 	document, setDocument, dropDocument                *sqlite3.Stmt
 	clearDocuments                                     *sqlite3.Stmt
+
+	objects [len(objectKinds)]objects
 }
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
@@ -80,7 +80,11 @@ type text struct {
 }
 
 func (q *statements) all() []text {
-	return []text{
+	var objects []text
+	for i := range q.objects {
+		objects = append(objects, q.objects[i].all(objectKinds[i].table)...)
+	}
+	return append(objects, []text{
 		{&q.begin, "BEGIN IMMEDIATE"},
 		{&q.commit, "COMMIT"},
 		{&q.rollback, "ROLLBACK"},
@@ -193,11 +197,6 @@ func (q *statements) all() []text {
 		{&q.queueNamed, "SELECT id FROM endpoint WHERE tenant = ? AND queue = ?"},
 		{&q.dropEndpoint, "DELETE FROM endpoint WHERE id = ?"},
 		{&q.waiting, waitingQuery},
-		{&q.source, "SELECT tenant, revision FROM source WHERE id = ?"},
-		{&q.sourceNamed, "SELECT id FROM source WHERE tenant = ? AND name = ?"},
-		{&q.setSource, `INSERT INTO source (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
-		{&q.dropSource, "DELETE FROM source WHERE id = ?"},
 		{&q.known, knownQuery},
 		{&q.indexed, indexedQuery},
 		{&q.addKnown, "INSERT INTO known (seq, key, sum, until, accepted, made, event) VALUES (?, ?, ?, ?, ?, ?, ?)"},
@@ -210,16 +209,6 @@ func (q *statements) all() []text {
 		{&q.addSourceBlock, "INSERT OR IGNORE INTO source_block (source, block) VALUES (?, ?)"},
 		{&q.dropAside, "DELETE FROM aside WHERE number = ?"},
 
-		{&q.policy, "SELECT tenant, revision FROM policy WHERE id = ?"},
-		{&q.policyNamed, "SELECT id FROM policy WHERE tenant = ? AND name = ?"},
-		{&q.setPolicy, `INSERT INTO policy (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
-		{&q.dropPolicy, "DELETE FROM policy WHERE id = ?"},
-		{&q.eventType, "SELECT tenant, revision FROM event_type WHERE id = ?"},
-		{&q.typeNamed, "SELECT id FROM event_type WHERE tenant = ? AND name = ?"},
-		{&q.setEventType, `INSERT INTO event_type (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
-		{&q.dropEventType, "DELETE FROM event_type WHERE id = ?"},
 		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
 		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
 		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},
@@ -228,5 +217,5 @@ func (q *statements) all() []text {
 			ON CONFLICT (tenant, kind, id) DO UPDATE SET revision = excluded.revision, at = excluded.at, body = excluded.body`},
 		{&q.dropDocument, "DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?"},
 		{&q.clearDocuments, clearDocumentsQuery},
-	}
+	}...)
 }

@@ -49,10 +49,7 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 	most := max(b.Chunk/16, 1)
 	return newStream(in.below, func(below int64) ([]int64, error) {
 		defer func() { most = min(4*most, b.Chunk) }()
-		q, err := r.Prepare(query)
-		if err != nil {
-			return nil, err
-		}
+		q := r.Query(query)
 		bind(q)
 		return integers(q.Int(below).Int(in.from).Int(int64(most)))
 	})
@@ -110,10 +107,7 @@ func (b blocks) block(block int64) ([]int64, error) {
 	if len(b.wanted) > b.most {
 		return b.sift(block)
 	}
-	q, err := b.r.Prepare(b.one)
-	if err != nil {
-		return nil, err
-	}
+	q := b.r.Query(b.one)
 	var numbers []int64
 	for _, value := range b.wanted {
 		more, err := integers(q.Int(block).Int(value))
@@ -125,23 +119,16 @@ func (b blocks) block(block int64) ([]int64, error) {
 	return numbers, nil
 }
 
-func (b blocks) sift(block int64) ([]int64, error) {
-	q, err := b.r.Prepare(b.all)
-	if err != nil {
-		return nil, err
-	}
+func (b blocks) sift(block int64) (numbers []int64, err error) {
+	q := b.r.Query(b.all)
 	slices.Sort(b.wanted)
-	var numbers []int64
 	q.Int(block)
-	for {
-		more, err := q.Next()
-		if !more {
-			return numbers, err
-		}
+	for q.More(&err) {
 		if _, wanted := slices.BinarySearch(b.wanted, q.Integer(1)); wanted {
 			numbers = append(numbers, q.Integer(0))
 		}
 	}
+	return numbers, err
 }
 
 // newestFirst cuts row ids to a window and sorts them.

@@ -154,7 +154,7 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	query, bind := tallyAllQuery, func(*sqlite3.Stmt) {}
 	switch {
 	case l.query.Endpoint != "":
-		only, err := integer(l.r, targetQuery, func(q *sqlite3.Stmt) { q.Text(l.query.Endpoint) })
+		only, err := integer(l.r.Query(targetQuery).Text(l.query.Endpoint))
 		if err != nil {
 			return nil, true, err
 		}
@@ -164,16 +164,9 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	case slices.Contains(finals, statusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
-	q, err := l.r.Prepare(query)
-	if err != nil {
-		return nil, false, err
-	}
+	q := l.r.Query(query)
 	bind(q)
-	for {
-		more, err := q.Next()
-		if !more {
-			return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
-		}
+	for q.More(&err) {
 		number, n := q.Integer(0), q.Integer(3)
 		if n == 0 {
 			continue
@@ -183,6 +176,7 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 		}
 		found[len(found)-1].counts[q.Integer(2)] += n
 	}
+	return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
 }
 
 // ofTarget lists a target's pending deliveries, and its finished ones in one of these statuses,
@@ -222,9 +216,5 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 
 // gather returns the row ids of all pending deliveries of a target, in no order.
 func gather(r *sqlite3.Conn, target int64) ([]int64, error) {
-	q, err := r.Prepare(gatherQuery)
-	if err != nil {
-		return nil, err
-	}
-	return integers(q.Int(target).Int(target))
+	return integers(r.Query(gatherQuery).Int(target).Int(target))
 }

@@ -78,7 +78,7 @@ func (l *totalsList) aim(scope store.Scope) (bool, error) {
 	}
 	l.target = allTargets
 	if q.Endpoint != "" {
-		l.target, err = integer(l.r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) })
+		l.target, err = integer(l.r.Query(targetQuery).Text(q.Endpoint))
 		if l.target == 0 || err != nil {
 			return false, err
 		}
@@ -92,7 +92,7 @@ func (l *totalsList) aim(scope store.Scope) (bool, error) {
 	case q.Tenant != "" && q.Tenant != tenant:
 		return false, nil
 	}
-	l.tenant, err = integer(l.r, tenantQuery, func(s *sqlite3.Stmt) { s.Text(tenant) })
+	l.tenant, err = integer(l.r.Query(tenantQuery).Text(tenant))
 	return l.tenant != 0, err
 }
 
@@ -107,10 +107,7 @@ func (l *totalsList) days() error {
 	if l.each() {
 		query = totalDaysAllQuery
 	}
-	q, err := l.r.Prepare(query)
-	if err != nil {
-		return err
-	}
+	q := l.r.Query(query)
 	if !l.each() {
 		q.Int(l.target)
 	}
@@ -129,18 +126,12 @@ func (l *totalsList) hours() error {
 	if l.query.ByTypes() {
 		return nil
 	}
-	next, err := l.r.Prepare(nextHourQuery)
-	if err != nil {
-		return err
-	}
+	next := l.r.Query(nextHourQuery)
 	query := totalHoursQuery
 	if l.each() {
 		query = totalHourAllQuery
 	}
-	rows, err := l.r.Prepare(query)
-	if err != nil {
-		return err
-	}
+	rows := l.r.Query(query)
 	for hour := l.first; hour <= l.last; hour++ {
 		rows.Int(hour)
 		if !l.each() {
@@ -172,10 +163,7 @@ func (l *totalsList) open() error {
 	if l.target == allTargets {
 		query = openAllQuery
 	}
-	q, err := l.r.Prepare(query)
-	if err != nil {
-		return err
-	}
+	q := l.r.Query(query)
 	q.Int(l.first).Int(l.last)
 	if l.target != allTargets {
 		q.Int(l.target)
@@ -205,17 +193,11 @@ func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add f
 	if l.tenant != 0 {
 		query = typesTenantQuery
 	}
-	rows, err := l.r.Prepare(query)
-	if err != nil {
-		return err
-	}
+	rows := l.r.Query(query)
 	if l.tenant == 0 {
 		return l.take(rows.Int(whole).Int(first).Int(l.last), bucket, add)
 	}
-	next, err := l.r.Prepare(nextTypesQuery)
-	if err != nil {
-		return err
-	}
+	next := l.r.Query(nextTypesQuery)
 	for hour := first; ; hour++ {
 		found, err := next.Int(whole).Int(hour).Row()
 		if !found {
@@ -241,18 +223,15 @@ func (l *totalsList) addDuplicates(hour int64, group string, sum *grapnel.Totals
 }
 
 // take adds rows.
-func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
-	for {
-		more, err := q.Next()
-		if !more {
-			return err
-		}
+func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) (err error) {
+	for q.More(&err) {
 		l.rows++
 		if err := l.row(q, bucket, add); err != nil {
 			q.Reset()
 			return err
 		}
 	}
+	return err
 }
 
 func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
@@ -286,10 +265,7 @@ func (l *totalsList) name(query string, number int64) (string, error) {
 	if name, known := l.names[number]; known {
 		return name, nil
 	}
-	q, err := l.r.Prepare(query)
-	if err != nil {
-		return "", err
-	}
+	q := l.r.Query(query)
 	found, err := q.Int(number).Row()
 	if !found {
 		return "", orMangled(err)

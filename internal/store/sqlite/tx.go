@@ -86,10 +86,7 @@ func (t *tx) prepare() (err error) {
 
 // one returns the integer that a query without values has as its answer.
 func one(conn *sqlite3.Conn, query string) (int64, error) {
-	s, err := conn.Prepare(query)
-	if err != nil {
-		return 0, err
-	}
+	s := conn.Query(query)
 	found, err := s.Row()
 	if !found {
 		return 0, orMangled(err)

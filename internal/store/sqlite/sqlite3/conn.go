@@ -111,6 +111,15 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	return s, nil
 }
 
+// Query is Prepare for a statement that is executed at once: an error is returned by its execution.
+func (c *Conn) Query(sql string) *Stmt {
+	s, err := c.Prepare(sql)
+	if err != nil {
+		return &Stmt{conn: c, values: arena{tls: c.tls}, failed: err}
+	}
+	return s
+}
+
 // Interrupt makes the running statement of the connection fail with an error that says so. It may
 // be called from any goroutine while the connection is open.
 func (c *Conn) Interrupt() {

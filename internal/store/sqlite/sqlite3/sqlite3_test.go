@@ -203,3 +203,30 @@ func TestTransactionsAndPages(t *testing.T) {
 		t.Errorf("copied %d of %d: %v", copied, log, err)
 	}
 }
+
+// TestQuerySaysWhenItRuns binds values to a statement that could not be prepared. Each execution
+// returns why.
+func TestQuerySaysWhenItRuns(t *testing.T) {
+	c := open(t)
+	_, why := c.Prepare("SELECT nothing FROM nowhere")
+	if why == nil {
+		t.Fatal("the statement was prepared")
+	}
+	q := c.Query("SELECT nothing FROM nowhere")
+	for range 2 {
+		if found, err := q.Int(1).Text("text").Blob([]byte("blob")).Null().Bool(true).Row(); found || err == nil || err.Error() != why.Error() {
+			t.Errorf("%t, %v, want %v", found, err, why)
+		}
+		q.Reset()
+	}
+	var err error
+	for q.More(&err) {
+		t.Error("it has a row")
+	}
+	if err == nil {
+		t.Error("the loop ended without its error")
+	}
+	if err := c.Query("SELECT 1").Run(); err != nil {
+		t.Error(err)
+	}
+}

@@ -20,6 +20,7 @@ type Stmt struct {
 	bound  int32 // values so far
 	rc     int32 // the first bind that failed
 	active bool
+	failed error // it could not be prepared
 }
 
 func (s *Stmt) next(rc int32) *Stmt {
@@ -48,6 +49,21 @@ func (s *Stmt) Text(v string) *Stmt {
 	s.bound++
 	p := s.values.text(v)
 	return s.next(sqlite3.Xsqlite3_bind_text(s.conn.tls, s.handle, s.bound, p, int32(len(v)), 0))
+}
+
+// Ints and Texts bind several values.
+func (s *Stmt) Ints(values ...int64) *Stmt {
+	for _, v := range values {
+		s.Int(v)
+	}
+	return s
+}
+
+func (s *Stmt) Texts(values ...string) *Stmt {
+	for _, v := range values {
+		s.Text(v)
+	}
+	return s
 }
 
 // Blob binds bytes; nil is NULL.
@@ -79,6 +95,10 @@ func (s *Stmt) Run() error {
 // Next goes to the first or the next row. It returns false after the last one and with an error,
 // and then the statement is ready to be executed anew.
 func (s *Stmt) Next() (bool, error) {
+	if s.failed != nil {
+		s.values.free()
+		return false, s.failed
+	}
 	rc := s.rc
 	if rc == sqlite3.SQLITE_OK {
 		s.active = true
@@ -93,6 +113,12 @@ func (s *Stmt) Next() (bool, error) {
 	}
 	s.Reset()
 	return false, err
+}
+
+// More is Next for the condition of a loop. It sets err when it returns false.
+func (s *Stmt) More(err *error) (more bool) {
+	more, *err = s.Next()
+	return more
 }
 
 // Row executes a statement for at most one row. The caller calls Reset when it has read a row.
