@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"log"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +51,11 @@ const heapFloor = 48 << 20
 func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
+	if os.Getenv("GOMAXPROCS") == "" && strings.HasPrefix(o.Store, "sqlite:") {
+		// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
+		// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
 	// must not have them; the attempt's record says how it ended.
 	log.SetOutput(io.Discard)
