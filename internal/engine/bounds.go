@@ -13,9 +13,10 @@ type Bounds struct {
 	Duplicates DuplicateBounds
 	Pacing     PacingBounds
 
-	// memory goes back after a Rest with few writes, if one before it had RestWorth
-	Rest      time.Duration `bound:"15s" tiny:"20ms"`
-	RestWorth int64         `bound:"100" tiny:"10"`
+	// Memory goes back after a Rest with fewer than Restless writes, if Spare bytes of it are unused.
+	Rest     time.Duration `bound:"5s" tiny:"20ms"`
+	Restless int64         `bound:"1000"`
+	Spare    int64         `bound:"16MiB"`
 
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
@@ -9,13 +10,13 @@ import (
 // has doubled, which is never while nothing happens, and then keeps most of the freed memory. So
 // the most memory that a load needs would stay with the process.
 //
-// Each Rest it forgets the events that were in memory a Rest ago. A load is over when a Rest has
-// less than a tenth of the writes that the busiest one had since memory was given back last.
+// Each Rest it forgets the events that were in memory a Rest ago. If the Rest had few writes and
+// there is Spare memory, the memory is collected and given back: it takes some milliseconds then,
+// and under load it would be needed again at once.
 func (e *Engine) rest() {
 	tick := time.NewTicker(e.bounds.Rest)
 	defer tick.Stop()
-	last, busiest := e.pending.written(), int64(0)
-	for {
+	for last := e.pending.written(); ; {
 		select {
 		case <-tick.C:
 		case <-e.inputs.over:
@@ -23,12 +24,18 @@ func (e *Engine) rest() {
 		}
 		e.events.age()
 		now := e.pending.written()
-		writes := now - last
-		last, busiest = now, max(busiest, writes)
-		if busiest >= e.bounds.RestWorth && 10*writes < busiest {
-			busiest = writes
+		if now-last < e.bounds.Restless && spareMemory() >= e.bounds.Spare {
 			debug.FreeOSMemory()
 		}
+		last = now
 	}
 }
 
+// spareMemory is how many bytes of the heap have no use: free ones that the process has all the
+// same, and those of objects made since the last collection, most of which are garbage by now.
+func spareMemory() int64 {
+	is := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(is)
+	free, objects, live := is[0].Value.Uint64(), is[1].Value.Uint64(), is[2].Value.Uint64()
+	return int64(free) + int64(objects) - int64(live)
+}

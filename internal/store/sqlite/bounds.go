@@ -48,7 +48,7 @@ type Bounds struct {
 	CheckpointCache int64 `bound:"64KiB" tiny:"16KiB"`
 
 	// Rest is how long after the last batch unused connections give that memory back.
-	Rest time.Duration `bound:"10s" tiny:"5ms"`
+	Rest time.Duration `bound:"3s" tiny:"5ms"`
 
 	// Checkpoint is the size of the log, in pages, that is worth a checkpoint and its two syncs: 32
 	// MiB. The log is copied at most once in CopyEvery, unless CopyAtOnce times as many pages are
