@@ -39,7 +39,7 @@ var coreMutants = []coreMutant{
 	{"a delivery left to the store comes back at its time",
 		"window.go", "func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }", "func (w *window) chill(time.Time) {}"},
 	{"the age and the schedule count from the first attempt",
-		"verdict.go", "v.progress.Anchor = in.Attempt.StartedAt", "v.progress.Anchor = v.attempt.StartedAt.Add(-20e9)"},
+		"verdict.go", "v.progress.Anchor = in.Attempt.StartedAt", "v.progress.Anchor = in.Attempt.StartedAt.Add(-20e9)"},
 	{"a closed endpoint starts nothing",
 		"core.go", "ep.window.park() // and", "_ = 0 // and"},
 	{"a closed endpoint admits nothing",
