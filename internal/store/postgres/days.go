@@ -280,17 +280,24 @@ func dropDay(b *pgx.Batch, day int64) {
 	b.Queue("DROP TABLE " + strings.Join(column(dated, func(of string) string { return tableOf(of, day) }), ", "))
 }
 
-// lockPatience is the limit for waiting for tables and locks of days: other transactions queue
-// behind the waiter.
-const lockPatience = "SELECT set_config('lock_timeout', '300ms', true)"
+// lockPatience is the limit for waiting for tables of days and other locks: other transactions
+// queue behind the waiter. Behind one that waits for lockDays, which is taken before, only others
+// of days queue.
+const (
+	daysPatience = "SELECT set_config('lock_timeout', '3s', true)"
+	lockPatience = "SELECT set_config('lock_timeout', '300ms', true)"
+)
 
 // inDays runs a transaction on the days' tables. Only one runs at a time.
 func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockPatience); err != nil {
+		if _, err := tx.Exec(ctx, daysPatience); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockDays); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, lockPatience); err != nil {
 			return err
 		}
 		return do(tx)

@@ -115,11 +115,11 @@ func (s *Store) writes(slot int16) {
 			}
 			s.commit(slot, batch[:n])
 			batch = batch[n:]
-			s.daily()
 		}
 		if placed {
 			<-s.places
 		}
+		s.daily()
 		if !more {
 			return
 		}
