@@ -14,7 +14,7 @@ type Bounds struct {
 	Pacing     PacingBounds
 
 	// Memory goes back after a Rest with fewer than Restless writes, if Spare bytes of it are unused.
-	Rest     time.Duration `bound:"5s" tiny:"20ms"`
+	Rest     time.Duration `bound:"5s" tiny:"500ms"`
 	Restless int64         `bound:"1000"`
 	Spare    int64         `bound:"16MiB"`
 
