@@ -89,9 +89,10 @@ func (a *api) mux() *multiplexer {
 		rt := &a.routes[i]
 		for _, path := range rt.paths() {
 			taken[rt.method+" "+path] = true
-			mux.HandleFunc(rt.method+" "+path, a.enter(rt))
+			enter := a.enter(rt)
+			mux.HandleFunc(rt.method+" "+path, enter)
 			if rt.method == http.MethodPost && !strings.Contains(path, "{") {
-				mux.posts[path] = a.enter(rt)
+				mux.posts[path] = enter
 			}
 		}
 	}

@@ -84,9 +84,9 @@ var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
-	v, step := newVerdict(ep.config, &h.Head, &in, c.seed(h.Delivery), now)
+	v := newVerdict(ep.config, &h.Head, &in, c.seed(h.Delivery), now)
 	var news []News
-	disable := c.judge(now, ep, h, in, step, &news)
+	disable := c.judge(now, ep, h, in, v.step, &news)
 	ch, told := v.change()
 	ch.Attempt = v.attempt(h.trigger(), h.due)
 	if v.again() && ep.belated(h) && ch.EndpointWide {

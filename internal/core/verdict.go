@@ -18,16 +18,14 @@ type verdict struct {
 	step     policy.Step
 }
 
-// newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs). It
-// returns the step apart: passed on as a field of v, it would put *in on the heap.
-func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, now time.Time) (v verdict, step policy.Step) {
-	v = verdict{endpoint: ep, now: now, in: in, progress: policy.Progress{Attempts: h.Attempts + 1, Anchor: h.Anchor, Seed: seed}}
+// newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs).
+func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, now time.Time) verdict {
+	v := verdict{endpoint: ep, now: now, in: in, progress: policy.Progress{Attempts: h.Attempts + 1, Anchor: h.Anchor, Seed: seed}}
 	if h.Attempts == 0 {
 		v.progress.Anchor = in.Attempt.StartedAt
 	}
-	step = ep.Policy.After(v.progress, in.Outcome, now)
-	v.step = step
-	return v, step
+	v.step = ep.Policy.After(v.progress, in.Outcome, now)
+	return v
 }
 
 // again says whether there is a next attempt.
@@ -73,7 +71,7 @@ func (v *verdict) attempt(trigger grapnel.Trigger, scheduled time.Time) *grapnel
 // Settle turns a lease's outcome into its delivery's change. in.Attempt has the time of the lease
 // and the consumer's answer.
 func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
-	v, _ := newVerdict(ep, &h, &in, seed, now)
+	v := newVerdict(ep, &h, &in, seed, now)
 	ch, news := v.change()
 	ch.Attempt = v.attempt(l.Trigger, l.Scheduled)
 	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)

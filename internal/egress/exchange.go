@@ -42,7 +42,7 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 			c.serve(a)
 			return c, nil
 		}
-		_ = c.Close() // the receiver has closed it already
+		_ = c.Close() // the receiver has closed it already, or a context has
 	}
 	a.reused = false
 	dialing, cancel := context.WithDeadline(ctx, a.deadline)

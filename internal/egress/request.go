@@ -128,13 +128,10 @@ func percentEncode(text, others string) string {
 }
 
 // formatted returns the bytes of a format and their content type. An envelope is made in the memory
-// of m, which may be nil. Data are never decoded and encoded again.
+// of m. Data are never decoded and encoded again.
 func formatted(m *message, format grapnel.Format, e *grapnel.Event) (body []byte, contentType string) {
-	switch {
-	case format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents:
+	if format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents {
 		return e.Data, dataType(e)
-	case m == nil:
-		return envelope(e), grapnel.JSONType
 	}
 	m.envelope = appendEnvelope(m.envelope[:0], e)
 	return m.envelope, grapnel.JSONType
@@ -143,7 +140,7 @@ func formatted(m *message, format grapnel.Format, e *grapnel.Event) (body []byte
 // Formatted returns an event in a shape: the body, and the headers that describe it. The error is
 // the reason for which the event has no body.
 func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.Header, err error) {
-	body, contentType := formatted(nil, shape.Format, e)
+	body, contentType := formatted(new(message), shape.Format, e)
 	if shape.Transform != "" {
 		contentType = grapnel.JSONType
 		t, err := transform.Compile(shape.Transform, bounds.Fill(transform.Bounds{}), time.Now)

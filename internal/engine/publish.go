@@ -147,26 +147,30 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 		p.repeated.note(events, accepted.Events)
 		p.accepted(events, accepted)
 		if p.pacing.counts() {
-			p.pacing.accepted(events[0].Event.Tenant, p.toMake(config, events, accepted.Events))
+			for _, s := range p.toMake(config, events, accepted.Events) {
+				p.pacing.accepted(s.tenant, s.n)
+			}
 		}
 		return accepted, nil
 	}
 }
 
 // toMake counts the deliveries of accepted events that this node makes as soon as it can.
-func (p *publisher) toMake(conf *configuration.Snapshot, events []store.Incoming, placed []store.Placed) (n int64) {
+func (p *publisher) toMake(conf *configuration.Snapshot, events []store.Incoming, placed []store.Placed) (shares []share) {
 	for i, is := range placed {
 		if is.Duplicate || is.Conflict {
 			continue
 		}
+		n := int64(0)
 		for _, target := range events[i].Targets {
 			ep := conf.At(target.Endpoint)
 			if target.Drop == "" && ep != nil && ep.Queue == nil && ep.Status == grapnel.EndpointEnabled && p.shards.Epoch(ep.ID) >= 0 {
 				n++
 			}
 		}
+		shares = plus(shares, events[i].Event.Tenant, n)
 	}
-	return n
+	return shares
 }
 
 // accepted hints at the heads of events that are durable.
