@@ -68,14 +68,7 @@ func TestCleanRestart(t *testing.T) {
 	x.under(6, func(ctx context.Context) {
 		for n := 0; n < restarts && !t.Failed(); n++ {
 			pause(ctx, x.dice.between(300*time.Millisecond, 1500*time.Millisecond))
-			stop := history.Fault{Kind: history.CleanStop, Start: x.ledger.now()}
-			if code := x.child.terminate(40 * time.Second); code != 0 {
-				t.Errorf("after SIGTERM the exit code is %d", code)
-			}
-			stop.End = x.ledger.now()
-			x.ledger.write(entry{Fault: &stop})
-			x.child.start()
-			x.child.ready(30 * time.Second)
+			x.restart()
 		}
 		pause(ctx, 500*time.Millisecond)
 	})
@@ -143,4 +136,16 @@ func (x *trial) named(name string) *target {
 	}
 	x.t.Fatalf("there is no target %s", name)
 	return nil
+}
+
+// restart stops the server with SIGTERM and starts it again.
+func (x *trial) restart() {
+	stop := history.Fault{Kind: history.CleanStop, Start: x.ledger.now()}
+	if code := x.child.terminate(40 * time.Second); code != 0 {
+		x.t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	stop.End = x.ledger.now()
+	x.ledger.write(entry{Fault: &stop})
+	x.child.start()
+	x.child.ready(30 * time.Second)
 }

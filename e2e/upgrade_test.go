@@ -298,14 +298,7 @@ func TestRecordOldLife(t *testing.T) {
 		}
 	})
 	// The log of SQLite has only the last events, so that the archive is small.
-	stop := history.Fault{Kind: history.CleanStop, Start: x.ledger.now()}
-	if code := x.child.terminate(40 * time.Second); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
-	stop.End = x.ledger.now()
-	x.ledger.write(entry{Fault: &stop})
-	x.child.start()
-	x.child.ready(30 * time.Second)
+	x.restart()
 	x.load.life = "late"
 	x.under(2, func(ctx context.Context) { pause(ctx, 200*time.Millisecond) })
 	// Lists may lag two seconds.
