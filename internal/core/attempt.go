@@ -178,7 +178,8 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event
 	ep.recording++
 	h.recorded = ch.At
 	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news,
-		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event}}
+		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event},
+		Patient: ch.Lone && ch.Status == grapnel.Delivered && ch.Standing == nil && len(news) == 0 && !c.late.some()}
 	c.recording++
 	c.emit(Record{h.change})
 }
@@ -230,7 +231,9 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 		}
 		c.recording--
 		ep.recording--
-		c.late.took(now, max(now.Sub(h.recorded), 0), c.options.Slots/2)
+		if !h.change.Patient { // else its time says little about the store
+			c.late.took(now, max(now.Sub(h.recorded), 0), c.options.Slots/2)
+		}
 		c.durable(now, ep, h, in.Results[i])
 		c.release(now, h)
 		c.refresh(now, ep)

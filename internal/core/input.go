@@ -148,6 +148,9 @@ type Change struct {
 	store.Change
 	News    []News // operational events to publish with it
 	Subject Subject
+	// Patient says that nothing waits until it is durable, so it may wait for others and share their
+	// commit. A crash before the commit repeats its attempt.
+	Patient bool
 }
 
 // Subject names the delivery of a change, for operational events and the log. A delivery that an

@@ -67,6 +67,10 @@ func (l *late) full(now time.Time) bool {
 	return l.places.used >= l.allowance() && now.Sub(l.prompt) < l.Protect
 }
 
+// some says whether late attempts are in flight, or late heads wait for a slot. Then all outcomes
+// are recorded at once: the limit follows how long that takes.
+func (l *late) some() bool { return l.places.used > 0 || len(l.places.refused) > 0 }
+
 // allowance is the number of slots for late attempts.
 func (l *late) allowance() int {
 	if l.shared {

@@ -52,8 +52,12 @@ type PacingBounds struct {
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.
 type RecorderBounds struct {
-	Page  int `bound:"512"` // changes in one commit
-	Names int `bound:"64"`  // events read at once to name them in operational events
+	Page int `bound:"512"` // changes in one commit
+	// Patient changes, fewer than Crowd, wait this long for others. So outcomes at 500 a second need a
+	// fifth of the commits, and a crash repeats at most Crowd attempts more.
+	Patience time.Duration `bound:"10ms" tiny:"1ms"`
+	Crowd    int           `bound:"16" tiny:"2"`
+	Names    int           `bound:"64"` // events read at once to name them in operational events
 	// reads of one page of events before it is recorded without names
 	Tries int `bound:"10"`
 	// pause before a change that the store refused in every form is tried again

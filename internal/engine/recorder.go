@@ -48,16 +48,20 @@ type recorder struct {
 	pulse    *ownership.Pulse
 }
 
-// pages is a queue of changes that one goroutine takes a page at a time.
+// pages is a queue of changes that one goroutine takes a page at a time. A page of patient changes
+// waits for others.
 type pages struct {
 	most   int // changes in a page
+	bounds *RecorderBounds
 	mu     sync.Mutex
 	queue  []core.Change
 	closed bool
 	work   chan struct{} // holds a token after the queue has changed
 }
 
-func newPages(most int) pages { return pages{most: most, work: make(chan struct{}, 1)} }
+func newPages(most int, b *RecorderBounds) pages {
+	return pages{most: most, bounds: b, work: make(chan struct{}, 1)}
+}
 
 func (p *pages) add(changes ...core.Change) {
 	p.mu.Lock()
@@ -84,6 +88,7 @@ func (p *pages) wake() {
 func (p *pages) run(handle func([]core.Change)) {
 	for range p.work {
 		for {
+			p.gather()
 			page, closed := p.take()
 			if len(page) == 0 {
 				if closed {
@@ -94,6 +99,29 @@ func (p *pages) run(handle func([]core.Change)) {
 			handle(page)
 		}
 	}
+}
+
+// gather waits for further changes while those in the queue are few and patient.
+func (p *pages) gather() {
+	if !p.waits() {
+		return
+	}
+	timer := time.NewTimer(p.bounds.Patience)
+	defer timer.Stop()
+	for p.waits() {
+		select {
+		case <-p.work:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+func (p *pages) waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.queue)
+	return 0 < n && n < p.bounds.Crowd && !p.closed && !slices.ContainsFunc(p.queue, func(ch core.Change) bool { return !ch.Patient })
 }
 
 // take copies a page, because the core gets it: the memory of the queue is used again.

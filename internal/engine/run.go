@@ -74,7 +74,7 @@ func (e *Engine) makeParts(o Options) {
 		namer: namer{store: o.Store, events: e.events, log: o.Log, bounds: b, over: e.inputs.over},
 		epoch: e.shards.Epoch, stopping: e.stopping.Load, send: e.inputs.send, sealed: e.noteSeal, applied: e.after,
 		pulse: e.watchdog.Pulse("recorder"), stuck: map[int64]bool{},
-		changes: newPages(b.Page), unnamed: newPages(b.Names)}
+		changes: newPages(b.Page, &e.bounds.Recorder), unnamed: newPages(b.Names, &e.bounds.Recorder)}
 	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: o.Keep, bounds: b, over: e.inputs.over,
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
 		count:   func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) },
