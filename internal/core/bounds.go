@@ -52,7 +52,7 @@ type Late struct {
 	Growth int `bound:"4"`
 	// Allowed is the slack above the usual commit time before the limit shrinks. In a shared store
 	// the slack is at least the usual time itself.
-	Allowed time.Duration `bound:"1ms"`
+	Allowed time.Duration `bound:"500us"`
 	// Alone is the number of checks at limit 1 after which the current commit time becomes the
 	// usual one, in a shared store.
 	Alone int `bound:"3"`

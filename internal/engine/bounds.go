@@ -64,7 +64,9 @@ type RecorderBounds struct {
 	Stuck time.Duration `bound:"5s" tiny:"100ms"`
 	// dead letters of one endpoint logged one by one in a minute
 	Lines int `bound:"10"`
-	// time limit for counting the deliveries that an opened circuit holds, for the log
+	// circuits that open or close at once, for whose log lines the held deliveries are counted
+	Counted int `bound:"8"`
+	// time limit for counting those of one
 	Held time.Duration `bound:"2s" tiny:"100ms"`
 
 	// chores in progress at once; most are short reads of a page

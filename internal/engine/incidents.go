@@ -157,11 +157,9 @@ func (n *incidents) logTurns(ctx context.Context) {
 	for i := range turns {
 		t := &turns[i]
 		attrs := n.about(t.endpoint)
-		within, cancel := context.WithTimeout(ctx, n.bounds.Held)
-		if held, err := n.store.Waiting(within, t.endpoint, heldCounted); err == nil {
-			attrs = append(attrs, "held", atMost(held))
+		if i < n.bounds.Counted {
+			attrs = append(attrs, n.held(ctx, t.endpoint)...)
 		}
-		cancel()
 		if t.opened {
 			attrs = append(attrs, "cause", t.standing.Cause, "next_probe", t.standing.ProbeAt)
 			n.log.Info("circuit opened; deliveries are held until a probe succeeds", attrs...)
@@ -169,6 +167,18 @@ func (n *incidents) logTurns(ctx context.Context) {
 			n.log.Info("circuit closed; held deliveries go out", attrs...)
 		}
 	}
+}
+
+// held counts the deliveries that an endpoint's circuit holds, or held until now. Each count makes
+// the embedded store fill its tables.
+func (n *incidents) held(ctx context.Context, endpoint string) []any {
+	ctx, cancel := context.WithTimeout(ctx, n.bounds.Held)
+	defer cancel()
+	held, err := n.store.Waiting(ctx, endpoint, heldCounted)
+	if err != nil {
+		return nil
+	}
+	return []any{"held", atMost(held)}
 }
 
 // atMost returns the count, or text if it reached heldCounted.

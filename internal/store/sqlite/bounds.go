@@ -26,6 +26,11 @@ type Bounds struct {
 	Young      int           `bound:"4096"`
 	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
 	FillEvery  time.Duration `bound:"1s" tiny:"5ms"`
+	// FillPages is how many pages a fill writes, as far as that can be foreseen: everything waits
+	// until they are written. Under a long backlog one operation changes several pages, then fills
+	// have few operations, but not less than FillLeast.
+	FillPages int `bound:"2048" tiny:"1"`
+	FillLeast int `bound:"64" tiny:"1"`
 
 	// Half is how many operations a half of the journal holds at most. After a loss of power those of
 	// both halves may have to be applied again, which takes less than a second.
@@ -98,6 +103,8 @@ type Bounds struct {
 	// Targets is the number of endpoints up to which a list reads endpoint by endpoint. With more it
 	// reads all deliveries.
 	Targets int `bound:"4096"`
+	// Hastened is how many heads one operation of Hasten examines.
+	Hastened int `bound:"1000"`
 	// Gathered is how many pending deliveries of an endpoint are gathered and sorted.
 	Gathered int `bound:"5000"`
 	// FewHeads is how many heads of an endpoint are read one by one to count them by due time. As

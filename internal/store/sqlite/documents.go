@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -16,14 +17,39 @@ const (
 	clearDocumentsQuery = "DELETE FROM document WHERE rowid IN (SELECT rowid FROM document WHERE kind = ? AND at < ? ORDER BY at LIMIT ?)"
 )
 
-// PutDocuments reads all revisions before it writes. While the disk is full it only deletes.
+// PutDocuments reads all revisions before it writes. While the disk is full it only deletes. The
+// journal can hold it unless it has an idempotency key or events.
 func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
 	kept := slices.ContainsFunc(writes, func(w store.DocumentWrite) bool { return !w.Delete })
+	if with.Once == nil && with.Tell == nil {
+		o := &documenting{writes: writes, audit: with.Audit, kept: kept}
+		err := s.write(ctx, o)
+		return o.done, err
+	}
 	return s.putting(ctx, &putting{with: with, keep: true, full: !kept,
 		do: func(t *tx) (int64, error) { return t.putDocuments(writes) }})
+}
+
+// documenting is the operation of PutDocuments.
+type documenting struct {
+	writes []store.DocumentWrite
+	audit  *grapnel.AuditEntry
+	kept   bool // not all of them are deletions
+	done   store.Put
+}
+
+func (o *documenting) grows() bool { return o.kept }
+
+func (o *documenting) apply(t *tx) error {
+	revision, err := t.putDocuments(o.writes)
+	o.done = store.Put{Revision: revision, Version: t.version}
+	if err == nil && o.audit != nil {
+		err = t.note(o.audit)
+	}
+	return err
 }
 
 func (t *tx) putDocuments(writes []store.DocumentWrite) (revision int64, err error) {
@@ -71,7 +97,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 	if !scope.Allows(tenant) {
 		return d, store.ErrNotFound("document")
 	}
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
+	err = s.readYoung(ctx, func(r *sqlite3.Conn) error {
 		q := r.Query(documentQuery)
 		found, err := q.Text(tenant).Text(kind).Text(id).Row()
 		if err != nil {

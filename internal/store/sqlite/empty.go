@@ -116,13 +116,17 @@ func (w *writer) cut() error {
 }
 
 // nothing is an operation without effect, which wakes the writer. filling is answered when all
-// earlier writes are in the tables.
+// earlier writes are in the tables. looking reads.
 type (
 	nothing struct{}
 	filling struct{}
+	looking func(*sqlite3.Conn) error
 )
 
 func (nothing) grows() bool     { return false }
 func (nothing) apply(*tx) error { return nil }
 func (filling) grows() bool     { return false }
 func (filling) apply(*tx) error { return nil }
+func (looking) grows() bool     { return false }
+
+func (do looking) apply(t *tx) error { return do(t.conn) }

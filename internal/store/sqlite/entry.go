@@ -20,14 +20,16 @@ type entry interface {
 	flow(*codec.Flow)
 }
 
-func (*appending) kind() int { return 1 }
-func (*recording) kind() int { return 2 }
-func (*claiming) kind() int  { return 3 }
-func (*extending) kind() int { return 4 }
+func (*appending) kind() int   { return 1 }
+func (*recording) kind() int   { return 2 }
+func (*claiming) kind() int    { return 3 }
+func (*extending) kind() int   { return 4 }
+func (*hastening) kind() int   { return 5 }
+func (*documenting) kind() int { return 6 }
 
 // anew makes an empty entry of a kind, or nil.
 func anew(kind int) entry {
-	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending)} {
+	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending), new(hastening), new(documenting)} {
 		if e.kind() == kind {
 			return e
 		}
@@ -202,4 +204,30 @@ func (o *extending) flow(f *codec.Flow) {
 	codec.Text(f, &o.token)
 	codec.Time(f, &o.now)
 	codec.Number(f, &o.by)
+}
+
+func (o *hastening) flow(f *codec.Flow) {
+	codec.Text(f, &o.endpoint)
+	codec.Time(f, &o.at)
+	codec.Time(f, &o.before)
+	codec.Number(f, &o.after.due)
+	codec.Number(f, &o.after.seq)
+	codec.Number(f, &o.limit)
+	codec.Number(f, &o.look)
+}
+
+func (o *documenting) flow(f *codec.Flow) {
+	codec.Many(f, &o.writes, flowDocument)
+	codec.Maybe(f, &o.audit, flowAudit)
+	codec.Truth(f, &o.kept)
+}
+
+func flowDocument(w *store.DocumentWrite, f *codec.Flow) {
+	codec.Text(f, &w.Tenant)
+	codec.Text(f, &w.Kind)
+	codec.Text(f, &w.ID)
+	codec.Number(f, &w.Revision)
+	codec.Time(f, &w.At)
+	codec.Blob(f, &w.Body)
+	codec.Truth(f, &w.Delete)
 }

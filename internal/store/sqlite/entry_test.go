@@ -17,7 +17,8 @@ func TestEntriesAreComplete(t *testing.T) {
 	left := map[string]bool{"Change.Attempt": true, "Change.Tell": true, "Change.Epoch": true, "Change.Lone": true, "Once.Answer": true,
 		"Standing.Standing": true, "Answer.Fingerprint": true, "AuditEntry.Seq": true,
 		"Event.Data": true, "Event.Metadata": true, "Event.Intake": true, "Event.Seq": true,
-		"appending.done": true, "recording.done": true, "claiming.done": true, "extending.done": true}
+		"appending.done": true, "recording.done": true, "claiming.done": true, "extending.done": true,
+		"hastening.done": true, "documenting.done": true}
 	for kind := 1; anew(kind) != nil; kind++ {
 		r := rand.New(rand.NewPCG(uint64(kind), 2))
 		for range 50 {

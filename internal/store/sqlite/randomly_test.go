@@ -98,7 +98,7 @@ func (r *randomly) change(h store.Head) store.Change {
 func (r *randomly) step(ctx context.Context) {
 	r.t.Helper()
 	r.now = r.now.Add(time.Duration(r.IntN(int(2 * time.Second))))
-	switch n := r.IntN(12); {
+	switch n := r.IntN(14); {
 	case n < 5:
 		if r.IntN(8) == 0 {
 			b := r.batch()
@@ -136,7 +136,28 @@ func (r *randomly) step(ctx context.Context) {
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeConflict {
 			r.t.Fatal(err)
 		}
-	case n == 11 && r.IntN(10) == 0: // by a transaction of SQLite
+	case n == 11:
+		h := store.Hastening{Before: r.now.Add(-time.Duration(r.IntN(3)) * time.Second), At: r.now.Add(-time.Duration(r.IntN(5)) * time.Second)}
+		if _, err := r.s.Hasten(ctx, []string{"ep_a", "ep_b", "q_a", "none"}[r.IntN(4)], h, 1+r.IntN(3)); err != nil {
+			r.t.Fatal(err)
+		}
+	case n == 12:
+		id := fmt.Sprint("doc", r.IntN(4))
+		there, err := r.s.Document(ctx, store.Everyone(), "acme", "kind", id)
+		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
+			r.t.Fatal(err)
+		}
+		w := store.DocumentWrite{Delete: there.Revision > 0 && r.IntN(4) == 0}
+		w.Document = store.Document{Tenant: "acme", Kind: "kind", ID: id, Revision: there.Revision, At: r.now,
+			Body: []byte(strings.Repeat("y", r.IntN(300)))}
+		with := store.With{}
+		if r.IntN(3) == 0 {
+			with.Audit = &grapnel.AuditEntry{At: r.now, Tenant: "acme", Actor: "me", Verb: grapnel.VerbChange, Reason: id}
+		}
+		if _, err := r.s.PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{w}, with); err != nil {
+			r.t.Fatal(err)
+		}
+	case n == 13 && r.IntN(10) == 0: // by a transaction of SQLite
 		if _, err := r.s.End(ctx, "ep_b", store.Ending{Status: grapnel.Skipped, At: r.now}, 2); err != nil {
 			r.t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func (q *statements) all() []text {
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
 		{&q.plan, planned.update("pending")},
 		{&q.mark, marked.update("pending")},
-		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ? AND token IS NULL"},
+		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ?"},
 		{&q.lead, led.update("pending")},
 		{&q.laneHead, "SELECT " + pendingRead.names("") +
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},

@@ -99,6 +99,10 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 func (t *tx) do(o operation) error {
 	switch o.(type) {
 	case *appending, *recording, nothing, filling:
+	case looking:
+		if err := t.store(); err != nil {
+			return err
+		}
 	default:
 		if err := t.store(); err != nil {
 			return err

@@ -36,6 +36,7 @@ type young struct {
 	frames []byte // the young ones, one after the other, each with its header
 	ends   []int  // where each of them ends
 	count  int    // operations in them
+	most   int    // operations with which the tables are filled; 0: Bounds.Young
 	timer  *time.Timer
 
 	owes   atomic.Bool   // something is young
@@ -161,7 +162,7 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 func entries(batch []*request) bool {
 	for _, r := range batch {
 		switch r.operation.(type) {
-		case entry, nothing, filling:
+		case entry, nothing, filling, looking:
 		default:
 			return false
 		}
@@ -251,19 +252,23 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 // aged is called when all that was young is in the tables.
 func (w *writer) aged() {
 	y := &w.young
+	operations, pages := y.count, w.tx.conn.PagesWritten()
+	if b := &w.store.bounds; operations >= b.FillLeast && pages > 0 {
+		y.most = max(b.FillLeast, b.FillPages*operations/pages)
+	}
 	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
 	y.filled.Store(y.number)
 	y.event.Store(w.tx.events.last)
 	y.owes.Store(false)
 	y.timer.Stop()
-	pages := w.tx.conn.PagesWritten()
 	w.store.stats.filled(pages)
 	w.store.checkpoints.grown(pages)
 }
 
 // enough says whether so much is young that it is filled.
 func (w *writer) enough() bool {
-	return w.young.count >= w.store.bounds.Young || int64(len(w.young.frames)) >= w.store.bounds.YoungBytes
+	y, b := &w.young, &w.store.bounds
+	return y.count >= b.Young || y.most > 0 && y.count >= y.most || int64(len(y.frames)) >= b.YoungBytes
 }
 
 // fill commits all that is young to the tables and leaves no transaction open. If the disk is full

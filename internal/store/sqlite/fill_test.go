@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestCallsThatNeedNoFill makes calls of which there are thousands when many endpoints recover
+// together. They see young writes, and commit nothing to the tables.
+func TestCallsThatNeedNoFill(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour, Hastened: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var heads []store.Head
+	for i := range 9 {
+		h, err := publish(t, s, fmt.Sprint("evt_", i), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, h)
+	}
+	before := s.Stats().Fills
+	for i, h := range heads { // the first fails for its own sake
+		done, err := s.Record(t.Context(), []store.Change{{Delivery: h.Delivery, At: time.Unix(10, 0), Status: grapnel.Pending,
+			Due: time.Unix(100+int64(i), 0), Attempt: &grapnel.Attempt{Number: 1}, EndpointWide: i > 0}})
+		if err != nil || !done[0].Applied {
+			t.Fatalf("got %+v, %v", done, err)
+		}
+	}
+	n, err := s.Hasten(t.Context(), "ep", store.Hastening{Before: time.Unix(20, 0), At: time.Unix(50, 0)}, 7)
+	if err != nil || n != 7 {
+		t.Errorf("%d deliveries of 7 are due: %v", n, err)
+	}
+	page, err := s.Heads(t.Context(), "ep", 20)
+	if err != nil || len(page) != 9 || page[6].Due != time.Unix(50, 0).UTC() || page[7].Delivery != heads[0].Delivery ||
+		page[8].Delivery != heads[8].Delivery {
+		t.Errorf("the heads are %+v: %v", page, err)
+	}
+	doc := store.Document{Tenant: "acme", Kind: "issue", ID: "a", At: time.Unix(1, 0), Body: []byte("x")}
+	if _, err := s.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: doc}}, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Document(t.Context(), store.Everyone(), "acme", "issue", "a"); err != nil || string(got.Body) != "x" {
+		t.Errorf("the document is %+v: %v", got, err)
+	}
+	if n := s.Stats().Fills - before; n != 0 {
+		t.Errorf("the tables were filled %d times", n)
+	}
+}
+
+// TestFillsHaveAPagesLimit: operations that change many pages are filled a few at a time.
+func TestFillsHaveAPagesLimit(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
+		Bounds: Bounds{FillEvery: time.Hour, FillPages: 40, FillLeast: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	version, _, err := s.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 40_000) // five pages
+	for i := range 400 {
+		_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(data)
+		e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Data: slices.Clone(data)}
+		if _, err := s.Append(t.Context(), store.Batch{Config: version, Events: []store.Incoming{{Event: e}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// YoungBytes alone would fill after each 200. The first fill knows no number of pages.
+	if n := s.Stats().Fills; n < 20 || n > 80 {
+		t.Errorf("the tables were filled %d times with 400 events of five pages, at most 40 pages each", n)
+	}
+}
