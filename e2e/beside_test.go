@@ -18,13 +18,14 @@ const (
 	heavy weight = 3 // nodes on one database: two thirds of a processor
 )
 
-// turns are the weights that may run at once. Two clusters fill two processors: with three, nodes
-// with short leases starve each other. A test holds the mutex while it takes its slots, so tests
-// begin in order, and two tests cannot wait for each other with half of their slots.
+// turns are the weights that may run at once: on two processors two clusters, and beside them one
+// busy test or two light ones. With three clusters nodes with short leases starve each other. A
+// test holds the mutex while it takes its slots, so tests begin in order, and two tests cannot wait
+// for each other with half of their slots.
 var turns = struct {
 	sync.Mutex
 	slots chan struct{}
-}{slots: make(chan struct{}, 2*int(heavy)*max(1, runtime.GOMAXPROCS(0)/2))}
+}{slots: make(chan struct{}, 8*max(1, runtime.GOMAXPROCS(0)/2))}
 
 // beside lets a test run beside others, once there are slots for its weight. It returns them when
 // the test has cleaned up all that it started, because the cleanup that was registered first is the

@@ -24,7 +24,9 @@ import (
 func TestPresetSchedules(t *testing.T) {
 	for _, p := range policy.Presets() {
 		t.Run(p.Name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTunedBench(t, memory.New(), unhurried)
+				defer b.close()
 				r := &receiver{then: status(http.StatusServiceUnavailable)}
 				b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName = p.Name })
 				start := time.Now()

@@ -61,6 +61,11 @@ func (b *bench) start(o core.Options) {
 	b.done.Go(func() { e.Run(ctx) })
 }
 
+// unhurried has the engine do every hour what it does every few seconds. Months pass quickly then.
+func unhurried(o *Options) {
+	o.Bounds.Issues.Flush, o.Bounds.Duplicates.Every, o.Bounds.Rest = time.Hour, time.Hour, time.Hour
+}
+
 // halt drains the engine.
 func (b *bench) halt() {
 	b.stop()

@@ -140,7 +140,7 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 func TestOldDocumentsAreCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep.For = 200 * day })
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep.For = 200 * day; unhurried(o) })
 		defer b.close()
 		kinds := []string{"alert", "issue", "sli", "incident"}
 		write := func(kind, id string, revision int64) {
