@@ -86,7 +86,7 @@ var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	v := newVerdict(ep.config, &h.Head, &in, c.seed(h.Delivery), now)
 	var news []News
-	disable := c.judge(now, ep, h, in, v.step, &news)
+	disable := c.judge(now, ep, h, &v, &news)
 	ch, told := v.change()
 	ch.Attempt = v.attempt(h.trigger(), h.due)
 	if v.again() && ep.belated(h) && ch.EndpointWide {

@@ -13,10 +13,11 @@ import (
 // judge applies an attempt's outcome to its endpoint: circuit, ramp, progress towards being
 // disabled. It appends the operational events, and returns the reason to disable the endpoint,
 // empty if there is none.
-func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step policy.Step, news *[]News) (disable string) {
+func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (disable string) {
+	in, step := v.in, &v.step
 	s := policy.Sighting{
-		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(in), Started: h.started, Ended: now,
-		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: c.seed(h.Delivery),
+		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(*in), Started: h.started, Ended: now,
+		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: v.progress.Seed,
 		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
 	shift, changed := ep.gate.observe(s, h.shifts)
