@@ -49,10 +49,6 @@ test: needs ## Run every test; what is concurrent under the race detector
 
 # Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
 # they come second where both want a processor.
-# Compilers and tests live briefly, so collecting garbage less often saves a fourteenth of their processor time. The tests of the real
-# binary are without it: some compare memory.
-test-models test-races test-nested: export GOGC = 400
-
 test-models: export CGO_ENABLED = 0
 test-models:
 	nice -n 5 $(GO) test -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)

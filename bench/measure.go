@@ -29,7 +29,7 @@ type side struct {
 
 	windows []window
 	took    [][]time.Duration // sorted, of each latency window
-	steady  []float64         // processor seconds for 1,000 events, of each
+	steady  []float64         // processor seconds for 1,000 events, the database's included
 }
 
 // window is one throughput measurement.
@@ -348,7 +348,7 @@ func (b *bench) latency(ctx context.Context) error {
 			if err := b.sink.ask("received", nil, &before); err != nil {
 				return err
 			}
-			from, err := x.cpu()
+			from, err := b.used(x)
 			if err != nil {
 				return err
 			}
@@ -362,7 +362,7 @@ func (b *bench) latency(ctx context.Context) error {
 			}); err != nil {
 				return fmt.Errorf("latency of %s: %w", x.name, err)
 			}
-			to, err := x.cpu()
+			to, err := b.used(x)
 			if err != nil {
 				return err
 			}

@@ -90,6 +90,16 @@ func (d *database) cpu() (sum time.Duration, err error) {
 	return sum, nil
 }
 
+// used is the processor time of a side, with that of its database.
+func (b *bench) used(x *side) (time.Duration, error) {
+	used, err := x.cpu()
+	if err != nil || x != b.sides[1] {
+		return used, err
+	}
+	more, err := b.database.cpu()
+	return used + more, err
+}
+
 // effort is the database's work since it was created.
 type effort struct {
 	wal, commits, rows float64

@@ -133,7 +133,11 @@ func (b *bench) compareLatency() {
 	relay, own := b.sides[0], b.sides[1]
 	added := at(own, 0.99) - at(relay, 0.99)
 	same := func(seconds float64) float64 { return seconds }
-	b.say("         processor seconds for 1,000 events: %s %.2f, Grapnel %.2f", relay.name, median(relay.steady, same),
+	with := ""
+	if b.database != nil {
+		with = " with its database"
+	}
+	b.say("         processor seconds for 1,000 events: %s %.2f, Grapnel%s %.2f", relay.name, median(relay.steady, same), with,
 		median(own.steady, same))
 	b.say("added    p50 %v, p99 %v  (bar: less than %v at p99: %s)", at(own, 0.5)-at(relay, 0.5), added, mostAdded, verdict(added < mostAdded))
 }
