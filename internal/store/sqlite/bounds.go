@@ -29,7 +29,7 @@ type Bounds struct {
 	// FillPages is how many pages a fill writes, as far as that can be foreseen: everything waits
 	// until they are written. Under a long backlog one operation changes several pages, then fills
 	// have few operations, but not less than FillLeast.
-	FillPages int `bound:"2048" tiny:"1"`
+	FillPages int `bound:"8192" tiny:"1"`
 	FillLeast int `bound:"64" tiny:"1"`
 
 	// Half is how many operations a half of the journal holds at most. After a loss of power those of
