@@ -25,7 +25,7 @@ const (
 var turns = struct {
 	sync.Mutex
 	slots chan struct{}
-}{slots: make(chan struct{}, 8*max(1, runtime.GOMAXPROCS(0)/2))}
+}{slots: make(chan struct{}, 2*int(heavy)*max(1, runtime.GOMAXPROCS(0)/2)+int(busy))}
 
 // beside lets a test run beside others, once there are slots for its weight. It returns them when
 // the test has cleaned up all that it started, because the cleanup that was registered first is the

@@ -54,7 +54,7 @@ type PacingBounds struct {
 type RecorderBounds struct {
 	Page int `bound:"512"` // changes in one commit
 	// Patient changes, fewer than Crowd, wait this long for others. So outcomes at 500 a second need a
-	// fifth of the commits, and a crash repeats at most Crowd attempts more.
+	// fifth of the commits, and a crash repeats fewer than Crowd attempts more.
 	Patience time.Duration `bound:"10ms" tiny:"1ms"`
 	Crowd    int           `bound:"16" tiny:"2"`
 	Names    int           `bound:"64"` // events read at once to name them in operational events

@@ -120,8 +120,15 @@ func (p *pages) gather() {
 func (p *pages) waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.queue)
-	return 0 < n && n < p.bounds.Crowd && !p.closed && !slices.ContainsFunc(p.queue, func(ch core.Change) bool { return !ch.Patient })
+	if n := len(p.queue); n == 0 || n >= p.bounds.Crowd || p.closed {
+		return false
+	}
+	for i := range p.queue { // a change is large, so it is not copied
+		if !p.queue[i].Patient {
+			return false
+		}
+	}
+	return true
 }
 
 // take copies a page, because the core gets it: the memory of the queue is used again.

@@ -23,13 +23,12 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 	if err := s.bounds.Documents.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
-	kept := slices.ContainsFunc(writes, func(w store.DocumentWrite) bool { return !w.Delete })
 	if with.Once == nil && with.Tell == nil {
-		o := &documenting{writes: writes, audit: with.Audit, kept: kept}
+		o := &documenting{writes: writes, audit: with.Audit}
 		err := s.write(ctx, o)
 		return o.done, err
 	}
-	return s.putting(ctx, &putting{with: with, keep: true, full: !kept,
+	return s.putting(ctx, &putting{with: with, keep: true, full: !stores(writes),
 		do: func(t *tx) (int64, error) { return t.putDocuments(writes) }})
 }
 
@@ -37,11 +36,15 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 type documenting struct {
 	writes []store.DocumentWrite
 	audit  *grapnel.AuditEntry
-	kept   bool // not all of them are deletions
 	done   store.Put
 }
 
-func (o *documenting) grows() bool { return o.kept }
+func (o *documenting) grows() bool { return stores(o.writes) }
+
+// stores says whether not all writes are deletions.
+func stores(writes []store.DocumentWrite) bool {
+	return slices.ContainsFunc(writes, func(w store.DocumentWrite) bool { return !w.Delete })
+}
 
 func (o *documenting) apply(t *tx) error {
 	revision, err := t.putDocuments(o.writes)

@@ -219,7 +219,6 @@ func (o *hastening) flow(f *codec.Flow) {
 func (o *documenting) flow(f *codec.Flow) {
 	codec.Many(f, &o.writes, flowDocument)
 	codec.Maybe(f, &o.audit, flowAudit)
-	codec.Truth(f, &o.kept)
 }
 
 func flowDocument(w *store.DocumentWrite, f *codec.Flow) {
