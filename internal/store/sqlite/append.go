@@ -148,17 +148,7 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 		return store.Placed{}, err
 	}
 	at := codec.Micros(e.AcceptedAt)
-	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(keyHash(e.Key)).Int(at).
-		Int(codec.Micros(e.OccurredAt)).Int(first).Int(int64(len(e.targets)))
-	if e.ContentType == grapnel.JSONType {
-		insert.Null()
-	} else {
-		insert.Text(e.ContentType)
-	}
-	insert.Blob(e.frozen.Metadata).Int(e.frozen.Packed).Int(e.frozen.Sum)
-	if err := insert.Blob(e.frozen.Data).Blob(e.frozen.Intake).Run(); err != nil {
-		return store.Placed{}, err
-	}
+	t.owed.add(e, seq, kind, first)
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
@@ -196,6 +186,11 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func (t *tx) meet(e *incoming) (*store.Placed, error) {
+	if _, owed := t.owed.ids[e.ID]; owed {
+		if err := t.flush(); err != nil {
+			return nil, err
+		}
+	}
 	q := t.q.eventByID.Text(e.ID).Text(e.Tenant)
 	found, err := q.Row()
 	if !found {

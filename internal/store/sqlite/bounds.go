@@ -32,6 +32,12 @@ type Bounds struct {
 	FillPages int `bound:"8192" tiny:"1"`
 	FillLeast int `bound:"64" tiny:"1"`
 
+	// Rows is how many rows one statement adds. Between two batches the writer writes the rows that
+	// the tables lack if they are Owed or have OwedBytes of data.
+	Rows      int `bound:"16"`
+	Owed      int `bound:"64"`
+	OwedBytes int `bound:"256KiB" tiny:"1KiB"`
+
 	// Half is how many operations a half of the journal holds at most. After a loss of power those of
 	// both halves may have to be applied again, which takes less than a second.
 	Half    int `bound:"32768" tiny:"64"`

@@ -92,8 +92,13 @@ func (c columns[R]) names(suffix string) string {
 	return strings.Join(names, ", ")
 }
 
-func (c columns[R]) insert(table string) string {
-	return "INSERT INTO " + table + " (" + c.names("") + ") VALUES (?" + strings.Repeat(", ?", len(c)-1) + ")"
+// insert adds a number of rows. With OR FAIL SQLite copies no pages before the statement, which it
+// otherwise does for several rows: a transaction in which a row fails is rolled back anyway.
+func (c columns[R]) insert(table string) func(rows int) string {
+	row := "(?" + strings.Repeat(", ?", len(c)-1) + ")"
+	return func(rows int) string {
+		return "INSERT OR FAIL INTO " + table + " (" + c.names("") + ") VALUES " + row + strings.Repeat(", "+row, rows-1)
+	}
 }
 
 // update changes the row with a number, which is bound last.

@@ -71,7 +71,10 @@ func (t *tx) replay(frame []byte) error {
 			return fmt.Errorf("sqlite: applying an entry of the journal again: %w", err)
 		}
 	}
-	return f.End()
+	if err := f.End(); err != nil || !t.owed.enough() {
+		return err
+	}
+	return t.flush()
 }
 
 func (o *appending) flow(f *codec.Flow) {

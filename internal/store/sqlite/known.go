@@ -47,6 +47,9 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 	}
 	var q *sqlite3.Stmt
 	if seq := t.recent.find(e.known.key); seq != 0 {
+		if err := t.flush(); err != nil {
+			return nil, 0, err
+		}
 		q = t.q.known.Int(seq)
 	} else {
 		q = t.q.indexed.Int(e.known.key.prefix())
@@ -75,6 +78,6 @@ func (t *tx) learn(k *known, placed store.Placed, before int64) error {
 		}
 	}
 	t.recent.add(k.key, placed.Seq)
-	return t.q.addKnown.Int(placed.Seq).Blob(k.key[:]).Blob(k.sum[:]).Int(k.until).Int(codec.Micros(placed.AcceptedAt)).
-		Int(int64(placed.Deliveries)).Text(placed.ID).Run()
+	t.owed.known = append(t.owed.known, knownRow{k, placed.Seq, codec.Micros(placed.AcceptedAt), int64(placed.Deliveries), placed.ID})
+	return nil
 }

@@ -130,6 +130,6 @@ func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (
 
 // usable says whether this program's statements can be prepared with the schema of a database.
 func usable(conn *sqlite3.Conn) error {
-	_, err := prepare(conn)
+	_, err := prepare(conn, 1)
 	return err
 }

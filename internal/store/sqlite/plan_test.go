@@ -244,7 +244,7 @@ func TestWriterPlans(t *testing.T) {
 	}
 	defer conn.Close()
 	seen := 0
-	for _, p := range new(statements).all() {
+	for _, p := range new(statements).all(1) {
 		sql := p.sql
 		if strings.HasPrefix(sql, "BEGIN") || sql == "COMMIT" || sql == "ROLLBACK" {
 			continue

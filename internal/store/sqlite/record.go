@@ -110,6 +110,9 @@ func (t *tx) change(c *store.Change, attempt []byte, a *grapnel.Tried) (done sto
 
 // late is the result of a change of a delivery that is not pending. Its lane may have a new head.
 func (t *tx) late(c *store.Change) (store.Changed, error) {
+	if err := t.flush(); err != nil {
+		return store.Changed{}, err
+	}
 	f, err := t.over(c.Delivery)
 	if f == nil || err != nil {
 		return store.Changed{}, err

@@ -29,7 +29,7 @@ type statements struct {
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
 
 	queueNamed                                *sqlite3.Stmt
-	known, indexed, addKnown, dropKnown       *sqlite3.Stmt
+	known, indexed, dropKnown                 *sqlite3.Stmt
 	addKnownKey, dropKnownKeys, setKnownMoved *sqlite3.Stmt
 	addAside, dropAside, addSourceBlock       *sqlite3.Stmt
 
@@ -43,9 +43,9 @@ type statements struct {
 	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
 
-	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
-	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
-	laneHead, lane, setLane, addFinished, finished     *sqlite3.Stmt
+	eventByID, eventKey, eventOf                       *sqlite3.Stmt
+	pending, dropPending, plan, mark, lead             *sqlite3.Stmt
+	laneHead, lane, setLane, finished                  *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
@@ -59,12 +59,21 @@ type statements struct {
 	document, setDocument, dropDocument                *sqlite3.Stmt
 	clearDocuments                                     *sqlite3.Stmt
 
+	addEvents, addKnown, addPending, addFinished adding
+
 	objects [len(objectKinds)]objects
 }
 
-func prepare(conn *sqlite3.Conn) (*statements, error) {
+// adding is an INSERT of one row, and one of several.
+type adding struct {
+	one, many *sqlite3.Stmt
+	rows      int // in many
+}
+
+// prepare makes the statements; those that add several rows add this number.
+func prepare(conn *sqlite3.Conn, rows int) (*statements, error) {
 	q := new(statements)
-	for _, p := range q.all() {
+	for _, p := range q.all(rows) {
 		var err error
 		if *p.into, err = conn.Prepare(p.sql); err != nil {
 			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
@@ -79,10 +88,17 @@ type text struct {
 	sql  string
 }
 
-func (q *statements) all() []text {
+func (q *statements) all(rows int) []text {
 	var objects []text
 	for i := range q.objects {
 		objects = append(objects, q.objects[i].all(objectKinds[i].table)...)
+	}
+	for into, insert := range map[*adding]func(rows int) string{
+		&q.addEvents: eventAdded.insert("event"), &q.addKnown: knownAdded.insert("known"),
+		&q.addPending: pendingAdded.insert("pending"), &q.addFinished: finishedAdded.insert("finished"),
+	} {
+		objects = append(objects, text{&into.one, insert(1)}, text{&into.many, insert(rows)})
+		into.rows = rows
 	}
 	return append(objects, []text{
 		{&q.begin, "BEGIN IMMEDIATE"},
@@ -133,13 +149,10 @@ func (q *statements) all() []text {
 		{&q.anyDelivery, anyDeliveryQuery},
 		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 
-		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,
-			packed, sum, data, intake) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&q.eventByID, metQuery},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
 		{&q.eventOf, `SELECT k.tenant, e.key, e.kind FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 
-		{&q.addPending, pendingAdded.insert("pending")},
 		{&q.pending, "SELECT " + pendingRead.names("") + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
 		{&q.plan, planned.update("pending")},
@@ -150,7 +163,6 @@ func (q *statements) all() []text {
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
 		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
-		{&q.addFinished, finishedAdded.insert("finished")},
 		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},
@@ -199,7 +211,6 @@ func (q *statements) all() []text {
 		{&q.waiting, waitingQuery},
 		{&q.known, knownQuery},
 		{&q.indexed, indexedQuery},
-		{&q.addKnown, "INSERT INTO known (seq, key, sum, until, accepted, made, event) VALUES (?, ?, ?, ?, ?, ?, ?)"},
 		{&q.dropKnown, "DELETE FROM known WHERE seq = ?"},
 		{&q.addKnownKey, "INSERT OR IGNORE INTO known_key (prefix, seq) VALUES (?, ?)"},
 		{&q.dropKnownKeys, "DELETE FROM known_key WHERE prefix >= ? AND prefix < ? AND seq < ?"},

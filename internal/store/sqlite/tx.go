@@ -25,8 +25,8 @@ type tx struct {
 	outcomes outcomes
 	holders  holders
 	waiting  waiting
-	fresh    place // the row written last, so that writing one allocates none
-	last     ended
+	owed     owed
+	fresh    place           // the row written last, so that writing one allocates none
 	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
 
 	events     rising // the row ids of events
@@ -57,12 +57,14 @@ const (
 
 // prepare makes a tx that has only its connection ready for its first transaction.
 func (t *tx) prepare() (err error) {
-	if t.q, err = prepare(t.conn); err != nil {
+	if t.q, err = prepare(t.conn, t.bounds.Rows); err != nil {
 		return err
 	}
 	t.outcomes.forget()
 	t.holders.forget()
 	t.waiting.forget()
+	t.owed.bounds = t.bounds
+	t.owed.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
@@ -175,6 +177,7 @@ func (t *tx) rollback() error {
 	t.outcomes.forget()
 	t.holders.forget()
 	t.waiting.forget()
+	t.owed.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -91,8 +92,12 @@ func (t *tx) laneHead(target int64, key string) (*place, error) {
 	return l.rows[0], nil
 }
 
-// store writes the rows of pending deliveries, and how far the positions of lanes have come.
+// store writes the rows that are owed, those of pending deliveries, and how far the positions of
+// lanes have come.
 func (t *tx) store() error {
+	if err := t.flush(); err != nil {
+		return err
+	}
 	w := &t.waiting
 	for of, l := range w.lanes {
 		if l.last != l.stored {
@@ -102,8 +107,12 @@ func (t *tx) store() error {
 		}
 		l.stored, l.table, l.rows = l.last, l.table || len(l.rows) > 0, nil
 	}
-	for _, seq := range slices.Sorted(maps.Keys(w.rows)) {
-		if err := t.storeRow(w.rows[seq]); err != nil {
+	rows := slices.SortedFunc(maps.Values(w.rows), func(a, b *place) int { return cmp.Compare(a.Seq, b.Seq) })
+	if err := addRows(pendingAdded, t.q.addPending, len(rows), func(i int) *place { return rows[i] }); err != nil {
+		return err
+	}
+	for _, d := range rows {
+		if err := t.storeChange(d); err != nil {
 			return err
 		}
 	}
@@ -114,10 +123,10 @@ func (t *tx) store() error {
 	return nil
 }
 
-// storeRow writes a row with the columns that an attempt has changed.
-func (t *tx) storeRow(d *place) error {
-	if err := pendingAdded.bind(t.q.addPending, d).Run(); err != nil || !d.changed {
-		return err
+// storeChange writes the columns of a new row that an attempt has changed.
+func (t *tx) storeChange(d *place) error {
+	if !d.changed {
+		return nil
 	}
 	if d.Head {
 		return planned.bind(t.q.plan, d).Int(d.Seq).Run()

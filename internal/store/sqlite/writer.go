@@ -228,6 +228,8 @@ func (w *writer) settle() {
 			return
 		}
 		c.rest(w)
+	} else if w.tx.owed.enough() && w.tx.flush() != nil {
+		_ = w.fill() // it rolls back, uses the reserved space if it has to, and is tried again later
 	}
 	if w.headroom.full {
 		c.spare(w.tx.conn)

@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// owed has rows that operations have made and the tables do not have yet: those of event, known and
+// finished. The writer writes them when the operations have been answered, several rows with one
+// statement, which takes a quarter less time than one by one.
+//
+// Append and Record call flush before they read one of these rows. All other operations, and the
+// commit, write them first (tx.store).
+type owed struct {
+	bounds   *Bounds
+	events   []eventRow
+	known    []knownRow
+	finished []ended
+	ids      map[string]struct{} // of the events
+	data     []byte              // the events' data: a caller may change its own when it has its answer
+}
+
+// eventRow is a row of event.
+type eventRow struct {
+	*incoming
+	seq, kind, hash, at, occurred, first, made int64
+	data                                       []byte
+}
+
+// knownRow is a row of known.
+type knownRow struct {
+	*known
+	seq, at, made int64
+	event         string
+}
+
+var (
+	eventAdded = columns[eventRow]{
+		number("seq", adds, func(e *eventRow) *int64 { return &e.seq }),
+		textual("id", adds, func(e *eventRow) *string { return &e.ID }),
+		number("kind", adds, func(e *eventRow) *int64 { return &e.kind }),
+		textual("key", adds, func(e *eventRow) *string { return &e.Key }),
+		number("hash", adds, func(e *eventRow) *int64 { return &e.hash }),
+		number("accepted", adds, func(e *eventRow) *int64 { return &e.at }),
+		number("occurred", adds, func(e *eventRow) *int64 { return &e.occurred }),
+		number("first", adds, func(e *eventRow) *int64 { return &e.first }),
+		number("made", adds, func(e *eventRow) *int64 { return &e.made }),
+		{name: "content_type", uses: adds, bind: func(s *sqlite3.Stmt, e *eventRow) {
+			if e.ContentType == grapnel.JSONType {
+				s.Null()
+				return
+			}
+			s.Text(e.ContentType)
+		}},
+		blob("metadata", adds, func(e *eventRow) []byte { return e.frozen.Metadata }),
+		number("packed", adds, func(e *eventRow) *int64 { return &e.frozen.Packed }),
+		number("sum", adds, func(e *eventRow) *int64 { return &e.frozen.Sum }),
+		blob("data", adds, func(e *eventRow) []byte { return e.data }),
+		blob("intake", adds, func(e *eventRow) []byte { return e.frozen.Intake }),
+	}
+	knownAdded = columns[knownRow]{
+		number("seq", adds, func(k *knownRow) *int64 { return &k.seq }),
+		blob("key", adds, func(k *knownRow) []byte { return k.key[:] }),
+		blob("sum", adds, func(k *knownRow) []byte { return k.sum[:] }),
+		number("until", adds, func(k *knownRow) *int64 { return &k.until }),
+		number("accepted", adds, func(k *knownRow) *int64 { return &k.at }),
+		number("made", adds, func(k *knownRow) *int64 { return &k.made }),
+		textual("event", adds, func(k *knownRow) *string { return &k.event }),
+	}
+)
+
+func (o *owed) forget() {
+	clear(o.events)
+	clear(o.known)
+	clear(o.finished)
+	o.events, o.known, o.finished = o.events[:0], o.known[:0], o.finished[:0]
+	if o.ids == nil {
+		o.ids = make(map[string]struct{})
+	}
+	clear(o.ids)
+	if o.data = o.data[:0]; o.data == nil || cap(o.data) > 2*o.bounds.OwedBytes {
+		o.data = []byte{}
+	}
+}
+
+// rows is their number.
+func (o *owed) rows() int { return len(o.events) + len(o.known) + len(o.finished) }
+
+// enough says whether they are written before the next batch.
+func (o *owed) enough() bool {
+	return o.rows() >= o.bounds.Owed || len(o.data) >= o.bounds.OwedBytes
+}
+
+// add adds the row of an event.
+func (o *owed) add(e *incoming, seq, kind, first int64) {
+	row := eventRow{incoming: e, seq: seq, kind: kind, hash: keyHash(e.Key), first: first, made: int64(len(e.targets)),
+		at: codec.Micros(e.AcceptedAt), occurred: codec.Micros(e.OccurredAt)}
+	if e.frozen.Data != nil {
+		begin := len(o.data)
+		o.data = append(o.data, e.frozen.Data...)
+		row.data = o.data[begin:len(o.data):len(o.data)]
+	}
+	o.events = append(o.events, row)
+	o.ids[e.ID] = struct{}{}
+}
+
+// flush writes all rows that are owed.
+func (t *tx) flush() error {
+	o := &t.owed
+	if o.rows() == 0 {
+		return nil
+	}
+	err := addRows(eventAdded, t.q.addEvents, len(o.events), func(i int) *eventRow { return &o.events[i] })
+	if err == nil {
+		err = addRows(knownAdded, t.q.addKnown, len(o.known), func(i int) *knownRow { return &o.known[i] })
+	}
+	if err == nil {
+		err = addRows(finishedAdded, t.q.addFinished, len(o.finished), func(i int) *ended { return &o.finished[i] })
+	}
+	if err == nil {
+		o.forget()
+	}
+	return err
+}
+
+// addRows adds n rows to a table.
+func addRows[R any](c columns[R], a adding, n int, row func(i int) *R) error {
+	for i := 0; i < n; {
+		s, end := a.one, i+1
+		if n-i >= a.rows {
+			s, end = a.many, i+a.rows
+		}
+		for ; i < end; i++ {
+			c.bind(s, row(i))
+		}
+		if err := s.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
