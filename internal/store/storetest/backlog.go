@@ -107,6 +107,10 @@ var backlogCases = []testCase{
 		dead(2, "only the first of three copies succeeded")
 		d.change(by(copies[2], grapnel.Delivered, 32))
 		dead(1, "now the last did")
+		of, copies = copied("d", 1)
+		fails(of, 40)
+		d.change(by(copies[0], grapnel.Delivered, 41)) // nothing was read between them
+		dead(1, "its copy succeeded right after it")
 	}},
 	{"small endpoints are exact under a limit", func(d *driver) {
 		for i := range 6 {
