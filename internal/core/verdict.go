@@ -53,10 +53,9 @@ func (v *verdict) change() (ch store.Change, news []News) {
 	return ch, news
 }
 
-// attempt is the attempt as the change records it.
+// attempt completes the attempt, which the change records.
 func (v *verdict) attempt(trigger grapnel.Trigger, scheduled time.Time) *grapnel.Attempt {
-	a := new(grapnel.Attempt)
-	*a = v.in.Attempt
+	a := &v.in.Attempt
 	a.Number, a.Trigger, a.ScheduledFor, a.PolicyRevision = v.progress.Attempts, trigger, scheduled, v.endpoint.Revision
 	switch a.Decision = v.step.Decision; {
 	case a.Decision == policy.Deliver:

@@ -137,9 +137,11 @@ func (s *Sender) judge(r *route, result *Result) {
 	if len(result.Body) > 0 {
 		result.Body = []byte(r.target.Redact(string(result.Body)))
 	}
+	headers := make(map[string]string, len(result.Headers)) // the connection has the others
 	for name, value := range result.Headers {
-		result.Headers[name] = r.target.Redact(value)
+		headers[name] = r.target.Redact(value)
 	}
+	result.Headers = headers
 }
 
 // verdictOf evaluates the row's expression. An answer that it cannot read says nothing beyond its

@@ -20,6 +20,9 @@ type Bounds struct {
 	// bytes of an answer that are read ahead; a longer answer is never a simple one
 	Ahead int `bound:"4096" least:"16"`
 
+	// the head of a simple answer that is remembered: the next answer's is mostly the same
+	SameHead int `bound:"512" tiny:"40"`
+
 	// The transforms of a tenant get 1/ShapePart of one processor, after a burst of ShapeBurst.
 	ShapePart  int           `bound:"4"  tiny:"4"`
 	ShapeBurst time.Duration `bound:"2s"`

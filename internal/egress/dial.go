@@ -33,6 +33,7 @@ type conn struct {
 	peer       grapnel.Peer
 	attempt    *attempt
 	headerLeft int // bytes that may still be read while headers are read
+	same       same
 	idleSince  time.Time
 	liveness
 

@@ -182,7 +182,7 @@ func (c *conn) simple() (reply, bool) {
 		return reply{}, false // the next reader gets the error again
 	}
 	b, _ := c.reader.Peek(c.reader.Buffered())
-	is, size, ok := simpleReply(b)
+	is, size, ok := c.same.read(b, c.sender.bounds.SameHead)
 	if ok {
 		is.body, is.ended = bytes.Clone(b[size-is.length:size]), true
 		_, _ = c.reader.Discard(size) // it is in the buffer

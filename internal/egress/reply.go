@@ -17,6 +17,27 @@ type reply struct {
 	broken           error  // why the body did not end
 }
 
+// same is the head of the last simple answer on a connection, and how it was read. For a second the
+// heads of a receiver's answers are mostly the same bytes. The headers' map is shared, so nothing
+// may change it.
+type same struct {
+	head []byte
+	is   reply
+}
+
+// read is simpleReply, which it does not call for the head of the last answer.
+func (s *same) read(b []byte, most int) (is reply, size int, ok bool) {
+	if len(s.head) > 0 && bytes.HasPrefix(b, s.head) {
+		size = len(s.head) + s.is.length
+		return s.is, size, size <= len(b)
+	}
+	is, size, ok = simpleReply(b)
+	if head := size - is.length; ok && head <= most {
+		s.head, s.is = append(s.head[:0], b[:head]...), is
+	}
+	return is, size, ok
+}
+
 // mostSimple is the number of headers of a simple answer. Each is compared with all before it.
 const mostSimple = 24
 

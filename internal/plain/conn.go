@@ -19,8 +19,15 @@ type conn struct {
 	server *Server
 	remote string
 	base   *http.Request // with the connection's context; every request is a copy
-	end    context.CancelFunc
-	state  atomic.Int32
+
+	// The request, which the next one takes the place of: a handler keeps nothing of it, as it keeps
+	// nothing of its http.ResponseWriter, when it has returned.
+	head    head
+	request http.Request
+	url     url.URL
+
+	end   context.CancelFunc
+	state atomic.Int32
 
 	buf  []byte // bytes that were read ahead are buf[r:w]
 	r, w int
@@ -67,7 +74,7 @@ func (c *conn) serve() {
 			_ = c.Close()
 			return
 		}
-		h, size, ok := parse(c.buf[c.r:c.w], c.server.plain, c.server.bounds.Lines)
+		size, ok := c.head.read(c.buf[c.r:c.w], c.server.plain, c.server.bounds.Lines)
 		if !ok {
 			if c.SetDeadline(time.Time{}) != nil { // net/http sets its own
 				_ = c.Close()
@@ -77,7 +84,7 @@ func (c *conn) serve() {
 			return
 		}
 		c.r += size
-		if !c.respond(&h) {
+		if !c.respond() {
 			c.linger()
 			return
 		}
@@ -117,15 +124,11 @@ func renew(until *time.Time, most time.Duration, set func(time.Time) error) bool
 }
 
 // respond calls the handler and writes its answer; false: the connection has to be closed.
-func (c *conn) respond(h *head) (open bool) {
+func (c *conn) respond() (open bool) {
+	h, r := &c.head, &c.request
 	c.left = h.length
-	made := new(struct { // one object instead of two
-		request http.Request
-		url     url.URL
-	})
-	r := &made.request
-	*r, made.url.Path = *c.base, h.path
-	r.URL, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Body = &made.url, h.path, h.host, h.header, h.length, (*body)(c)
+	*r, c.url = *c.base, url.URL{Path: h.path}
+	r.URL, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Body = &c.url, h.path, h.host, h.header, h.length, (*body)(c)
 	if h.length > int64(c.w-c.r) { // the rest has to be waited for
 		c.readUntil = time.Time{}
 		if !renew(&c.readUntil, c.server.http.ReadTimeout, c.SetReadDeadline) {

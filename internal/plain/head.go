@@ -13,67 +13,80 @@ type head struct {
 	host   string
 	header http.Header // as net/http has it: without Host
 	length int64       // of the body, at least 1
+	values []string    // in the header
 }
 
-// parse reads the plain head at the beginning of b; size is its length. It may refuse any head that
-// it is not sure of: net/http reads the same bytes then.
-func parse(b []byte, plain func(path string) bool, most int) (h head, size int, ok bool) {
+// read reads the plain head at the beginning of b, in place of the head that was read before; size
+// is its length. It may refuse any head that it is not sure of: net/http reads the same bytes then.
+func (h *head) read(b []byte, plain func(path string) bool, most int) (size int, ok bool) {
 	const method, version = "POST ", " HTTP/1.1\r\n"
 	if !bytes.HasPrefix(b, []byte(method)) {
-		return h, 0, false
+		return 0, false
 	}
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
-		return h, 0, false
+		return 0, false
 	}
 	size = end + len("\r\n\r\n")
 	text := string(b[len(method) : end+len("\r\n")])
 	space := strings.IndexByte(text, ' ')
 	if space < 0 || !strings.HasPrefix(text[space:], version) || !only(text[:space], "/-_") || !plain(text[:space]) {
-		return h, 0, false
+		return 0, false
 	}
-	h.path = text[:space]
+	path := text[:space]
 	lines := text[space+len(version):]
 	n := strings.Count(lines, "\n")
 	if n > most {
-		return h, 0, false
+		return 0, false
 	}
-	h.header = make(http.Header, n)
-	values := make([]string, 0, n)
+	h.clear(n)
+	h.path = path
 	for lines != "" {
 		line := lines[:strings.IndexByte(lines, '\n')+1]
 		lines = lines[len(line):]
 		name, value, ok := field(line)
 		if !ok {
-			return h, 0, false
+			return 0, false
 		}
 		switch name {
 		case "Host":
 			if h.host != "" || value == "" || !only(value, "-.:[]_") {
-				return h, 0, false
+				return 0, false
 			}
 			h.host = value
 			continue
 		case "Content-Length":
 			if h.length != 0 || !plainLength(value) {
-				return h, 0, false
+				return 0, false
 			}
 			h.length, _ = strconv.ParseInt(value, 10, 64) // plainLength has seen to it
 		case "Connection":
 			if !strings.EqualFold(value, "keep-alive") {
-				return h, 0, false
+				return 0, false
 			}
 		case "Transfer-Encoding", "Trailer", "Expect", "Upgrade", "Te", "Pragma", "Keep-Alive", "Proxy-Connection":
-			return h, 0, false // they change the body, the connection or another header
+			return 0, false // they change the body, the connection or another header
 		}
 		if had := h.header[name]; had != nil {
 			h.header[name] = append(had[:len(had):len(had)], value)
 			continue
 		}
-		values = append(values, value)
-		h.header[name] = values[len(values)-1 : len(values) : len(values)]
+		h.values = append(h.values, value)
+		h.header[name] = h.values[len(h.values)-1 : len(h.values) : len(h.values)]
 	}
-	return h, size, h.host != "" && h.length > 0
+	return size, h.host != "" && h.length > 0
+}
+
+// clear makes room for n lines.
+func (h *head) clear(n int) {
+	if h.header == nil {
+		h.header = make(http.Header, n)
+	}
+	clear(h.header)
+	if cap(h.values) < n {
+		h.values = make([]string, 0, n)
+	}
+	h.path, h.host, h.length, h.values = "", "", 0, h.values[:0]
 }
 
 // field reads a header line, which ends with a line feed.

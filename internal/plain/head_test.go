@@ -19,7 +19,8 @@ func paths(path string) bool {
 // whether the request was plain.
 func agree(t *testing.T, b []byte) bool {
 	t.Helper()
-	h, size, ok := parse(b, paths, 64)
+	var h head
+	size, ok := h.read(b, paths, 64)
 	if !ok {
 		return false
 	}

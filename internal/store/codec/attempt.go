@@ -19,7 +19,11 @@ const (
 
 // EncodeAttempt writes one.
 func EncodeAttempt(a *grapnel.Attempt) []byte {
-	e := encoder{b: make([]byte, 0, 96+len(a.Error)+len(a.ResponseBody)+48*len(a.ResponseHeaders))}
+	size := 96 + len(a.Error) + len(a.ResponseBody) + 48*len(a.ResponseHeaders)
+	for _, h := range a.RequestHeaders {
+		size += 4 + len(h.Value)
+	}
+	e := encoder{b: make([]byte, 0, size)}
 	e.b = append(e.b, attemptFormat)
 	e.int(int64(a.Number))
 	encodeWord(&e, Triggers, a.Trigger)

@@ -133,15 +133,20 @@ func DecodeMetadata(b []byte) (map[string]string, error) {
 	return metadata, nil
 }
 
+// sums are encoders for Sum, each with at most keptSum bytes: a checksum's bytes would be allocated
+// anew for each event, because they leave Go for the processor's instruction.
+var sums = sync.Pool{New: func() any { return new(encoder) }}
+
+const keptSum = 4 << 10
+
 // Sum is the checksum over the published fields, so that a flipped bit anywhere in an event is
 // detected; the intake has its own. Castagnoli's polynomial is one instruction on common
 // processors.
 func Sum(e *grapnel.Event) int64 {
 	table := crc32.MakeTable(crc32.Castagnoli) // returns one shared table
 	crc := crc32.Checksum(e.Data, table)
-	var enc encoder
-	var room [256]byte
-	enc.b = room[:0]
+	enc := sums.Get().(*encoder)
+	enc.b = enc.b[:0]
 	enc.text(e.ID)
 	enc.text(e.Tenant)
 	enc.text(e.Type)
@@ -153,5 +158,9 @@ func Sum(e *grapnel.Event) int64 {
 	if e.Source != "" { // without a source it equals the checksum of earlier versions
 		enc.text(e.Source)
 	}
-	return int64(crc32.Update(crc, table, enc.b))
+	crc = crc32.Update(crc, table, enc.b)
+	if cap(enc.b) <= keptSum {
+		sums.Put(enc)
+	}
+	return int64(crc)
 }

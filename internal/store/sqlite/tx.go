@@ -99,6 +99,7 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 
 // do does an operation.
 func (t *tx) do(o operation) error {
+	t.waiting.reuse(t.bounds.Batch)
 	switch o.(type) {
 	case *appending, *recording, nothing, filling:
 	case looking:

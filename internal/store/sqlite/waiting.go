@@ -14,6 +14,10 @@ import (
 type waiting struct {
 	rows  map[int64]*place
 	lanes map[laneOf]*lane
+
+	// Rows that ended: gone while the operation that ended them may look at them, then spare for new
+	// ones.
+	gone, spare []*place
 }
 
 // laneOf identifies a lane.
@@ -54,7 +58,12 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 
 // add adds a new pending delivery.
 func (w *waiting) add(d *place) {
-	row := new(place)
+	var row *place
+	if last := len(w.spare) - 1; last >= 0 {
+		row, w.spare = w.spare[last], w.spare[:last]
+	} else {
+		row = new(place)
+	}
 	*row = *d
 	w.rows[d.Seq] = row
 	if d.Position != 0 {
@@ -65,15 +74,24 @@ func (w *waiting) add(d *place) {
 
 // drop removes a pending delivery that ends. false: it is in the table.
 func (w *waiting) drop(d *place) bool {
-	if w.rows[d.Seq] == nil {
+	row := w.rows[d.Seq]
+	if row == nil {
 		return false
 	}
 	delete(w.rows, d.Seq)
+	w.gone = append(w.gone, row)
 	if d.Position != 0 {
 		l := w.lanes[laneOf{d.target, d.Key}]
 		l.rows = slices.DeleteFunc(l.rows, func(row *place) bool { return row.Seq == d.Seq })
 	}
 	return true
+}
+
+// reuse makes the rows that earlier operations have ended spare ones, at most this many.
+func (w *waiting) reuse(most int) {
+	w.spare = append(w.spare, w.gone[:min(len(w.gone), most-len(w.spare))]...)
+	clear(w.gone)
+	w.gone = w.gone[:0]
 }
 
 // laneHead is the pending delivery with the lowest position in a lane.
