@@ -30,8 +30,9 @@ func (ep *endpoint) free(h *head) bool {
 		h.CreatedAt.After(ep.refusedAt)
 }
 
-// finished applies an attempt's outcome to its delivery and emits the change to record.
-func (c *Core) finished(now time.Time, in Finished) {
+// finished applies an attempt's outcome to its delivery and emits the change to record, which has the
+// attempt.
+func (c *Core) finished(now time.Time, in *Finished) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
 		return
@@ -83,8 +84,8 @@ func (c *Core) disown(now time.Time, ep *endpoint, h *head) {
 var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
-func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
-	v := newVerdict(ep.config, &h.Head, &in, c.seed(h.Delivery), now)
+func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in *Finished) {
+	v := newVerdict(ep.config, &h.Head, in, c.seed(h.Delivery), now)
 	var news []News
 	disable := c.judge(now, ep, h, &v, &news)
 	ch, told := v.change()

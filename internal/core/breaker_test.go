@@ -62,7 +62,7 @@ func (w *ward) arrive(n int) []Attempt {
 // end finishes an attempt and has its change recorded, which is returned.
 func (w *ward) end(a Attempt, status int) Change {
 	w.t.Helper()
-	in := Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(status), Attempt: grapnel.Attempt{StartedAt: w.now}}
+	in := &Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(status), Attempt: grapnel.Attempt{StartedAt: w.now}}
 	w.step(in)
 	records := of[Record](w.out)
 	if len(records) != 1 {
@@ -247,7 +247,7 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 	for _, a := range begun[:3] {
 		w.end(a, 0)
 	}
-	w.step(Finished{Endpoint: "ep", Delivery: begun[3].Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: w.now}})
+	w.step(&Finished{Endpoint: "ep", Delivery: begun[3].Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: w.now}})
 	slow := *of[Record](w.out)[0].Change
 	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 1})
 	asked := *of[Record](w.out)[0].Change
@@ -330,7 +330,7 @@ func TestFailingUntilASuccess(t *testing.T) {
 func TestSpareUntil(t *testing.T) {
 	w := newWard(t, nil)
 	begun := w.arrive(12)
-	in := Finished{Endpoint: "ep", Delivery: begun[0].Head.Delivery, Attempt: grapnel.Attempt{StartedAt: w.now},
+	in := &Finished{Endpoint: "ep", Delivery: begun[0].Head.Delivery, Attempt: grapnel.Attempt{StartedAt: w.now},
 		Outcome: policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true}}
 	w.step(in)
 	ch := *of[Record](w.out)[0].Change
@@ -425,7 +425,7 @@ func TestWhatDoesNotCountTowardsDisabling(t *testing.T) {
 	w := newWard(t, strict)
 	for n := range 5 {
 		a := w.arrive(1)[0]
-		w.step(Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(422), Attempt: grapnel.Attempt{StartedAt: w.now}, News: true})
+		w.step(&Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(422), Attempt: grapnel.Attempt{StartedAt: w.now}, News: true})
 		if len(of[Disable](w.out)) > 0 {
 			t.Errorf("operational event %d counts", n+1)
 		}

@@ -122,7 +122,7 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.arrive(now, in.Heads)
 	case Loaded:
 		c.loaded(now, in)
-	case Finished:
+	case *Finished:
 		c.finished(now, in)
 	case Recorded:
 		c.recorded(now, in)

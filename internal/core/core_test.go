@@ -126,7 +126,7 @@ func (s *shop) step(in Input) {
 			s.seen = append(s.seen, e.Free)
 			s.got[e.Config.ID]++
 			s.held[e.Config.ID] += took
-			s.agenda = append(s.agenda, job{s.now.Add(took), Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,
+			s.agenda = append(s.agenda, job{s.now.Add(took), &Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,
 				Outcome: s.outcome(e), Attempt: grapnel.Attempt{StartedAt: s.now}}})
 		case Record:
 			_, waiting := s.core.Busy()
@@ -236,7 +236,7 @@ func BenchmarkStep(b *testing.B) {
 		c.Step(start, Arrived{Heads: []store.Head{{Delivery: i, Event: i, Endpoint: "ep", Due: start, Anchor: start,
 			Trigger: grapnel.TriggerSchedule}}})
 		var change Change
-		for _, e := range c.Step(start, Finished{Endpoint: "ep", Delivery: i, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}}) {
+		for _, e := range c.Step(start, &Finished{Endpoint: "ep", Delivery: i, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}}) {
 			change = *e.(Record).Change
 		}
 		c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Applied: true, Status: grapnel.Delivered}}})

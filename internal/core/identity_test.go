@@ -51,7 +51,7 @@ func (a *again) attempted(h store.Head) {
 // done finishes the attempt of a row id with a success and makes that durable.
 func (a *again) done(delivery int64, is store.Changed) {
 	a.t.Helper()
-	a.step(Finished{Endpoint: "ep_1", Delivery: delivery, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}})
+	a.step(&Finished{Endpoint: "ep_1", Delivery: delivery, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}})
 	changes := of[Record](a.out)
 	if len(changes) != 1 || changes[0].Change.Identity.Event != delivery || changes[0].Change.Identity.Endpoint != "ep_1" {
 		a.t.Fatalf("%+v is recorded", changes)
@@ -112,7 +112,7 @@ func TestRowIDThatComesAgainWhileTheOldOneIsInMemory(t *testing.T) {
 // change in the store, and the heads are read again, after a pause.
 func TestForeignRowID(t *testing.T) {
 	cases := map[string]func(a *again){
-		"before the request": func(a *again) { a.step(Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true}) },
+		"before the request": func(a *again) { a.step(&Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true}) },
 		"by the store":       func(a *again) { a.done(1, store.Changed{Foreign: true}) },
 		"no row":             func(a *again) { a.done(1, store.Changed{}) },
 	}
@@ -152,7 +152,7 @@ func TestOrderOfAForeignRowIDIsAnswered(t *testing.T) {
 	a := newAgain(t)
 	a.step(Arrived{Heads: []store.Head{a.head(1, 0)}})
 	a.step(Operated{Token: 7, Verb: Skip, Endpoint: "ep_1", Delivery: 1, Event: 1, Created: start})
-	a.step(Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true})
+	a.step(&Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true})
 	if is := of[Reply](a.out); len(is) != 1 || is[0].Token != 7 || grapnel.CodeOf(is[0].Err) != grapnel.CodeNotFound {
 		t.Fatalf("%+v", is)
 	}

@@ -99,7 +99,7 @@ func (Configured) input() {}
 func (Leave) input()      {}
 func (Arrived) input()    {}
 func (Loaded) input()     {}
-func (Finished) input()   {}
+func (*Finished) input()  {}
 func (Recorded) input()   {}
 func (Ended) input()      {}
 func (Disabled) input()   {}

@@ -38,7 +38,7 @@ func TestLeaving(t *testing.T) {
 	}
 	finished, recorded := 0, 0
 	for _, j := range s.agenda {
-		if f, ok := j.in.(Finished); ok {
+		if f, ok := j.in.(*Finished); ok {
 			finished++
 			for _, e := range s.core.Step(s.now.Add(time.Second), f) {
 				switch e := e.(type) {

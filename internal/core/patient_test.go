@@ -43,7 +43,7 @@ func TestPatientOutcomes(t *testing.T) {
 			h.Trigger = grapnel.TriggerSchedule
 			s.step(Arrived{Heads: []store.Head{h}})
 			var got []Change
-			for _, e := range s.core.Step(s.now, Finished{Endpoint: "new", Delivery: h.Delivery, Outcome: c.out,
+			for _, e := range s.core.Step(s.now, &Finished{Endpoint: "new", Delivery: h.Delivery, Outcome: c.out,
 				Attempt: grapnel.Attempt{StartedAt: s.now}}) {
 				if r, is := e.(Record); is {
 					got = append(got, *r.Change)

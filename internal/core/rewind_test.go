@@ -23,7 +23,7 @@ func TestClockSetBack(t *testing.T) {
 		},
 		"a fault of our own": func(w *ward) {
 			a := w.arrive(1)[0]
-			w.step(Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: policy.Outcome{Class: policy.ClassInternal}})
+			w.step(&Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: policy.Outcome{Class: policy.ClassInternal}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func (t *attempts) begin(a core.Attempt) {
 
 // attempt sends one request and reports the result to the core.
 func (t *attempts) attempt(a core.Attempt) {
-	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
+	result := &core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
 	sending, epoch := t.shards.Sending(t.sending, a.Config.ID)
 	event, err := t.event(&a)
 	switch ep := t.book.Snapshot().At(a.Config.ID); {

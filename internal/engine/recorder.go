@@ -45,6 +45,7 @@ type recorder struct {
 	unnamed  pages // changes whose events are read first
 	failures int   // commits that failed in a row; used by the goroutine of run alone
 	stuck    map[int64]bool
+	spare    sync.Pool // of *[]store.Change that nobody uses
 	pulse    *ownership.Pulse
 }
 
@@ -241,7 +242,8 @@ func (r *recorder) park(ch core.Change, err error) {
 
 // recorded receives the results of record.
 type recorded struct {
-	// done gets changes that are durable, as they were written, with the store's answers.
+	// done gets changes that are durable, as they were written, with the store's answers. The form in
+	// which they were written is used again when it returns.
 	done func(page []core.Change, changes []store.Change, results []store.Changed)
 	// stuck gets a change that the store refuses in every form.
 	stuck func(ch core.Change, err error)
@@ -259,6 +261,8 @@ func (r *recorder) record(conf *configuration.Snapshot, page []core.Change, to r
 	switch {
 	case err == nil:
 		to.done(page, changes, results)
+		clear(changes)
+		r.spare.Put(&changes)
 		return len(page), nil
 	case !refused(err):
 		return 0, err
@@ -276,7 +280,11 @@ func (r *recorder) record(conf *configuration.Snapshot, page []core.Change, to r
 
 // write commits changes in one transaction.
 func (r *recorder) write(conf *configuration.Snapshot, page []core.Change) ([]store.Change, []store.Changed, error) {
-	changes := make([]store.Change, len(page))
+	var changes []store.Change
+	if spare, is := r.spare.Get().(*[]store.Change); is {
+		changes = *spare
+	}
+	changes = slices.Grow(changes[:0], len(page))[:len(page)]
 	for i := range page {
 		hush(conf, &page[i])
 		changes[i] = page[i].Change

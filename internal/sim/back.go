@@ -61,9 +61,9 @@ func (n *node) remember(number int64, ev *grapnel.Event) {
 
 // event returns the event to send, as package engine does: from memory or the store, if it
 // certainly is the delivery's event. Without an event it returns the outcome for the core.
-func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
+func (n *node) event(a core.Attempt) (*grapnel.Event, *core.Finished) {
 	ctx, h, model := context.Background(), &a.Head, n.w.model
-	result := core.Finished{Endpoint: a.Config.ID, Delivery: h.Delivery}
+	result := &core.Finished{Endpoint: a.Config.ID, Delivery: h.Delivery}
 	ev := n.events[h.Event]
 	if ev != nil && (n.w.options.Mutant == SendsByNumber || ev.Tenant == a.Config.Tenant && h.Carries(ev)) {
 		return ev, result

@@ -76,7 +76,7 @@ func (m *member) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	if o.Class != policy.ClassInternal {
 		delete(m.must, a.Config.ID)
 	}
-	m.step(core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
+	m.step(&core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: m.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
 

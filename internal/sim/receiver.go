@@ -194,7 +194,7 @@ func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	}
 	n.vacate(a)
 	n.w.receiver(a.Config.ID).ends(a, o)
-	n.step(core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
+	n.step(&core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
 
