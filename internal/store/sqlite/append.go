@@ -14,9 +14,9 @@ import (
 )
 
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
-// configuration has changed since; then the version of the configuration. Every id is looked up,
-// even one that the server drew: a batch whose commit was unknown is repeated with the ids it had.
-// No other write can add the id in between, because one writer makes all writes.
+// configuration has changed since; then the version of the configuration. Every id is looked up
+// that may exist, even one that the server drew: a batch whose commit was unknown is repeated with
+// the ids it had. No other write can add the id in between, because one writer makes all writes.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := new(struct { // one object for what most calls need
 		appending
@@ -149,6 +149,7 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 	}
 	at := codec.Micros(e.AcceptedAt)
 	t.owed.add(e, seq, kind, first)
+	t.newest.add(e.ID)
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
@@ -186,7 +187,10 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func (t *tx) meet(e *incoming) (*store.Placed, error) {
-	if _, owed := t.owed.ids[e.ID]; owed {
+	if !t.newest.mayHave(e.ID) {
+		return nil, nil
+	}
+	if t.owed.event(e.ID) {
 		if err := t.flush(); err != nil {
 			return nil, err
 		}

@@ -78,6 +78,8 @@ type Bounds struct {
 	// Pause is the longest time between two of them. The first is a millisecond.
 	Pause time.Duration `bound:"100ms" tiny:"1ms"`
 
+	// IDs is how many ids of events the writer remembers, and as many earlier ones.
+	IDs int `bound:"2048"`
 	// Names bounds each map of names that the writer caches, and the map of drained endpoints.
 	// Publishers invent types, so their number is unbounded.
 	Names int `bound:"16384"`

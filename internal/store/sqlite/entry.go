@@ -71,10 +71,7 @@ func (t *tx) replay(frame []byte) error {
 			return fmt.Errorf("sqlite: applying an entry of the journal again: %w", err)
 		}
 	}
-	if err := f.End(); err != nil || !t.owed.enough() {
-		return err
-	}
-	return t.flush()
+	return f.End()
 }
 
 func (o *appending) flow(f *codec.Flow) {

@@ -99,6 +99,7 @@ func (w *writer) lack(cause error) {
 	if err := w.headroom.give(); err != nil {
 		w.store.log.Error("freeing the reserved disk space failed", "err", err)
 	}
+	w.store.reach("the reserved space is free")
 	if w.tx != nil {
 		w.store.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
 	}
@@ -112,6 +113,7 @@ func (w *writer) regain() {
 		return
 	}
 	w.headroom.full = false
+	w.store.reach("the disk has space again")
 	w.store.stats.full.Store(false)
 	w.store.log.Info("disk has space again; events accepted")
 }

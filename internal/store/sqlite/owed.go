@@ -17,8 +17,7 @@ type owed struct {
 	events   []eventRow
 	known    []knownRow
 	finished []ended
-	ids      map[string]struct{} // of the events
-	data     []byte              // the events' data: a caller may change its own when it has its answer
+	data     []byte // the events' data: a caller may change its own when it has its answer
 }
 
 // eventRow is a row of event.
@@ -75,10 +74,6 @@ func (o *owed) forget() {
 	clear(o.known)
 	clear(o.finished)
 	o.events, o.known, o.finished = o.events[:0], o.known[:0], o.finished[:0]
-	if o.ids == nil {
-		o.ids = make(map[string]struct{})
-	}
-	clear(o.ids)
 	if o.data = o.data[:0]; o.data == nil || cap(o.data) > 2*o.bounds.OwedBytes {
 		o.data = []byte{}
 	}
@@ -86,6 +81,16 @@ func (o *owed) forget() {
 
 // rows is their number.
 func (o *owed) rows() int { return len(o.events) + len(o.known) + len(o.finished) }
+
+// event says whether the row of an event with this id is owed.
+func (o *owed) event(id string) bool {
+	for i := range o.events {
+		if o.events[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
 
 // enough says whether they are written before the next batch.
 func (o *owed) enough() bool {
@@ -102,7 +107,6 @@ func (o *owed) add(e *incoming, seq, kind, first int64) {
 		row.data = o.data[begin:len(o.data):len(o.data)]
 	}
 	o.events = append(o.events, row)
-	o.ids[e.ID] = struct{}{}
 }
 
 // flush writes all rows that are owed.

@@ -26,6 +26,7 @@ type tx struct {
 	holders  holders
 	waiting  waiting
 	owed     owed
+	newest   newest
 	fresh    place           // the row written last, so that writing one allocates none
 	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
 
@@ -81,6 +82,12 @@ func (t *tx) prepare() (err error) {
 			return err
 		}
 	}
+	highest := t.conn.Query(highestIDQuery)
+	if _, err := highest.Row(); err != nil {
+		return err
+	}
+	t.newest = newNewest(t.bounds.IDs, highest.String(0))
+	highest.Reset()
 	t.committed = t.version
 	t.events.given, t.deliveries.given = t.events.last, t.deliveries.last
 	return nil

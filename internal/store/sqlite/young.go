@@ -81,7 +81,12 @@ func (w *writer) readJournal() error {
 	if err := w.tx.begin(); err != nil {
 		return err
 	}
-	last, err := journal.Read(w.young.path, w.young.key, w.young.number, w.tx.replay)
+	last, err := journal.Read(w.young.path, w.young.key, w.young.number, func(frame []byte) error {
+		if err := w.tx.replay(frame); err != nil || !w.tx.owed.enough() {
+			return err
+		}
+		return w.tx.flush()
+	})
 	if errors.Is(err, journal.ErrMissing) {
 		return fmt.Errorf("the process that used the database last did not close it, so its last writes may be in its journal only. "+
 			"Put that file back; for a copy that was made without it, see `grapnel backup`: %w", err)
