@@ -30,8 +30,8 @@ func (ep *endpoint) free(h *head) bool {
 		h.CreatedAt.After(ep.refusedAt)
 }
 
-// finished applies an attempt's outcome to its delivery and emits the change to record, which has the
-// attempt.
+// finished applies an attempt's outcome to its delivery and emits the change to record, of which
+// the attempt in the outcome becomes a part.
 func (c *Core) finished(now time.Time, in *Finished) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {

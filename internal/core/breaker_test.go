@@ -425,7 +425,8 @@ func TestWhatDoesNotCountTowardsDisabling(t *testing.T) {
 	w := newWard(t, strict)
 	for n := range 5 {
 		a := w.arrive(1)[0]
-		w.step(&Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(422), Attempt: grapnel.Attempt{StartedAt: w.now}, News: true})
+		in := Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(422), Attempt: grapnel.Attempt{StartedAt: w.now}, News: true}
+		w.step(&in)
 		if len(of[Disable](w.out)) > 0 {
 			t.Errorf("operational event %d counts", n+1)
 		}

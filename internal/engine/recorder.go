@@ -45,7 +45,7 @@ type recorder struct {
 	unnamed  pages // changes whose events are read first
 	failures int   // commits that failed in a row; used by the goroutine of run alone
 	stuck    map[int64]bool
-	spare    sync.Pool // of *[]store.Change that nobody uses
+	spare    sync.Pool // of *[]store.Change
 	pulse    *ownership.Pulse
 }
 

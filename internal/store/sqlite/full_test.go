@@ -121,8 +121,8 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 }
 
 // narrow forbids a database to have more pages than a number. When the reserved space becomes free
-// it may get as many more as fit into that. So a test of a full disk needs no rights. On a real disk
-// the space is missing later: when a fill writes the pages.
+// it may get as many more as fit into that. So a test of a full disk needs no rights. On a real
+// disk the space is missing later: when a fill writes the pages.
 func narrow(t *testing.T, s *Store, pages int) (widen func()) {
 	t.Helper()
 	limit := func(conn *sqlite3.Conn, pages int) {
