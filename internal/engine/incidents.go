@@ -154,11 +154,17 @@ func (n *incidents) logTurns(ctx context.Context) {
 	turns := n.turns
 	n.turns = nil
 	n.mu.Unlock()
+	counted := make([][]any, min(len(turns), n.bounds.Counted))
+	var counting sync.WaitGroup
+	for i := range counted { // together: the embedded store then fills its tables for all of them once
+		counting.Go(func() { counted[i] = n.held(ctx, turns[i].endpoint) })
+	}
+	counting.Wait()
 	for i := range turns {
 		t := &turns[i]
 		attrs := n.about(t.endpoint)
-		if i < n.bounds.Counted {
-			attrs = append(attrs, n.held(ctx, t.endpoint)...)
+		if i < len(counted) {
+			attrs = append(attrs, counted[i]...)
 		}
 		if t.opened {
 			attrs = append(attrs, "cause", t.standing.Cause, "next_probe", t.standing.ProbeAt)
@@ -169,8 +175,7 @@ func (n *incidents) logTurns(ctx context.Context) {
 	}
 }
 
-// held counts the deliveries that an endpoint's circuit holds, or held until now. Each count makes
-// the embedded store fill its tables.
+// held counts the deliveries that an endpoint's circuit holds, or held until now.
 func (n *incidents) held(ctx context.Context, endpoint string) []any {
 	ctx, cancel := context.WithTimeout(ctx, n.bounds.Held)
 	defer cancel()

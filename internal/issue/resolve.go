@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -44,6 +46,38 @@ func Change(ctx context.Context, docs store.Documents, scope store.Scope, tenant
 // deleted endpoints.
 func (k *Keeper) resolve(ctx context.Context, now time.Time) error {
 	var failures []error
+	for part := range slices.Chunk(k.due(), k.o.Bounds.Together) {
+		var settling sync.WaitGroup
+		for i := range part {
+			settling.Go(func() { part[i].issue, part[i].err = k.settle(ctx, part[i].entry, now, part[i].gone) })
+		}
+		settling.Wait()
+		for _, d := range part {
+			switch {
+			case grapnel.CodeOf(d.err) == grapnel.CodeNotFound:
+				k.index.remove(d.entry.id)
+			case errors.Is(d.err, store.ErrSealed): // the tenant is moving
+			case d.err != nil:
+				failures = append(failures, d.err)
+			default:
+				k.index.put(d.issue, d.streak) // unresolved still: as many successes again
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// due is an issue that may be resolved, and what became of it.
+type due struct {
+	entry  *entry
+	gone   bool
+	streak int64
+	issue  *Issue
+	err    error
+}
+
+// due lists the issues to be resolved.
+func (k *Keeper) due() (all []due) {
 	for _, e := range k.index.unresolved() {
 		gone := k.o.Gone(e.endpoint)
 		streak := k.o.Tally.streak(e.endpoint)
@@ -53,18 +87,9 @@ func (k *Keeper) resolve(ctx context.Context, now time.Time) error {
 		if !gone && streak-e.streak < e.needs(k.o.Bounds) {
 			continue
 		}
-		i, err := k.settle(ctx, e, now, gone)
-		switch {
-		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
-			k.index.remove(e.id)
-		case errors.Is(err, store.ErrSealed): // the tenant is moving
-		case err != nil:
-			failures = append(failures, err)
-		default:
-			k.index.put(i, streak) // unresolved still: as many successes again
-		}
+		all = append(all, due{entry: e, gone: gone, streak: streak})
 	}
-	return errors.Join(failures...)
+	return all
 }
 
 // settle resolves one issue, unless it has failed meanwhile, or one of its deliveries still does.

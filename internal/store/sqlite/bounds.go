@@ -23,9 +23,9 @@ type Bounds struct {
 	Yield  time.Duration `bound:"1ms"`
 	// Operations are filled into the tables when they are so many, have so many bytes or are so old.
 	// More make each row cheaper and a start after a crash longer: some 20 µs for each operation.
-	Young      int           `bound:"4096"`
+	Young      int           `bound:"16384"`
 	YoungBytes int64         `bound:"8MiB" tiny:"8KiB"`
-	FillEvery  time.Duration `bound:"1s" tiny:"5ms"`
+	FillEvery  time.Duration `bound:"4s" tiny:"5ms"`
 	// FillPages is how many pages a fill writes, as far as that can be foreseen: everything waits
 	// until they are written. Under a long backlog one operation changes several pages, then fills
 	// have few operations, but not less than FillLeast.

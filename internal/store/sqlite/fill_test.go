@@ -82,3 +82,57 @@ func TestFillsHaveAPagesLimit(t *testing.T) {
 		t.Errorf("the tables were filled %d times with 400 events of five pages, at most 40 pages each", n)
 	}
 }
+
+// TestReadsDoNotMakeFillsSmaller: a fill for a read, which has few operations and so many pages for
+// each, leaves the number of operations with which the tables are filled as it is.
+func TestReadsDoNotMakeFillsSmaller(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
+		Bounds: Bounds{FillEvery: time.Hour, Young: 4000, FillPages: 500}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for n := range 20 {
+		if _, err := publish(t, s, fmt.Sprint("evt_", n), 100); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Waiting(t.Context(), "ep", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := 0
+	if err := s.write(t.Context(), &change{shrinks: true, do: func(*tx) error {
+		most = s.writer.young.most
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Stats().Fills; most != 1000 || n < 15 {
+		t.Errorf("after %d fills for reads the tables are filled with %d operations, not with 1000", n, most)
+	}
+}
+
+// TestLookingForReplaysFillsNothing: it is done each second.
+func TestLookingForReplaysFillsNothing(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for n := range 3 {
+		h, err := publish(t, s, fmt.Sprint("evt_", n), 100)
+		if err == nil {
+			err = settle(t, s, h, 10)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.Stats().Fills
+	if _, err := s.ReplayList(t.Context(), store.Everyone(), store.ReplayQuery{Active: true, Limit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Stats().Fills - before; n != 0 || !s.writer.young.owes.Load() {
+		t.Errorf("the tables were filled %d times", n)
+	}
+}

@@ -69,14 +69,19 @@ var (
 	}
 )
 
+// forget drops all rows, and the memory that an unusually large operation took.
 func (o *owed) forget() {
-	clear(o.events)
-	clear(o.known)
-	clear(o.finished)
-	o.events, o.known, o.finished = o.events[:0], o.known[:0], o.finished[:0]
-	if o.data = o.data[:0]; o.data == nil || cap(o.data) > 2*o.bounds.OwedBytes {
-		o.data = []byte{}
+	most := 16 * o.bounds.Owed
+	o.events, o.known, o.finished = emptied(o.events, most), emptied(o.known, most), emptied(o.finished, most)
+	o.data = emptied(o.data, 2*o.bounds.OwedBytes)
+}
+
+func emptied[R any](rows []R, most int) []R {
+	if cap(rows) > most || rows == nil {
+		return []R{}
 	}
+	clear(rows)
+	return rows[:0]
 }
 
 // rows is their number.

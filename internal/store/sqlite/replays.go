@@ -110,9 +110,19 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, e
 	return found, err
 }
 
+// readReplays is read for something that depends on replays and their progress alone. Of the young
+// operations only one that ends a redelivery changes these, so it seldom needs a fill: replays are
+// looked at each second.
+func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if s.writer.young.replayed.Load() {
+		return s.read(ctx, do)
+	}
+	return s.readFilled(ctx, do)
+}
+
 // ReplayList returns at most Limit replays; no limit is none.
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
+	err = s.readReplays(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {

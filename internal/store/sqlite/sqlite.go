@@ -130,7 +130,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, spare: sync.Pool{New: newRequest},
 		quit: make(chan struct{}), stopped: make(chan struct{}),
-		young:    young{path: path + ".journal", timer: stoppedTimer()},
+		young:    young{path: path + ".journal", timer: stoppedTimer(), most: max(1, s.bounds.Young/4)},
 		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe},
 		retry:    stoppedTimer(), rest: stoppedTimer(),
 	}

@@ -35,6 +35,8 @@ type tx struct {
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
 
+	replayed bool // a replay has progressed since the last commit
+
 	number uint64 // of the last batch in the tables; see young
 	needed bool   // they have the note that the journal is needed
 }

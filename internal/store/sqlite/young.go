@@ -36,10 +36,12 @@ type young struct {
 	frames []byte // the young ones, one after the other, each with its header
 	ends   []int  // where each of them ends
 	count  int    // operations in them
-	most   int    // operations with which the tables are filled; 0: Bounds.Young
+	most   int    // operations with which the tables are filled
 	timer  *time.Timer
 
 	owes   atomic.Bool   // something is young
+	// a redelivery that ended is young, so the tables have not its replay's progress
+	replayed atomic.Bool
 	filled atomic.Uint64 // the number that the tables hold
 	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
 	synced atomic.Uint64 // the one that they still hold after a loss of power
@@ -246,6 +248,9 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	y.number++
 	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
 	y.half += operations
+	if w.tx.replayed {
+		y.replayed.Store(true)
+	}
 	w.store.stats.kept(len(frames) - begin)
 	w.store.reach("a frame was written")
 	if !y.owes.Swap(true) {
@@ -257,14 +262,18 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 // aged is called when all that was young is in the tables.
 func (w *writer) aged() {
 	y := &w.young
-	operations, pages := y.count, w.tx.conn.PagesWritten()
-	if b := &w.store.bounds; operations >= b.FillLeast && pages > 0 {
-		y.most = max(b.FillLeast, b.FillPages*operations/pages)
+	pages := w.tx.conn.PagesWritten()
+	// A fill for a read says nothing about larger ones: the more operations it has, the more of them
+	// change the same pages.
+	if b := &w.store.bounds; y.count >= min(y.most, b.Young) || pages > b.FillPages {
+		y.most = max(b.FillLeast, min(b.FillPages*y.count/max(pages, 1), 2*y.most, b.Young))
 	}
 	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
 	y.filled.Store(y.number)
 	y.event.Store(w.tx.events.last)
 	y.owes.Store(false)
+	y.replayed.Store(false)
+	w.tx.replayed = false
 	y.timer.Stop()
 	w.store.stats.filled(pages)
 	w.store.checkpoints.grown(pages)
@@ -273,7 +282,7 @@ func (w *writer) aged() {
 // enough says whether so much is young that it is filled.
 func (w *writer) enough() bool {
 	y, b := &w.young, &w.store.bounds
-	return y.count >= b.Young || y.most > 0 && y.count >= y.most || int64(len(y.frames)) >= b.YoungBytes
+	return y.count >= min(y.most, b.Young) || int64(len(y.frames)) >= b.YoungBytes
 }
 
 // fill commits all that is young to the tables and leaves no transaction open. If the disk is full

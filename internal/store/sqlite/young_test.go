@@ -93,7 +93,8 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 func worksAndIsCopied(t *testing.T, seed, steps int) (replayed int) {
 	t.Helper()
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	b := Bounds{Young: 1 + r.IntN(40), FillEvery: time.Hour, Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
+	b := Bounds{Young: 1 + r.IntN(40), Owed: 1 + r.IntN(40), FillEvery: time.Hour,
+		Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
 	path := filepath.Join(fast(t), "grapnel.db")
 	var err error
 	if r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: b}); err != nil {
@@ -163,8 +164,8 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	path := filepath.Join(fast(t), "grapnel.db")
 	var err error
-	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), FillEvery: time.Hour,
-		Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
+	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), Owed: 1 + r.IntN(6), Rows: 1 + r.IntN(3),
+		FillEvery: time.Hour, Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
 	if err != nil {
 		t.Fatal(err)
 	}
