@@ -70,7 +70,7 @@ type Bounds struct {
 
 	Batch int `bound:"32"`               // issues written in one transaction
 	// issues that are resolved at the same time: their reads and commits are shared
-	Together int `bound:"16"`
+	Together int `bound:"8"`
 	Tries int `bound:"5" least:"3"`      // of a transaction that others overtake
 	Page  int `bound:"200" tiny:"2"`     // issues read at once
 	Clear int `bound:"1000" least:"100"` // issues deleted at once

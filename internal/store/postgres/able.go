@@ -37,6 +37,20 @@ func (a *able) leave() {
 func (a *able) saw(err error, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.note(err, now)
+}
+
+// probed records the result of a probe that began after this number of commits. A failure says
+// nothing if something was committed since: a connection of before an outage may end after it.
+func (a *able) probed(err error, commits int64, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil || a.commits == commits {
+		a.note(err, now)
+	}
+}
+
+func (a *able) note(err error, now time.Time) {
 	switch code := grapnel.CodeOf(err); {
 	case err == nil:
 		a.failed, a.since = nil, now
@@ -94,10 +108,10 @@ func (s *Store) probes() {
 		switch {
 		case s.refusal() != nil:
 		case s.Unable() != nil:
-			s.able.saw(s.probe(probeSQL, s.bounds.Conns.Patience), s.now())
+			s.able.probed(s.probe(probeSQL, s.bounds.Conns.Patience), commits, s.now())
 		case quiet:
 			if err := s.probe("SELECT", s.bounds.Conns.Stall); err != nil {
-				s.able.saw(err, s.now())
+				s.able.probed(err, commits, s.now())
 			}
 		}
 	}

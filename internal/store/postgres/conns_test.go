@@ -218,6 +218,22 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestProbeOfBefore: a probe that began before a commit and fails after it does not make the store
+// unable.
+func TestProbeOfBefore(t *testing.T) {
+	var a able
+	failure := grapnel.Errorf(grapnel.CodeUnavailable, "the probe failed")
+	_, commits := a.quiet(0)
+	a.saw(nil, time.Now())
+	if a.probed(failure, commits, time.Now()); a.failed != nil {
+		t.Errorf("after a commit it is unable: %v", a.failed)
+	}
+	_, commits = a.quiet(0)
+	if a.probed(failure, commits, time.Now()); a.failed == nil {
+		t.Error("a probe that failed without a commit meanwhile makes it unable")
+	}
+}
+
 // TestSilentOwner: a node falls silent in the middle of a change of its shards, with their rows
 // locked. The database ends that transaction, so that other nodes can take the shards. Otherwise it
 // would keep the locks for hours, and no node could renew its leases.
