@@ -150,7 +150,7 @@ func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	}
 	replay := item.Integer(0)
 	item.Reset()
-	t.replayed = true
+	t.replayed.Store(true)
 	delivered := status == statusDelivered
 	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()
 }

@@ -149,7 +149,7 @@ func narrow(t *testing.T, s *Store, pages int) (widen func()) {
 			}
 			limit(conn, int(there+s.writer.headroom.size/8192))
 		case "the disk has space again":
-			limit(conn, 1) // SQLite takes the pages that there are
+			limit(conn, 1) // SQLite makes it the number of pages in use
 		}
 	})
 	return func() { set(1<<30, nil) }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -35,7 +36,7 @@ type tx struct {
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
 
-	replayed bool // a replay has progressed since the last commit
+	replayed atomic.Bool // a replay has progressed, which the tables do not show before the commit
 
 	number uint64 // of the last batch in the tables; see young
 	needed bool   // they have the note that the journal is needed
@@ -168,6 +169,7 @@ func (t *tx) commit(number uint64, needed bool) error {
 		return err
 	}
 	t.committed, t.number, t.needed = t.version, number, needed
+	t.replayed.Store(false)
 	clear(t.tallies)
 	t.ledger = ledger{}
 	t.recent.committed()

@@ -40,8 +40,6 @@ type young struct {
 	timer  *time.Timer
 
 	owes   atomic.Bool   // something is young
-	// a redelivery that ended is young, so the tables have not its replay's progress
-	replayed atomic.Bool
 	filled atomic.Uint64 // the number that the tables hold
 	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
 	synced atomic.Uint64 // the one that they still hold after a loss of power
@@ -248,9 +246,6 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	y.number++
 	y.frames, y.ends, y.count = frames, append(y.ends, len(frames)), y.count+operations
 	y.half += operations
-	if w.tx.replayed {
-		y.replayed.Store(true)
-	}
 	w.store.stats.kept(len(frames) - begin)
 	w.store.reach("a frame was written")
 	if !y.owes.Swap(true) {
@@ -272,8 +267,6 @@ func (w *writer) aged() {
 	y.filled.Store(y.number)
 	y.event.Store(w.tx.events.last)
 	y.owes.Store(false)
-	y.replayed.Store(false)
-	w.tx.replayed = false
 	y.timer.Stop()
 	w.store.stats.filled(pages)
 	w.store.checkpoints.grown(pages)
