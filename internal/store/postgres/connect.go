@@ -52,6 +52,9 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 			p.limit = milliseconds(limit)
 		} else {
 			settings = s.settings(limit)
+			if cached == pgx.QueryExecModeCacheStatement {
+				settings += plannedOnce
+			}
 		}
 		config.ConnConfig.ValidateConnect = s.validate(direct, config.ConnConfig.ValidateConnect, settings, pooled)
 		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {

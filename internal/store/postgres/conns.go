@@ -131,10 +131,12 @@ func (p *pool) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 }
 
-// ping checks whether an idle connection still works, and closes it if not. pgxpool would take
-// fifteen seconds to close it, whatever the caller's deadline.
+// ping checks whether an idle connection still works, and closes it if not. It does so after a
+// second, and if a transaction has found its connection cut since this one was used: whatever cut
+// that one may have cut this one. pgxpool would take fifteen seconds to close it, whatever the
+// caller's deadline.
 func (s *Store) ping(ctx context.Context, is pgxpool.ShouldPingParams) bool {
-	if is.IdleDuration > time.Second {
+	if is.IdleDuration > time.Second || s.now().Add(-is.IdleDuration).UnixNano() <= s.cut.Load() {
 		limited, cancel := context.WithTimeout(ctx, s.bounds.Conns.Ping)
 		defer cancel()
 		if is.Conn.Ping(limited) != nil && ctx.Err() == nil && limited.Err() != nil {

@@ -217,3 +217,44 @@ func TestReadPlans(t *testing.T) {
 		}
 	}
 }
+
+// TestWritesKeepTheirPlans: no statement of a transaction that writes is planned at each call.
+func TestWritesKeepTheirPlans(t *testing.T) {
+	s := open(t, database(t), Options{})
+	defer func() { _ = s.Close() }()
+	for n := range 8 { // PostgreSQL compares plans after five calls
+		for _, key := range []string{"", "k"} {
+			in := incomingTo(fmt.Sprint(key, n), key, "ep_1")
+			done, err := s.Append(t.Context(), store.Batch{Config: version(t, s), Events: []store.Incoming{in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Record(t.Context(), []store.Change{deliver(done.Heads[0])}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	kept := 0
+	for _, conn := range s.writing.AcquireAllIdle(t.Context()) {
+		rows, err := conn.Query(t.Context(), "SELECT statement, custom_plans, generic_plans FROM pg_prepared_statements",
+			pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sql string
+		var again, once int
+		if _, err := pgx.ForEachRow(rows, []any{&sql, &again, &once}, func() error {
+			kept += once
+			if again > 0 {
+				t.Errorf("planned %d times: %s", again, sql)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		conn.Release()
+	}
+	if kept < 100 {
+		t.Errorf("%d calls with a plan that is kept, want more", kept)
+	}
+}

@@ -84,6 +84,7 @@ type Store struct {
 	chores  *pool   // for work without a time limit
 	writing *pool   // for the writers
 	eras    eras
+	cut     atomic.Int64 // when a transaction last found its connection cut, in nanoseconds since 1970
 	names   names
 	days    days
 	packer  *codec.Packer

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,17 +11,21 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// planned is set for each transaction. Plans are made once per connection, often while tables are
-// empty and a sequential scan is free, and stay when the tables have grown. So sequential scans are
-// ruled out, with the joins that build on them. JIT is off because the cost added to a ruled-out
-// scan would trigger it.
+// planned is set for a transaction that writes. Plans are made once per connection, often while
+// tables are empty and a sequential scan is free, and stay when the tables have grown. So sequential
+// scans are ruled out, with the joins that build on them. JIT is off because the cost added to a
+// ruled-out scan would trigger it.
 const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
 	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
+
+// plannedOnce sets the same for all transactions of a connection, and keeps one plan for each
+// statement. Without that, PostgreSQL plans those of lanes and numbers again at each call: it expects
+// ten elements of an array whose length it does not know, so a plan for one element seems cheaper.
+var plannedOnce = "SET plan_cache_mode = force_generic_plan; SELECT " + strings.ReplaceAll(planned, "true", "false") + "; "
 
 // Locks.
 const (
 	beginShared  = "SELECT " + planned + ", pg_advisory_xact_lock_shared($1::int, $2::int)"
-	beginAlone   = "SELECT " + planned + ", pg_advisory_xact_lock($1::int, $2::int)"
 	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
 	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
 	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
@@ -37,10 +42,10 @@ const (
 // The queries that read. Of each lane they read one delivery more than the transaction changes in
 // it: so the next head is known whatever happens to those.
 const (
-	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
-	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
-	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
+	versionQuery   = `SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals,
+		ARRAY(SELECT nextval('event_number') FROM generate_series(1, $1::int)),
+		ARRAY(SELECT nextval('delivery_number') FROM generate_series(1, $2::int)) FROM configuration`
 )
 
 var placesQuery = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
@@ -77,11 +82,14 @@ func (t *tx) begin() error {
 	were := t.store.highest.now()
 	b := new(pgx.Batch)
 	b.Queue("begin")
-	t.store.writing.queuePrelude(b)
+	if w := t.store.writing; w.prelude() != "" { // its connections do not have plannedOnce either
+		w.queuePrelude(b)
+		b.Queue("SELECT " + planned)
+	}
 	if n.exclusive {
-		b.Queue(beginAlone, lockClass, lockConfiguration)
+		b.Queue(aloneLock, lockClass, lockConfiguration)
 	} else {
-		b.Queue(beginShared, lockClass, lockConfiguration)
+		b.Queue(shareLock, lockClass, lockConfiguration)
 	}
 	switch {
 	case n.removes:
@@ -117,7 +125,9 @@ func (t *tx) begin() error {
 		b.Queue(lanesLock, n.deliveries)
 	}
 	t.lockLone(b)
-	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals) })
+	b.Queue(versionQuery, n.newEvents, n.newNumbers).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals, &t.eventSeqs, &t.seqs)
+	})
 	if len(n.deliveries) > 0 {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
 	}
@@ -136,12 +146,6 @@ func (t *tx) begin() error {
 	}
 	if len(n.known) > 0 {
 		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
-	}
-	if n.newEvents > 0 {
-		b.Queue(eventsNumber, n.newEvents).Query(readNumbers(&t.eventSeqs))
-	}
-	if n.newNumbers > 0 {
-		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
 	}
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
@@ -173,14 +177,6 @@ func (t *tx) load(seqs []int64) error {
 	b.Queue(loneLock, seqs)
 	b.Queue(placesQuery, seqs).Query(t.readPlaces)
 	return t.conn.SendBatch(t.ctx, b).Close()
-}
-
-func readNumbers(into *[]int64) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var err error
-		*into, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	}
 }
 
 func bytesOf(texts []string) (all [][]byte) {

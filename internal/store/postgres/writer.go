@@ -246,7 +246,12 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
 			s.days.doubted.Store(true) // a day may have begun or been dropped
-		case !broken(err):
+		case broken(err):
+			s.cut.Store(s.now().UnixNano())
+		case errors.Is(err, errUnknown):
+			s.cut.Store(s.now().UnixNano())
+			return err
+		default:
 			return asError(err)
 		}
 	}
