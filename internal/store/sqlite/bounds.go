@@ -53,8 +53,11 @@ type Bounds struct {
 	// The memory that a connection keeps pages in. It takes about three times as much from the
 	// system: a page with its header is a little more than the power of two that the allocator has
 	// for it. More makes nothing faster: a page that is not here is in the memory of the operating
-	// system.
+	// system. But while each operation changes other pages, as behind a backlog of many endpoints, the
+	// writer has WideCache: with less SQLite writes changed pages early, and those that change again
+	// several times.
 	WriterCache     int64 `bound:"16MiB" tiny:"16KiB"`
+	WideCache       int64 `bound:"48MiB" tiny:"32KiB"`
 	ReaderCache     int64 `bound:"2MiB" tiny:"16KiB"`
 	CheckpointCache int64 `bound:"64KiB" tiny:"16KiB"`
 

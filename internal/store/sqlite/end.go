@@ -91,7 +91,7 @@ func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found [
 			return err
 		}
 		if waiting <= int64(s.bounds.Gathered) {
-			found, err = gather(r, target)
+			found, err = gather(r, target, "")
 			slices.Sort(found)
 			found = found[:min(len(found), limit)]
 			return err

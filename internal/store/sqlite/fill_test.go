@@ -136,3 +136,35 @@ func TestLookingForReplaysFillsNothing(t *testing.T) {
 		t.Errorf("the tables were filled %d times", n)
 	}
 }
+
+// TestFillsWidenTheCache: the writer keeps more pages in memory while fills change more pages than
+// they have operations.
+func TestFillsWidenTheCache(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
+		Bounds: Bounds{FillEvery: time.Hour, WriterCache: 64 << 10, WideCache: 128 << 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := s.Config(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []int64{128, 64, 128, 64} {
+		for i := range []int{2, 100}[n%2] {
+			e := &grapnel.Event{ID: fmt.Sprint("evt_", n, "_", i), Tenant: "acme", Type: "a", AcceptedAt: time.Unix(1, 0)}
+			if _, err := s.Append(t.Context(), store.Batch{Config: c.Version, Events: []store.Incoming{{Event: e,
+				Targets: []store.Target{{Endpoint: "ep"}}}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var kib int64
+		err := s.write(t.Context(), &change{shrinks: true, do: func(t *tx) (err error) {
+			kib, err = one(t.conn, "PRAGMA cache_size")
+			return err
+		}})
+		if err != nil || -kib != want {
+			t.Errorf("after fill %d the connection may keep %d KiB of pages, want %d: %v", n, -kib, want, err)
+		}
+	}
+}

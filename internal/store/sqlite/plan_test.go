@@ -112,7 +112,7 @@ func TestPlans(t *testing.T) {
 		{targetQuery, []string{"SEARCH target USING COVERING INDEX sqlite_autoindex_target_1 (endpoint=?)"}},
 		{waitingQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{oldestQuery, []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>?)"}},
-		{gatherQuery, []string{"COMPOUND QUERY", "LEFT-MOST SUBQUERY",
+		{fmt.Sprintf(gatherQuery, ""), []string{"COMPOUND QUERY", "LEFT-MOST SUBQUERY",
 			"SEARCH pending USING COVERING INDEX pending_due (target=?)", "UNION ALL",
 			"SEARCH pending USING INDEX pending_lane (target=?)"}},
 

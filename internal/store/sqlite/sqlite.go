@@ -275,7 +275,7 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, err
 		return nil, err
 	}
 	settings := fmt.Sprintf(`PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
-		PRAGMA cache_size = -%d; PRAGMA trusted_schema = OFF;`, cacheKiB)
+		%s; PRAGMA trusted_schema = OFF;`, cacheSize(cacheKiB))
 	if mode == sqlite3.ReadWrite {
 		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = FAST;
 			PRAGMA wal_autocheckpoint = 0;`, pageSize)
@@ -291,6 +291,9 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, err
 	}
 	return conn, nil
 }
+
+// cacheSize is a statement that limits the memory in which a connection keeps pages.
+func cacheSize(kib int64) string { return fmt.Sprintf("PRAGMA cache_size = -%d", kib) }
 
 // verify reads back the settings that durability depends on: SQLite ignores an unsupported setting
 // silently.

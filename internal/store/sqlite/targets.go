@@ -31,9 +31,9 @@ const (
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	// gatherQuery finds all pending deliveries of one target by the two existing indexes, in no
-	// order.
-	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?
-		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ? AND head = 0`
+	// order. A further condition is checked in their rows.
+	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?1%[1]s
+		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ?1 AND head = 0%[1]s`
 
 	tallyQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
 		WHERE y.target = ? AND (? OR y.tenant = (SELECT number FROM tenant WHERE name = ?))`
@@ -203,7 +203,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 	switch n := t.counts[statusPending]; {
 	case waiting == "" || n == 0:
 	case n <= int64(l.bounds.Gathered):
-		numbers, err := gather(l.r, t.number)
+		numbers, err := gather(l.r, t.number, l.waitingFits())
 		if err != nil {
 			return nil, err
 		}
@@ -214,7 +214,8 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 	return streams, nil
 }
 
-// gather returns the row ids of all pending deliveries of a target, in no order.
-func gather(r *sqlite3.Conn, target int64) ([]int64, error) {
-	return integers(r.Query(gatherQuery).Int(target).Int(target))
+// gather returns the row ids of all pending deliveries of a target that fit a condition, in no
+// order.
+func gather(r *sqlite3.Conn, target int64, fits string) ([]int64, error) {
+	return integers(r.Query(fmt.Sprintf(gatherQuery, fits)).Int(target))
 }

@@ -209,6 +209,7 @@ func (w *writer) shrink() {
 	if w.headroom.full || w.fill() != nil || w.tx.conn.Exec(free) != nil {
 		return
 	}
+	w.widen(false)
 	for range w.store.bounds.Readers {
 		select {
 		case conn := <-w.store.readers:

@@ -37,6 +37,7 @@ type young struct {
 	ends   []int  // where each of them ends
 	count  int    // operations in them
 	most   int    // operations with which the tables are filled
+	wide   bool   // the connection has WideCache
 	timer  *time.Timer
 
 	owes   atomic.Bool   // something is young
@@ -263,6 +264,9 @@ func (w *writer) aged() {
 	if b := &w.store.bounds; y.count >= min(y.most, b.Young) || pages > b.FillPages {
 		y.most = max(b.FillLeast, min(b.FillPages*y.count/max(pages, 1), 2*y.most, b.Young))
 	}
+	if y.count > 0 && int64(pages)*pageSize > w.store.bounds.WriterCache/2 { // fewer pages need no more memory
+		w.widen(pages > y.count)
+	}
 	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
 	y.filled.Store(y.number)
 	y.event.Store(w.tx.events.last)
@@ -270,6 +274,20 @@ func (w *writer) aged() {
 	y.timer.Stop()
 	w.store.stats.filled(pages)
 	w.store.checkpoints.grown(pages)
+}
+
+// widen gives the writer's connection memory for more pages, or for as many as usually.
+func (w *writer) widen(wide bool) {
+	if wide == w.young.wide {
+		return
+	}
+	size := w.store.bounds.WriterCache
+	if wide {
+		size = w.store.bounds.WideCache
+	}
+	if w.tx.conn.Exec(cacheSize(size>>10)) == nil {
+		w.young.wide = wide
+	}
 }
 
 // enough says whether so much is young that it is filled.
