@@ -239,19 +239,17 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		for _, r := range batch {
 			r.err = nil
 		}
-		switch err = s.transact(ctx, slot, batch, careful); {
+		if err = s.transact(ctx, slot, batch, careful); broken(err) || errors.Is(err, errUnknown) {
+			s.cut.Store(s.now().UnixNano())
+		}
+		switch {
 		case errors.Is(err, errUnlike):
 			s.stats.spoiled.Add(1)
 			careful = true
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
 			s.days.doubted.Store(true) // a day may have begun or been dropped
-		case broken(err):
-			s.cut.Store(s.now().UnixNano())
-		case errors.Is(err, errUnknown):
-			s.cut.Store(s.now().UnixNano())
-			return err
-		default:
+		case !broken(err):
 			return asError(err)
 		}
 	}
