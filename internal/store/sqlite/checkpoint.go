@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -58,6 +60,7 @@ func (c *checkpoints) run() {
 			if c.due.Load() || c.pages.Load() < c.at || c.pages.Load() < int64(b.CopyAtOnce)*c.at && within(now, c.copied, b.CopyEvery) {
 				continue
 			}
+			c.writeBack()
 			c.copy(c.conn)
 			c.copied = now
 			if c.length.Load() >= int64(b.LogAtMost)*c.at || !within(now, time.Unix(0, c.rested.Load()), b.RestEvery) {
@@ -66,6 +69,17 @@ func (c *checkpoints) run() {
 			}
 		}
 	}
+}
+
+// writeBack writes the log to the device before a checkpoint syncs it. Otherwise a sync of the
+// journal would wait for the whole log.
+func (c *checkpoints) writeBack() {
+	log, err := os.Open(c.store.path + "-wal")
+	if err != nil {
+		return // the checkpoint fails and is logged
+	}
+	defer log.Close()
+	journal.WriteBack(log, c.store.bounds.WriteBack)
 }
 
 // within says whether now is less than d after a time. A clock that was set back makes it true for

@@ -11,7 +11,7 @@ import (
 func TestNewestForgetsNoID(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		ids := newNewest(1+random.IntN(4), "evt_100")
+		ids := newNewestIDs(1+random.IntN(4), "evt_100")
 		var added []string
 		for range 100 {
 			id := fmt.Sprintf("evt_%03d", random.IntN(1000))
@@ -24,7 +24,7 @@ func TestNewestForgetsNoID(t *testing.T) {
 			added = append(added, id)
 		}
 	}
-	ids := newNewest(64, "")
+	ids := newNewestIDs(64, "")
 	for n := range 10_000 {
 		if id := fmt.Sprintf("evt_%06d", n^1); ids.mayHave(id) { // neighbours change places
 			t.Fatalf("%s would be looked up", id)

@@ -85,12 +85,9 @@ func (t *tx) prepare() (err error) {
 			return err
 		}
 	}
-	highest := t.conn.Query(highestIDQuery)
-	if _, err := highest.Row(); err != nil {
+	if t.newest, err = newestOf(t.conn, t.bounds.IDs); err != nil {
 		return err
 	}
-	t.newest = newNewest(t.bounds.IDs, highest.String(0))
-	highest.Reset()
 	t.committed = t.version
 	t.events.given, t.deliveries.given = t.events.last, t.deliveries.last
 	return nil
@@ -132,6 +129,19 @@ func (t *tx) begin() error {
 // commit writes the combined changes of all operations, and commits. number is that of the last
 // batch. needed says whether the journal may get frames with higher numbers before the next commit.
 func (t *tx) commit(number uint64, needed bool) error {
+	err := t.combine(number, needed)
+	if err == nil {
+		err = t.q.commit.Run()
+	}
+	if err == nil {
+		t.committedWith(number, needed)
+	}
+	return err
+}
+
+// combine writes the combined changes of all operations. After it the transaction is committed or
+// rolled back.
+func (t *tx) combine(number uint64, needed bool) error {
 	if err := t.store(); err != nil {
 		return err
 	}
@@ -165,15 +175,16 @@ func (t *tx) commit(number uint64, needed bool) error {
 			return err
 		}
 	}
-	if err := t.q.commit.Run(); err != nil {
-		return err
-	}
-	t.committed, t.number, t.needed = t.version, number, needed
-	t.replayed.Store(false)
 	clear(t.tallies)
 	t.ledger = ledger{}
-	t.recent.committed()
 	return nil
+}
+
+// committedWith notes that the transaction is committed.
+func (t *tx) committedWith(number uint64, needed bool) {
+	t.committed, t.number, t.needed = t.version, number, needed
+	t.replayed.Store(false)
+	t.recent.committed()
 }
 
 // rollback forgets the transaction. SQLite may have done so itself already.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -30,6 +31,7 @@ type request struct {
 	operation
 	err   error
 	state atomic.Int32
+	heavy bool          // owned by the line: it waits until the fill is committed
 	done  chan struct{} // holds a token once it is answered
 }
 
@@ -57,111 +59,13 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch    []*request
-	share    share // of new events in it
+	share    share      // of new events in it
+	light    []*request // that are done while a fill is committed
+	readers  []*request // that wait for a fill
 	young    young
 	headroom *headroom
 	retry    *time.Timer // while the disk is full: when to try again
 	rest     *time.Timer // since the last batch: when to give memory back
-}
-
-// line is the queue of requests for the writer. Each request is answered once, or was abandoned.
-//
-// The writer sleeps only while the line is empty. This holds for two reasons together. The request
-// that joins an empty line leaves a token in wake. And the writer goes to sleep only after a take
-// that returned nothing, which empties the line. If take could return nothing and leave requests in
-// the line, the next request would not be the first, would leave no token, and the writer would
-// never be woken again.
-//
-// Outcomes go first, and a batch has a limited number of events: see share.
-type line struct {
-	mu     sync.Mutex
-	first  []*request // that need no more space: outcomes
-	then   []*request
-	closed bool
-	wake   chan struct{} // holds a token if a request has joined an empty line
-}
-
-// join puts a request at the end; false: the line is closed.
-func (l *line) join(r *request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	if r.grows() {
-		l.then = append(l.then, r)
-	} else {
-		l.first = append(l.first, r)
-	}
-	if len(l.first)+len(l.then) == 1 {
-		select {
-		case l.wake <- struct{}{}:
-		default: // an earlier token has not been taken yet
-		}
-	}
-	return true
-}
-
-// take moves at most `most` requests (at least one) from the line to a batch, and no further events
-// after one that has used up their share. Abandoned requests leave the line too, but do not count.
-// So if the batch is empty and had no share yet, the line is empty.
-func (l *line) take(batch []*request, most int, s *share) []*request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, queue := range []*[]*request{&l.first, &l.then} {
-		n := 0
-		for ; n < len(*queue) && most > 0 && (queue == &l.first || s.left()); n++ {
-			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
-				batch, most = append(batch, r), most-1
-				s.count(r.operation)
-			}
-		}
-		rest := copy(*queue, (*queue)[n:])
-		clear((*queue)[rest:])
-		*queue = (*queue)[:rest]
-	}
-	return batch
-}
-
-// share limits the events of a batch. While outcomes come in, new events get as many deliveries as
-// there are outcomes. Otherwise outcomes, and the next attempts of their lanes, would wait behind
-// hundreds of events where the disk is slow.
-type share struct {
-	most, least   int // Bounds.Events and Bounds.Share
-	outcomes, new int // in the batch: changes, and deliveries of events
-}
-
-func (s *share) left() bool {
-	if s.outcomes > 0 {
-		return s.new < max(s.outcomes, s.least)
-	}
-	return s.new < s.most
-}
-
-// count counts an operation of the batch. An event without deliveries counts as one.
-func (s *share) count(o operation) {
-	switch o := o.(type) {
-	case *recording:
-		s.outcomes += len(o.turns)
-	case *appending:
-		for i := range o.batch.events {
-			s.new += max(1, len(o.batch.events[i].targets))
-		}
-	}
-}
-
-// close refuses later requests, and returns the queued ones.
-func (l *line) close() []*request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return append(l.first, l.then...)
-}
-
-func (l *line) length() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.first) + len(l.then)
 }
 
 // write queues an operation and waits until it is durable or has failed. The writer's goroutine
@@ -171,7 +75,7 @@ func (s *Store) write(ctx context.Context, o operation) error {
 		return err
 	}
 	r := s.writer.spare.Get().(*request)
-	r.operation, r.err = o, nil
+	r.operation, r.err, r.heavy = o, nil, false
 	r.state.Store(waits)
 	if !s.writer.line.join(r) {
 		return s.gone()
@@ -206,7 +110,7 @@ func (w *writer) run() {
 // too.
 func (w *writer) shrink() {
 	const free = "PRAGMA shrink_memory"
-	if w.headroom.full || w.fill() != nil || w.tx.conn.Exec(free) != nil {
+	if w.headroom.full || w.tryFill(false) != nil || w.tx.conn.Exec(free) != nil {
 		return
 	}
 	w.widen(false)
@@ -221,20 +125,40 @@ func (w *writer) shrink() {
 }
 
 // settle fills the tables between two batches if it is time, and copies the log if that was asked.
+// If that fails the journal has what the tables lack, and a later fill tries again.
 func (w *writer) settle() {
 	c := &w.store.checkpoints
-	if w.enough() || !w.young.owes.Load() || w.headroom.full || c.waits() {
-		if err := w.fill(); err != nil {
-			c.refuse(err) // the journal has what the tables lack, and a later fill tries again
+	if !w.enough() && len(w.readers) == 0 && w.young.owes.Load() && !w.headroom.full && !c.waits() {
+		if w.tx.owed.enough() && w.tx.flush() != nil {
+			_ = w.fill() // it rolls back, and uses the reserved space if it has to
+		}
+		return
+	}
+	err := w.fill()
+	w.answerReaders(err)
+	if c.waits() {
+		if err == nil {
+			err = w.tryFill(false) // for light operations that came during the fill
+		}
+		if err != nil {
+			c.refuse(err)
 			return
 		}
 		c.rest(w)
-	} else if w.tx.owed.enough() && w.tx.flush() != nil {
-		_ = w.fill() // it rolls back, uses the reserved space if it has to, and is tried again later
 	}
-	if w.headroom.full {
+	if w.headroom.full && err == nil {
 		c.spare(w.tx.conn)
 	}
+}
+
+// answerReaders answers those who waited for a fill.
+func (w *writer) answerReaders(err error) {
+	if full(err) {
+		err = errFull(err)
+	}
+	answer(w.readers, err)
+	clear(w.readers)
+	w.readers = w.readers[:0]
 }
 
 // next fills the batch: it waits for the first request, then takes the other queued ones. After
@@ -289,7 +213,7 @@ func (w *writer) age() {
 		w.young.timer.Reset(w.store.bounds.Retry)
 		return
 	}
-	w.young.frames = nil
+	w.young.frames = bytes.Clone(w.young.frames)
 }
 
 func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.share) }
@@ -323,26 +247,17 @@ func (w *writer) commit() {
 	}
 }
 
-// done answers a batch that was done, or failed. Those that want to read wait for a fill.
+// done answers a batch that was done, or failed. Those that want to read wait for a fill: see
+// settle.
 func (w *writer) done(batch []*request, err error) {
 	w.young.large = false
-	isRead := func(r *request) bool { _, is := r.operation.(filling); return is }
-	if err != nil || !slices.ContainsFunc(batch, isRead) {
-		answer(batch, err)
-		return
-	}
-	readers := batch[:0:0]
 	for i, r := range batch {
-		if isRead(r) {
-			readers = append(readers, r)
+		if _, reads := r.operation.(filling); reads && err == nil {
+			w.readers = append(w.readers, r)
 		} else {
-			answer(batch[i:i+1], nil)
+			answer(batch[i:i+1], err)
 		}
 	}
-	if err = w.fill(); full(err) {
-		err = errFull(err)
-	}
-	answer(readers, err)
 }
 
 // answer sends requests back. Without an error of the transaction each has its own decision.

@@ -108,15 +108,8 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	event, delivery := w.tx.events.last, w.tx.deliveries.last
-	for i, r := range batch {
-		r.err = w.tx.do(r.operation)
-		if r.err != nil && !decided(r.err) {
-			return i, r.err
-		}
-	}
-	if young {
-		return -1, w.keep(batch, event, delivery)
+	if culprit, err := w.apply(batch, young); young || err != nil {
+		return culprit, err
 	}
 	number := w.young.number
 	if w.young.journal != nil {
@@ -127,9 +120,25 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	}
 	w.young.number = number
 	w.young.synced.Store(number)
-	w.aged()
+	w.aged(w.all())
 	w.store.reach("SQLite has committed")
 	return -1, nil
+}
+
+// apply applies the operations of a batch, and keeps them in the journal if they are young. It
+// returns at which request it failed, or -1.
+func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
+	event, delivery := w.tx.events.last, w.tx.deliveries.last
+	for i, r := range batch {
+		r.err = w.tx.do(r.operation)
+		if r.err != nil && !decided(r.err) {
+			return i, r.err
+		}
+	}
+	if young {
+		err = w.keep(batch, event, delivery)
+	}
+	return -1, err
 }
 
 // ready opens a transaction for a batch, and says whether its changes will be young.
@@ -147,14 +156,14 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		w.store.reach("the journal was created")
 	case !w.tx.needed:
 		young = false
-	case !y.journal.Fits(y.journal.Most()) || y.half >= w.store.bounds.Half:
+	case !y.room(w.store.bounds.Half):
 		if young = y.journal.Other() <= y.synced.Load(); young {
 			y.journal.Turn()
 			y.half = 0
 		}
 	}
 	if !young || !y.loose {
-		if err := w.tryFill(); err != nil {
+		if err := w.tryFill(false); err != nil {
 			return false, err
 		}
 		if err := w.sync(!young); err != nil {
@@ -163,6 +172,9 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 	}
 	return young, w.resume()
 }
+
+// room says whether the half of the journal that is being written has room for another frame.
+func (y *young) room(most int) bool { return y.journal.Fits(y.journal.Most()) && y.half < most }
 
 // entries says whether the journal can hold all operations of a batch.
 func entries(batch []*request) bool {
@@ -255,86 +267,6 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	return nil
 }
 
-// aged is called when all that was young is in the tables.
-func (w *writer) aged() {
-	y := &w.young
-	pages := w.tx.conn.PagesWritten()
-	// A fill for a read says nothing about larger ones: the more operations it has, the more of them
-	// change the same pages.
-	if b := &w.store.bounds; y.count >= min(y.most, b.Young) || pages > b.FillPages {
-		y.most = max(b.FillLeast, min(b.FillPages*y.count/max(pages, 1), 2*y.most, b.Young))
-	}
-	if y.count > 0 && int64(pages)*pageSize > w.store.bounds.WriterCache/2 { // fewer pages need no more memory
-		w.widen(pages > y.count)
-	}
-	y.frames, y.ends, y.count = y.frames[:0], y.ends[:0], 0
-	y.filled.Store(y.number)
-	y.event.Store(w.tx.events.last)
-	y.owes.Store(false)
-	y.timer.Stop()
-	w.store.stats.filled(pages)
-	w.store.checkpoints.grown(pages)
-}
-
-// widen gives the writer's connection memory for more pages, or for as many as usually.
-func (w *writer) widen(wide bool) {
-	if wide == w.young.wide {
-		return
-	}
-	size := w.store.bounds.WriterCache
-	if wide {
-		size = w.store.bounds.WideCache
-	}
-	if w.tx.conn.Exec(cacheSize(size>>10)) == nil {
-		w.young.wide = wide
-	}
-}
-
-// enough says whether so much is young that it is filled.
-func (w *writer) enough() bool {
-	y, b := &w.young, &w.store.bounds
-	return y.count >= min(y.most, b.Young) || int64(len(y.frames)) >= b.YoungBytes
-}
-
-// fill commits all that is young to the tables and leaves no transaction open. If the disk is full
-// it uses the reserved space.
-func (w *writer) fill() error {
-	err := w.tryFill()
-	if full(err) && !w.headroom.full {
-		w.lack(err)
-		err = w.tryFill()
-	}
-	return err
-}
-
-func (w *writer) tryFill() error {
-	if err := w.store.failed(); err != nil {
-		return err
-	}
-	if !w.tx.conn.InTransaction() && len(w.young.ends) == 0 {
-		return nil
-	}
-	err := w.resume()
-	if err == nil {
-		err = w.tx.commit(w.young.number, w.tx.needed)
-	}
-	if err != nil {
-		return w.undo(err)
-	}
-	w.aged()
-	w.store.reach("the tables were filled")
-	return nil
-}
-
-// undo rolls back after an error, and returns it. The young entries are applied again by resume.
-func (w *writer) undo(err error) error {
-	// A transaction that cannot be rolled back would be part of the next one.
-	if undo := w.tx.rollback(); undo != nil || broken(err) {
-		return w.store.fail(errors.Join(err, undo))
-	}
-	return err
-}
-
 // endJournal fills the tables, and removes the journal before the database is closed. If that fails
 // the next process needs the journal, and has it.
 func (w *writer) endJournal() error {
@@ -345,7 +277,7 @@ func (w *writer) endJournal() error {
 	if w.store.failed() != nil {
 		return nil
 	}
-	err := w.fill()
+	err := w.tryFill(false)
 	if err == nil {
 		err = w.sync(true)
 	}

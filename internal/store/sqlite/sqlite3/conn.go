@@ -42,6 +42,7 @@ type Conn struct {
 	out        uintptr // memory for results that calls return by pointer: two words
 	texts      arena   // of SQL
 	statements map[string]*Stmt
+	aside      bool // a statement runs on a goroutine of its own; see Stmt.Aside
 }
 
 // Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at
@@ -86,6 +87,9 @@ func (c *Conn) Close() error {
 
 // Exec runs statements without values, separated by semicolons.
 func (c *Conn) Exec(sql string) error {
+	if c.aside {
+		return ErrAside
+	}
 	text := c.texts.text(sql + "\x00")
 	rc := sqlite3.Xsqlite3_exec(c.tls, c.db, text, 0, 0, 0)
 	c.texts.reset()
@@ -99,6 +103,9 @@ func (c *Conn) Exec(sql string) error {
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	if s := c.statements[sql]; s != nil {
 		return s, nil
+	}
+	if c.aside {
+		return nil, ErrAside
 	}
 	text := c.texts.text(sql)
 	rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, int32(len(sql)), sqlite3.SQLITE_PREPARE_PERSISTENT, c.out, 0)

@@ -2,6 +2,7 @@ package sqlite3
 
 import (
 	"bytes"
+	"errors"
 
 	"modernc.org/libc"
 	"modernc.org/sqlite/lib"
@@ -32,6 +33,9 @@ func (s *Stmt) next(rc int32) *Stmt {
 
 // Int binds an integer.
 func (s *Stmt) Int(v int64) *Stmt {
+	if s.conn.aside {
+		return s
+	}
 	s.bound++
 	return s.next(sqlite3.Xsqlite3_bind_int64(s.conn.tls, s.handle, s.bound, v))
 }
@@ -46,6 +50,9 @@ func (s *Stmt) Bool(v bool) *Stmt {
 
 // Text binds a text.
 func (s *Stmt) Text(v string) *Stmt {
+	if s.conn.aside {
+		return s
+	}
 	s.bound++
 	p := s.values.text(v)
 	return s.next(sqlite3.Xsqlite3_bind_text(s.conn.tls, s.handle, s.bound, p, int32(len(v)), 0))
@@ -68,7 +75,7 @@ func (s *Stmt) Texts(values ...string) *Stmt {
 
 // Blob binds bytes; nil is NULL.
 func (s *Stmt) Blob(v []byte) *Stmt {
-	if v == nil {
+	if v == nil || s.conn.aside {
 		return s.Null()
 	}
 	s.bound++
@@ -78,6 +85,9 @@ func (s *Stmt) Blob(v []byte) *Stmt {
 
 // Null binds NULL.
 func (s *Stmt) Null() *Stmt {
+	if s.conn.aside {
+		return s
+	}
 	s.bound++
 	return s.next(sqlite3.Xsqlite3_bind_null(s.conn.tls, s.handle, s.bound))
 }
@@ -99,6 +109,9 @@ func (s *Stmt) Next() (bool, error) {
 		s.values.free()
 		return false, s.failed
 	}
+	if s.conn.aside {
+		return false, ErrAside
+	}
 	rc := s.rc
 	if rc == sqlite3.SQLITE_OK {
 		s.active = true
@@ -113,6 +126,31 @@ func (s *Stmt) Next() (bool, error) {
 	}
 	s.Reset()
 	return false, err
+}
+
+// ErrAside is the error of a statement that is executed while another one of its connection runs
+// aside.
+var ErrAside = errors.New("sqlite: another statement of the connection runs aside")
+
+// Aside executes a statement without values and rows on a goroutine of its own. The connection
+// belongs to that goroutine until end is called: other statements are not executed, and fail with
+// ErrAside. end waits for it. done is closed when end will not wait any more.
+func (s *Stmt) Aside() (done <-chan struct{}, end func() error) {
+	s.conn.aside = true
+	over := make(chan struct{})
+	var err error
+	go func() {
+		defer close(over)
+		if rc := sqlite3.Xsqlite3_step(s.conn.tls, s.handle); rc != sqlite3.SQLITE_DONE {
+			err = s.conn.failure(rc)
+		}
+		sqlite3.Xsqlite3_reset(s.conn.tls, s.handle)
+	}()
+	return over, func() error {
+		<-over
+		s.conn.aside = false
+		return err
+	}
 }
 
 // More is Next for the condition of a loop. It sets err when it returns false.

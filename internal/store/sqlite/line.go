@@ -1,0 +1,131 @@
+package sqlite
+
+import "sync"
+
+// line is the queue of requests for the writer. Each request is answered once, or was abandoned.
+//
+// The writer sleeps only while the line is empty. This holds for two reasons together. The request
+// that joins an empty line leaves a token in wake. And the writer goes to sleep only after a take
+// that returned nothing, which empties the line. If take could return nothing and leave requests in
+// the line, the next request would not be the first, would leave no token, and the writer would
+// never be woken again.
+//
+// Outcomes go first, and a batch has a limited number of events: see share.
+type line struct {
+	mu     sync.Mutex
+	first  []*request // that need no more space: outcomes
+	then   []*request
+	closed bool
+	each   bool          // a request leaves a token even if the line is not empty
+	wake   chan struct{} // holds a token if a request has joined an empty line
+}
+
+// join puts a request at the end; false: the line is closed.
+func (l *line) join(r *request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	if r.grows() {
+		l.then = append(l.then, r)
+	} else {
+		l.first = append(l.first, r)
+	}
+	if l.each || len(l.first)+len(l.then) == 1 {
+		select {
+		case l.wake <- struct{}{}:
+		default: // an earlier token has not been taken yet
+		}
+	}
+	return true
+}
+
+// take moves at most `most` requests (at least one) from the line to a batch, and no further events
+// after one that has used up their share. Abandoned requests leave the line too, but do not count.
+// So if the batch is empty and had no share yet, the line is empty.
+func (l *line) take(batch []*request, most int, s *share) []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, queue := range []*[]*request{&l.first, &l.then} {
+		n := 0
+		for ; n < len(*queue) && most > 0 && (queue == &l.first || s.left()); n++ {
+			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
+				batch, most = append(batch, r), most-1
+				s.count(r.operation)
+			}
+		}
+		rest := copy(*queue, (*queue)[n:])
+		clear((*queue)[rest:])
+		*queue = (*queue)[:rest]
+	}
+	return batch
+}
+
+// share limits the events of a batch. While outcomes come in, new events get as many deliveries as
+// there are outcomes. Otherwise outcomes, and the next attempts of their lanes, would wait behind
+// hundreds of events where the disk is slow.
+type share struct {
+	most, least   int // Bounds.Events and Bounds.Share
+	outcomes, new int // in the batch: changes, and deliveries of events
+}
+
+func (s *share) left() bool {
+	if s.outcomes > 0 {
+		return s.new < max(s.outcomes, s.least)
+	}
+	return s.new < s.most
+}
+
+// count counts an operation of the batch. An event without deliveries counts as one.
+func (s *share) count(o operation) {
+	switch o := o.(type) {
+	case *recording:
+		s.outcomes += len(o.turns)
+	case *appending:
+		for i := range o.batch.events {
+			s.new += max(1, len(o.batch.events[i].targets))
+		}
+	}
+}
+
+// close refuses later requests, and returns the queued ones.
+func (l *line) close() []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return append(l.first, l.then...)
+}
+
+func (l *line) length() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.first) + len(l.then)
+}
+
+// takeLight moves at most `most` requests that are light from the line to a batch. The others stay
+// in their order.
+func (l *line) takeLight(batch []*request, most int, light func(operation) bool) []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.then[:0]
+	for _, r := range l.then {
+		if !r.heavy && len(batch) < most {
+			if r.heavy = !light(r.operation); !r.heavy && r.state.CompareAndSwap(waits, taken) {
+				batch = append(batch, r)
+				continue
+			}
+		}
+		kept = append(kept, r)
+	}
+	clear(l.then[len(kept):])
+	l.then = kept
+	return batch
+}
+
+// wakeEach says whether each request wakes the writer, or only one that joins an empty line.
+func (l *line) wakeEach(each bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.each = each
+}

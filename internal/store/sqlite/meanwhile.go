@@ -1,0 +1,102 @@
+package sqlite
+
+import "github.com/grapnelhq/grapnel/internal/store/codec"
+
+// Behind a long backlog a fill takes SQLite tens of milliseconds to commit, and its connection can
+// do nothing else until then. Meanwhile the writer does the operations that are light: those that
+// need nothing from the tables, as an event without a key whose endpoints are known. They change
+// the writer's memory, their rows are owed, and their frame has a higher number than the fill. So a
+// process that reads the journal later applies them after the fill, as this one does.
+
+// commitAside commits a fill, and does light requests meanwhile.
+func (w *writer) commitAside(f upTo) error {
+	committed, end := w.tx.q.commit.Aside()
+	w.store.reach("a fill is being committed")
+	lost := w.doLight(committed)
+	if err := end(); err != nil {
+		return w.undo(err)
+	}
+	w.filled(f)
+	if lost == nil && w.young.count > 0 {
+		lost = w.tx.begin() // for the rows that they owe
+	}
+	if lost != nil {
+		_ = w.undo(lost) // the fill was made, and resume applies those that were answered again
+	}
+	return w.store.failed()
+}
+
+// doLight does light requests until the fill is committed. If some cannot be done they become part
+// of the next batch, and the writer's memory has to be rolled back.
+func (w *writer) doLight(committed <-chan struct{}) error {
+	w.line.wakeEach(true)
+	defer w.line.wakeEach(false)
+	for done := false; !done; {
+		if w.mayKeep() {
+			w.light = w.line.takeLight(w.light, w.store.bounds.Batch, w.tx.light)
+		}
+		if len(w.light) == 0 {
+			select {
+			case <-committed:
+				done = true
+			case <-w.line.wake:
+			}
+			continue
+		}
+		started := w.store.now()
+		_, err := w.apply(w.light, true)
+		if err == nil {
+			w.store.stats.committed(len(w.light), w.store.now().Sub(started))
+			answer(w.light, nil)
+		} else {
+			w.batch = append(w.batch, w.light...)
+		}
+		clear(w.light)
+		if w.light = w.light[:0]; err != nil {
+			return err
+		}
+		select {
+		case <-committed:
+			done = true
+		default:
+		}
+	}
+	return nil
+}
+
+// mayKeep says whether the journal takes another frame as it is.
+func (w *writer) mayKeep() bool {
+	y := &w.young
+	return y.journal != nil && w.tx.needed && y.loose && !y.large && !w.headroom.full && y.room(w.store.bounds.Half)
+}
+
+// light says whether an operation needs nothing from the tables. If one that does is taken for
+// light, its first statement fails with sqlite3.ErrAside.
+func (t *tx) light(o operation) bool {
+	a, is := o.(*appending)
+	if !is || a.once != nil {
+		return false
+	}
+	for i := range a.batch.events {
+		if !t.lightEvent(&a.batch.events[i], t.events.last+int64(i)+1) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tx) lightEvent(e *incoming, seq int64) bool {
+	tenant := t.names.tenants[e.Tenant]
+	if tenant == 0 || t.names.kinds[kind{e.Tenant, e.Type, e.Source}] == 0 || e.known != nil || e.Source != "" ||
+		t.newest.mayHave(e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {
+		return false
+	}
+	for i := range e.targets {
+		at := &e.targets[i]
+		target := t.names.targets[at.Endpoint]
+		if target == 0 || t.accounts.known[accountOf{target, tenant}] == nil || at.Ordered && e.Key != "" || at.Drop != "" {
+			return false
+		}
+	}
+	return true
+}
