@@ -38,6 +38,10 @@ type Bounds struct {
 	Owed      int `bound:"64"`
 	OwedBytes int `bound:"256KiB" tiny:"1KiB"`
 
+	// Behind is how many deliveries may be created after one before it counts as ended late. The rows
+	// of late ones come in any order and change a page each, so they are kept small.
+	Behind int64 `bound:"16384" tiny:"1"`
+
 	// Half is how many operations a half of the journal holds at most. After a loss of power those of
 	// both halves may have to be applied again, which takes less than a second.
 	Half    int `bound:"32768" tiny:"64"`

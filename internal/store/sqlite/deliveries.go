@@ -19,15 +19,17 @@ const (
 		LEFT JOIN mark m ON m.delivery = p.seq WHERE p.seq = ?`
 	finishedRowQuery = `SELECT f.seq, f.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
 		f.position, f.attempts, f.created, f.replay_of, f.code, f.reason, f.status, f.finished, 0, 0, NULL, NULL,
-		f.last, ` + markColumns + `
+		` + lastColumn + `, ` + markColumns + `
 		FROM finished f JOIN event e ON e.seq = f.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = f.target
 		LEFT JOIN mark m ON m.delivery = f.seq WHERE f.seq = ?`
 	markColumns        = `m.delivery, m.note, m.discarded_at, m.discard_reason, m.replayed_at, m.replayed_by, m.replayed_as, m.replay_result`
 	newestAttemptQuery = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number DESC LIMIT 1"
 	redeliveriesQuery  = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery"
 	attemptsQuery      = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
-	lastAttemptQuery   = "SELECT last FROM finished WHERE seq = ?"
-	talliesQuery       = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
+	lastAttemptQuery   = "SELECT " + lastColumn + " FROM finished f WHERE f.seq = ?"
+	// lastColumn is the attempt that ended a delivery: in its row, or in the table ending.
+	lastColumn   = "CASE typeof(f.last) WHEN 'integer' THEN (SELECT body FROM ending WHERE number = f.last) ELSE f.last END"
+	talliesQuery = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
 )
 
 // row is a delivery as history shows it, and when its event was accepted.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,18 +25,9 @@ type meanwhile struct {
 
 func fillsMeanwhile(t *testing.T) *meanwhile {
 	t.Helper()
-	m := &meanwhile{t: t, path: filepath.Join(fast(t), "grapnel.db"), made: make(chan error, 100), after: make(map[string]func())}
-	s, err := Open(t.Context(), m.path, Options{Ballast: -1, Bounds: Bounds{FillEvery: time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Store = s
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s.step = m.step
+	m := &meanwhile{t: t, made: make(chan error, 100), after: make(map[string]func())}
+	m.Store, m.path = openWith(t, Bounds{FillEvery: time.Hour})
+	m.Store.step = m.step
 	for n := range 3 { // so that all names are known, and the last one is young
 		if _, err := m.append(fmt.Sprint("evt_", n)); err != nil {
 			t.Fatal(err)

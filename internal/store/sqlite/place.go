@@ -28,6 +28,7 @@ type ended struct {
 	status grapnel.Status
 	at     int64
 	last   []byte // its last attempt
+	ending int64  // where that is in the table ending; 0: it is in the row
 }
 
 var (
@@ -67,7 +68,13 @@ var (
 		number("replay_of", adds, func(f *ended) *int64 { return &f.ReplayOf }),
 		word("code", adds, reasonCodes, func(f *ended) *grapnel.ReasonCode { return &f.Code }),
 		textual("reason", adds, func(f *ended) *string { return &f.Reason }),
-		blob("last", adds, func(f *ended) []byte { return f.last }),
+		{name: "last", uses: adds, bind: func(s *sqlite3.Stmt, f *ended) {
+			if f.ending == 0 {
+				s.Blob(f.last)
+				return
+			}
+			s.Int(f.ending)
+		}},
 		number("outcome", adds, func(f *ended) *int64 { return &f.outcome }),
 	}
 
@@ -176,7 +183,14 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 			return err
 		}
 	}
-	t.owed.finished = append(t.owed.finished, ended{place: *d, status: e.Status, at: codec.Micros(e.At), last: last})
+	f := ended{place: *d, status: e.Status, at: codec.Micros(e.At), last: last}
+	if last != nil && t.deliveries.last-d.Seq > t.bounds.Behind {
+		var err error
+		if f.ending, err = lookUp(t.q.addEnding.Blob(last)); err != nil {
+			return err
+		}
+	}
+	t.owed.finished = append(t.owed.finished, f)
 	if status != statusFailed {
 		return nil
 	}

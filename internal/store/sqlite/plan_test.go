@@ -67,8 +67,13 @@ func merged(part string) []string {
 
 func openNew(t *testing.T) (*Store, string) {
 	t.Helper()
+	return openWith(t, Bounds{})
+}
+
+func openWith(t *testing.T, b Bounds) (*Store, string) {
+	t.Helper()
 	path := filepath.Join(fast(t), "grapnel.db")
-	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +136,13 @@ func TestPlans(t *testing.T) {
 			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"}},
 		{finishedRowQuery, []string{"SEARCH f USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
 			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"}},
+			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN", "CORRELATED SCALAR SUBQUERY 1",
+			"SEARCH ending USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{newestAttemptQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
 		{redeliveriesQuery, []string{"SEARCH redelivery USING COVERING INDEX redelivery_event (event=?)"}},
 		{attemptsQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
-		{lastAttemptQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{lastAttemptQuery, []string{"SEARCH f USING INTEGER PRIMARY KEY (rowid=?)", "CORRELATED SCALAR SUBQUERY 1",
+			"SEARCH ending USING INTEGER PRIMARY KEY (rowid=?)"}},
 
 		{finishedQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{finishedTargetQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=? AND target=?)"}},

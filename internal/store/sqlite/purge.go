@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -103,7 +104,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		if !found {
 			continue
 		}
-		target, status := q.Integer(0), q.Integer(2)
+		target, status, ending := q.Integer(0), q.Integer(2), q.Integer(3)
 		t.count(target, q.Integer(1), status, -1)
 		q.Reset()
 		if status == statusFailed {
@@ -113,10 +114,9 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		}
 		t.ledger.purged++
 		removed++
-		for _, drop := range []*sqlite3.Stmt{t.q.dropAttempts, t.q.dropMark, t.q.dropRedelivery} {
-			if err := drop.Int(number).Run(); err != nil {
-				return removed, err
-			}
+		if err := errors.Join(t.q.dropAttempts.Int(number).Run(), t.q.dropMark.Int(number).Run(), t.q.dropRedelivery.Int(number).Run(),
+			t.q.dropEnding.Int(ending).Run()); err != nil {
+			return removed, err
 		}
 	}
 	end := e.first + e.made

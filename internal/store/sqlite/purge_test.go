@@ -70,7 +70,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 	if slow {
 		n = 300
 	}
-	s, path := openNew(t)
+	s, path := openWith(t, Bounds{Behind: int64(n) / 4})
 	random := rand.New(rand.NewPCG(1, 2))
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	packed := make(map[int][]byte)
@@ -151,6 +151,18 @@ func TestPurgedBytesAreGone(t *testing.T) {
 			t.Errorf("the log has %d bytes", len(all["-wal"]))
 		}
 	}
+	endings := func() (all, orphans int) {
+		t.Helper()
+		if err := s.read(t.Context(), func(r *sqlite3.Conn) error {
+			all = len(rows(t, r, "SELECT number FROM ending"))
+			orphans = len(rows(t, r, "SELECT number FROM ending WHERE number NOT IN (SELECT last FROM finished WHERE typeof(last) = 'integer')"))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all, orphans
+	}
+	before, _ := endings()
 	total := time.Duration(n) * time.Second
 	rules := []store.KeepRule{{Type: "long", For: total / 2}}
 	for part := time.Duration(1); part <= 8; part++ {
@@ -166,6 +178,9 @@ func TestPurgedBytesAreGone(t *testing.T) {
 			}
 		}
 		check(keep.Now, keep)
+	}
+	if after, orphans := endings(); before < n/4 || after >= before || orphans > 0 {
+		t.Errorf("%d, then %d attempts are apart from their deliveries; %d of them have none", before, after, orphans)
 	}
 	if off, err := s.Imbalance(t.Context()); err != nil || off != 0 {
 		t.Errorf("imbalance %d, %v", off, err)

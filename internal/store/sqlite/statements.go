@@ -42,6 +42,7 @@ type statements struct {
 	oldType, dropType                                                            *sqlite3.Stmt
 	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
+	addEnding, dropEnding                                                        *sqlite3.Stmt
 
 	eventByID, eventKey, eventOf                       *sqlite3.Stmt
 	pending, dropPending, plan, mark, lead             *sqlite3.Stmt
@@ -141,7 +142,9 @@ func (q *statements) all(rows int) []text {
 		{&q.dropType, "DELETE FROM total_type WHERE whole = 0 AND hour = ? AND tenant = ? AND type = ?"},
 		{&q.readPage, readPageQuery},
 		{&q.writePage, writePageQuery},
-		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status"},
+		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0)"},
+		{&q.addEnding, "INSERT INTO ending (body) VALUES (?) RETURNING number"},
+		{&q.dropEnding, "DELETE FROM ending WHERE number = ?"},
 		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},
 		{&q.dropMark, "DELETE FROM mark WHERE delivery = ?"},
 		{&q.dropRedelivery, "DELETE FROM redelivery WHERE delivery = ?"},

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -97,14 +96,6 @@ func TestCallersGiveUpAfterABurst(t *testing.T) {
 
 func writing(t *testing.T, b Bounds) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, _ := openWith(t, b)
 	return s
 }

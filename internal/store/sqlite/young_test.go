@@ -51,7 +51,12 @@ func rows(t *testing.T, conn *sqlite3.Conn, query string) (all []string) {
 // contentAt opens a database as a later process does, and closes it.
 func contentAt(t *testing.T, path string) string {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	return contentWith(t, path, Bounds{})
+}
+
+func contentWith(t *testing.T, path string, b Bounds) string {
+	t.Helper()
+	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +102,9 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
 	t.Helper()
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	b := Bounds{Young: 1 + r.IntN(40), Owed: 1 + r.IntN(40), FillEvery: time.Hour,
+	b := Bounds{Young: 1 + r.IntN(40), Owed: 1 + r.IntN(40), Behind: 1 + r.Int64N(40), FillEvery: time.Hour,
 		Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
+	later := Bounds{Behind: b.Behind} // of the process that opens a copy
 	path := filepath.Join(fast(t), "grapnel.db")
 	var err error
 	if r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: b}); err != nil {
@@ -115,11 +121,11 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
 		switch r.IntN(20) {
 		case 0: // killed
 			killed := snapshot(t, path)
-			compare(t, fmt.Sprintf("step %d, killed", step), contentAt(t, killed), r.s)
+			compare(t, fmt.Sprintf("step %d, killed", step), contentWith(t, killed, later), r.s)
 		case 1: // without power
 			lost := snapshot(t, path)
 			replayed += loosePower(t, r.s, synced, lost)
-			compare(t, fmt.Sprintf("step %d, without power", step), contentAt(t, lost), r.s)
+			compare(t, fmt.Sprintf("step %d, without power", step), contentWith(t, lost, later), r.s)
 		case 2:
 			// After a fill and a checkpoint the tables' file has everything, and is synced.
 			_ = r.s.write(t.Context(), filling{})
@@ -132,11 +138,11 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
 			break
 		}
 	}
-	want := contentAt(t, snapshot(t, path))
+	want := contentWith(t, snapshot(t, path), later)
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := contentAt(t, path); got != want {
+	if got := contentWith(t, path, later); got != want {
 		t.Errorf("a closed database differs from a killed one: %s", difference(got, want))
 	}
 	return replayed, o.light
@@ -211,15 +217,15 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 		copies, durable = nil, false
 		mu.Unlock()
 		switch {
+		case operation == operations-1:
+			if err := r.s.Close(); err != nil {
+				t.Fatal(err)
+			}
 		case r.IntN(12) == 0:
 			if err := r.s.empty(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			synced = snapshot(t, path)
-		case operation == operations-1:
-			if err := r.s.Close(); err != nil {
-				t.Fatal(err)
-			}
 		default:
 			r.step(t.Context())
 		}
