@@ -32,9 +32,7 @@ func (w *writer) doLight(committed <-chan struct{}) error {
 	w.line.wakeEach(true)
 	defer w.line.wakeEach(false)
 	for done := false; !done; {
-		if w.mayKeep() {
-			w.light = w.line.takeLight(w.light, w.store.bounds.Batch, w.tx.light)
-		}
+		w.gather(w.drainLight)
 		if len(w.light) == 0 {
 			select {
 			case <-committed:
@@ -62,6 +60,14 @@ func (w *writer) doLight(committed <-chan struct{}) error {
 		}
 	}
 	return nil
+}
+
+// drainLight moves light requests from the line to those that are done next.
+func (w *writer) drainLight() int {
+	if w.mayKeep() {
+		w.light = w.line.takeLight(w.light, w.store.bounds.Batch, w.tx.light)
+	}
+	return len(w.light)
 }
 
 // mayKeep says whether the journal takes another frame as it is.

@@ -172,7 +172,7 @@ func (w *writer) next() bool {
 		w.regain()
 	default:
 	}
-	for w.drain(); len(w.batch) == 0; w.drain() {
+	for w.drain() == 0 {
 		select {
 		case <-w.line.wake:
 		case <-w.young.timer.C:
@@ -186,21 +186,21 @@ func (w *writer) next() bool {
 			return len(w.batch) > 0
 		}
 	}
-	w.gather()
+	w.gather(w.drain)
 	return true
 }
 
-// gather takes the requests in the line. If they are few it lets other goroutines run first, as
-// long as that brings more: on an idle machine no other goroutine is ready and it costs nothing; on
-// a busy one those that are about to queue a request do so before the transaction instead of after
-// it. It uses no timer: while no goroutine is ready, waiting would bring nothing.
-func (w *writer) gather() {
-	w.drain()
-	for began := w.store.now(); len(w.batch) < w.store.bounds.Enough; {
-		before := len(w.batch)
+// gather takes the requests in the line; take returns how many were taken. If they are few it lets
+// other goroutines run first, as long as that brings more: on an idle machine no other goroutine is
+// ready and it costs nothing; on a busy one those that are about to queue a request do so before
+// the transaction instead of after it. It uses no timer: while no goroutine is ready, waiting would
+// bring nothing.
+func (w *writer) gather(take func() int) {
+	n := take()
+	for began := w.store.now(); n < w.store.bounds.Enough; {
+		before := n
 		runtime.Gosched()
-		w.drain()
-		if len(w.batch) == before || w.store.now().Sub(began) > w.store.bounds.Yield {
+		if n = take(); n == before || w.store.now().Sub(began) > w.store.bounds.Yield {
 			return
 		}
 	}
@@ -216,7 +216,11 @@ func (w *writer) age() {
 	w.young.frames = bytes.Clone(w.young.frames)
 }
 
-func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.share) }
+// drain moves requests from the line to the batch, and returns how many are in it.
+func (w *writer) drain() int {
+	w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch), &w.share)
+	return len(w.batch)
+}
 
 // commit does the batch in one transaction. If the disk has no space for it, operations that grow
 // the database are refused, and the others are done with the reserved space. An operation that
