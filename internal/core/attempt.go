@@ -60,7 +60,7 @@ func (c *Core) finished(now time.Time, in *Finished) {
 		// repeated soon.
 		h.misfires++
 		h.due, h.probe = now.Add(misfires.After(h.misfires)), false
-		c.release(now, h)
+		c.release(h)
 		c.settle(now, ep, h)
 	default:
 		c.conclude(now, ep, h, in)
@@ -72,7 +72,7 @@ func (c *Core) finished(now time.Time, in *Finished) {
 // disown removes a head because the store has given its row id, or its event's, to another row. It
 // has the endpoint's heads read again.
 func (c *Core) disown(now time.Time, ep *endpoint, h *head) {
-	c.release(now, h)
+	c.release(h)
 	ep.window.remove(h)
 	ep.window.doubt(now)
 	for i := range h.orders {
@@ -153,14 +153,22 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 	c.refresh(now, ep)
 }
 
-// release frees a late attempt's slot for the next one.
-func (c *Core) release(now time.Time, h *head) {
-	if !h.late {
-		return
+// release frees a late attempt's slot. passOn looks at the endpoints that wait for one, once in a
+// step. Otherwise each of many outcomes in an input would wake as many endpoints as slots have
+// become free so far.
+func (c *Core) release(h *head) {
+	if h.late {
+		h.late, c.late.freed = false, true
+		c.late.places.used--
 	}
-	h.late = false
-	c.late.places.used--
-	c.look(now, &c.late.places, c.late.allowance())
+}
+
+// passOn gives freed slots to endpoints with late heads.
+func (c *Core) passOn(now time.Time) {
+	if c.late.freed {
+		c.late.freed = false
+		c.look(now, &c.late.places, c.late.allowance())
+	}
 }
 
 // record emits a change to be stored, together with the endpoint's standing if that has changed.
@@ -236,7 +244,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 			c.late.took(now, max(now.Sub(h.recorded), 0), c.options.Slots/2)
 		}
 		c.durable(now, ep, h, in.Results[i])
-		c.release(now, h)
+		c.release(h)
 		c.refresh(now, ep)
 	}
 }

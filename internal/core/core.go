@@ -146,6 +146,7 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.refresh(now, ep)
 	}
 	c.hung(now)
+	c.passOn(now)
 	c.dispatch(now)
 	return c.out
 }

@@ -23,6 +23,7 @@ type late struct {
 	Late
 	slow    time.Duration // an attempt that takes longer counts as hanging
 	places  quota
+	freed   bool    // one became free in this step
 	prompts int     // attempts on time in flight
 	begun   []begun // attempts that are late or on time, oldest first; some have finished
 	number  int64   // attempts ever added to begun
@@ -157,7 +158,7 @@ func (c *Core) hung(now time.Time) {
 		l.begun = l.begun[1:]
 		if takes {
 			c.met(first.head)
-			c.release(now, first.head)
+			c.release(first.head)
 		}
 	}
 }

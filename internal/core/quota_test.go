@@ -172,6 +172,45 @@ func TestLateGivesWay(t *testing.T) {
 	}
 }
 
+// TestOutcomesThatComeTogetherWakeAFewEndpoints: many outcomes in one input free as many slots for
+// late deliveries. As many endpoints that wait for one are looked at, not as many for each outcome.
+func TestOutcomesThatComeTogetherWakeAFewEndpoints(t *testing.T) {
+	const places, together = 40, 30
+	s := newShop(Options{Slots: 512, PerHost: 512})
+	for i := range 500 {
+		s.endpoint(fmt.Sprint("old", i), "a", time.Millisecond, 32)
+		s.arrive(fmt.Sprint("old", i), 1)
+	}
+	s.endpoint("new", "b", time.Millisecond, 32)
+	s.run(time.Second)
+	s.arrive("new", 1)
+	s.commit = func(int) time.Duration { return time.Hour }
+	s.core.late.limit = places
+	for i := range 500 {
+		s.late(fmt.Sprint("old", i), 5, time.Minute)
+	}
+	s.run(10 * time.Millisecond)
+	var all Recorded
+	for _, j := range s.agenda {
+		if in, is := j.in.(Recorded); is && in.Changes[0].Endpoint != "new" && len(all.Changes) < together {
+			all.Changes, all.Results = append(all.Changes, in.Changes...), append(all.Results, in.Results...)
+		}
+	}
+	s.now = s.now.Add(time.Millisecond)
+	s.core.late.judged = s.now // the limit stays
+	before := s.core.running
+	s.step(all)
+	refused := 0
+	for _, ep := range s.core.endpoints {
+		if ep.refusedAt.Equal(s.now) {
+			refused++
+		}
+	}
+	if begun := s.core.running - before; len(all.Changes) != together || begun != together || refused > 2*together {
+		t.Errorf("%d outcomes let %d attempts begin, and %d endpoints were refused again", len(all.Changes), begun, refused)
+	}
+}
+
 // TestASlowStoreIsNoReasonToBeLate: commits of a shared store are slow and vary, for every endpoint
 // alike. Endpoints with a backlog progress beside one that is on time.
 func TestASlowStoreIsNoReasonToBeLate(t *testing.T) {
