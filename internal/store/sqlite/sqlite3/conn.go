@@ -4,9 +4,10 @@
 // lock for each a delivery costs a quarter less.
 //
 // A Conn and its statements belong to one goroutine at a time; only Interrupt may be called from
-// another one. Values are copied on the way in and on the way out. Errors are always *Error. A
-// misuse in SQLite's sense (a statement used after its connection was closed, a wrong number of
-// values) is a defect of the caller and not guarded against.
+// another one. While a statement runs aside, on a goroutine of its own, all others fail. Values are
+// copied on the way in and on the way out. Errors are always *Error, but for ErrAside. A misuse in
+// SQLite's sense (a statement used after its connection was closed, a wrong number of values) is a
+// defect of the caller and not guarded against.
 package sqlite3
 
 import (

@@ -230,3 +230,44 @@ func TestQuerySaysWhenItRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAside: while a statement runs aside the others of its connection do nothing and say so. They
+// forget the values that they were given meanwhile.
+func TestAside(t *testing.T) {
+	c := open(t)
+	exec(t, c, "PRAGMA journal_mode = WAL; CREATE TABLE v (i, s)")
+	insert, commit := prepare(t, c, "INSERT INTO v VALUES (?, ?)"), prepare(t, c, "COMMIT")
+	exec(t, c, "BEGIN")
+	if err := insert.Int(1).Text("one").Run(); err != nil {
+		t.Fatal(err)
+	}
+	done, end := commit.Aside()
+	_, unprepared := c.Prepare("SELECT 2")
+	for what, err := range map[string]error{
+		"a statement": insert.Int(2).Text("two").Run(), "without values": insert.Null().Blob([]byte("two")).Run(),
+		"Exec": c.Exec("DELETE FROM v"), "Prepare": unprepared, "Query": c.Query("DELETE FROM v").Run(),
+	} {
+		if !errors.Is(err, sqlite3.ErrAside) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	<-done
+	if err := insert.Int(2).Text("two").Run(); !errors.Is(err, sqlite3.ErrAside) {
+		t.Errorf("before its end: %v", err)
+	}
+	if err := end(); err != nil || c.InTransaction() {
+		t.Errorf("the commit ended with %v; a transaction is open: %t", err, c.InTransaction())
+	}
+	if err := insert.Int(3).Text("three").Run(); err != nil {
+		t.Error(err)
+	}
+	q := prepare(t, c, "SELECT group_concat(i || s) FROM v")
+	if found, err := q.Row(); !found || err != nil || q.String(0) != "1one,3three" {
+		t.Errorf("the rows are %q: %v", q.String(0), err)
+	}
+	q.Reset()
+	_, end = commit.Aside()
+	if err := end(); err == nil {
+		t.Error("without a transaction there was something to commit")
+	}
+}
