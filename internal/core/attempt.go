@@ -153,24 +153,6 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 	c.refresh(now, ep)
 }
 
-// release frees a late attempt's slot. passOn looks at the endpoints that wait for one, once in a
-// step. Otherwise each of many outcomes in an input would wake as many endpoints as slots have
-// become free so far.
-func (c *Core) release(h *head) {
-	if h.late {
-		h.late, c.late.freed = false, true
-		c.late.places.used--
-	}
-}
-
-// passOn gives freed slots to endpoints with late heads.
-func (c *Core) passOn(now time.Time) {
-	if c.late.freed {
-		c.late.freed = false
-		c.look(now, &c.late.places, c.late.allowance())
-	}
-}
-
 // record emits a change to be stored, together with the endpoint's standing if that has changed.
 // The head cannot be attempted until the change is durable. The engine's recorder commits it and
 // answers with Recorded. event names the delivery's event; it is zero if the event was not read.

@@ -124,6 +124,24 @@ func (l *late) take(now time.Time, h *head) {
 	l.note(now, h)
 }
 
+// release frees a late attempt's slot. passOn looks at the endpoints that wait for one, once in a
+// step. Otherwise each of many outcomes in an input would wake as many endpoints as slots have
+// become free so far.
+func (c *Core) release(h *head) {
+	if h.late {
+		h.late, c.late.freed = false, true
+		c.late.places.used--
+	}
+}
+
+// passOn gives freed slots to endpoints with late heads.
+func (c *Core) passOn(now time.Time) {
+	if c.late.freed {
+		c.late.freed = false
+		c.look(now, &c.late.places, c.late.allowance())
+	}
+}
+
 // meet counts an attempt that is on time.
 func (l *late) meet(now time.Time, h *head) {
 	l.prompt = now

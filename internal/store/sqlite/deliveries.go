@@ -56,8 +56,7 @@ func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 	return nil, nil
 }
 
-// last is the summary of a delivery's last attempt: the one that ended it, which is in its row, or
-// the last one before.
+// last is the summary of a delivery's last attempt: the one that ended it, or the last one before.
 func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if ended != nil {
 		return codec.DecodeLast(ended)
@@ -109,7 +108,7 @@ func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 }
 
 // Delivery returns attempts in the order in which they were recorded. The last attempt of a
-// finished delivery is in its row.
+// finished delivery is apart from the others (lastColumn).
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		found, err := fetch(r, seq)

@@ -84,27 +84,21 @@ func (w *writer) tryFill(meanwhile bool) error {
 	if !w.tx.conn.InTransaction() && len(w.young.ends) == 0 {
 		return nil
 	}
-	err := w.resume()
-	if err == nil {
-		err = w.tx.combine(w.young.number, w.tx.needed)
-	}
-	if err != nil {
+	if err := w.resume(); err != nil {
 		return w.undo(err)
 	}
-	f := w.all()
 	if meanwhile && w.mayKeep() {
-		return w.commitAside(f)
+		return w.commitAside()
 	}
-	if err := w.tx.q.commit.Run(); err != nil {
+	if err := w.tx.commit(w.young.number, w.tx.needed); err != nil {
 		return w.undo(err)
 	}
-	w.filled(f)
+	w.filled(w.all())
 	return nil
 }
 
 // filled is called when SQLite has committed a fill.
 func (w *writer) filled(f upTo) {
-	w.tx.committedWith(f.number, w.tx.needed)
 	w.aged(f)
 	w.store.reach("the tables were filled")
 }

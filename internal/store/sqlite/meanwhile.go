@@ -9,13 +9,18 @@ import "github.com/grapnelhq/grapnel/internal/store/codec"
 // process that reads the journal later applies them after the fill, as this one does.
 
 // commitAside commits a fill, and does light requests meanwhile.
-func (w *writer) commitAside(f upTo) error {
+func (w *writer) commitAside() error {
+	f := w.all()
+	if err := w.tx.combine(f.number, w.tx.needed); err != nil {
+		return w.undo(err)
+	}
 	committed, end := w.tx.q.commit.Aside()
 	w.store.reach("a fill is being committed")
 	lost := w.doLight(committed)
 	if err := end(); err != nil {
 		return w.undo(err)
 	}
+	w.tx.committedWith(f.number, w.tx.needed)
 	w.filled(f)
 	if lost == nil && w.young.count > 0 {
 		lost = w.tx.begin() // for the rows that they owe

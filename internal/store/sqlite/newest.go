@@ -33,7 +33,7 @@ type idSet struct {
 
 const (
 	highestIDQuery = "SELECT max(id) FROM event"
-	// An underscore is followed by a backquote.
+	// The character after the underscore is the backquote, so these are the ids with the prefix.
 	highestDrawnQuery = "SELECT max(id) FROM event WHERE id >= '" + grapnel.EventPrefix + "_' AND id < '" + grapnel.EventPrefix + "`'"
 )
 

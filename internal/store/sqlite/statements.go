@@ -21,8 +21,9 @@ import (
 //   - once per transaction: the counts, a row each for the endpoints and statuses that changed. The
 //     totals of the hour are in these rows; those of event types have a row for each type.
 //
-// The attempt that ends a delivery has no row: it is in the finished row. Every other attempt has a
-// row, and pending is updated with its entry among the heads.
+// The attempt that ends a delivery has no row: it is in the finished row. Only that of a delivery
+// of long ago has one, of ending. Every other attempt has a row, and pending is updated with its
+// entry among the heads.
 type statements struct {
 	begin, commit, rollback *sqlite3.Stmt
 
