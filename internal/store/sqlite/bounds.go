@@ -77,7 +77,8 @@ type Bounds struct {
 	CopyAtOnce int           `bound:"8"`
 	RestEvery  time.Duration `bound:"10s" tiny:"1ms"`
 	LogAtMost  int           `bound:"16"`
-	// WriteBack is how much of the log is written to the device at once before a checkpoint.
+	// WriteBack is how much of the log, and of the database, a checkpoint writes to the device at once
+	// before it syncs them.
 	WriteBack int64 `bound:"512KiB" tiny:"4KiB"`
 	// Spare is how many pages the log may have while the disk is full: half a MiB.
 	Spare int `bound:"64"`

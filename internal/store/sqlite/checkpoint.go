@@ -72,14 +72,18 @@ func (c *checkpoints) run() {
 }
 
 // writeBack writes the log to the device before a checkpoint syncs it. Otherwise a sync of the
-// journal would wait for the whole log.
+// journal would wait for the whole log. The descriptor is another one than SQLite's, so an error of
+// the device is still reported to SQLite.
 func (c *checkpoints) writeBack() {
 	log, err := os.Open(c.store.path + "-wal")
 	if err != nil {
 		return // the checkpoint fails and is logged
 	}
 	defer log.Close()
-	journal.WriteBack(log, c.store.bounds.WriteBack)
+	info, err := log.Stat()
+	for at, part := int64(0), c.store.bounds.WriteBack; err == nil && at < info.Size(); at += part {
+		err = journal.WriteBack(int(log.Fd()), at, part)
+	}
 }
 
 // within says whether now is less than d after a time. A clock that was set back makes it true for

@@ -49,6 +49,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -203,6 +204,11 @@ func (s *Store) connect(path string) error {
 		cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, s.bounds.CheckpointCache>>10); err != nil {
 		return err
+	}
+	for _, conn := range []*sqlite3.Conn{conn, s.checkpoints.conn} {
+		if err := conn.SyncInParts(b.WriteBack, journal.WriteBack); err != nil {
+			return err
+		}
 	}
 	s.readers = make(chan *sqlite3.Conn, b.Readers)
 	for range b.Readers {

@@ -43,7 +43,8 @@ type Conn struct {
 	out        uintptr // memory for results that calls return by pointer: two words
 	texts      arena   // of SQL
 	statements map[string]*Stmt
-	aside      bool // a statement runs on a goroutine of its own; see Stmt.Aside
+	parts      *parts // nil: syncs are as ever
+	aside      bool   // a statement runs on a goroutine of its own; see Stmt.Aside
 }
 
 // Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at
@@ -77,6 +78,9 @@ func (c *Conn) Close() error {
 		s.values.free()
 	}
 	rc := sqlite3.Xsqlite3_close_v2(c.tls, c.db)
+	if c.parts != nil {
+		c.parts.free(c.tls)
+	}
 	c.texts.free()
 	libc.Xfree(c.tls, c.out)
 	c.tls.Close()
