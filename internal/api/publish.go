@@ -215,7 +215,7 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 	if is := c.traceparent(); is != "" && ev.Metadata[grapnel.TraceKey] == "" {
 		ev.SetTrace(is)
 	}
-	return store.Incoming{Event: ev}
+	return store.Incoming{Event: ev, Minted: !d.id.given}
 }
 
 // traceparent is the trace context of the request; empty if there is none, several, or one that is

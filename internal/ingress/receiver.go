@@ -167,7 +167,7 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 
 // place commits an event, or finds the one that it repeats.
 func (recv *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
-	events := []store.Incoming{{Event: ev, Known: known}}
+	events := []store.Incoming{{Event: ev, Known: known, Minted: true}}
 	done, err := recv.o.Engine.Publish(in.r.Context(), events, in.once(known))
 	if err == nil && done.Answer != nil {
 		placed, isNew, err := in.repeats(done.Answer, ev.Intake, known)

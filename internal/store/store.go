@@ -103,6 +103,9 @@ type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
 	Targets []Target
 	Known   *Known // nil: only the event's id makes it a duplicate
+	// Minted says that the server has just made the event's id. A store need not look for an event
+	// with this id that was accepted on an earlier day.
+	Minted bool
 }
 
 // Target is one delivery to create.

@@ -26,6 +26,7 @@ type incoming struct {
 	frozen  codec.Frozen
 	targets []store.Target
 	known   *known
+	minted  bool
 
 	kind        int32 // its number
 	first, last int64 // of its deliveries
@@ -38,7 +39,8 @@ func (s *Store) batch(b *store.Batch) *batch {
 	}
 	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
 	for i, in := range b.Events {
-		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), targets: in.Targets, known: freezeKnown(in.Known)}
+		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), targets: in.Targets, known: freezeKnown(in.Known),
+			minted: in.Minted}
 		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
 	}
 	return frozen
@@ -50,7 +52,11 @@ func (b *batch) need(n *needs) {
 	}
 	for i := range b.events {
 		e := &b.events[i]
-		n.ids[eventName{e.ID, e.Tenant}] = true
+		if name := (eventName{e.ID, e.Tenant}); e.minted {
+			n.minted = append(n.minted, name)
+		} else {
+			n.ids[name] = true
+		}
 		n.kinds[kindOf(&e.Event)] = true
 		if e.known != nil {
 			n.known[string(e.known.key)] = true

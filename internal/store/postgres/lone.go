@@ -28,8 +28,12 @@ var (
 		loneColumns
 )
 
-// carefully has deliveries without lane read like all others.
+// carefully has deliveries without lane read like all others, and minted ids looked up like chosen
+// ones.
 func (n *needs) carefully() {
+	for _, name := range n.minted {
+		n.ids[name] = true
+	}
 	n.deliveries = append(n.deliveries, n.sole()...)
 	n.lone, n.taken = nil, nil
 }

@@ -33,6 +33,7 @@ type needs struct {
 
 	keys       map[string]bool // idempotency keys
 	ids        map[eventName]bool
+	minted     []eventName     // not looked up; see store.Incoming
 	known      map[string]bool // dedupe keys
 	endpoints  map[string]bool // to check for existence
 	targets    map[string]bool // names that need numbers

@@ -106,6 +106,7 @@ type Store struct {
 	moves    chan struct{} // one slot: an import or drop of a tenant holds a connection for long
 	requests chan *request
 	gathers  sync.Mutex    // see next
+	together together      // guarded by gathers
 	places   chan struct{} // an element for each of the Few transactions that run
 	writers  sync.WaitGroup
 	closing  sync.WaitGroup // broken connections that are being closed

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -126,82 +125,6 @@ func (s *Store) writes(slot int16) {
 	}
 }
 
-// next waits for the first request, takes the other queued ones, and waits for a place among the
-// Few transactions that run, taking further requests meanwhile. A batch that is a Crowd, or as
-// large as a batch may be, does not wait. One writer is in next at a time, or several would wait
-// with a part of the requests each. After quit next takes the rest, and returns false.
-func (s *Store) next() (batch []*request, placed, more bool) {
-	s.gathers.Lock()
-	defer s.gathers.Unlock()
-	l := &gathering{bounds: &s.bounds}
-	for len(l.requests) == 0 {
-		select {
-		case r := <-s.requests:
-			l.take(r)
-		case <-s.quit:
-			return l.rest(s.requests), false, false
-		}
-	}
-	if l.queued(s.requests); len(l.requests) < s.bounds.Enough {
-		runtime.Gosched() // let callers that are about to call do so first
-		l.queued(s.requests)
-	}
-	for len(l.requests) < s.bounds.Crowd && !l.full() {
-		select {
-		case s.places <- struct{}{}:
-			l.queued(s.requests)
-			return l.requests, true, true
-		case r := <-s.requests:
-			l.take(r)
-		case <-s.quit:
-			return l.rest(s.requests), false, false
-		}
-	}
-	return l.requests, false, true
-}
-
-// gathering is the requests of a transaction to be.
-type gathering struct {
-	bounds   *Bounds
-	requests []*request
-	bytes    int64
-}
-
-func (l *gathering) take(r *request) {
-	if r.state.CompareAndSwap(waits, taken) {
-		l.requests = append(l.requests, r)
-		l.bytes += int64(r.bytes())
-	}
-}
-
-func (l *gathering) full() bool {
-	return len(l.requests) >= l.bounds.Requests || l.bytes >= l.bounds.RequestBytes
-}
-
-// queued takes the requests that are queued now, until there are enough.
-func (l *gathering) queued(line <-chan *request) {
-	for !l.full() {
-		select {
-		case r := <-line:
-			l.take(r)
-		default:
-			return
-		}
-	}
-}
-
-// rest takes all queued requests, and returns all of the gathering.
-func (l *gathering) rest(line <-chan *request) []*request {
-	for {
-		select {
-		case r := <-line:
-			l.take(r)
-		default:
-			return l.requests
-		}
-	}
-}
-
 // commit runs the requests in one transaction. If that fails for a reason that may be one request's
 // fault, each gets its own transaction.
 func (s *Store) commit(slot int16, batch []*request) {
@@ -249,6 +172,7 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
 			s.days.doubted.Store(true) // a day may have begun or been dropped
+			careful = true             // another event may have a minted id
 		case !broken(err):
 			return asError(err)
 		}
@@ -257,7 +181,7 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 }
 
 // transact runs one transaction for the requests. careful says that it expects nothing of the
-// deliveries that it changes: see lone.go.
+// deliveries that it changes, nor of minted ids: see lone.go.
 func (s *Store) transact(ctx context.Context, slot int16, batch []*request, careful bool) error {
 	t := &tx{store: s, slot: slot, needs: newNeeds()}
 	for _, r := range batch {

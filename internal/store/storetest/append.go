@@ -174,6 +174,18 @@ var appendCases = []testCase{
 		d.same(d.of("b")[0].Position, int64(2), "position of the next")
 		d.same(numbersOf(done.Heads), []int64{d.of("a")[0].Seq}, "heads")
 	}},
+	{"finds the duplicate of an event whose id was minted", func(d *driver) {
+		id := grapnel.NewID(grapnel.EventPrefix, time.Now(), rand.Reader)
+		minted := incoming(event(id, "k", 1), to(epA))
+		minted.Minted = true
+		want := d.publish(minted).Events[0]
+		want.Duplicate = true
+		done := d.publish(incoming(event("b", "k", 2), to(epA)), minted, incoming(event("c", "k", 3), to(epA)))
+		d.same(done.Events[1], want, "the same event again, taken for new")
+		d.same(d.of("c")[0].Position, int64(3), "position of the next")
+		d.same(d.publish(incoming(event(id, "k", 4), to(epA))).Events[0], want, "the same id, chosen")
+		d.same(len(d.of(id)), 1, "deliveries")
+	}},
 	{"refuses an id that means something else", func(d *driver) {
 		d.publish(incoming(event("a", "k", 1), to(epA)))
 		differ := map[string]func(*grapnel.Event){

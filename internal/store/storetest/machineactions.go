@@ -43,7 +43,7 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 			Data: []byte(pick(t, "data", "{}", "{}", "{}", " ")), ContentType: grapnel.JSONType, AcceptedAt: now, OccurredAt: now.Add(-time.Second),
 			Source: pick(t, "source", someSources...),
 		}
-		in := store.Incoming{Event: e}
+		in := store.Incoming{Event: e, Minted: chance(t, "minted", 2)}
 		for _, ep := range someEndpoints {
 			if m.owners[ep] != e.Tenant || chance(t, "not for "+ep, 4) {
 				continue
