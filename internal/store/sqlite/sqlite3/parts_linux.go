@@ -23,14 +23,14 @@ type parts struct {
 	// The replaced methods, and those in their place. SQLite has the addresses of the latter, so they
 	// must be referred to from here as long as it may call them.
 	before, instead struct {
-		write write
-		sync  sync
+		write xWrite
+		sync  xSync
 	}
 }
 
 type (
-	write = func(tls *libc.TLS, file, data uintptr, size int32, at int64) int32
-	sync  = func(tls *libc.TLS, file uintptr, flags int32) int32
+	xWrite = func(tls *libc.TLS, file, data uintptr, size int32, at int64) int32
+	xSync  = func(tls *libc.TLS, file uintptr, flags int32) int32
 )
 
 // SyncInParts makes each sync of the database file call flush before, for every part of this size
@@ -49,7 +49,7 @@ func (c *Conn) SyncInParts(size int64, flush func(fd int, at, size int64) error)
 	p := &parts{size: size, flush: flush, methods: malloc(c.tls, int(unsafe.Sizeof(sqlite3.Tsqlite3_io_methods{})))}
 	methods := at[sqlite3.Tsqlite3_io_methods](p.methods)
 	*methods = *at[sqlite3.Tsqlite3_io_methods](file.FpMethod)
-	p.before.write, p.before.sync = *as[write](&methods.FxWrite), *as[sync](&methods.FxSync)
+	p.before.write, p.before.sync = *as[xWrite](&methods.FxWrite), *as[xSync](&methods.FxSync)
 	p.instead.write, p.instead.sync = p.write, p.sync
 	methods.FxWrite, methods.FxSync = *as[uintptr](&p.instead.write), *as[uintptr](&p.instead.sync)
 	c.parts, file.FpMethod = p, p.methods
