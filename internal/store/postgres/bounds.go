@@ -26,7 +26,7 @@ type Bounds struct {
 	// began Apart ago. After waits that brought none, at most Unshared transactions do not wait.
 	Together int           `bound:"2"`
 	Apart    time.Duration `bound:"4500us" tiny:"1ms"`
-	Unshared int           `bound:"16" tiny:"1"`
+	Unshared int           `bound:"64" tiny:"1"`
 
 	Tries int `bound:"10" least:"8"` // of a transaction that conflicts with others
 	Slots int `bound:"16"`           // rows over which a count is spread, so that writers do not wait for each other
