@@ -80,6 +80,19 @@ func TestEventsShareATransaction(t *testing.T) {
 	}
 }
 
+// Outcomes have transactions meanwhile, which delay no event.
+func TestOutcomesDelayNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gatherer(Bounds{Apart: 4 * time.Millisecond})
+		for i, o := range []operation{event(), outcome(true), outcome(true), outcome(true), event()} {
+			s.after(o)
+			if n, took := s.taken(t); n != 1 || took != time.Millisecond {
+				t.Errorf("request %d was gathered with %d in %v", i, n, took)
+			}
+		}
+	})
+}
+
 // A publisher that sends the next event when the last one was answered waits now and then only.
 func TestALonePublisherHardlyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
