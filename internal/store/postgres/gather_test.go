@@ -120,6 +120,20 @@ func TestALonePublisherHardlyWaits(t *testing.T) {
 	})
 }
 
+// An event does not wait for as long as a clock was set back.
+func TestAClockSetBackDelaysNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gatherer(Bounds{})
+		s.after(event())
+		s.taken(t)
+		s.now = func() time.Time { return time.Now().Add(-time.Hour) }
+		s.after(event())
+		if _, took := s.taken(t); took > time.Millisecond {
+			t.Errorf("the event was gathered in %v", took)
+		}
+	})
+}
+
 // The end of the store ends a wait.
 func TestTheEndEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
