@@ -122,18 +122,7 @@ func TestAPartThatFailsFailsTheSync(t *testing.T) {
 func logged(t *testing.T) (*sqlite3.Conn, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := sqlite3.Open(path, sqlite3.ReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := openAt(t, path)
 	exec(t, c, "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")
 	return c, path
 }

@@ -13,7 +13,12 @@ import (
 
 func open(t *testing.T) *sqlite3.Conn {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.db")
+	return openAt(t, filepath.Join(t.TempDir(), "test.db"))
+}
+
+// openAt creates a database and opens it until the test ends.
+func openAt(t *testing.T, path string) *sqlite3.Conn {
+	t.Helper()
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
