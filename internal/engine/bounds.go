@@ -57,7 +57,10 @@ type RecorderBounds struct {
 	// fifth of the commits, and a crash repeats fewer than Crowd attempts more.
 	Patience time.Duration `bound:"10ms" tiny:"1ms"`
 	Crowd    int           `bound:"16" tiny:"2"`
-	Names    int           `bound:"64"` // events read at once to name them in operational events
+	// Longest pause between commits that fail. Attempts go on meanwhile, and a crash repeats those
+	// whose outcomes wait, also when the store answers again.
+	Retry time.Duration `bound:"500ms" tiny:"10ms"`
+	Names int           `bound:"64"` // events read at once to name them in operational events
 	// reads of one page of events before it is recorded without names
 	Tries int `bound:"10"`
 	// pause before a change that the store refused in every form is tried again

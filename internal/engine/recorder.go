@@ -191,9 +191,11 @@ func (r *recorder) commit(page []core.Change) {
 		}
 		if err != nil {
 			r.failures++
-			r.log.Error("recording outcomes failed; retrying", "changes", len(page), "err", err)
+			if r.failures&(r.failures-1) == 0 { // powers of two: an outage of an hour logs 13 lines
+				r.log.Error("recording outcomes failed; retrying", "changes", len(page), "failures", r.failures, "err", err)
+			}
 			r.metrics.recordFailures.Inc()
-			backoff.Wait(r.over, backoff.Store.After(r.failures))
+			backoff.Wait(r.over, backoff.Steps{First: backoff.Store.First, Longest: r.bounds.Retry}.After(r.failures))
 			r.send(core.Recorded{Changes: page, Err: err})
 		}
 		return

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +104,37 @@ func TestLostRecord(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := r.ids(); !slices.Equal(got, ids) {
 			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// TestOutcomesAreRecordedSoonAfterAnOutage: a crash repeats the attempts whose outcomes wait for
+// the store, so they do not wait for long after it answers again.
+func TestOutcomesAreRecordedSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			if method != "Record" || !broken.Load() {
+				return memory.Fault{}
+			}
+			return memory.Fault{Err: io.ErrUnexpectedEOF}
+		}}
+		b := newBench(t, faulty)
+		defer b.close()
+		r := &receiver{}
+		b.endpoint("ep", r, nil)
+		broken.Store(true)
+		b.publish("", 5)
+		time.Sleep(time.Minute)
+		if n := len(r.log()); n != 5 {
+			t.Fatalf("%d requests during the outage, want 5", n)
+		}
+		broken.Store(false)
+		time.Sleep(600 * time.Millisecond)
+		for _, d := range b.deliveries("ep") {
+			if d.Status != grapnel.Delivered {
+				t.Errorf("a delivery is still %s after the outage", d.Status)
+			}
 		}
 	})
 }
