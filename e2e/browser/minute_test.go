@@ -68,11 +68,7 @@ func TestFirstMinute(t *testing.T) {
 		t.Errorf("the command for a receiver of one's own does not lead to this server: %s", text)
 	}
 
-	axe := axeCore(t)
-	for _, theme := range []string{"light", "dark"} {
-		p.theme(theme)
-		p.look("/first-minute", theme, axe)
-	}
+	p.look("/first-minute", axeCore(t))
 
 	second := openTab(t, s.url())
 	second.allow("status of 403")
