@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"internal/backoff":       0,
 	"internal/allowance":     0,
 	"internal/store/journal": 1,
+	"internal/processors":    1,
 	"internal/insight":       0,
 
 	// The terms.

@@ -9,12 +9,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/server"
 	"github.com/grapnelhq/grapnel/internal/trace"
 )
@@ -51,11 +53,7 @@ const heapFloor = 48 << 20
 func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
-	if os.Getenv("GOMAXPROCS") == "" && strings.HasPrefix(o.Store, "sqlite:") {
-		// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
-		// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	}
+	defer adapt(o)()
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
 	// must not have them; the attempt's record says how it ended.
 	log.SetOutput(io.Discard)
@@ -75,6 +73,27 @@ func (s *session) runServer(ctx context.Context, o server.Options, started func(
 		return failed
 	}
 	return err
+}
+
+// adapt lets the load decide how many processors Go has, unless GOMAXPROCS says it, until the
+// function that it returns is called.
+func adapt(o server.Options) (end func()) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return func() {}
+	}
+	all := runtime.GOMAXPROCS(0)
+	if strings.HasPrefix(o.Store, "sqlite:") {
+		// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
+		// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
+		all++
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { processors.Run(ctx, o.Bounds.Processors, all) })
+	return func() {
+		stop()
+		running.Wait()
+	}
 }
 
 // announce prints the one line that says that requests are accepted, and where.

@@ -68,12 +68,12 @@ type Bounds struct {
 	Last   time.Duration `bound:"2s" tiny:"2s"`      // of the one when the engine stops
 	Kept   time.Duration `bound:"2160h" tiny:"720h"` // an issue that nothing has changed for so long is deleted
 
-	Batch int `bound:"32"`               // issues written in one transaction
+	Batch int `bound:"32"` // issues written in one transaction
 	// issues that are resolved at the same time: their reads and commits are shared
 	Together int `bound:"8"`
-	Tries int `bound:"5" least:"3"`      // of a transaction that others overtake
-	Page  int `bound:"200" tiny:"2"`     // issues read at once
-	Clear int `bound:"1000" least:"100"` // issues deleted at once
+	Tries    int `bound:"5" least:"3"`      // of a transaction that others overtake
+	Page     int `bound:"200" tiny:"2"`     // issues read at once
+	Clear    int `bound:"1000" least:"100"` // issues deleted at once
 }
 
 func (b Bounds) filled() Bounds { return bounds.Fill(b) }
