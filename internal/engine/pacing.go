@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
-	"runtime/metrics"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -36,24 +36,8 @@ type pacing struct {
 }
 
 func newPacing(b PacingBounds, clock func() time.Time, waited func()) *pacing {
-	return &pacing{bounds: b, clock: clock, sample: schedulings(b.Late), waited: waited, ahead: map[string]int64{},
+	return &pacing{bounds: b, clock: clock, sample: processors.Starts(b.Late), waited: waited, ahead: map[string]int64{},
 		changed: make(chan struct{})}
-}
-
-// schedulings counts goroutines that were started, and those that had to wait for longer than late.
-func schedulings(late time.Duration) func() (tardy, all uint64) {
-	samples := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
-	return func() (tardy, all uint64) {
-		metrics.Read(samples)
-		h := samples[0].Value.Float64Histogram()
-		for i, n := range h.Counts {
-			all += n
-			if h.Buckets[i] >= late.Seconds() {
-				tardy += n
-			}
-		}
-		return tardy, all
-	}
 }
 
 // wait returns when the tenant may publish.

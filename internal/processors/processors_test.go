@@ -3,6 +3,8 @@ package processors
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +18,7 @@ import (
 func TestOneProcessorWhileLittleIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		var used atomic.Int64
+		var percent atomic.Int64
 		var set []string
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -24,13 +26,11 @@ func TestOneProcessorWhileLittleIsUsed(t *testing.T) {
 			defer close(done)
 			adapt(ctx, bounds.Fill(Bounds{Rest: 5 * time.Second}), 3, func(n int) {
 				set = append(set, fmt.Sprint(n, " after ", time.Since(began)))
-			}, func() time.Duration { return time.Duration(used.Load()) })
+			}, func() int { return int(percent.Load()) })
 		}()
-		load := func(percent int, lasts time.Duration) {
-			for range lasts / (10 * time.Millisecond) {
-				used.Add(int64(percent) * int64(10*time.Millisecond) / 100)
-				time.Sleep(10 * time.Millisecond)
-			}
+		load := func(share int, lasts time.Duration) {
+			percent.Store(int64(share))
+			time.Sleep(lasts)
 			synctest.Wait()
 		}
 		time.Sleep(time.Millisecond) // the load changes between two looks
@@ -50,16 +50,26 @@ func TestOneProcessorWhileLittleIsUsed(t *testing.T) {
 	})
 }
 
-// TestUsed: work adds to the time used.
-func TestUsed(t *testing.T) {
-	before, known := used()
-	if !known {
-		t.Fatal("the system does not say what this process has used")
+// TestWatch: work, and goroutines that wait for a processor, make a look find that much is needed.
+func TestWatch(t *testing.T) {
+	busy := func(lasts time.Duration) {
+		for until := time.Now().Add(lasts); time.Now().Before(until); {
+			continue
+		}
 	}
-	for until := time.Now().Add(50 * time.Millisecond); time.Now().Before(until); {
-		continue
+	b := bounds.Fill(Bounds{})
+	look := watch(b)
+	busy(100 * time.Millisecond)
+	if percent := look(); percent <= 0 {
+		t.Errorf("work of 100 ms took %d percent of a processor", percent)
 	}
-	if after, _ := used(); after <= before {
-		t.Errorf("the time used was %v, and is %v after some work", before, after)
+	many := 20 * runtime.GOMAXPROCS(0)
+	var running sync.WaitGroup
+	for range many {
+		running.Go(func() { busy(5 * time.Millisecond) })
+	}
+	running.Wait()
+	if percent := look(); percent != 100 {
+		t.Errorf("%d goroutines waited for each other, and a look found %d percent", many, percent)
 	}
 }
