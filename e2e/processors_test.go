@@ -13,7 +13,7 @@ import (
 
 // An idle server has one of Go's processors, and a server under load has more.
 func TestOneProcessorWhileIdle(t *testing.T) {
-	beside(t, light)
+	beside(t, busy)
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
 	c.ready(30 * time.Second)

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +52,15 @@ const heapFloor = 48 << 20
 func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
-	defer adapt(o)()
+	if os.Getenv("GOMAXPROCS") == "" {
+		more := 0
+		if strings.HasPrefix(o.Store, "sqlite:") {
+			// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
+			// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
+			more = 1
+		}
+		defer processors.Start(o.Bounds.Processors, more)()
+	}
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
 	// must not have them; the attempt's record says how it ended.
 	log.SetOutput(io.Discard)
@@ -73,27 +80,6 @@ func (s *session) runServer(ctx context.Context, o server.Options, started func(
 		return failed
 	}
 	return err
-}
-
-// adapt lets the load decide how many processors Go has, unless GOMAXPROCS says it, until the
-// function that it returns is called.
-func adapt(o server.Options) (end func()) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return func() {}
-	}
-	all := runtime.GOMAXPROCS(0)
-	if strings.HasPrefix(o.Store, "sqlite:") {
-		// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
-		// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
-		all++
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { processors.Run(ctx, o.Bounds.Processors, all) })
-	return func() {
-		stop()
-		running.Wait()
-	}
 }
 
 // announce prints the one line that says that requests are accepted, and where.

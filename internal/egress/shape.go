@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -103,6 +102,3 @@ func (r *route) transform(s *Sender, text string) (*transform.Transform, error) 
 	r.transforms[text] = t
 	return t, nil
 }
-
-// evaluations is how many run at once: half of the processors are left to everything else.
-func evaluations() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -24,20 +24,19 @@ import (
 type pacing struct {
 	bounds PacingBounds
 	clock  func() time.Time
-	sample func() (late, all uint64) // goroutines that were started so far, and those of them that waited long
-	waited func()                    // called for each publish that waits
+	short  func() bool // one goroutine in Share waited long since the last call
+	waited func()      // called for each publish that waits
 
-	mu        sync.Mutex
-	lookedAt  time.Time
-	late, all uint64           // at lookedAt
-	busy      bool             // processor time is short
-	ahead     map[string]int64 // by tenant, while busy
-	changed   chan struct{}    // closed when a tenant that was too far ahead is not any more
+	mu       sync.Mutex
+	lookedAt time.Time
+	busy     bool             // processor time is short
+	ahead    map[string]int64 // by tenant, while busy
+	changed  chan struct{}    // closed when a tenant that was too far ahead is not any more
 }
 
 func newPacing(b PacingBounds, clock func() time.Time, waited func()) *pacing {
-	return &pacing{bounds: b, clock: clock, sample: processors.Starts(b.Late), waited: waited, ahead: map[string]int64{},
-		changed: make(chan struct{})}
+	return &pacing{bounds: b, clock: clock, short: processors.Short(processors.Starts(b.Late), b.Share), waited: waited,
+		ahead: map[string]int64{}, changed: make(chan struct{})}
 }
 
 // wait returns when the tenant may publish.
@@ -78,11 +77,8 @@ func (p *pacing) look() {
 	if now.Sub(p.lookedAt) < p.bounds.Look {
 		return
 	}
-	late, all := p.sample()
-	since := all - p.all
-	p.busy = since > 0 && (late-p.late)*uint64(p.bounds.Share) >= since
-	p.lookedAt, p.late, p.all = now, late, all
-	if !p.busy {
+	p.lookedAt = now
+	if p.busy = p.short(); !p.busy {
 		clear(p.ahead)
 		p.wake()
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/processors"
 )
 
 // paced is a pacing whose processors are as the test says.
@@ -18,7 +20,7 @@ func newPaced() *paced {
 	p := new(paced)
 	p.pacing = newPacing(PacingBounds{Ahead: 10, Pause: time.Second, Look: 100 * time.Millisecond, Late: time.Millisecond, Share: 10},
 		time.Now, func() { p.waits++ })
-	p.sample = func() (uint64, uint64) { return p.late, p.all }
+	p.short = processors.Short(func() (uint64, uint64) { return p.late, p.all }, p.bounds.Share)
 	return p
 }
 

@@ -10,6 +10,8 @@ import (
 	"context"
 	"runtime"
 	"runtime/metrics"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/bounds"
@@ -29,12 +31,37 @@ type Bounds struct {
 	Share int           `bound:"10"`
 }
 
-// Run sets the number of processors to 1 or to all, until ctx ends; then it is all.
-func Run(ctx context.Context, b Bounds, all int) {
+// all is the number of processors under load; 0: Start was not called.
+var all atomic.Int64
+
+// All is the number of processors under load. Sizes follow from it, because runtime.GOMAXPROCS(0)
+// is 1 in a calm second.
+func All() int {
+	if n := all.Load(); n > 0 {
+		return int(n)
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// Half of the processors, but at least one, may evaluate what tenants wrote.
+func Half() int { return max(1, All()/2) }
+
+// Start gives the scheduler some processors more than it has, and one while there is little to do,
+// until the function that it returns is called. Then it has all again.
+func Start(b Bounds, more int) (end func()) {
 	b = bounds.Fill(b)
-	runtime.GOMAXPROCS(all)
-	if _, known := used(); known {
-		adapt(ctx, b, all, func(n int) { runtime.GOMAXPROCS(n) }, watch(b))
+	n := All() + more
+	all.Store(int64(n))
+	runtime.GOMAXPROCS(n)
+	if _, known := used(); !known {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { adapt(ctx, b, n, func(n int) { runtime.GOMAXPROCS(n) }, watch(b)) })
+	return func() {
+		stop()
+		running.Wait()
 	}
 }
 
@@ -43,51 +70,60 @@ func Run(ctx context.Context, b Bounds, all int) {
 func watch(b Bounds) func() int {
 	at := time.Now()
 	before, _ := used()
-	starts := Starts(b.Late)
-	late, all := starts()
+	short := Short(Starts(b.Late), b.Share)
 	return func() int {
 		now := time.Now()
 		sum, _ := used()
 		percent := int(100 * (sum - before) / max(now.Sub(at), 1))
-		nowLate, nowAll := starts()
-		if waited := nowLate - late; waited > 0 && waited*uint64(b.Share) >= nowAll-all {
-			percent = 100
+		if at, before = now, sum; short() {
+			return 100
 		}
-		at, before, late, all = now, sum, nowLate, nowAll
 		return percent
+	}
+}
+
+// Short returns a function that says whether processor time was short since its last call: one
+// goroutine in share was late.
+func Short(count func() (tardy, started uint64), share int) func() bool {
+	var tardy, started uint64
+	return func() bool {
+		late, all := tardy, started
+		tardy, started = count()
+		since := started - all
+		return since > 0 && (tardy-late)*uint64(share) >= since
 	}
 }
 
 // Starts returns a function that counts the goroutines that were started so far, or went on after a
 // wait, and those of them that then waited for a processor for longer than late.
-func Starts(late time.Duration) func() (tardy, all uint64) {
+func Starts(late time.Duration) func() (tardy, started uint64) {
 	samples := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
-	return func() (tardy, all uint64) {
+	return func() (tardy, started uint64) {
 		metrics.Read(samples)
 		h := samples[0].Value.Float64Histogram()
 		for i, n := range h.Counts {
-			all += n
+			started += n
 			if h.Buckets[i] >= late.Seconds() {
 				tardy += n
 			}
 		}
-		return tardy, all
+		return tardy, started
 	}
 }
 
 // adapt calls set when the number of processors is to change. look says what percent of one
 // processor's time the process needed since the last look.
-func adapt(ctx context.Context, b Bounds, all int, set func(int), look func() int) {
+func adapt(ctx context.Context, b Bounds, most int, set func(int), look func() int) {
 	looks := time.NewTicker(b.Look)
 	defer looks.Stop()
-	is := all
+	is := most
 	use := func(n int) {
 		if n != is {
 			is = n
 			set(n)
 		}
 	}
-	defer use(all)
+	defer use(most)
 	calm := time.Now() // since when little was needed
 	for {
 		select {
@@ -101,7 +137,7 @@ func adapt(ctx context.Context, b Bounds, all int, set func(int), look func() in
 		}
 		switch {
 		case percent >= b.Busy:
-			use(all)
+			use(most)
 		case now.Sub(calm) >= b.Rest:
 			use(1)
 		}

@@ -73,3 +73,26 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%d goroutines waited for each other, and a look found %d percent", many, percent)
 	}
 }
+
+// TestSizesFollowFromAllProcessors: a part that is made in a calm second gets the size that it has
+// under load.
+func TestSizesFollowFromAllProcessors(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() {
+		all.Store(0)
+		runtime.GOMAXPROCS(before)
+	})
+	end := Start(Bounds{Look: time.Millisecond, Rest: 5 * time.Millisecond}, 3)
+	for until := time.Now().Add(30 * time.Second); runtime.GOMAXPROCS(0) != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("an idle process keeps its processors")
+		}
+	}
+	if All() != before+3 || Half() != (before+3)/2 {
+		t.Errorf("with one processor of %d there are %d, half of them %d", before+3, All(), Half())
+	}
+	end()
+	if n := runtime.GOMAXPROCS(0); n != before+3 {
+		t.Errorf("at the end there are %d processors, want %d", n, before+3)
+	}
+}
