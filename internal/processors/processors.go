@@ -4,6 +4,8 @@
 // When a goroutine becomes ready while a processor is idle, the scheduler wakes a thread there to
 // look for work. With little to do that thread finds none, and sleeps again. Waking it takes longer
 // than many a step of a delivery: at 200 events a second a third of the program's time.
+//
+// It also says how many processors there are under load, and whether their time is short.
 package processors
 
 import (
