@@ -259,10 +259,12 @@ func (s *Shards) guard() {
 	}
 }
 
-// expire begins to release shards whose lease has expired.
+// expire begins to release shards whose lease has expired, also if it was renewed after guard had
+// cancelled the attempts. A stop cancels attempts too, before this loop ends: that loses no lease.
 func (s *Shards) expire() {
 	over := s.owned(func(_ int, h *holding) bool {
-		return h.leaving == nil && (h.alive.Err() != nil || !s.now().before(h.until))
+		cancelled := h.alive.Err() != nil && s.env.Sending.Err() == nil
+		return h.leaving == nil && (cancelled || !s.now().before(h.until))
 	})
 	if len(over) > 0 {
 		if !s.standsStill() { // guard logs that case

@@ -101,6 +101,7 @@ func (r *registry) reaches(does bool) {
 // node runs shards in a bubble, with an engine that has one endpoint.
 type node struct {
 	*Shards
+	abandon       context.CancelFunc // ends every attempt
 	takes, leaves int
 }
 
@@ -110,7 +111,7 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 		over := make(chan struct{})
 		sending, abandon := context.WithCancel(t.Context())
 		defer abandon()
-		n := &node{}
+		n := &node{abandon: abandon}
 		ep := &grapnel.Endpoint{ID: "ep"}
 		var between sync.Mutex
 		n.Shards = New(&Options{Ownership: r, Node: store.Node{ID: "me"}, Lease: lease}, Env{
@@ -196,6 +197,23 @@ func TestADrainingNodeReleases(t *testing.T) {
 			t.Errorf("owner %q, left %d times, taken %d times", r.shard.Owner, n.leaves, n.takes)
 		}
 	})
+}
+
+// TestAStopLosesNoLease: a stopping engine ends every attempt while shards are still kept. Their
+// leases have not ended, so none counts as lost; Close releases them.
+func TestAStopLosesNoLease(t *testing.T) {
+	r := &registry{}
+	run(t, r, func(n *node) {
+		n.Drain()
+		n.abandon()
+		time.Sleep(lease / 5)
+		if lost := n.lost.Load(); lost != 0 {
+			t.Errorf("%d leases count as lost", lost)
+		}
+	})
+	if r.shard.Owner != "" {
+		t.Errorf("after Close %q owns the shard", r.shard.Owner)
+	}
 }
 
 // TestNodesAgreeWithoutTalking: for every list of nodes all nodes compute the same owner, a
