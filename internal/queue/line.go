@@ -131,6 +131,7 @@ func (l *line) dispatch(ctx context.Context) {
 			select {
 			case <-l.wake:
 			case <-timer.C:
+				until = time.Now().Add(l.broker.bounds.Poll) // unless a claim follows
 				l.again()
 			case <-ctx.Done():
 			}
