@@ -220,7 +220,8 @@ func (r *Broker) onRecord(ctx context.Context, ch *core.Change) (bool, error) {
 	return false, nil
 }
 
-// runOut records expired leases; each counts as an attempt.
+// runOut records expired leases; each counts as an attempt. It says whether any is recorded now:
+// the store may refuse all, because their tenant is moving or because its clock is behind.
 func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	now := r.now()
 	changes, spans := make([]core.Change, len(leases)), make([]*trace.Span, len(leases))
@@ -235,11 +236,13 @@ func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 		r.log.Error("recording expired leases failed; retrying at the next sweep", "leases", len(leases), "err", err)
 		return false
 	}
+	ended := false
 	for i := range results {
 		if results[i].Applied {
+			ended = true
 			r.settledBy(&leases[i], spans[i], expire, now)
 		}
 	}
 	r.line(ep.ID).unbar()
-	return true
+	return ended
 }

@@ -78,7 +78,7 @@ func due(at *time.Time, now time.Time, every time.Duration) bool {
 	return true
 }
 
-// lookAgain has the next sweep read the store, because this one failed.
+// lookAgain has the next sweep read the store, because this one recorded nothing.
 func (l *line) lookAgain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
