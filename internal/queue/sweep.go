@@ -150,7 +150,8 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 			}
 		}
 		full := len(heads) == limit && !heads[limit-1].Due.After(now)
-		look = full && fresh <= r.bounds.Fresh && ctx.Err() == nil
+		refused := len(old) > 0 && !ended // by the store: their tenant is moving
+		look = full && !refused && fresh <= r.bounds.Fresh && ctx.Err() == nil
 		if !ended {
 			limit *= 2 // the next read starts with the same heads: ask for as many after them
 		}

@@ -11,12 +11,26 @@ import (
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // sealing is a store whose tenants can be sealed: see store.Moving.
 type sealing struct {
 	store.Store
 	sealed atomic.Bool
+	most   atomic.Int64 // heads in one read
+}
+
+func (s *sealing) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if s.sealed.Load() {
+		return store.Claimed{}, store.ErrSealed
+	}
+	return s.Store.Claim(ctx, c)
+}
+
+func (s *sealing) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+	s.most.Store(max(s.most.Load(), int64(limit)))
+	return s.Store.Heads(ctx, endpoint, limit)
 }
 
 func (s *sealing) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
@@ -60,6 +74,34 @@ func TestSweepEndsWhateverTheStoreRefuses(t *testing.T) {
 			if d := w.delivery(got[i].Delivery); len(d.Attempts) != 1 {
 				t.Fatalf("recorded is %+v", d)
 			}
+		}
+	})
+}
+
+// The deliveries of a moving tenant become too old, and the store refuses to end any. A sweep does
+// not read ever more of them into memory.
+func TestSweepReadsOnePageOfWhatTheStoreRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sealing{Store: memory.New()}
+		w := newWorld(t, s)
+		defer w.halt()
+		w.queue(func(ep *grapnel.Endpoint) {
+			ep.Ordering, ep.Policy.MaxAge = grapnel.Unordered, policy.Duration(time.Minute)
+		})
+		for range 5 * w.broker.bounds.Over {
+			w.publish("")
+		}
+		s.sealed.Store(true)
+		backoff.Wait(nil, time.Minute+time.Millisecond)
+		s.most.Store(0)
+		backoff.Wait(nil, time.Minute)
+		if most := int(s.most.Load()); most != w.broker.bounds.Over {
+			t.Errorf("%d heads were read at once", most)
+		}
+		s.sealed.Store(false)
+		backoff.Wait(nil, time.Minute)
+		if n, err := w.broker.Counts(context.Background(), "que_1"); err != nil || int(n.Dead) != w.events {
+			t.Errorf("counts are %+v, %v", n, err)
 		}
 	})
 }
