@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -144,7 +145,9 @@ func (l *line) dispatch(ctx context.Context) {
 			continue
 		}
 		failures++
-		l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
+		if !errors.Is(err, store.ErrSealed) {
+			l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
+		}
 		if !backoff.Wait(ctx.Done(), backoff.Store.After(failures)) {
 			continue
 		}
