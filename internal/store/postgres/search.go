@@ -88,12 +88,19 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 	if err != nil || !of.all && len(of.numbers) == 0 {
 		return nil, 0, readError(ctx, err)
 	}
+	if len(sel.Status) == 0 {
+		sel.Status = []grapnel.Status{grapnel.Failed}
+	}
+	behind, err := s.unexamined(ctx, &q)
+	if err != nil {
+		return nil, 0, readError(ctx, err)
+	}
 	f := new(filter)
-	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape +
-		` FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = `).
-		value(q.Endpoint).text(") AND d.seq > ").value(q.After).text(" AND d.finished <= ").value(codec.Micros(q.OverBy))
-	if q.UpTo != 0 {
-		f.text(" AND d.seq <= ").value(q.UpTo)
+	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape).fromFinished(&q)
+	f.text(" AND d.finished <= ").value(codec.Micros(q.OverBy))
+	if behind != 0 {
+		f.text(" AND d.seq < ").value(behind)
+		resume = behind - 1
 	}
 	if !of.all {
 		either(f, "d.kind", of.numbers)
@@ -118,14 +125,49 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 	return list, resume, nil
 }
 
+// fromFinished adds the finished deliveries among which Candidates searches.
+func (f *filter) fromFinished(q *store.CandidateQuery) *filter {
+	f.text(" FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = ").value(q.Endpoint)
+	f.text(") AND d.seq > ").value(q.After)
+	if q.UpTo != 0 {
+		f.text(" AND d.seq <= ").value(q.UpTo)
+	}
+	return f
+}
+
+// unexamined is the row id at which Candidates stops, because there are Looked deliveries of a
+// status before it; 0: there is none. Each status has its own query, which an index answers in
+// order.
+func (s *Store) unexamined(ctx context.Context, q *store.CandidateQuery) (behind int64, err error) {
+	statuses := q.Selection.Status
+	if len(q.Selection.Deliveries) > 0 {
+		return 0, nil
+	}
+	if slices.Contains(statuses, grapnel.Delivered) {
+		statuses = []grapnel.Status{""} // all at once
+	}
+	for _, status := range statuses {
+		f := new(filter)
+		f.text("SELECT d.seq").fromFinished(q).equal("d.status", string(status))
+		if status != "" {
+			f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
+		}
+		f.text(" ORDER BY d.seq LIMIT 1 OFFSET ").value(s.bounds.Looked)
+		seqs, err := firstColumn[int64](ask(ctx, s.reading, f.sql(), f.values...))
+		if err != nil {
+			return 0, err
+		}
+		if len(seqs) > 0 && (behind == 0 || seqs[0] < behind) {
+			behind = seqs[0]
+		}
+	}
+	return behind, nil
+}
+
 // whereSelected adds the conditions of a selection that does not name deliveries.
 func (f *filter) whereSelected(sel *grapnel.Selection) {
-	wanted := sel.Status
-	if len(wanted) == 0 {
-		wanted = []grapnel.Status{grapnel.Failed}
-	}
-	either(f, "d.status", column(wanted, func(status grapnel.Status) string { return string(status) }))
-	if !slices.Contains(wanted, grapnel.Delivered) {
+	either(f, "d.status", column(sel.Status, func(status grapnel.Status) string { return string(status) }))
+	if !slices.Contains(sel.Status, grapnel.Delivered) {
 		f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 	}
 	if len(sel.Keys) > 0 {

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// However few of an endpoint's finished deliveries match, one call of Candidates examines a bounded
+// number of them: otherwise the database would end the query, and every repetition of it.
+func TestCandidatesAreReadInPages(t *testing.T) {
+	s := open(t, database(t), Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
+	defer func() { _ = s.Close() }()
+	first := begins(s.days.known.Load().current)
+	const rows = 40_000
+	if _, err := s.pool.Exec(t.Context(), fmt.Sprintf(`
+		INSERT INTO target (endpoint, shard) VALUES ('ep', 1);
+		INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a', '');
+		INSERT INTO event SELECT %[1]d + n, 'evt_' || n, 1, 'k' || n, n, n, %[1]d + n, %[1]d + n, 1, '', 0, 0, NULL, NULL, NULL, 'acme'
+			FROM generate_series(1, %[2]d) n;
+		INSERT INTO finished SELECT %[1]d + n, 1, %[1]d + n, 1, 0, 0, n, n, 0, 0, 1, 200,
+			CASE WHEN n %% 2 = 0 THEN 'failed' ELSE 'delivered' END, 'none', '', '', NULL FROM generate_series(1, %[2]d) n`, first, rows),
+		pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	last := time.UnixMicro(rows)
+	for _, sel := range []grapnel.Selection{
+		{From: last},
+		{From: last, Status: []grapnel.Status{grapnel.Delivered, grapnel.Failed}},
+		{From: last, Status: []grapnel.Status{grapnel.Discarded, grapnel.Failed}},
+		{Keys: []string{fmt.Sprint("k", rows)}},
+	} {
+		calls, found := 0, 0
+		for q := (store.CandidateQuery{Endpoint: "ep", Selection: sel, OverBy: last, Limit: 10}); calls == 0 || q.After != 0; calls++ {
+			list, resume, err := s.Candidates(t.Context(), store.Everyone(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, q.After = found+len(list), resume
+		}
+		if calls < 4 || found != 1 {
+			t.Errorf("%+v: %d candidates found in %d calls", sel, found, calls)
+		}
+	}
+}
