@@ -263,16 +263,18 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 	originals := sortedKeys(last, cmp.Compare[int64])
 	locks := append(column(t.repeated, func(r repeated) int64 { return r.of }), originals...)
 	slices.Sort(locks)
+	made := column(t.repeated, func(r repeated) int64 { return r.seq })
+	if len(made) > 0 {
+		b.Queue(progressLock, made) // before the marks, as Advance does (lockReplay)
+	}
 	b.Queue(marksLock, slices.Compact(locks))
 	if len(originals) > 0 {
 		b.Queue(setReplayed, originals, column(originals, func(of int64) int64 { return last[of].at }),
 			column(originals, func(of int64) string { return last[of].by }), column(originals, func(of int64) int64 { return last[of].as }))
 	}
-	if len(t.repeated) > 0 {
-		made, results := column(t.repeated, func(r repeated) int64 { return r.seq }),
-			column(t.repeated, func(r repeated) string { return string(r.status) })
+	if len(made) > 0 {
+		results := column(t.repeated, func(r repeated) string { return string(r.status) })
 		b.Queue(setResults, column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
-		b.Queue(progressLock, made)
 		b.Queue(countItems, made, results)
 	}
 }
