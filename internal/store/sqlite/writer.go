@@ -129,8 +129,12 @@ func (w *writer) shrink() {
 func (w *writer) settle() {
 	c := &w.store.checkpoints
 	if !w.enough() && len(w.readers) == 0 && w.young.owes.Load() && !w.headroom.full && !c.waits() {
-		if w.tx.owed.enough() && w.tx.flush() != nil {
-			_ = w.fill() // it rolls back, and uses the reserved space if it has to
+		if !w.tx.owed.enough() {
+			return
+		}
+		if err := w.tx.flush(); err != nil {
+			_ = w.undo(err) // SQLite may have rolled back by itself: what the writer remembers goes too
+			_ = w.fill()    // it uses the reserved space if it has to
 		}
 		return
 	}
