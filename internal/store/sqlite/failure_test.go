@@ -261,6 +261,9 @@ func TestClosed(t *testing.T) {
 	if _, err := s.Counts(t.Context(), store.Everyone()); !errors.Is(err, errClosed) {
 		t.Errorf("a read: %v", err)
 	}
+	if _, err := s.ReplayList(t.Context(), store.Everyone(), store.ReplayQuery{Limit: 1}); !errors.Is(err, errClosed) {
+		t.Errorf("a read of replays: %v", err)
+	}
 	if len(s.Fatal()) != 0 {
 		t.Error("closing is not a failure")
 	}

@@ -114,7 +114,7 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, e
 // operations only one that ends a redelivery changes these, so it seldom needs a fill: replays are
 // looked at each second.
 func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) error {
-	if s.writer.tx.replayed.Load() {
+	if s.replayed.Load() {
 		return s.read(ctx, do)
 	}
 	return s.readFilled(ctx, do)

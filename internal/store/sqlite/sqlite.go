@@ -82,7 +82,8 @@ type Store struct {
 	stats       stats
 	drained     drained
 	purge       purge
-	doubtful    bool // some letters are none; see doubtfulQuery
+	replayed    atomic.Bool // a replay has progressed, which the tables do not show before the commit
+	doubtful    bool        // some letters are none; see doubtfulQuery
 	path        string
 	log         *slog.Logger
 	now         func() time.Time
@@ -178,7 +179,7 @@ func (s *Store) connect(path string) error {
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer}
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, replayed: &s.replayed}
 	if err := migrate(conn, migrations, usable); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type tx struct {
 	version    int64  // of the configuration
 	committed  int64  // version, as of the last commit
 
-	replayed atomic.Bool // a replay has progressed, which the tables do not show before the commit
+	replayed *atomic.Bool // Store.replayed
 
 	number uint64 // of the last batch in the tables; see young
 	needed bool   // they have the note that the journal is needed
