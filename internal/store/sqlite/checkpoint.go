@@ -144,6 +144,8 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 	filled := y.filled.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
+	case busy(err):
+		return // the other connection is copying the log, and counts what it copies
 	case broken(err):
 		_ = c.store.fail(err)
 	case err != nil:

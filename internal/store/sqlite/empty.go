@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -26,8 +25,7 @@ func (s *Store) empty(ctx context.Context) error {
 		}
 		err := s.cutLog(ctx)
 		giveBack()
-		var e *sqlite3.Error
-		if !errors.As(err, &e) || !e.Busy() {
+		if !busy(err) {
 			return err
 		}
 		select {

@@ -317,6 +317,11 @@ func full(err error) bool {
 	return errors.As(err, &e) && e.Full() || journal.Full(err)
 }
 
+func busy(err error) bool {
+	var e *sqlite3.Error
+	return errors.As(err, &e) && e.Busy()
+}
+
 func broken(err error) bool {
 	var e *sqlite3.Error
 	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed)
