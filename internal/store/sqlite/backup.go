@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,8 +37,9 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	}
 	remove() // of a backup that was interrupted
 	defer remove()
-	journaled, err := copyJournal(path+".journal", part+".journal")
-	if err == nil {
+	err = journal.Copy(path+".journal", part+".journal")
+	journaled := err == nil
+	if journaled || errors.Is(err, fs.ErrNotExist) {
 		err = copyTables(ctx, path, part)
 	}
 	if err == nil {
@@ -49,24 +49,6 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 		return false, fmt.Errorf("copying %s: %w", path, err)
 	}
 	return whole, errors.Join(syncFile(part), os.Rename(part, to), syncFile(filepath.Dir(to)))
-}
-
-// copyJournal copies the journal, if there is one.
-func copyJournal(path, to string) (there bool, err error) {
-	from, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	into, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return false, err
-	}
-	_, err = io.Copy(into, from)
-	return err == nil, errors.Join(err, into.Close())
 }
 
 // copyTables writes the tables as they are at one moment.
