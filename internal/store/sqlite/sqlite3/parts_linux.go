@@ -2,6 +2,7 @@ package sqlite3
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -17,7 +18,7 @@ import (
 type parts struct {
 	size    int64
 	flush   func(fd int, at, size int64) error
-	dirty   []int64 // in the order of the writes; a checkpoint writes pages in their order
+	dirty   []int64 // sorted; a checkpoint writes pages in their order, so nearly all are added at the end
 	methods uintptr // the copy of the table
 
 	// The replaced methods, and those in their place. SQLite has the addresses of the latter, so they
@@ -58,8 +59,8 @@ func (c *Conn) SyncInParts(size int64, flush func(fd int, at, size int64) error)
 
 func (p *parts) write(tls *libc.TLS, file, data uintptr, size int32, at int64) int32 {
 	for part := at / p.size; part*p.size < at+int64(size); part++ {
-		if n := len(p.dirty); n == 0 || p.dirty[n-1] != part {
-			p.dirty = append(p.dirty, part)
+		if i, there := slices.BinarySearch(p.dirty, part); !there {
+			p.dirty = slices.Insert(p.dirty, i, part)
 		}
 	}
 	return p.before.write(tls, file, data, size, at)

@@ -118,6 +118,29 @@ func TestAPartThatFailsFailsTheSync(t *testing.T) {
 	}
 }
 
+// A checkpoint that fails is made again, on a full disk for hours. A part that it has written each
+// time is remembered once.
+func TestAPartIsRememberedOnce(t *testing.T) {
+	c, _ := logged(t)
+	var failing error = os.NewSyscallError("sync_file_range", syscall.ENOSPC)
+	var parts []int64
+	if err := c.SyncInParts(4096, func(_ int, at, _ int64) error { parts = append(parts, at); return failing }); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, c, "CREATE TABLE v (n); INSERT INTO v VALUES (zeroblob(40000))")
+	for range 10 {
+		if _, _, err := c.Checkpoint(); err == nil {
+			t.Fatal("a checkpoint whose sync fails did not")
+		}
+	}
+	failing, parts = nil, nil
+	copied(t, c)
+	slices.Sort(parts)
+	if once := slices.Compact(slices.Clone(parts)); len(once) < 10 || !slices.Equal(parts, once) {
+		t.Errorf("it wrote the parts at %v", parts)
+	}
+}
+
 // logged opens a database that has a write-ahead log, which only Checkpoint copies.
 func logged(t *testing.T) (*sqlite3.Conn, string) {
 	t.Helper()
