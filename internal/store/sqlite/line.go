@@ -16,7 +16,7 @@ import "sync"
 // Outcomes go first, and a batch has a limited number of events: see share.
 type line struct {
 	mu     sync.Mutex
-	first  []*request // that need no more space: outcomes
+	first  []*request // that need no more space: outcomes, and reads that wait for a fill
 	then   []*request
 	closed bool
 	each   bool          // a request leaves a token even if the line is not empty
@@ -45,16 +45,21 @@ func (l *line) join(r *request) bool {
 }
 
 // take moves at most `most` requests (at least one) from the line to a batch, and no further events
-// after one that has used up their share. Abandoned requests leave the line too, but do not count.
-// So if the batch is empty and had no share yet, the line is empty.
+// after one that has used up their share. Those that go first leave the others up to half of the
+// batch: otherwise a thousand readers would keep all events from the batches of a slow disk.
+// Abandoned requests leave the line too, but do not count. So if the batch is empty and had no
+// share yet, the line is empty.
 func (l *line) take(batch []*request, most int, s *share) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, queue := range []*[]*request{&l.first, &l.then} {
-		n := 0
-		for ; n < len(*queue) && most > 0 && (queue == &l.first || s.left()); n++ {
+	for pass, queue := range []*[]*request{&l.first, &l.then, &l.first} {
+		n, room := 0, most
+		if pass == 0 {
+			room -= min(len(l.then), most/2)
+		}
+		for ; n < len(*queue) && room > 0 && (queue == &l.first || s.left()); n++ {
 			if r := (*queue)[n]; r.state.CompareAndSwap(waits, taken) {
-				batch, most = append(batch, r), most-1
+				batch, room, most = append(batch, r), room-1, most-1
 				s.count(r.operation)
 			}
 		}

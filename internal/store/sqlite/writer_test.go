@@ -94,6 +94,40 @@ func TestCallersGiveUpAfterABurst(t *testing.T) {
 	}
 }
 
+// TestEventsAreInEachBatch: requests that go first, and are more than a batch takes, keep no event
+// from it. None is lost, and those of one kind stay in their order.
+func TestEventsAreInEachBatch(t *testing.T) {
+	l := line{wake: make(chan struct{}, 1)}
+	var first, events []*request
+	for range 20 {
+		first = append(first, &request{operation: nothing{}})
+		l.join(first[len(first)-1])
+	}
+	for range 3 {
+		events = append(events, &request{operation: &appending{batch: &batch{events: make([]incoming, 1)}}})
+		l.join(events[len(events)-1])
+	}
+	for n, want := range []int{2, 1, 0, 0, 0, 0, 0} { // events in batches of 4
+		took := l.take(nil, 4, &share{most: 512, least: 64})
+		for _, r := range took {
+			if r.grows() {
+				want--
+			}
+			for _, queue := range []*[]*request{&first, &events} {
+				if len(*queue) > 0 && (*queue)[0] == r {
+					*queue = (*queue)[1:]
+				}
+			}
+		}
+		if want != 0 || len(took) < 4 && l.length() > 0 {
+			t.Errorf("batch %d has %d requests, and %d events are missing", n, len(took), want)
+		}
+	}
+	if n := len(first) + len(events) + l.length(); n != 0 {
+		t.Errorf("%d requests were left or came in another order", n)
+	}
+}
+
 func writing(t *testing.T, b Bounds) *Store {
 	t.Helper()
 	s, _ := openWith(t, b)
