@@ -14,31 +14,24 @@ func Copy(path, to string) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	into, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
+	content, err := consistent(from)
+	if err := errors.Join(err, from.Close()); err != nil {
 		return err
 	}
-	return errors.Join(copyFrames(from, into), into.Close())
+	return os.WriteFile(to, content, 0o600)
 }
 
-// copyFrames copies anew if a half was begun meanwhile: the other half may have been copied before
-// its last frames were written, while the copy has the frames after them.
-func copyFrames(from source, into *os.File) error {
+// consistent reads a journal, and reads it anew if a half was begun meanwhile: the other half may
+// have been read before its last frames were written, while the frames after them were read. It
+// keeps the file in memory, because a slow disk takes longer to write it than an owner a half.
+func consistent(from source) (content []byte, err error) {
 	for begun := firsts(from); ; {
-		_, err := from.Seek(0, io.SeekStart)
-		if err == nil {
-			_, err = into.Seek(0, io.SeekStart)
-		}
-		if err == nil {
-			err = into.Truncate(0)
-		}
-		if err == nil {
-			_, err = io.Copy(into, from)
+		if _, err = from.Seek(0, io.SeekStart); err == nil {
+			content, err = io.ReadAll(from)
 		}
 		before := begun
 		if begun = firsts(from); err != nil || begun == before {
-			return err
+			return content, err
 		}
 	}
 }
