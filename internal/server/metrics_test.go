@@ -46,7 +46,8 @@ func TestMetricsMove(t *testing.T) {
 	endpoint("blocks", `"policy":{"classify":{"4xx":"fail"},"then":"block","breaker":false}`)
 	endpoint("later", `"policy":{"schedule":{"mode":"since_previous","delays":["0s","1h"]},"breaker":false}`)
 	endpoint("paused", `"status":"paused"`)
-	c.must(201, "POST", "/v1/queues", `{"name":"jobs","event_types":["job"],"ordering":"none","lease":"10m"}`)
+	c.must(201, "POST", "/v1/queues", `{"name":"jobs","event_types":["job"],"ordering":"none","lease":"10m",
+		"policy":{"schedule":{"mode":"since_previous","delays":["0s","1h"]}}}`)
 	publish("fails", "")
 	publish("fails", "")
 	publish("blocks", `,"key":"k"`)

@@ -75,7 +75,7 @@ func TestProgramsThatKnowOnlyThreeURLs(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
 	c := start(t, o).consumer(t)
-	c.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none"}`)
+	c.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none","policy":{"schedule":{"mode":"since_previous","delays":["0s","1h"]}}}`)
 	for _, data := range []string{`{"n":1}`, `{"n":2}`, `{"n":3}`} {
 		c.must(202, "POST", "/v1/events", `{"type":"a.b","data":`+data+`}`)
 	}
@@ -115,7 +115,7 @@ func TestQueueAcrossARestart(t *testing.T) {
 	o.AdminKey = testKey
 	first := start(t, o)
 	c := first.consumer(t)
-	c.must(201, "POST", "/v1/queues", `{"name":"orders","lease":"2s"}`)
+	c.must(201, "POST", "/v1/queues", `{"name":"orders","lease":"10m"}`) // however long the restart takes
 	got := make(chan map[string]any, 1)
 	go func() {
 		_, _, raw := c.ask("GET", "/v1/queues/orders/next?wait=20s&max=10&consumer=w1", "")
@@ -146,6 +146,7 @@ func TestQueueAcrossARestart(t *testing.T) {
 	c.must(204, "POST", "/v1/leases/"+lease+"/ack", "")
 	c.must(409, "POST", "/v1/leases/"+lease+"/ack", "")
 	c.must(409, "POST", "/v1/leases/"+lease+"/nack", "")
+	c.must(200, "PATCH", "/v1/queues/orders", `{"lease":"2s"}`, "Content-Type", "application/merge-patch+json")
 	status, header, body := c.ask("GET", "/v1/queues/orders/next?wait=5s", "")
 	if status != 200 || string(body) != "2" || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":1`) {
 		t.Fatalf("the next of the key: %d %s %v", status, body, header)
