@@ -168,7 +168,7 @@ func (r running) again(t *testing.T, o Options) running {
 func TestConsumeThroughARestart(t *testing.T) {
 	const n = 200
 	o := options(t.TempDir())
-	o.AdminKey = testKey
+	o.AdminKey, o.Listen = testKey, steady
 	s := start(t, o)
 	c := s.client(t, testKey)
 	if _, err := c.CreateQueue(t.Context(), client.NewQueue{Name: "orders"}); err != nil {
@@ -245,7 +245,7 @@ func TestConsumeExtendsAndRejects(t *testing.T) {
 	o.AdminKey = testKey
 	s := start(t, o)
 	c := s.client(t, testKey)
-	q, err := c.CreateQueue(t.Context(), client.NewQueue{Name: "slow", Lease: policy.Duration(time.Second)})
+	q, err := c.CreateQueue(t.Context(), client.NewQueue{Name: "slow", Lease: policy.Duration(3 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestConsumeExtendsAndRejects(t *testing.T) {
 			return client.Reject(errors.New("no such customer"))
 		}
 		select {
-		case <-time.After(2500 * time.Millisecond):
+		case <-time.After(5 * time.Second): // two extensions, each 1.5 s before its lease ends
 		case <-ctx.Done():
 		}
 		return context.Cause(ctx)
