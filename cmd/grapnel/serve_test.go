@@ -189,8 +189,8 @@ func TestServeRefuses(t *testing.T) {
 
 func TestServeSettingsTakePrecedence(t *testing.T) {
 	dir := t.TempDir()
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	free := func() string { // and it stays free, because no connection is made from this address
+		l, err := net.Listen("tcp", "127.0.0.9:0")
 		if err != nil {
 			t.Fatal(err)
 		}

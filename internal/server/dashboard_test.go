@@ -429,7 +429,7 @@ func TestSessionEndsWithItsKey(t *testing.T) {
 // TestSessionSurvivesARestart: the cookie is sealed with a secret of the store.
 func TestSessionSurvivesARestart(t *testing.T) {
 	o := options(t.TempDir())
-	o.AdminKey = testKey
+	o.AdminKey, o.Listen = testKey, steady
 	s := start(t, o)
 	b := newBrowser(t, s.URL())
 	b.signIn(testKey)
@@ -591,6 +591,7 @@ func TestWrongKeysAtTheSignIn(t *testing.T) {
 // same after a restart of the server.
 func TestReplayFromTheDashboard(t *testing.T) {
 	o := still(t)
+	o.Listen = steady
 	s := start(t, o)
 	acme, globex := own(t, s, "acme"), own(t, s, "globex")
 	b := newBrowser(t, s.URL())

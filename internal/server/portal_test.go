@@ -199,7 +199,7 @@ func TestPortalEndsWhenItsLinksAreRevoked(t *testing.T) {
 // TestPortalSurvivesARestart: and a link that was used before it stays used.
 func TestPortalSurvivesARestart(t *testing.T) {
 	o := options(t.TempDir())
-	o.AdminKey = testKey
+	o.AdminKey, o.Listen = testKey, steady
 	s := start(t, o)
 	b := newBrowser(t, s.URL())
 	c, err := client.New(client.Options{Server: s.URL(), Key: testKey})

@@ -32,6 +32,10 @@ func options(dir string) Options {
 	}
 }
 
+// steady is where a server listens that a test starts again. Its port stays free meanwhile, because
+// no connection is made from this address.
+const steady = "127.0.0.9:0"
+
 // running is a server that runs until its stop is called.
 type running struct {
 	*Server
