@@ -44,11 +44,15 @@ type message struct {
 	Body struct{ N int }
 }
 
-// hand records a consumer's lease. It may compare times: only processes are killed, so both sides
-// have the same clock.
-func (k *takers) hand(m message) {
+// hand records a consumer's lease, unless it has expired: then another consumer may have had the
+// message already, and the next one of its key. It may compare times: only processes are killed, so
+// both sides have the same clock.
+func (k *takers) hand(m message) (valid bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !time.Now().Before(m.Meta.Until) {
+		return false
+	}
 	k.handed++
 	id := m.Meta.EventID
 	if k.acked[id] {
@@ -62,6 +66,7 @@ func (k *takers) hand(m message) {
 	}
 	k.last[m.Meta.Key] = m.Body.N
 	k.held[id] = held{m.Meta.Lease, m.Meta.Until, true}
+	return true
 }
 
 // consume leases and acks until ctx ends. Now and then it forgets a message, or nacks it.
@@ -78,7 +83,9 @@ func (k *takers) consume(ctx context.Context, c *child, name string, rng *rand.R
 			return
 		}
 		for _, m := range page.Data {
-			k.hand(m)
+			if !k.hand(m) { // the acks of the messages before it took that long
+				continue
+			}
 			verb, want := "ack", http.StatusNoContent
 			switch n := rng.IntN(100); {
 			case n == 0:
