@@ -92,10 +92,11 @@ type endedSums struct {
 // paused.
 func TestReplayThroughKills(t *testing.T) {
 	beside(t, busy)
-	letters, keys, kills, perSecond, rate := 1500, 75, 3, 200, 150
+	const rate = 100 // the default
+	letters, keys, kills, perSecond := 1500, 75, 3, 200
 	least, most, quantile, length := 3, 5, 75, time.Second
 	if soak() {
-		letters, keys, kills, perSecond, rate = 10_000, 500, 5, 800, 100 // the default
+		letters, keys, kills, perSecond = 10_000, 500, 5, 800
 		least, most, quantile, length = 9, 15, 50, 5*time.Second
 	}
 	dice := newDice(t)
