@@ -282,7 +282,7 @@ func TestSilentChore(t *testing.T) {
 	s, p := silent(t)
 	done := make(chan error)
 	go func() {
-		_, err := s.chores.Exec(t.Context(), "SELECT pg_sleep(2)")
+		_, err := s.chores.Exec(t.Context(), "SELECT pg_sleep(60)") // longer than it takes to warm up
 		done <- err
 	}()
 	for s.chores.Stat().AcquiredConns() == 0 {
