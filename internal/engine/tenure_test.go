@@ -20,7 +20,8 @@ type company struct {
 	*estate
 	mu     sync.Mutex
 	others []store.Node
-	taken  bool // the lease is lost at its next renewal
+	silent []store.Node // nodes that do not beat any more and have not left
+	taken  bool         // the lease is lost at its next renewal
 }
 
 func (c *company) Beat(ctx context.Context, node store.Node, within time.Duration) ([]store.Node, error) {
@@ -28,6 +29,12 @@ func (c *company) Beat(ctx context.Context, node store.Node, within time.Duratio
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append(nodes, c.others...), err
+}
+
+func (c *company) Nodes(context.Context, time.Duration) ([]store.Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Concat(c.others, c.silent), nil
 }
 
 func (c *company) Renew(ctx context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
@@ -81,6 +88,27 @@ func TestNodesAndLeasesAreLoggedOnce(t *testing.T) {
 		happens(func() { c.taken = true }, append(events[:3:3], events[4])...)
 		two.Draining = false
 		happens(func() { c.others = []store.Node{two} }, append(events[:3:3], events[4])...)
-		happens(func() { c.others = nil }, events...)
+		happens(func() { c.others, c.silent = nil, []store.Node{two} }, events...)
+	})
+}
+
+// TestAQuickStopIsNoLoss: a node without attempts in flight stops between two looks of another one,
+// which never sees it draining. It has deleted its row, so it has left and is not lost.
+func TestAQuickStopIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := &company{estate: &estate{}, others: []store.Node{{ID: "one"}}}, &logged{}
+		b := newTunedBench(t, memory.New(), func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+			o.Cluster = &ownership.Options{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
+		})
+		defer b.close()
+		time.Sleep(leaseHere)
+		c.mu.Lock()
+		c.others = nil
+		c.mu.Unlock()
+		time.Sleep(2 * leaseHere)
+		if left, lost := log.lines(`"node left" node=one`), log.lines("node lost"); len(left) != 1 || len(lost) != 0 {
+			t.Errorf("left %q, lost %q", left, lost)
+		}
 	})
 }

@@ -158,19 +158,27 @@ func (s *Shards) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.compare(ctx, s.nodes, nodes); err != nil {
+		return err
+	}
 	s.mu.Lock()
-	before := s.nodes
 	s.nodes, s.there = nodes, there
 	s.mu.Unlock()
-	s.compare(before, nodes)
 	s.looked = s.now()
 	return nil
 }
 
-// compare logs the nodes that joined or left between two looks.
-func (s *Shards) compare(before, now []store.Node) {
+// compare logs the nodes that joined or left between two looks. A node that stops deletes its row.
+// A quick stop ends before any look has seen the node draining.
+func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err error) {
 	among := func(nodes []store.Node, id string) bool {
 		return id == s.cluster.Node.ID || slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == id })
+	}
+	var silent []store.Node
+	if slices.ContainsFunc(before, func(n store.Node) bool { return !among(now, n.ID) }) {
+		if silent, err = s.cluster.Ownership.Nodes(ctx, rememberNodes); err != nil {
+			return err
+		}
 	}
 	for _, n := range now {
 		if !among(before, n.ID) {
@@ -180,12 +188,13 @@ func (s *Shards) compare(before, now []store.Node) {
 	for _, n := range before {
 		switch {
 		case among(now, n.ID):
-		case n.Draining:
+		case n.Draining || !among(silent, n.ID):
 			s.log.Info("node left", "node", n.ID, "address", n.Address)
 		default:
 			s.log.Warn("node lost; its shards are taken when their leases end", "node", n.ID, "address", n.Address)
 		}
 	}
+	return nil
 }
 
 // wanted is the node that should own a shard: of the live nodes that are not draining, the one
