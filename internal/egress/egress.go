@@ -94,7 +94,7 @@ type Result struct {
 	Outcome policy.Outcome
 	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
 	Unsendable string
-	Deferred   bool // with policy.ClassInternal: no fault, only overload
+	Deferred   bool // with policy.ClassInternal: no fault, but overload or another node's endpoint
 	StartedAt  time.Time
 	Duration   time.Duration
 	Phases     grapnel.Phases

@@ -161,6 +161,7 @@ func (s *Sender) explain(ctx context.Context, r *route, a *attempt, err error, r
 	case ctx.Err() != nil || s.closing.Err() != nil:
 		result.fail(policy.ClassInternal, "interrupted: the server is shutting down")
 	case errors.Is(err, errWithdrawn):
+		result.Deferred = true
 		result.fail(policy.ClassInternal, err.Error())
 	case time.Until(a.deadline) <= 0:
 		result.fail(policy.ClassTimeout, "no complete answer within "+r.timeout.String()+", "+stage(a.stage.Load()).String())

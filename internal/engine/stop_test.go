@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
+	"github.com/grapnelhq/grapnel/internal/ownership"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// TestAWithdrawnAttemptIsNoFault: a node releases its shard while an attempt connects. The attempt
+// is not sent, and the next owner makes it: that is no error.
+func TestAWithdrawnAttemptIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, peers, c := &logged{}, neighbours{}, &company{estate: &estate{}}
+		b := &bench{t: t, store: memory.New(), net: pipenet.New()}
+		sender := egress.New(egress.Options{Node: "n1", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(5 * time.Second)
+			return b.net.Dial(ctx, network, address)
+		}})
+		b.tune = func(o *Options) {
+			o.Sender, o.Log = sender, slog.New(slog.NewTextHandler(log, nil))
+			o.Cluster = &ownership.Options{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: peers}
+		}
+		b.start(core.Options{})
+		peers[""] = b.engine
+		defer sender.Close()
+		defer b.net.Close()
+		time.Sleep(leaseHere)
+		r := &receiver{}
+		b.endpoint("ep", r, nil)
+		b.publish("", 1)
+		time.Sleep(time.Second)
+		c.mu.Lock()
+		c.others = []store.Node{{ID: "one"}} // it takes the shard
+		c.mu.Unlock()
+		b.halt()
+		if n, lines := len(r.log()), log.lines("level=ERROR"); n != 0 || len(lines) != 0 {
+			t.Errorf("%d requests, logged %q", n, lines)
+		}
+	})
+}
