@@ -71,7 +71,9 @@ func (t *attempts) attempt(a core.Attempt) {
 		result.Foreign = true
 		t.foreign(t.id(a.Head), a.Config.ID)
 	case err != nil:
-		t.log.Error("reading an event failed; the attempt is repeated", "delivery", t.id(a.Head), "err", err)
+		if t.sending.Err() == nil { // else the drain timeout ended the read, which the loop logs
+			t.log.Error("reading an event failed; the attempt is repeated", "delivery", t.id(a.Head), "err", err)
+		}
 		result.Outcome.Class = policy.ClassInternal
 	case event == nil:
 		t.log.Error("event missing or damaged; delivery failed", "delivery", t.id(a.Head), "event_seq", a.Head.Event)

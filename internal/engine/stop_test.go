@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
@@ -45,6 +46,33 @@ func TestAWithdrawnAttemptIsNoFault(t *testing.T) {
 		b.halt()
 		if n, lines := len(r.log()), log.lines("level=ERROR"); n != 0 || len(lines) != 0 {
 			t.Errorf("%d requests, logged %q", n, lines)
+		}
+	})
+}
+
+// unread is a store that reads no event while a caller waits.
+type unread struct{ store.Store }
+
+func (unread) Events(ctx context.Context, _ []int64) ([]*grapnel.Event, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestADrainTimeoutIsOneLine: attempts that the drain timeout ends before their events were read
+// are in its one line and no errors of their own.
+func TestADrainTimeoutIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newLoggedBench(t, unread{memory.New()})
+		b.endpoint("ep", &receiver{}, nil)
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		b.publish("", 3)
+		b.engine.events.age()
+		b.engine.events.age()
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(time.Minute)
+		b.close()
+		if late, failed := log.lines("drain timeout", "attempts="), log.lines("level=ERROR"); len(late) != 1 || len(failed) != 0 {
+			t.Errorf("logged %q and %q", late, failed)
 		}
 	})
 }
