@@ -195,8 +195,9 @@ func (e *Engine) loop(ctx context.Context) {
 			e.step(core.Drain{})
 			late = time.After(e.drain)
 		case <-late:
-			running, _ := e.core.Busy()
-			e.log.Warn("drain timeout: attempts in flight abandoned; they are repeated after the restart", "attempts", running)
+			if running, _ := e.core.Busy(); running > 0 { // else only outcomes are left, and the recorder logs why
+				e.log.Warn("drain timeout: attempts in flight abandoned; they are repeated after the restart", "attempts", running)
+			}
 			e.abandon()
 			late = nil
 		case <-e.forsaken:

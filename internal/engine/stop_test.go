@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +75,32 @@ func TestADrainTimeoutIsOneLine(t *testing.T) {
 		b.close()
 		if late, failed := log.lines("drain timeout", "attempts="), log.lines("level=ERROR"); len(late) != 1 || len(failed) != 0 {
 			t.Errorf("logged %q and %q", late, failed)
+		}
+	})
+}
+
+// TestADrainTimeoutWithoutAttempts: if only outcomes are left at the drain timeout, no attempt is
+// abandoned and the log does not say so.
+func TestADrainTimeoutWithoutAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		b, log := newLoggedBench(t, &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			if method != "Record" || !broken.Load() {
+				return memory.Fault{}
+			}
+			return memory.Fault{Err: io.ErrUnexpectedEOF}
+		}})
+		defer b.net.Close()
+		b.endpoint("ep", &receiver{}, nil)
+		broken.Store(true)
+		b.publish("", 1)
+		time.Sleep(time.Second)
+		b.stop()
+		time.Sleep(2 * b.engine.drain)
+		broken.Store(false)
+		b.halt()
+		if late := log.lines("drain timeout"); len(late) != 0 || b.only("ep").Status != grapnel.Delivered {
+			t.Errorf("logged %q; the delivery is %s", late, b.only("ep").Status)
 		}
 	})
 }
