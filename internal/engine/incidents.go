@@ -48,7 +48,7 @@ type turn struct {
 func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
 		ch := &page[i]
-		if ch.Standing != nil {
+		if ch.Standing != nil && !results[i].Fenced {
 			n.stands(ch.Standing)
 		}
 		if !results[i].Applied {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,41 @@ func TestADrainTimeoutWithoutAttempts(t *testing.T) {
 		b.halt()
 		if late := log.lines("drain timeout"); len(late) != 0 || b.only("ep").Status != grapnel.Delivered {
 			t.Errorf("logged %q; the delivery is %s", late, b.only("ep").Status)
+		}
+	})
+}
+
+// fencing is a store in which another node owns the endpoint as soon as its circuit is to open.
+type fencing struct{ store.Store }
+
+func (s fencing) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	for i := range changes {
+		if st := changes[i].Standing; st != nil && st.Open() {
+			all := make([]store.Changed, len(changes))
+			for i := range all {
+				all[i].Fenced = true
+			}
+			return all, nil
+		}
+	}
+	return s.Store.Record(ctx, changes)
+}
+
+// TestACircuitThatIsNotRecordedIsNotLogged: the store refuses the outcome that opens a circuit,
+// because another node owns the endpoint. That node logs and counts the circuit, this one does not.
+func TestACircuitThatIsNotRecordedIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newLoggedBench(t, fencing{memory.New()})
+		defer b.close()
+		r := &receiver{then: status(http.StatusServiceUnavailable)}
+		b.endpoint("ep", r, nil)
+		b.publish("", 10)
+		time.Sleep(time.Minute)
+		if lines := log.lines("circuit opened"); len(lines) != 0 || len(r.log()) == 0 {
+			t.Errorf("%d requests, logged %q", len(r.log()), lines)
+		}
+		if opened := read(t, b.engine, "grapnel_breaker_transitions_total"); opened[toOpen] != 0 {
+			t.Errorf("counted %v", opened)
 		}
 	})
 }
