@@ -140,3 +140,16 @@ func TestACircuitThatIsNotRecordedIsNotLogged(t *testing.T) {
 		}
 	})
 }
+
+// TestAChangeOfAnEndedEngineIsDone: a request that is being answered while the server stops changes
+// the configuration. The engine attempts nothing any more, so the change has taken effect.
+func TestAChangeOfAnEndedEngineIsDone(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.stop()
+		b.done.Wait()
+		b.endpoint("ep", &receiver{}, nil)
+		if b.engine.Settled().At("ep") == nil {
+			t.Error("the change has not taken effect")
+		}
+	})
+}

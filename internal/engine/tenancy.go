@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -53,8 +54,13 @@ func (t *tenancy) decides(ep *grapnel.Endpoint) bool {
 // settle configures in the core the endpoints that differ between two configurations, and returns
 // the queues whose consumers have to claim again. It does not wait for attempts in flight, because
 // nothing else of the configuration can change meanwhile: reopen configures what the core is still
-// leaving.
-func (t *tenancy) settle(ctx context.Context, before, conf *configuration.Snapshot) ([]string, error) {
+// leaving. An engine that has ended attempts nothing, so every change has taken effect there.
+func (t *tenancy) settle(ctx context.Context, before, conf *configuration.Snapshot) (queues []string, err error) {
+	defer func() {
+		if errors.Is(err, errStopping) {
+			err = nil
+		}
+	}()
 	opened, closed := conf.Turned(before)
 	if err := t.close(ctx, conf, closed); err != nil {
 		return nil, err
