@@ -74,16 +74,21 @@ func (d *duplicates) run() {
 }
 
 // write writes one document for each tenant. Duplicates are noted again if another node wrote at
-// the same time, or if the store fails.
+// the same time, or if the store fails. All documents share one limit of time, so a store that does
+// not answer delays a stop by that limit and is logged once.
 func (d *duplicates) write() {
 	d.mu.Lock()
 	noted := d.noted
 	d.noted = map[string]map[string]*grapnel.Duplicate{}
 	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), d.bounds.Every)
+	defer cancel()
 	for tenant, all := range noted {
-		ctx, cancel := context.WithTimeout(context.Background(), d.bounds.Every)
+		if ctx.Err() != nil {
+			d.again(tenant, all)
+			continue
+		}
 		err := d.put(ctx, tenant, all)
-		cancel()
 		switch code := grapnel.CodeOf(err); {
 		case err == nil || code == grapnel.CodeNotFound || code == grapnel.CodeInvalid:
 		case code == grapnel.CodeConflict:

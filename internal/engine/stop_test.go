@@ -153,3 +153,27 @@ func TestAChangeOfAnEndedEngineIsDone(t *testing.T) {
 		}
 	})
 }
+
+// undocumented is a store that answers nothing about documents.
+type undocumented struct{ store.Store }
+
+func (undocumented) Document(ctx context.Context, _ store.Scope, _, _, _ string) (store.Document, error) {
+	<-ctx.Done()
+	return store.Document{}, ctx.Err()
+}
+
+// TestDuplicatesDelayAStopOnce: a store that does not answer delays a stop by one limit of time and
+// not by one for each tenant, and is one line in the log.
+func TestDuplicatesDelayAStopOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newLoggedBench(t, undocumented{memory.New()})
+		for _, tenant := range []string{"a", "b", "c"} {
+			b.engine.repeated.add(&grapnel.Event{ID: "evt_1", Tenant: tenant, AcceptedAt: time.Now()}, "")
+		}
+		began := time.Now()
+		b.close()
+		if took, lines := time.Since(began), log.lines("duplicates not recorded"); took > b.engine.bounds.Duplicates.Every || len(lines) != 1 {
+			t.Errorf("stopping took %v; logged %q", took, lines)
+		}
+	})
+}
