@@ -72,7 +72,7 @@ func (l *lives) replace(i int, c *cell) {
 	s.listener, s.node, s.sender, s.http = was.listener, was.node, was.sender, was.http
 	s.stopping, s.probes, s.key, s.lives, s.gate, s.published = was.stopping, was.probes, was.key, l, was.gate,
 		was.published
-	s.traces, s.rejected = was.traces, was.rejected
+	s.traces, s.rejected, s.issuer = was.traces, was.rejected, was.issuer
 	s.promises = was.promises
 	s.cells = slices.Clone(was.cells)
 	s.cells[i] = c

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
@@ -184,5 +185,25 @@ func TestClosedCell(t *testing.T) {
 		if again := resp.Header.Get("Retry-After"); resp.StatusCode != status || (again != "") != (status == 503) {
 			t.Errorf("%s: %d, Retry-After %q", path, resp.StatusCode, again)
 		}
+	}
+}
+
+// TestACellOpenedAgainKeepsTheSignIn: after a cell was replaced, people still sign in with the
+// issuer.
+func TestACellOpenedAgainKeepsTheSignIn(t *testing.T) {
+	o := options(t.TempDir())
+	o.People = &People{Name: "Corp", OIDC: oidc.Options{Issuer: "http://127.0.0.1:1", ClientID: "grapnel"}}
+	s := start(t, o)
+	offered := func() bool {
+		w := httptest.NewRecorder()
+		s.lives.ServeHTTP(w, httptest.NewRequest(http.MethodGet, s.URL()+"/login", nil))
+		return strings.Contains(w.Body.String(), "Corp")
+	}
+	if !offered() {
+		t.Fatal("the sign-in page does not offer the issuer")
+	}
+	s.lives.replace(0, s.cells[0])
+	if !offered() {
+		t.Error("the issuer is gone")
 	}
 }
