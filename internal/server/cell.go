@@ -124,7 +124,7 @@ func (s *Server) openCell(ctx context.Context, c *cell, opened *cleanup) (*cell,
 			return c, nil
 		}
 		undo.run()
-		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || tries == startTries {
+		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || tries == startTries || ctx.Err() != nil {
 			return c, err
 		}
 		s.log.Warn("database not usable yet; retrying", "cell", c.name, "err", err)

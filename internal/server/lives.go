@@ -136,6 +136,9 @@ func (l *lives) open(ctx context.Context, i int, was *cell) *cell {
 		if err == nil {
 			return c
 		}
+		if ctx.Err() != nil {
+			break
+		}
 		after := backoff.Store.After(failures)
 		l.first.log.Warn("opening a cell again failed; retrying", "cell", was.name, "err", err, "after", after.String())
 		backoff.Wait(ctx.Done(), after)

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/oidc"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
@@ -205,5 +209,36 @@ func TestACellOpenedAgainKeepsTheSignIn(t *testing.T) {
 	s.lives.replace(0, s.cells[0])
 	if !offered() {
 		t.Error("the issuer is gone")
+	}
+}
+
+// TestAStopWhileACellIsOpenedIsNoFailure: the server is stopped while it waits for a database that
+// does not answer, after a failover or at the start. The log does not say that it tries again.
+func TestAStopWhileACellIsOpenedIsNoFailure(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		if c, err := silent.Accept(); err == nil {
+			defer func() { _ = c.Close() }()
+			stop()
+			<-t.Context().Done()
+		}
+	}()
+	place, err := ParseStore("postgres://" + silent.Addr().String() + "/grapnel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	l := &lives{first: newServer(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})}
+	if c := l.open(ctx, 0, newCell("home", place, new(postgres.History))); c != nil || log.Len() > 0 {
+		t.Errorf("opened %v; logged %s", c != nil, log.String())
+	}
+	log.Reset()
+	if _, err := l.first.openCell(ctx, newCell("home", place, new(postgres.History)), new(cleanup)); err == nil || log.Len() > 0 {
+		t.Errorf("at the start: %v; logged %s", err, log.String())
 	}
 }
