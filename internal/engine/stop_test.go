@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -150,6 +151,26 @@ func TestAChangeOfAnEndedEngineIsDone(t *testing.T) {
 		b.endpoint("ep", &receiver{}, nil)
 		if b.engine.Settled().At("ep") == nil {
 			t.Error("the change has not taken effect")
+		}
+	})
+}
+
+// TestAChangeOnAStoppingNodeIsConfirmed: the other node applies the change at once, so nothing has
+// to be waited for.
+func TestAChangeOnAStoppingNodeIsConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peers := neighbours{}
+		b := newTunedBench(t, memory.New(), func(o *Options) {
+			c := &company{estate: &estate{}, others: []store.Node{{ID: "one"}}}
+			o.Cluster = &ownership.Options{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: peers}
+		})
+		peers[""] = b.engine
+		defer b.close()
+		time.Sleep(leaseHere)
+		b.stop()
+		b.done.Wait()
+		for i := range 20 {
+			b.endpoint(fmt.Sprint("ep", i), &receiver{}, nil)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 // Confirm returns once every node has applied a change of the configuration that was just
 // committed. It asks them to. A node that does not answer starts no attempt and answers no request
 // once a lease has passed (Current). If it renewed its lease in that time, it applied the change
-// before.
+// before. A node that is stopping asks too, but does not wait for a lease.
 func (s *Shards) Confirm(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -32,8 +32,6 @@ func (s *Shards) Confirm(ctx context.Context) error {
 		case <-r.done:
 		case <-over.C:
 			return nil
-		case <-s.env.Over:
-			return errStopping
 		}
 		maps.Copy(knows, r.know)
 		if r.err == nil && !slices.ContainsFunc(r.acting, func(n store.Node) bool { return !knows[n.ID] }) {
