@@ -115,12 +115,20 @@ func (s *Shards) Healths(ids []string, all []grapnel.Health) {
 		}
 		found, err := s.cluster.Peers.Healths(ctx, address, wanted)
 		if err != nil {
-			s.log.Warn("reading endpoint states from another node failed; they show as unknown", "node", address, "err", err)
+			s.unanswered("reading endpoint states from another node failed; they show as unknown", address, err)
 			continue
 		}
 		for i := range at {
 			all[at[i]] = found[i]
 		}
+	}
+}
+
+// unanswered logs a question that another node did not answer. A stop of this node cuts off its
+// questions too, and says nothing about the other one.
+func (s *Shards) unanswered(what, address string, err error) {
+	if s.env.Sending.Err() == nil {
+		s.log.Warn(what, "node", address, "err", err)
 	}
 }
 
@@ -134,7 +142,7 @@ func (s *Shards) Open() (ids []string) {
 	for _, address := range s.Others() {
 		found, err := s.cluster.Peers.Open(ctx, address)
 		if err != nil {
-			s.log.Warn("reading open circuits from another node failed; they are not listed", "node", address, "err", err)
+			s.unanswered("reading open circuits from another node failed; they are not listed", address, err)
 		}
 		ids = append(ids, found...)
 	}

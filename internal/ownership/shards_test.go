@@ -1,9 +1,11 @@
 package ownership
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -213,6 +215,35 @@ func TestAStopLosesNoLease(t *testing.T) {
 	})
 	if r.shard.Owner != "" {
 		t.Errorf("after Close %q owns the shard", r.shard.Owner)
+	}
+}
+
+// strangers are nodes that answer nothing.
+type strangers struct{ Peers }
+
+func (strangers) Healths(context.Context, string, []string) ([]grapnel.Health, error) {
+	return nil, context.Canceled
+}
+
+func (strangers) Open(context.Context, string) ([]string, error) { return nil, context.Canceled }
+
+// TestAStopBlamesNoOtherNode: a request about endpoints that a stopping server still answers is cut
+// off by the stop and not by the other node, so the log does not blame that.
+func TestAStopBlamesNoOtherNode(t *testing.T) {
+	for _, stopping := range []bool{false, true} {
+		ctx, stop := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		s := &Shards{log: slog.New(slog.NewTextHandler(&log, nil)), env: Env{Sending: ctx}, nodes: []store.Node{{ID: "you", Address: "there"}},
+			there: []store.Shard{{Owner: "you"}}, cluster: Options{Ownership: &registry{}, Peers: strangers{}}}
+		if stopping {
+			stop()
+		}
+		s.Healths([]string{"ep"}, make([]grapnel.Health, 1))
+		s.Open()
+		if lines := strings.Count(log.String(), "another node failed"); (lines == 0) != stopping {
+			t.Errorf("stopping %v: logged %s", stopping, log.String())
+		}
+		stop()
 	}
 }
 
