@@ -170,8 +170,8 @@ func (r *recorder) commit(page []core.Change) {
 		if page = r.putAside(conf, page); len(page) == 0 {
 			return
 		}
-		r.pulse.Work()
 		n, err := r.record(conf, page, recorded{
+			begins: r.pulse.Work,
 			done: func(page []core.Change, changes []store.Change, results []store.Changed) {
 				r.failures = 0
 				for i := range results {
@@ -244,6 +244,7 @@ func (r *recorder) park(ch core.Change, err error) {
 
 // recorded receives the results of record.
 type recorded struct {
+	begins func() // called before each commit
 	// done gets changes that are durable, as they were written, with the store's answers. The form in
 	// which they were written is used again when it returns.
 	done func(page []core.Change, changes []store.Change, results []store.Changed)
@@ -259,6 +260,7 @@ type recorded struct {
 // change delays no others. There is no deadline: a cancelled commit would leave unknown whether an
 // outcome is durable.
 func (r *recorder) record(conf *configuration.Snapshot, page []core.Change, to recorded) (int, error) {
+	to.begins()
 	changes, results, err := r.write(conf, page)
 	switch {
 	case err == nil:
@@ -331,6 +333,7 @@ func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.C
 			r.namer.name(changes)
 		}
 		_, err := r.record(conf, changes[len(all):], recorded{
+			begins: func() {},
 			done: func(page []core.Change, is []store.Change, results []store.Changed) {
 				r.applied(page, is, results)
 				all = append(all, results...)
@@ -374,6 +377,7 @@ func (r *recorder) salvage(conf *configuration.Snapshot, ch core.Change, cause e
 	last := cause
 	for _, form := range forms {
 		page := []core.Change{form}
+		to.begins()
 		changes, results, err := r.write(conf, page)
 		if err == nil {
 			r.metrics.damaged.Inc()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -174,6 +175,35 @@ func TestAStoreThatRefusesMany(t *testing.T) {
 			if want := map[bool]grapnel.Status{true: grapnel.Failed, false: grapnel.Delivered}[d.Seq%3 == 0]; d.Status != want {
 				t.Errorf("%d is %s", d.Seq, d.Status)
 			}
+		}
+	})
+}
+
+// slowly is a store whose commits take long.
+type slowly struct{ *choosy }
+
+func (s slowly) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	time.Sleep(time.Second)
+	return s.choosy.Record(ctx, changes)
+}
+
+// TestFindingARefusedChangeIsNoStandstill: many slow commits in a row find the change that the
+// store refuses. The loop moves all that time, so its node keeps its shards.
+func TestFindingARefusedChangeIsNoStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		s := slowly{&choosy{Store: memory.New(), refuses: func(ch *store.Change) bool { return ch.Delivery == 137 && ch.Attempt != nil }}}
+		b := newTunedBench(t, s, func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+			o.Cluster = &ownership.Options{Ownership: &estate{}, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
+		})
+		defer b.close()
+		time.Sleep(leaseHere)
+		b.endpoint("ep", &receiver{}, nil)
+		b.publish("", 300)
+		time.Sleep(5 * time.Minute)
+		if lines := log.lines("stands still"); len(lines) != 0 || b.value(b.engine.metrics.damaged) != 1 {
+			t.Errorf("%v are damaged; logged %q", b.value(b.engine.metrics.damaged), lines)
 		}
 	})
 }
