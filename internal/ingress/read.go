@@ -97,7 +97,9 @@ func readAll(r io.Reader, announced, first int64, held *slot) ([]byte, error) {
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		if n > 0 && !held.arrived(n, announced < 0 || int64(len(body)) < announced) {
+		// A deadline that is set after the end of the body would end the server's watch on the
+		// connection, and so the request's context.
+		if n > 0 && !held.arrived(n, err == nil && (announced < 0 || int64(len(body)) < announced)) {
 			return nil, errNoRoom
 		}
 		switch {

@@ -183,6 +183,40 @@ func TestTheTimeForTheBodyIsForTheBodyAlone(t *testing.T) {
 	}
 }
 
+// The commit may take longer than the body, however the body's end is announced.
+func TestACommitMayTakeLongerThanABody(t *testing.T) {
+	for name, message := range map[string]string{
+		"with a length": "Content-Length: 2\r\n\r\n{}", "in chunks": "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.receiver = New(Options{Engine: slow{w, time.Hour}, Store: w, BodyTimeout: time.Minute})
+				w.source(open)
+				network := make(pipes)
+				server := &http.Server{
+					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }),
+				} //nolint:gosec // only this test reaches it
+				var wg sync.WaitGroup
+				wg.Go(func() { _ = server.Serve(network) })
+				ours, theirs := net.Pipe()
+				network <- theirs
+				if _, err := io.WriteString(ours, "POST /in/src_1 HTTP/1.1\r\nHost: x\r\n"+message); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(ours), nil)
+				if err != nil || answer.StatusCode != http.StatusAccepted {
+					t.Errorf("answered %+v, %v", answer, err)
+				}
+				close(network)
+				_ = ours.Close()
+				_ = server.Close()
+				wg.Wait()
+			})
+		})
+	}
+}
+
 func TestABrokenBodyIsNoEvent(t *testing.T) {
 	w := newWorld(t)
 	w.source(open)
