@@ -433,6 +433,16 @@ func TestWhatIsSignedBesideTheBody(t *testing.T) {
 	})
 }
 
+// The id of a request is the signed one: a Svix-Id beside a signed Webhook-Id makes no other event.
+func TestTheSignedIDCounts(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		if v.scheme != "svix" || v.Headers["webhook-id"] == "" {
+			t.Skip("not a request of Svix under the neutral names")
+		}
+		v.denied(t, "Svix-Id added", time.Unix(v.Now, 0), v.Verify.Secrets, func(r *http.Request) { r.Header.Set("Svix-Id", "another") })
+	})
+}
+
 func TestNothingSecretIsKept(t *testing.T) {
 	each(t, func(t *testing.T, v vector) {
 		w := v.world(t, v.Verify.Secrets...)

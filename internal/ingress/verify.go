@@ -194,10 +194,10 @@ func decodeSignature(encoding, text string, size int) []byte {
 }
 
 // standard checks Standard Webhooks signatures; they are in headers that start with prefix, or with
-// webhook-.
+// webhook-. An id under prefix counts before one under webhook-, so it has to be the signed one.
 func (in *incoming) standard(prefix string) bool {
 	as := prefix
-	if in.header[prefix+"Signature"] == nil {
+	if in.header[prefix+"Signature"] == nil && in.header[prefix+"Id"] == nil {
 		as = "Webhook-"
 	}
 	names := [3]string{as + "Id", as + "Timestamp", as + "Signature"}
