@@ -108,6 +108,23 @@ func TestASignatureIsGoodForOneEvent(t *testing.T) {
 	}
 }
 
+// The first digit of a token may be read as the last of the timestamp before it, because Mailgun
+// signs them without a separator. A time that is centuries ahead is as wrong as an old one.
+func TestATimestampCenturiesAhead(t *testing.T) {
+	w := newWorld(t)
+	w.source(grapnel.Verify{Scheme: "mailgun", Secrets: secrets(signingKey)})
+	stamp := fmt.Sprint(w.now.Unix())
+	body := `{"signature":{"timestamp":"%s","token":"%s","signature":"%x"},"event-data":{"id":"%s"}}`
+	if got := w.post(fmt.Sprintf(body, stamp, "7token", macOf(stamp+"7token"), "1")); got.status != http.StatusAccepted {
+		t.Fatalf("answered %d %s", got.status, got.body)
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	got := w.post(fmt.Sprintf(body, stamp+"7", "token", macOf(stamp+"7token"), "2"))
+	if got.status != http.StatusUnauthorized || len(w.events) != 1 || !strings.Contains(got.Detail, "in the future, more than 300 s") {
+		t.Errorf("a replay: answered %d %s", got.status, got.body)
+	}
+}
+
 // A provider signs a repetition again: it is a duplicate by its id.
 func TestARepetitionThatIsSignedAnew(t *testing.T) {
 	w := newWorld(t)

@@ -35,13 +35,14 @@ func (in *incoming) fresh(text string) bool {
 		return in.failed("the timestamp cannot be read")
 	}
 	tolerance := in.source.tolerance
-	switch age := in.now.Sub(at); {
+	// Sub ends at the longest duration, and the negative of the shortest is itself: so not -age.
+	switch age, ahead := in.now.Sub(at), at.Sub(in.now); {
 	case age > tolerance:
 		return in.faulty(proofStale, "timestamp "+rounded(age)+" old, more than "+rounded(tolerance))
-	case -age > tolerance:
-		return in.faulty(proofStale, "timestamp "+rounded(-age)+" in the future, more than "+rounded(tolerance))
-	case age < 0:
-		return in.passed("timestamp " + rounded(-age) + " in the future")
+	case ahead > tolerance:
+		return in.faulty(proofStale, "timestamp "+rounded(ahead)+" in the future, more than "+rounded(tolerance))
+	case ahead > 0:
+		return in.passed("timestamp " + rounded(ahead) + " in the future")
 	default:
 		return in.passed("timestamp " + rounded(age) + " old")
 	}
