@@ -38,14 +38,17 @@ func (a *api) admit(c *call) error {
 		return nil
 	}
 	a.noteRefusal(c, is.from, err)
-	if token != "" && grapnel.CodeOf(err) == codeUnauthenticated && a.Gate.tooMany(is.from, c.now) {
+	if token == "" || grapnel.CodeOf(err) != codeUnauthenticated {
+		return err
+	}
+	if from := a.Gate.tooMany(is.from, c.now); from != nil {
 		late := time.NewTimer(a.Bounds.WrongDelay)
 		defer late.Stop()
 		select {
 		case <-late.C:
 		case <-c.Context().Done():
 		}
-		a.Gate.answers(is.from)
+		a.Gate.answers(from)
 	}
 	return err
 }

@@ -109,28 +109,27 @@ func (g *Gate) saw(is sighting) {
 	g.seen[is] = struct{}{}
 }
 
-// tooMany counts a wrong key and says whether its refusal has to be delayed; if so, answers
-// follows.
-func (g *Gate) tooMany(from netip.Addr, now time.Time) bool {
+// tooMany counts a wrong key. If its refusal has to be delayed, it returns the entry of the
+// address, and answers follows.
+func (g *Gate) tooMany(from netip.Addr, now time.Time) *stranger {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	is := g.strangers.at(from, now)
 	is.wrong = max(0, is.wrong-now.Sub(is.tried).Seconds()/g.bounds.WrongDelay.Seconds()) + 1
 	is.tried = now
 	if is.wrong <= float64(g.bounds.Wrong) {
-		return false
+		return nil
 	}
 	is.late++
-	return true
+	return is
 }
 
-// answers ends the delay of a refusal.
-func (g *Gate) answers(from netip.Addr) {
+// answers ends the delay of a refusal, in the entry where it began: the address may have another
+// one by now.
+func (g *Gate) answers(is *stranger) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if is := g.strangers.known(from); is != nil && is.late > 0 {
-		is.late--
-	}
+	is.late--
 }
 
 // refused counts a request that was refused because of its key. It returns how many refusals the

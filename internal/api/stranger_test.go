@@ -133,3 +133,31 @@ func TestWrongKeysAreSlowed(t *testing.T) {
 		}
 	})
 }
+
+// A delay ends in the entry where it began, whatever the table of addresses holds by then. So
+// addresses that share an entry are not refused for delays that ended long ago.
+func TestEndedDelaysDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(o *Options) {
+			o.Bounds.Strangers, o.Bounds.Wrong, o.Bounds.WrongLate, o.Clock = 3, 1, 1, time.Now
+			o.Gate = NewGate(o.Bounds)
+		})
+		wrong := func(host int) { w.from(fmt.Sprintf("192.0.2.%d:1", host), "grp_wrong", "GET", "/v1/endpoints") }
+		for host := range 4 {
+			wrong(host) // the last one shares its entry with all that follow
+		}
+		time.Sleep(w.options.Bounds.StrangerLog - w.options.Bounds.WrongDelay/2) //nolint:forbidigo // the bubble's time
+		wrong(4)
+		late := make(chan struct{})
+		go func() { wrong(5); close(late) }()
+		time.Sleep(w.options.Bounds.WrongDelay / 2) //nolint:forbidigo // the bubble's time
+		wrong(6)                                    // it has the first three addresses forgotten
+		<-late
+		for host := range 3 {
+			wrong(10 + host) // and the table is full again
+		}
+		if got := w.from("192.0.2.100:1", admin, "GET", "/v1/endpoints"); got.StatusCode != http.StatusOK {
+			t.Errorf("a valid key is answered %d %s", got.StatusCode, got.body)
+		}
+	})
+}
