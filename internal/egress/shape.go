@@ -62,11 +62,9 @@ func (s *Sender) shaped(
 	return body, grapnel.JSONType, err
 }
 
-// applied evaluates a transform when the tenant's part allows it.
+// applied evaluates a transform when the tenant's part allows it, as of the moment at which a
+// processor is free: the evaluations that waited before it may have used the part up.
 func (s *Sender) applied(ctx context.Context, t *transform.Transform, tenant string, input []byte) (body []byte, err error) {
-	if !s.shapes.Within(tenant, s.opts.Now()) {
-		return nil, deferred{}
-	}
 	select {
 	case s.shaping <- struct{}{}:
 	case <-ctx.Done():
@@ -74,11 +72,14 @@ func (s *Sender) applied(ctx context.Context, t *transform.Transform, tenant str
 	case <-s.closing.Done():
 		return nil, s.closing.Err()
 	}
+	defer func() { <-s.shaping }()
 	began := s.opts.Now()
+	if !s.shapes.Within(tenant, began) {
+		return nil, deferred{}
+	}
 	body, err = t.Apply(input)
 	ended := s.opts.Now()
 	s.shapes.Use(tenant, began, ended, max(ended.Sub(began), 0)*time.Duration(s.bounds.ShapePart))
-	<-s.shaping
 	if err != nil {
 		return nil, &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
 	}

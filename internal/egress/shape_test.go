@@ -2,10 +2,14 @@ package egress
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -196,6 +200,43 @@ func TestTransformsOfATenantShareAPart(t *testing.T) {
 	if stats := s.Stats(); stats.Deferred == 0 || stats.Unsendable != 0 {
 		t.Errorf("counted are %+v", stats)
 	}
+}
+
+// TestWaitingTransformsShareThePartToo: evaluations that wait for a processor are not all let
+// through for having come before the tenant had used up its share.
+func TestWaitingTransformsShareThePartToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock atomic.Int64
+		s := New(Options{Bounds: Bounds{ShapePart: 20, ShapeBurst: 100 * time.Millisecond}, Now: func() time.Time {
+			return accepted.Add(time.Duration(clock.Add(10)) * time.Millisecond) // every reading of the clock advances it
+		}})
+		defer s.Close()
+		const all = 100
+		d := shapely(`.id`)
+		r := s.prepare(d.Endpoint, accepted)
+		for range cap(s.shaping) {
+			s.shaping <- struct{}{}
+		}
+		var ended sync.WaitGroup
+		var late atomic.Int64
+		for range all {
+			ended.Go(func() {
+				if _, _, err := s.bodyOf(t.Context(), r, new(message), d); errors.As(err, new(deferred)) {
+					late.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for range cap(s.shaping) {
+			<-s.shaping
+		}
+		ended.Wait()
+		if n := late.Load(); n < all/2 || n == all {
+			t.Errorf("%d of %d were deferred", n, all)
+		}
+	})
 }
 
 // BenchmarkTransformed is BenchmarkRequest with the transform of the preset parseo.
