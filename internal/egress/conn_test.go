@@ -130,6 +130,27 @@ func TestAChangedEndpointGetsNewConnections(t *testing.T) {
 	})
 }
 
+// TestARevisionOfARestoredDatabase: after a database went back, a revision's number is given again,
+// to another state of the endpoint.
+func TestARevisionOfARestoredDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := pipenet.New()
+		defer n.Close()
+		var paths []string
+		n.Handle("hooks.example", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths = append(paths, r.URL.Path) }))
+		s := piped(t, n, Options{})
+		defer s.Close()
+		lost := endpoint("http://hooks.example/lost")
+		lost.UpdatedAt = time.Now()
+		send(s, delivery(lost))
+		send(s, delivery(clone(lost, func(e *grapnel.Endpoint) { e.URL, e.UpdatedAt = "http://hooks.example/now", time.Now().Add(time.Minute) })))
+		synctest.Wait()
+		if got := strings.Join(paths, " "); got != "/lost /now" {
+			t.Error(got)
+		}
+	})
+}
+
 // TestRoutesAreForgotten: memory follows the active endpoints.
 func TestRoutesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

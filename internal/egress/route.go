@@ -63,9 +63,10 @@ func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
 }
 
 func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
-	// A named policy can change under an endpoint that did not.
+	// A named policy can change under an endpoint that did not. A database that went back gives the
+	// numbers of revisions again.
 	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) &&
-		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0)
+		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0 && r.endpoint.UpdatedAt.Equal(e.UpdatedAt))
 }
 
 // renew replaces a route. Requests in progress on the old one's connections finish; then those
