@@ -56,6 +56,8 @@ func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, he
 		refused := overloaded(b.WaitBusy)
 		return nil, &refused
 	case err == nil:
+		// A deadline would end net/http's watch on the connection, and so the request's context.
+		held.until(time.Time{})
 		return body, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Code: CodeSlow, Detail: "The body did not come in time."}
@@ -97,9 +99,7 @@ func readAll(r io.Reader, announced, first int64, held *slot) ([]byte, error) {
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		// A deadline that is set after the end of the body would end the server's watch on the
-		// connection, and so the request's context.
-		if n > 0 && !held.arrived(n, err == nil && (announced < 0 || int64(len(body)) < announced)) {
+		if n > 0 && !held.arrived(n, announced < 0 || int64(len(body)) < announced) {
 			return nil, errNoRoom
 		}
 		switch {

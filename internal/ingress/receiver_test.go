@@ -186,7 +186,9 @@ func TestTheTimeForTheBodyIsForTheBodyAlone(t *testing.T) {
 // The commit may take longer than the body, however the body's end is announced.
 func TestACommitMayTakeLongerThanABody(t *testing.T) {
 	for name, message := range map[string]string{
-		"with a length": "Content-Length: 2\r\n\r\n{}", "in chunks": "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"with a length": "Content-Length: 2\r\n\r\n{}",
+		"in chunks":     "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"empty":         "Content-Length: 0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
