@@ -277,6 +277,31 @@ func TestBoundedUnderHostileVariety(t *testing.T) {
 	}
 }
 
+// A resolved issue that fails again makes no space for a new one that fails in the same flush,
+// whichever of the two is merged first.
+func TestAReopenedIssueIsNotReplaced(t *testing.T) {
+	one, two := group(500, "one"), group(500, "two")
+	for _, old := range []Group{one, two} {
+		fresh := one
+		if old == one {
+			fresh = two
+		}
+		w := newWorld(t)
+		n := w.node(Bounds{Stored: 1})
+		w.fails(n, old)
+		n.flush()
+		w.set(old, Resolved)
+		w.now = w.now.Add(n.o.Bounds.Rescan)
+		n.flush()
+		w.fails(n, old)
+		w.fails(n, fresh)
+		n.flush()
+		if i := w.issue(old); i.State != Open || i.Delta.Count != 2 || w.issue(fresh.Other()).Delta.Count != 1 {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
 // The same history gives the same documents.
 func TestDeterministic(t *testing.T) {
 	var bodies []string

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -121,7 +120,10 @@ func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
 func (k *Keeper) batch(ctx context.Context, groups []Group, pending map[Group]*Delta) error {
 	var err error
 	for range k.o.Bounds.Tries {
-		b := merging{k: k, ctx: ctx, scope: store.Of(groups[0].Tenant), issues: map[Group]*Issue{}, created: newIndex()}
+		b := merging{k: k, ctx: ctx, scope: store.Of(groups[0].Tenant), issues: map[Group]*Issue{}, created: newIndex(), kept: map[string]bool{}}
+		for _, g := range groups {
+			b.kept[g.ID()], b.kept[g.Other().ID()] = true, true
+		}
 		for _, g := range groups {
 			if err := b.merge(g, pending[g]); err != nil {
 				return err
@@ -152,6 +154,7 @@ type merging struct {
 	created  index
 	streaks  map[string]int64 // by id: the endpoint's successes before the last failure
 	replaced []*Issue
+	kept     map[string]bool // ids that are not replaced any more: those of the batch, and of replaced
 	order    []Group
 }
 
@@ -199,7 +202,7 @@ func (b *merging) fits(g Group) (bool, error) {
 		return true, nil
 	}
 	for _, id := range b.k.index.resolved(g.Tenant) {
-		if slices.ContainsFunc(b.replaced, func(i *Issue) bool { return i.ID == id }) {
+		if b.kept[id] {
 			continue
 		}
 		i, err := read(b.ctx, b.k.o.Documents, b.scope, g.Tenant, id)
@@ -209,8 +212,8 @@ func (b *merging) fits(g Group) (bool, error) {
 			return true, nil
 		case err != nil:
 			return false, err
-		case i.State == Resolved && b.issues[i.Group()] == nil:
-			b.replaced = append(b.replaced, i)
+		case i.State == Resolved:
+			b.replaced, b.kept[id] = append(b.replaced, i), true
 			return true, nil
 		default:
 			b.k.index.put(i, 0)
@@ -230,9 +233,6 @@ func (b *merging) write() error {
 		writes = append(writes, w)
 	}
 	for _, i := range b.replaced {
-		if b.issues[i.Group()] != nil {
-			return fmt.Errorf("issue: %w", grapnel.Errorf(grapnel.CodeConflict, "a resolved issue was opened again"))
-		}
 		w, err := i.write(b.k.o.Now())
 		if err != nil {
 			return err
