@@ -26,7 +26,7 @@ func Fingerprint(body []byte, limit int) string {
 		}
 		body = body[n:]
 	}
-	return strings.TrimSpace(out.String())
+	return strings.ToValidUTF8(strings.TrimSpace(out.String()), "\ufffd") // as JSON stores it
 }
 
 // word returns the length of the word that the text begins with. Marks that join the parts of

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/grapnelhq/grapnel/internal/insight"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -88,6 +89,21 @@ func TestIDsFollowFromTheGroup(t *testing.T) {
 	}
 	if len(ids) != 7 {
 		t.Errorf("%d ids of 7 groups", len(ids))
+	}
+}
+
+// What the failures of an issue have in common is the same after it was stored, also of an answer
+// that is cut within a character.
+func TestAGroupIsStoredAsItIs(t *testing.T) {
+	for _, answer := range []string{strings.Repeat("ü", AnswerBytes), "x" + strings.Repeat("ü", AnswerBytes), "no \xff text"} {
+		g := group(500, insight.Fingerprint([]byte(answer), AnswerBytes))
+		body, err := New(g).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, err := Decode(body, 1); err != nil || i.Group() != g {
+			t.Errorf("%q becomes %q %v", g.Answer, i.Answer, err)
+		}
 	}
 }
 
