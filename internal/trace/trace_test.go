@@ -63,6 +63,9 @@ func TestSamplersFollowTheCallerOrTheRatio(t *testing.T) {
 		{Sampler{Always: true, Ratio: 1}, true, true, true}, {Sampler{Always: true}, false, false, false},
 	} {
 		tr := tracer(c.sampler)
+		if _, sampled := tr.Next(on); sampled != c.caller { // an attempt, after a publish that was not sampled
+			t.Errorf("%+v: the next span of a caller's trace is sampled: %v", c.sampler, sampled)
+		}
 		for parent, want := range map[Context]bool{on: c.caller, off: c.silent, {}: c.newTrace} {
 			is, sampled := tr.Begin(parent)
 			if sampled != want {

@@ -103,9 +103,10 @@ func (t *Tracer) Begin(parent Context) (Context, bool) {
 	return is, true
 }
 
-// Next returns the context of another span in the trace of a sampled one.
+// Next returns the context of another span in the trace of a sampled one. A caller's flag samples
+// nothing if the sampler ignores callers.
 func (t *Tracer) Next(of Context) (Context, bool) {
-	if t == nil || !of.Valid() || !of.Sampled() {
+	if t == nil || !of.Valid() || !of.Sampled() || t.o.Sampler.Always && !t.o.Sampler.takes(of.Trace) {
 		return of, false
 	}
 	of.Span = [8]byte(t.random(8))
