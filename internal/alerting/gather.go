@@ -48,24 +48,29 @@ func newGathering(k *Keeper) *gathering {
 
 // turns takes ids in turn.
 type turns struct {
-	after string
-	whole bool // each id was taken once
+	after  string
+	failed bool // some reading since the first id failed
+	whole  bool // each id was read once
 }
 
-// next returns the next ids, at most n, of a sorted list.
-func (t *turns) next(ids []string, n int) []string {
+// each reads the next ids, at most n, of a sorted list.
+func (t *turns) each(ids []string, n int, read func(id string) error) {
 	at, _ := slices.BinarySearch(ids, t.after)
 	for at < len(ids) && ids[at] <= t.after && t.after != "" {
 		at++
 	}
 	part := ids[at:min(at+n, len(ids))]
+	for _, id := range part {
+		if err := read(id); err != nil {
+			t.failed = true
+		}
+	}
 	t.after = ""
 	if at+len(part) < len(ids) {
 		t.after = part[len(part)-1]
 	} else {
-		t.whole = true
+		t.whole, t.failed = t.whole || !t.failed, false
 	}
-	return part
 }
 
 // adminKeyFor is how long a new key with all rights is worth an alert.
@@ -202,33 +207,35 @@ func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
 func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[string]bool, eps []grapnel.Endpoint,
 	sources []grapnel.Source) {
-	fail := func(err error, what string, rules ...string) {
+	fail := func(err error, what string, rules ...string) error {
 		if err != nil {
 			g.unread(ctx, unread, err, what, rules...)
 		}
+		return err
 	}
 	tenants := []string{""}
 	if g.cell == "" {
 		tenants = append(tenants, g.k.o.Engine.Tenants()...)
-		fail(g.k.clear(ctx, now), "deleting old alerts")
+		_ = fail(g.k.clear(ctx, now), "deleting old alerts")
 	} else {
 		eps, sources = nil, nil
 	}
-	for _, tenant := range g.tenants.next(tenants, g.k.bounds.Tenants) {
-		fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
-	}
+	g.tenants.each(tenants, g.k.bounds.Tenants, func(tenant string) error {
+		return fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
+	})
 	forget(g.hours, tenants)
 	bySource := map[string]*grapnel.Source{}
 	ids := make([]string, 0, len(sources))
 	for i := range sources {
 		bySource[sources[i].ID], ids = &sources[i], append(ids, sources[i].ID)
 	}
-	for _, id := range g.sources.next(ids, g.k.bounds.Turn) {
+	g.sources.each(ids, g.k.bounds.Turn, func(id string) error {
 		list, err := g.k.o.Store.EventList(ctx, store.Of(bySource[id].Tenant), store.EventQuery{Source: id, Limit: 1})
-		if fail(err, "reading the last events", alert.SourceSilent); len(list) > 0 {
+		if len(list) > 0 {
 			g.last[id] = list[0].AcceptedAt
 		}
-	}
+		return fail(err, "reading the last events", alert.SourceSilent)
+	})
 	forget(g.last, ids)
 	byID := map[string]*grapnel.Endpoint{}
 	var secure []string
@@ -237,14 +244,14 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 			byID[eps[i].ID], secure = &eps[i], append(secure, eps[i].ID)
 		}
 	}
-	for _, id := range g.endpoints.next(secure, g.k.bounds.Turn) {
-		fail(g.readCertificate(ctx, byID[id]), "reading certificates", alert.Certificate)
-	}
+	g.endpoints.each(secure, g.k.bounds.Turn, func(id string) error {
+		return fail(g.readCertificate(ctx, byID[id]), "reading certificates", alert.Certificate)
+	})
 	forget(g.certificates, secure)
 	off, err := g.k.o.Store.Imbalance(ctx)
 	if g.imbalance = &off; err != nil {
 		g.imbalance = nil
-		fail(err, "comparing the counts of deliveries", alert.Imbalance)
+		_ = fail(err, "comparing the counts of deliveries", alert.Imbalance)
 	}
 }
 

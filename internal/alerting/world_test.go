@@ -54,6 +54,7 @@ type world struct {
 type mortal struct {
 	store.Store
 	dead atomic.Bool
+	away atomic.Bool  // single events cannot be read
 	lose atomic.Int64 // answers to PutDocuments that are lost although it happened
 }
 
@@ -64,6 +65,13 @@ func (m *mortal) Record(ctx context.Context, changes []store.Change) ([]store.Ch
 		return make([]store.Changed, len(changes)), nil // so that the rest of the process can end
 	}
 	return m.Store.Record(ctx, changes)
+}
+
+func (m *mortal) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
+	if m.away.Load() {
+		return nil, errDead
+	}
+	return m.Store.EventList(ctx, scope, q)
 }
 
 func (m *mortal) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {

@@ -1,0 +1,36 @@
+package alerting_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// TestAFirstReadingThatFails: a node that begins to evaluate while facts cannot be read resolves no
+// alert for want of them.
+func TestAFirstReadingThatFails(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.every = 30 * time.Second // a day of rounds every ten seconds takes seconds of a processor
+		w.kill()
+		_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
+			UpdatedAt: time.Now()}, store.With{})
+		w.must(err)
+		_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
+			Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
+		w.must(err)
+		time.Sleep(25 * time.Hour)
+		w.kill()
+		w.mortal.away.Store(true)
+		time.Sleep(75 * time.Second) // the first reading, and a round after it
+		w.mortal.away.Store(false)
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 1 || all[0].State != alert.Firing {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}
