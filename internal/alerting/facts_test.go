@@ -1,6 +1,7 @@
 package alerting_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,6 +32,29 @@ func TestAFirstReadingThatFails(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 1 || all[0].State != alert.Firing {
 			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}
+
+// TestOwnersThatDoNotAnswer: an alert about deliveries that wait stays while nothing is known of
+// the health of their endpoint.
+func TestOwnersThatDoNotAnswer(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.endpoint("slow", &receiver{}, func(ep *grapnel.Endpoint) { ep.RateLimit = &grapnel.RateLimit{PerSecond: 0.001, Burst: 1} })
+		for i := range 3 {
+			w.publish(fmt.Sprintf("evt_%d", i), "order.paid")
+		}
+		firing := func() (n int) {
+			return len(w.alerts(alerting.Query{Rule: alert.BacklogAge, State: alert.Firing, Tenant: "acme"}))
+		}
+		time.Sleep(5 * time.Minute)
+		if firing() != 1 {
+			t.Fatalf("the alerts are %+v", w.alerts(alerting.Query{}))
+		}
+		w.deaf.Store(true)
+		time.Sleep(5 * time.Minute)
+		if firing() != 1 {
+			t.Errorf("the alerts are %+v", w.alerts(alerting.Query{}))
 		}
 	})
 }

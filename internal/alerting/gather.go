@@ -157,7 +157,9 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		at[eps[i].ID] = &f.Endpoints[i]
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
 			// its owner did not answer
-			f.Unread[alert.EndpointFailing], f.Unread[alert.CircuitOpen], f.Unread[alert.DisableSoon] = true, true, true
+			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon, alert.BacklogAge} {
+				f.Unread[rule] = true
+			}
 		}
 	}
 	list, err := g.k.o.Store.Backlogs(ctx, store.Everyone(), "", f.Now, g.k.bounds.Heads)
