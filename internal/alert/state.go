@@ -95,7 +95,7 @@ func (m *Memory) Step(r Round) []Change {
 	for _, a := range r.Open {
 		open[a.Key()] = a
 		count[a.Tenant]++
-		m.Remember(a)
+		m.fired[a.Key()] = a.Since // no later firing can count: of one, the clock was ahead
 	}
 	var changes []Change
 	seen := make(map[Key]bool, len(r.Samples))
@@ -148,7 +148,7 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 		since, m.rising[k] = now, now
 	}
 	last, before := m.fired[k]
-	return now.Sub(since) >= rule.Hold && (!before || now.Sub(last) >= m.b.Again)
+	return now.Sub(since) >= rule.Hold && (!before || now.Sub(last).Abs() >= m.b.Again)
 }
 
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
@@ -168,7 +168,7 @@ func (m *Memory) goesOn(changes []Change, rule *Rule, is InForce, a *Alert, valu
 		return m.resolves(changes, rule, a, now)
 	}
 	delete(m.calm, a.Key())
-	if a.State == Firing && a.Severity == grapnel.SeverityPage && !rule.Once && now.Sub(a.RepeatedAt) >= m.b.Repeat {
+	if a.State == Firing && a.Severity == grapnel.SeverityPage && !rule.Once && now.Sub(a.RepeatedAt).Abs() >= m.b.Repeat {
 		next := *a
 		next.RepeatedAt = now
 		return append(changes, Change{Alert: &next, Transition: Repeat})
@@ -194,7 +194,7 @@ func (m *Memory) resolves(changes []Change, rule *Rule, a *Alert, now time.Time)
 func (m *Memory) prune(r Round, seen map[Key]bool, open map[Key]*Alert) {
 	maps.DeleteFunc(m.rising, func(k Key, _ time.Time) bool { return !seen[k] && !r.Unread.has(k) })
 	maps.DeleteFunc(m.calm, func(k Key, _ time.Time) bool { return open[k] == nil })
-	maps.DeleteFunc(m.fired, func(k Key, at time.Time) bool { return open[k] == nil && r.Now.Sub(at) >= m.b.Again })
+	maps.DeleteFunc(m.fired, func(k Key, at time.Time) bool { return open[k] == nil && r.Now.Sub(at).Abs() >= m.b.Again })
 }
 
 // rank orders severities, the gravest first.

@@ -221,6 +221,45 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestTheClockWasSetBack: an alert that fired while the clock was ahead fires again once the clock
+// is right, and is repeated.
+func TestTheClockWasSetBack(t *testing.T) {
+	stored, m := newShelf(), NewMemory(bounds.Fill(Bounds{}))
+	bad := Sample{Rule: CircuitOpen, Tenant: "t", Subject: Subject{Kind: "endpoint", ID: "ep_1"}, Value: 1000}
+	after := func(ahead time.Duration, samples ...Sample) (transitions []Transition) {
+		for _, c := range step(m, begin.Add(ahead), stored.alerts(t), samples...) {
+			transitions = append(transitions, c.Transition)
+			stored.put(&c)
+		}
+		return transitions
+	}
+	const day = 24 * time.Hour
+	after(day, bad)
+	after(day + time.Minute)
+	after(day + 3*time.Minute)
+	if len(stored.resolved) != 1 {
+		t.Fatalf("%d alerts are resolved", len(stored.resolved))
+	}
+	if got := after(time.Hour, bad); !slices.Equal(got, []Transition{Fire}) {
+		t.Errorf("after the clock was set back: %v", got)
+	}
+	after(time.Hour + time.Minute)
+	after(time.Hour + 3*time.Minute)
+	if got := after(time.Hour+4*time.Minute, bad); len(got) != 0 {
+		t.Errorf("before the pause is over: %v", got)
+	}
+	if got := after(time.Hour+10*time.Minute, bad); !slices.Equal(got, []Transition{Fire}) {
+		t.Errorf("after the pause: %v", got)
+	}
+	if got := after(6*time.Hour, bad); !slices.Equal(got, []Transition{Repeat}) {
+		t.Errorf("hours later: %v", got)
+	}
+	after(day, bad)
+	if got := after(day-12*time.Hour, bad); !slices.Equal(got, []Transition{Repeat}) {
+		t.Errorf("an open alert after the clock was set back: %v", got)
+	}
+}
+
 // TestTooManyAlerts: beyond the limit of a tenant no alert fires, and other tenants' still do.
 func TestTooManyAlerts(t *testing.T) {
 	b := bounds.Fill(Bounds{Open: 3})
