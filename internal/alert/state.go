@@ -29,7 +29,7 @@ type Sample struct {
 	Subject  Subject
 	Value    float64
 	Text     string // one or two sentences about the measurement
-	Severity string // instead of the rule's; empty: that
+	Severity string // instead of the rule's own; empty: that
 }
 
 // Key identifies the alert that the sample is about.
@@ -152,12 +152,15 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 }
 
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
-	title := rule.Title
+	title, severity := rule.Title, is.Severity
+	if s.Severity != "" && severity == rule.Severity { // no person has set another one
+		severity = s.Severity
+	}
 	if s.Subject.Name != "" {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
 	return Change{New: true, Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: cmp.Or(s.Severity, is.Severity), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText),
+		Severity: severity, Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText),
 		Value:     s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }

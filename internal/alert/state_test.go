@@ -260,6 +260,18 @@ func TestTheClockWasSetBack(t *testing.T) {
 	}
 }
 
+// TestTheSeverityOfASample: it stands for the rule's own severity, and not for one that was set.
+func TestTheSeverityOfASample(t *testing.T) {
+	info := grapnel.SeverityInfo
+	for want, set := range map[string]Settings{grapnel.SeverityWarning: nil, info: {"": {BurnRate: {Severity: &info}}}} {
+		m := NewMemory(bounds.Fill(Bounds{}))
+		c := m.Step(Round{Now: begin, Settings: set, Samples: []Sample{{Rule: BurnRate, Value: 2, Severity: grapnel.SeverityWarning}}})
+		if len(c) != 1 || c[0].Alert.Severity != want {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+}
+
 // TestTooManyAlerts: beyond the limit of a tenant no alert fires, and other tenants' still do.
 func TestTooManyAlerts(t *testing.T) {
 	b := bounds.Fill(Bounds{Open: 3})
