@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -112,7 +113,7 @@ func faces(r *Directory) []http.Handler {
 			case tenant != "" && away != nil:
 				w.Header().Set(Header, named(away))
 				w.WriteHeader(http.StatusMisdirectedRequest)
-			case strings.HasPrefix(rq.URL.Path, "/only/") && rq.URL.Path != "/only/"+c.Name:
+			case (strings.HasPrefix(rq.URL.Path, "/only/") || strings.HasPrefix(rq.URL.Path, linkPath)) && path.Base(rq.URL.Path) != c.Name:
 				w.Header().Set("X-None", c.Name)
 				w.WriteHeader(http.StatusNotFound)
 			}
@@ -175,6 +176,9 @@ func TestRequestsFindTheirCell(t *testing.T) {
 		{"admin asks for a list about a source elsewhere", "admin", "", "GET", "/?source=src_i", "", 200, "west"},
 		{"admin asks for a list about an endpoint that nobody has", "admin", "", "GET", "/?endpoint=ep_x", "", 200, "home"},
 		{"admin asks for what nobody has", "admin", "", "GET", "/only/mars", "", 404, "home"},
+		{"a link whose alert another cell has", "", "", "GET", linkPath + "west", "", 200, "west"},
+		{"a link that acknowledges in another cell", "", "", "POST", linkPath + "east", "{}", 200, "east"},
+		{"a link that is none", "", "", "GET", linkPath + "mars", "", 404, "home"},
 		{"a body that is too long to be kept", "admin", "", "PATCH", "/only/west", long, 404, "home"},
 		{"a body that is too long, and right where it came", "admin", "", "PATCH", "/only/home", long, 200, "home"},
 	} {
