@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/transform"
@@ -112,6 +114,20 @@ func TestResolvedAlertsAreClosed(t *testing.T) {
 	over.Data = []byte(`{"alert_id":"../../x"}`)
 	if got := target.URL(over); strings.Contains(got, "..") {
 		t.Errorf("an alert's id leads to %s", got)
+	}
+}
+
+// TestADigestHasNoAlert: where a service joins the messages of one alert, a digest stands alone.
+func TestADigestHasNoAlert(t *testing.T) {
+	for service, field := range map[string]string{"pagerduty": "dedup_key", "opsgenie": "alias", "googlechat": "thread.threadKey", "smtp": "thread"} {
+		target, err := Read(rowOf(service).Example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := apply(t, target, []byte(`{"id":"evt_9","type":"grapnel.alert.digest","data":{"alert_id":"","rule":"digest","state":"firing"}}`))
+		if got := gjson.GetBytes(body, field).String(); got != "evt_9" {
+			t.Errorf("%s: %s is %q", service, field, got)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ def links: [(d.url // "" | select(. != "") | {name: "Open", url: .}),
 def said: ([d.text // "" | tostring | select(. != "")] + [d.alerts // [] | .[:50] | .[] | "• " + tostring]) | join("\n") | cut(1200);
 def text: [said] + [links[] | .name + ": " + .url] | map(select(. != "")) | join("\n");
 def both: head + "\n" + text;
-def alert: (d.alert_id // $in.id) | tostring;
+def alert: (if (d.alert_id // "") == "" then $in.id else d.alert_id end) | tostring;
 `
 
 // rows are all services.
