@@ -16,6 +16,7 @@ type Recipient struct {
 	ID     string
 	Quiet  time.Time     // end of its quiet hours, if they are now; zero: they are not
 	Gather time.Duration // messages below the severity page are gathered for this long; 0: sent at once
+	Closes bool          // it has an incident for each alert, which only a message about that alert closes
 }
 
 // Boxes is the body of a tenant's document of KindMessages: what each recipient has not been sent
@@ -140,6 +141,8 @@ func (p *posting) to(r Recipient, box *Box) {
 	var at []*Change // to be sent at once
 	for _, c := range p.by[r.ID] {
 		switch {
+		case r.Closes && c.Transition == Resolve:
+			p.alone(r, c)
 		case c.Alert.Severity == grapnel.SeverityPage || r.Gather <= 0 && r.Quiet.IsZero():
 			at = append(at, c)
 		default:

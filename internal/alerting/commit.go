@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -115,7 +116,7 @@ func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
 	}
 	r := alert.Recipient{ID: id}
 	if ch := ep.Channel; ch != nil {
-		r.Gather = ch.Digest.Std()
+		r.Gather, r.Closes = ch.Digest.Std(), channels.Closes(ch.Service)
 		if ch.QuietHours != nil {
 			zone, err := time.LoadLocation(ch.QuietHours.TZ)
 			if err != nil {

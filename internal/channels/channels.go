@@ -42,6 +42,13 @@ func Services() []Service {
 	return all
 }
 
+// Closes says whether a service has an incident for each alert, which only that alert's resolution
+// closes.
+func Closes(service string) bool {
+	r := rowOf(service)
+	return r != nil && r.closes
+}
+
 // Target is the destination of a channel, read from its URL.
 type Target struct {
 	Service string

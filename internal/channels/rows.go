@@ -9,6 +9,7 @@ type row struct {
 	ignored  []string // parameters that only decorate messages, in lower case
 	passes   bool     // parameters that are not known here go to the service
 	mail     bool
+	closes   bool // see Closes
 	method   string
 	form     bool
 	body     string // jq, after prelude
@@ -147,7 +148,7 @@ var rows = []row{
 		ways: []way{{host: "{host}", path: "/{key!}", headers: map[string]string{"Authorization": "GenieKey {key}"},
 			url: "https://{host}/v2/alerts", closing: "https://{host}/v2/alerts/{alert}/close?identifierType=alias"}},
 		ignored: append([]string{"responders", "tags", "actions", "entity", "source", "priority", "note", "user", "alias", "description", "details", "visibleto"}, decorations...),
-		method:  "POST",
+		method:  "POST", closes: true,
 		body: `if over then {source: "grapnel", note: (text | cut(25000))} else {message: (title | cut(130)), alias: alert,
 	description: (text | cut(15000)),
 	source: "grapnel", priority: pick("P1"; "P3"; "P5"), tags: ["grapnel", sev]} end`,
@@ -157,7 +158,7 @@ var rows = []row{
 			Arrives: "an incident, which is resolved when the alert is resolved"},
 		ways:     []way{{host: "{host?}", path: "/{key!}", url: "https://{host}/v2/enqueue"}},
 		defaults: map[string]string{"host": "events.pagerduty.com"}, ignored: append([]string{"severity", "source", "action", "details", "contexts", "client", "clienturl"}, decorations...),
-		method: "POST",
+		method: "POST", closes: true,
 		body: `{routing_key: .to.key, event_action: (if over then "resolve" else "trigger" end), dedup_key: (alert | cut(255)),
 	payload: {summary: (title | cut(1024)), source: ("grapnel/" + ((d.tenant // "") | tostring)), severity: pick("critical"; "warning"; "info"),
 	custom_details: {text: said, rule: (d.rule // "")}}, client: "Grapnel", links: [links[] | {href: .url, text: .name}]}`,
