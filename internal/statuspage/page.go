@@ -183,14 +183,13 @@ func (p *Page) judge(r *promise.Report) {
 			p.Detail = "It is planned to end at " + m.To.Format("15:04 UTC on 2 January") + ". Grapnel accepts events unless the maintenance says otherwise."
 		}
 	}
-	for _, open := range p.Incidents {
-		if open.Open {
-			p.State, p.Verdict = Degraded, "We are working on an incident: "+open.Title
-			if open.Impact == "outage" {
-				p.State = Outage
-			}
+	for i, in := range p.Incidents { // the open ones come first
+		if in.Open && i == 0 {
+			p.State, p.Verdict = Degraded, "We are working on an incident: "+in.Title
 			p.Detail = "Grapnel accepts events. See the messages below."
-			break
+		}
+		if in.Open && in.Impact == "outage" {
+			p.State = Outage
 		}
 	}
 }

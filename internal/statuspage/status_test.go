@@ -107,6 +107,8 @@ func TestThePageSaysHowThingsAre(t *testing.T) {
 		{incidents(), Operational, "Grapnel accepts events and delivers them.", []string{"Maintenance is planned for 25 November, 06:30 UTC.",
 			"Upgrade of the database", "Webhooks of providers were answered late", "The disk was replaced."}},
 		{[]wire.Incident{open("Publishing fails", "outage")}, Outage, "We are working on an incident: Publishing fails", []string{"One of two database servers"}},
+		{[]wire.Incident{open("Publishing is slow", "degraded"), open("Publishing fails", "outage")}, Outage,
+			"We are working on an incident: Publishing is slow", nil},
 		{[]wire.Incident{open("Publishing is slow", "degraded")}, Degraded, "We are working on an incident: Publishing is slow", nil},
 		{[]wire.Incident{{ID: "inc_m", Kind: "maintenance", Title: "Upgrade", Impact: "none", Status: "planned", StartsAt: now.Add(-time.Minute),
 			EndsAt: ptr(now.Add(time.Hour)), Components: []string{"dashboard"}}}, Maintenance, "Maintenance is under way: Upgrade", nil},
