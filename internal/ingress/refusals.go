@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"net/http"
 	"sync"
 	"time"
 )
@@ -12,14 +13,16 @@ type Refusals struct {
 	LastStatus int       // of the answer
 	LastReason string
 	LastHour   int // requests, to the minute
+	Unverified int // those of LastHour that could not be verified
 }
 
 // refusals counts by the minute, so a source needs the same memory for any number of senders.
 type refusals struct {
-	mu      sync.Mutex
-	last    Refusals // without LastHour
-	minutes [60]int
-	minute  int64 // since 1970, of the newest count
+	mu         sync.Mutex
+	last       Refusals // without its counts
+	minutes    [60]int
+	unverified [60]int // those that could not be verified
+	minute     int64   // since 1970, of the newest count
 }
 
 // add takes a refusal in.
@@ -29,6 +32,9 @@ func (f *refusals) add(now time.Time, refused *Refusal) {
 	f.last = Refusals{LastAt: now, LastStatus: refused.Status, LastReason: refused.Detail}
 	f.advance(now)
 	f.minutes[f.minute%60]++
+	if refused.Status == http.StatusUnauthorized {
+		f.unverified[f.minute%60]++
+	}
 }
 
 // advance clears the minutes older than an hour. If the clock was set back, the newest minute
@@ -37,7 +43,7 @@ func (f *refusals) advance(now time.Time) {
 	minute := now.Unix() / 60
 	for f.minute = max(f.minute, minute-60); f.minute < minute; {
 		f.minute++
-		f.minutes[f.minute%60] = 0
+		f.minutes[f.minute%60], f.unverified[f.minute%60] = 0, 0
 	}
 }
 
@@ -47,8 +53,8 @@ func (f *refusals) told(now time.Time) Refusals {
 	defer f.mu.Unlock()
 	f.advance(now)
 	told := f.last
-	for _, n := range f.minutes {
-		told.LastHour += n
+	for i, n := range f.minutes {
+		told.LastHour, told.Unverified = told.LastHour+n, told.Unverified+f.unverified[i]
 	}
 	return told
 }

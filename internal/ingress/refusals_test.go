@@ -34,14 +34,15 @@ func TestRefusalsAreTold(t *testing.T) {
 	send(1, "X-Api-Key", "right888")
 	told("after one that is taken", Refusals{})
 	send(2)
-	first := Refusals{LastAt: begin, LastStatus: 401, LastReason: "The request cannot be verified: header X-Api-Key is missing.", LastHour: 2}
+	first := Refusals{LastAt: begin, LastStatus: 401, LastReason: "The request cannot be verified: header X-Api-Key is missing.", LastHour: 2,
+		Unverified: 2}
 	told("after two", first)
 	w.now = begin.Add(30 * time.Minute)
 	w.source(key, paused)
 	send(1, "X-Api-Key", "right888")
-	second := Refusals{LastAt: w.now, LastStatus: 503, LastReason: "The source is paused.", LastHour: 3}
+	second := Refusals{LastAt: w.now, LastStatus: 503, LastReason: "The source is paused.", LastHour: 3, Unverified: 2}
 	told("when paused", second)
-	w.now, second.LastHour = begin.Add(time.Hour+time.Minute), 1
+	w.now, second.LastHour, second.Unverified = begin.Add(time.Hour+time.Minute), 1, 0
 	told("when the first are an hour ago", second)
 	w.now = begin.Add(-time.Hour)
 	told("when the clock is set back", second)

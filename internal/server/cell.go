@@ -193,18 +193,13 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	c.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: c.store, Log: o.Log})
 	is := alerting.Options{
-		Bounds: o.Bounds.Alerting,
-		Engine: c.engine,
-		Store:  c.store,
-		Log:    o.Log,
-		Unverified: func(source string) int {
-			if r := c.ingress.Refusals(source); r.LastStatus == http.StatusUnauthorized {
-				return r.LastHour
-			}
-			return 0
-		},
-		PublicURL: o.PublicURL,
-		Sealer:    pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
+		Bounds:     o.Bounds.Alerting,
+		Engine:     c.engine,
+		Store:      c.store,
+		Log:        o.Log,
+		Unverified: func(source string) int { return c.ingress.Refusals(source).Unverified },
+		PublicURL:  o.PublicURL,
+		Sealer:     pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
 	}
 	if s.home(c) == c {
 		is.Disk, is.Cells = c.place.space(c.store, o.DatabaseSpace), s.otherCells
