@@ -67,8 +67,8 @@ type promises struct {
 	// of the goroutine alone
 	history   *promise.History
 	others    map[int64]promise.Hour // sums over the other nodes, of the hours that may change
-	loaded    bool
-	looked    [2]int64 // balances
+	loaded    time.Time              // of the last reading of counts that did not fail; zero: none
+	looked    [2]int64               // balances
 	incidents []wire.Incident
 	failing   bool
 	cleared   time.Time
@@ -271,12 +271,13 @@ func (p *promises) stored(h *ownHour, revision int64, again bool) {
 	own.revision, own.dirty = revision, again || own.is != h.is
 }
 
-// read reads the documents of the hours that may change, at first those of the whole window, and
+// read reads the documents of the hours that may have changed since it did not fail last, at first
+// those of the whole window, and
 // the incidents.
 func (p *promises) read(ctx context.Context, now time.Time) error {
-	from := now.Add(-time.Hour)
-	if !p.loaded {
-		from = now.Add(-keptHours)
+	from := now.Add(-keptHours)
+	if last := p.loaded.Add(-time.Hour); last.After(from) {
+		from = last
 	}
 	sums := map[int64]promise.Hour{}
 	for after := hourName(from); ; {
@@ -305,7 +306,7 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 		}
 	}
 	maps.Copy(p.others, sums)
-	p.loaded = true
+	p.loaded = now
 	incidents, err := p.readIncidents(ctx)
 	if err != nil {
 		return err

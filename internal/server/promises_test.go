@@ -123,6 +123,28 @@ func TestCountsSurviveARestart(t *testing.T) {
 	}
 }
 
+// TestANodeThatWasAway: once a node's store calls work again, it has the counts that other nodes
+// have stored since they failed.
+func TestANodeThatWasAway(t *testing.T) {
+	ctx, db := t.Context(), memory.New()
+	here, there := newWatched(t, db, "node_a", slotTime), newWatched(t, db, "node_b", slotTime)
+	here.publishes(100, 0)
+	here.round(ctx)
+	here.fault.Store(&memory.Fault{Err: errors.New("the database is away")})
+	for range 5 {
+		there.clock = there.clock.Add(time.Hour)
+		there.publishes(100, 0)
+		there.round(ctx)
+	}
+	here.clock = there.clock
+	here.round(ctx)
+	here.fault.Store(nil)
+	here.round(ctx)
+	if got := here.availability(); got != (promise.Count{Good: 600}) {
+		t.Errorf("after it was away it counts %+v", got)
+	}
+}
+
 // TestPageWhileTheStoreFails: the last page is served, counts go on in memory and are stored later,
 // and the log says once that the store fails.
 func TestPageWhileTheStoreFails(t *testing.T) {

@@ -89,7 +89,7 @@ func (p *promises) judge(now time.Time) {
 	p.mu.Lock()
 	p.report = report
 	p.mu.Unlock()
-	if p.pages == nil || !p.loaded { // the page of before says more
+	if p.pages == nil || p.loaded.IsZero() { // the page of before says more
 		return
 	}
 	p.pages.Update(statuspage.New(report, p.incidents))
