@@ -124,6 +124,11 @@ func (e *Endpoint) takes() bool {
 	return false
 }
 
+// Waits says whether a rule asks for the endpoint's earliest due delivery.
+func (e *Endpoint) Waits() bool {
+	return e.takes() || e.Queue != nil && e.Status == grapnel.EndpointEnabled && e.Leased == 0
+}
+
 // Name is what people call an endpoint.
 func Name(ep *grapnel.Endpoint) string {
 	if ep.Queue != nil {
@@ -141,7 +146,7 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	subject := Subject{Kind: "endpoint", ID: e.ID, Name: Name(e.Endpoint)}
 	if e.Queue != nil {
 		subject.Kind = "queue"
-		if e.Status != grapnel.EndpointEnabled || e.Due.IsZero() || e.Leased > 0 {
+		if e.Due.IsZero() || !e.Waits() {
 			return nil
 		}
 		late := now.Sub(e.Due)

@@ -58,3 +58,22 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestEndpointsThatTakeNothing: however many paused endpoints have due deliveries, those that wait
+// at others are found.
+func TestEndpointsThatTakeNothing(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.late = 1
+		w.kill()
+		w.endpoint("paused", nil, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		w.publish("evt_0", "order.paid")
+		w.endpoint("slow", &receiver{}, func(ep *grapnel.Endpoint) { ep.RateLimit = &grapnel.RateLimit{PerSecond: 0.001, Burst: 1} })
+		for i := range 3 {
+			w.publish(fmt.Sprintf("evt_%d", i+1), "order.paid")
+		}
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.BacklogAge, Tenant: "acme"}); len(all) != 1 {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}

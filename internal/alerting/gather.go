@@ -175,7 +175,9 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		}
 	}
 	f.Backlogs = g.growth(f.Now, pending)
-	late := slices.DeleteFunc(list, func(b store.Backlog) bool { return b.Ready == 0 || at[b.Endpoint] == nil })
+	late := slices.DeleteFunc(list, func(b store.Backlog) bool {
+		return b.Ready == 0 || at[b.Endpoint] == nil || !at[b.Endpoint].Waits()
+	})
 	slices.SortFunc(late, func(a, b store.Backlog) int {
 		return cmp.Or(a.Oldest.Compare(b.Oldest), strings.Compare(a.Endpoint, b.Endpoint))
 	})

@@ -42,6 +42,7 @@ type world struct {
 	home   func() alerting.Store
 	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
 	every  time.Duration                            // between two rounds; 0: the default
+	late   int                                      // alerting.Bounds.Late
 	sender *egress.Sender
 	engine *engine.Engine
 	deaf   atomic.Bool // the owners of endpoints do not answer
@@ -109,9 +110,10 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")
-	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every}, Engine: asked{w.engine, &w.deaf},
-		Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home, Certificate: w.shows,
-		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
+	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late},
+		Engine: asked{w.engine, &w.deaf}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home,
+		Certificate: w.shows,
+		Sealer:      pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })
