@@ -45,17 +45,17 @@ type Round struct {
 }
 
 // Unread are rules whose facts could not be read: their alerts stay as they are. UnreadIn makes the
-// names of rules about one cell, or about the server's public address.
+// names of rules about one cell, tenant or queue, or about the server's public address.
 type Unread map[string]bool
 
-// UnreadIn is the name of a rule about a cell or an address.
+// UnreadIn is the name of a rule about one of these.
 func UnreadIn(rule, of string) string { return rule + "@" + of }
 
 func (u Unread) has(k Key) bool {
 	if k.Kind == "server" && k.ID != "" {
 		return u[UnreadIn(k.Rule, k.ID)]
 	}
-	return u[k.Rule]
+	return u[k.Rule] || u[UnreadIn(k.Rule, k.ID)]
 }
 
 // Change is one transition of an alert. Silent ones have no message.

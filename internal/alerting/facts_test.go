@@ -77,3 +77,33 @@ func TestEndpointsThatTakeNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestMoreLateEndpointsThanAreRead: an alert about a queue whose due messages are not read any more
+// stays.
+func TestMoreLateEndpointsThanAreRead(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.late = 1
+		w.kill()
+		queue := func(id string, status grapnel.EndpointStatus) {
+			w.endpoint(id, nil, func(ep *grapnel.Endpoint) { ep.URL, ep.Queue, ep.Status = "", &grapnel.Queue{Name: id}, status })
+		}
+		queue("older", grapnel.EndpointPaused)
+		w.publish("evt_0", "order.paid")
+		time.Sleep(time.Second)
+		queue("newer", grapnel.EndpointEnabled)
+		w.publish("evt_1", "order.paid")
+		time.Sleep(10 * time.Minute)
+		firing := func() []alert.Alert {
+			return w.alerts(alerting.Query{Rule: alert.ConsumerGone, State: alert.Firing,
+				About: func(s *alert.Subject) bool { return s.ID == "newer" }})
+		}
+		if len(firing()) != 1 {
+			t.Fatalf("the alerts are %+v", w.alerts(alerting.Query{}))
+		}
+		w.change("older", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(10 * time.Minute)
+		if len(firing()) != 1 {
+			t.Errorf("the alerts are %+v", w.alerts(alerting.Query{}))
+		}
+	})
+}

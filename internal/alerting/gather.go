@@ -181,7 +181,12 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 	slices.SortFunc(late, func(a, b store.Backlog) int {
 		return cmp.Or(a.Oldest.Compare(b.Oldest), strings.Compare(a.Endpoint, b.Endpoint))
 	})
-	for i := range late[:min(len(late), g.k.bounds.Late)] {
+	most := min(len(late), g.k.bounds.Late)
+	for i := range late[most:] {
+		ep := at[late[most+i].Endpoint]
+		f.Unread[alert.UnreadIn(alert.ConsumerGone, ep.ID)], f.Unread[alert.UnreadIn(alert.BacklogAge, ep.Tenant)] = true, true
+	}
+	for i := range late[:most] {
 		heads, err := g.k.o.Store.Heads(ctx, late[i].Endpoint, 1)
 		if !g.read(ctx, f, err, "reading due deliveries", alert.BacklogAge, alert.ConsumerGone) {
 			return
