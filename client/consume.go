@@ -270,10 +270,13 @@ func (k *consumer) protected(ctx context.Context, m *Message) (err error) {
 // the lease expires it calls lost.
 func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCauseFunc) (end time.Time) {
 	length := max(m.left, time.Second)
-	end = m.at.Add(m.left)
+	end = m.at.Add(length)
 	for wait := length / 2; rest(ctx, wait); {
 		asked := time.Now()
-		_, err := k.client.Extend(ctx, m.Lease, length)
+		// half of the time that is left: a connection that is dead must not cost the lease
+		asking, done := context.WithDeadline(ctx, asked.Add(end.Sub(asked)/2))
+		_, err := k.client.Extend(asking, m.Lease, length)
+		done()
 		switch {
 		case err == nil:
 			// the server counts from when it got the request, which is after asked

@@ -271,6 +271,44 @@ func TestConsumeTellsTheHandlerThatItsLeaseIsLost(t *testing.T) {
 	})
 }
 
+// A connection can be dead without a sign: requests have no answer. One such request must not cost
+// the lease, and without any answer the handler must stop when the lease ends, not when a request
+// is given up.
+func TestConsumeKnowsTheEndOfItsLeaseWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lost := range []int{1, 1 << 30} {
+			q, left := newQueue("1"), lost
+			dead := func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/extend") && left > 0 {
+					left--
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return q.serve(r)
+			}
+			var ended time.Duration // after which the handler's context ended
+			ctx, stop := context.WithCancel(t.Context())
+			err := with(t, dead).Consume(ctx, "orders", func(ctx context.Context, _ *client.Message) error {
+				began := time.Now()
+				select {
+				case <-ctx.Done():
+					ended = time.Since(began)
+				case <-time.After(50 * time.Second):
+				}
+				return context.Cause(ctx)
+			}, client.ConsumeOptions{Settled: func(one client.Settled) {
+				stop()
+				if errors.Is(one.Err, client.ErrLeaseLost) != (lost > 1) {
+					t.Errorf("%d requests without an answer: told %+v", lost, one)
+				}
+			}})
+			if err != nil || lost > 1 && (ended < 29*time.Second || ended > 30*time.Second+100*time.Millisecond) {
+				t.Errorf("%d requests without an answer: %v; with a lease of 30s the handler was stopped after %v", lost, err, ended)
+			}
+		}
+	})
+}
+
 func TestConsumeRepeatsAnAckWhoseAnswerWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("1")
