@@ -76,11 +76,11 @@ func (c *Client) DeleteEndpoint(ctx context.Context, id, reason string) error {
 }
 
 // RotateSecret gives the endpoint a new secret, returned only in this answer. The old one keeps
-// signing for overlap; 0: the server's default.
+// signing for overlap; 0: the server's default, negative: it ends at once.
 func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Duration) (*Endpoint, error) {
 	in := map[string]any{}
-	if overlap > 0 {
-		in["overlap"] = overlap.String()
+	if overlap != 0 {
+		in["overlap"] = max(0, overlap).String()
 	}
 	return post[Endpoint](ctx, c, endpointPath(id)+"/rotate-secret", in)
 }

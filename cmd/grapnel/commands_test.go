@@ -168,6 +168,7 @@ func TestRequests(t *testing.T) {
 		{args: `audit --endpoint ep_1 --delivery dlv_1 --tenant t --limit 2`, want: request{"GET", "/v1/audit?delivery=dlv_1&endpoint=ep_1&limit=2&tenant=t", "", ""}},
 		{args: `endpoints rotate-secret ep_1 --overlap 1h`,
 			want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"1h0m0s"}`, ""}},
+		{args: `endpoints rotate-secret ep_1 --overlap 0s`, want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"0s"}`, ""}},
 		{args: `endpoints test ep_1 --wait 0s --delay 1m`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"delay":"1m0s"}`, ""}},
 		{args: `endpoints test ep_1 --wait 0s --type a -d {"x":1}`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"data":{"x":1},"type":"a"}`, ""}},
 		{args: `sources create shop --scheme stripe --secret - --tenant t`, stdin: "whsec_x\n",

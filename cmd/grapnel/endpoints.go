@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -50,7 +51,7 @@ func endpointsRotate(s *session) *cobra.Command {
 		Use: "rotate-secret ENDPOINT_ID", Short: "Replace an endpoint's secret and show the new one, this once",
 		Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			e, err := r.RotateSecret(ctx, args[0], overlap)
+			e, err := r.RotateSecret(ctx, args[0], cmp.Or(overlap, -1)) // 0 would be the server's default
 			if err != nil {
 				return cli.View{}, err
 			}
