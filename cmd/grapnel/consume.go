@@ -206,7 +206,8 @@ func (h *program) process(ctx context.Context, m *client.Message) error {
 	return err
 }
 
-// shared lets several programs write to one writer; each write is whole.
+// shared lets several programs write to one writer; each write is whole. Output that cannot be
+// written is dropped: an error would end the program, or hide its exit code.
 type shared struct {
 	mu *sync.Mutex
 	to io.Writer
@@ -215,7 +216,8 @@ type shared struct {
 func (w *shared) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.to.Write(p)
+	_, _ = w.to.Write(p)
+	return len(p), nil
 }
 
 // lastLine stores the end of the text written to it.

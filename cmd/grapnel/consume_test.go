@@ -13,10 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 // pulled is a server with one queue, as far as commands that take from it see it.
@@ -137,6 +140,25 @@ func TestConsumeTellsProgramsTheOutcomes(t *testing.T) {
 	}
 	if want := []string{"ack evt_3", "reject evt_4"}; !slices.Equal(outcomes, want) {
 		t.Errorf("told %q, want %q", outcomes, want)
+	}
+}
+
+// full is a file on a disk that is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestConsumeSettlesByTheExitCodeThoughOutputIsLost: the exit code alone is the outcome. A message
+// that was processed must not come again because the program's output cannot be written.
+func TestConsumeSettlesByTheExitCodeThoughOutputIsLost(t *testing.T) {
+	p := newPulled(t, `1`)
+	done := filepath.Join(t.TempDir(), "done")
+	code := runProgram(t.Context(), &cli.World{
+		Args:   []string{"queues", "consume", "orders", "--count", "1", "--", script(t, "echo out; echo err >&2; sleep 0.2; echo out; echo err >&2; echo 1 > "+done)},
+		Stdout: full{}, Stderr: full{}, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := p.env()[name]; return v, ok },
+	})
+	if _, err := os.Stat(done); code != 0 || err != nil || !slices.Equal(p.seen, []string{"lse_4/ack"}) {
+		t.Errorf("exit code %d, %v; the server was told %q", code, err, p.seen)
 	}
 }
 
