@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -74,6 +75,7 @@ type Settled struct {
 type ConsumeOptions struct {
 	Consumer    string        // name under which the server shows it; empty: none
 	Concurrency int           // handlers at once; 0: one
+	Count       int           // end after this many messages, and lease no others; 0: never
 	Wait        time.Duration // of one question for messages; 0: 20 s
 	Drain       time.Duration // how long handlers may go on once ctx has ended; 0: 30 s
 	// nil, or called with the settlement of each message, by several goroutines at once
@@ -133,12 +135,12 @@ type consumer struct {
 	running sync.WaitGroup
 }
 
-// take leases messages and starts their handlers until ctx ends, or an error that asking again
-// cannot change.
+// take leases messages and starts their handlers until ctx ends, Count messages were leased, or an
+// error that asking again cannot change.
 func (k *consumer) take(ctx context.Context) error {
-	trouble := firstTrouble
-	for {
-		n := k.reserve(ctx)
+	trouble, left := firstTrouble, cmp.Or(max(0, k.options.Count), math.MaxInt)
+	for left > 0 {
+		n := k.reserve(ctx, min(left, mostAtOnce))
 		if n == 0 {
 			return nil
 		}
@@ -148,6 +150,7 @@ func (k *consumer) take(ctx context.Context) error {
 			k.start(ctx, &found[i], i < n)
 		}
 		k.release(n - min(n, len(found)))
+		left -= len(found)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -172,10 +175,11 @@ func (k *consumer) take(ctx context.Context) error {
 		}
 		trouble = min(2*trouble, longestTrouble)
 	}
+	return nil
 }
 
-// reserve waits for a free handler and takes all free ones; 0: ctx has ended.
-func (k *consumer) reserve(ctx context.Context) int {
+// reserve waits for a free handler and takes all free ones, up to most; 0: ctx has ended.
+func (k *consumer) reserve(ctx context.Context, most int) int {
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -185,7 +189,7 @@ func (k *consumer) reserve(ctx context.Context) int {
 		return 0
 	}
 	for n := 1; ; n++ {
-		if n == mostAtOnce {
+		if n == most {
 			return n
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -362,6 +363,24 @@ func TestConsumeStopsInGoodOrder(t *testing.T) {
 		}
 		if len(q.waiting) != 1 {
 			t.Errorf("%d messages are left, want the one that there was no handler for", len(q.waiting))
+		}
+	})
+}
+
+func TestConsumeLeasesNoMoreThanItsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("1", "2", "3", "4", "5")
+		err := with(t, q.serve).Consume(t.Context(), "orders", func(ctx context.Context, _ *client.Message) error {
+			<-time.After(5 * time.Second)
+			return ctx.Err()
+		}, client.ConsumeOptions{Concurrency: 2, Count: 3, Drain: time.Second})
+		if err != nil || len(q.waiting) != 2 {
+			t.Errorf("%v; %d messages are left, want 2", err, len(q.waiting))
+		}
+		seen := q.seen()
+		slices.Sort(seen)
+		if d := cmp.Diff([]string{"ack lse_1", "ack lse_2", "ack lse_3"}, seen); d != "" {
+			t.Error(d)
 		}
 	})
 }

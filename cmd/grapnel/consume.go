@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,6 @@ const exitData = 65
 func queuesConsume(s *session) *cobra.Command {
 	var o client.ConsumeOptions
 	var rejectOn []int
-	var count int
 	c := &cobra.Command{
 		Use: "consume QUEUE -- COMMAND [ARG…]", Short: "Run a command for each message; its exit code is the outcome",
 		Long: "Run a command for each message of a queue, until stopped. The command gets the body on standard input, and GRAPNEL_* " +
@@ -56,18 +54,18 @@ func queuesConsume(s *session) *cobra.Command {
 			if r.Machine() {
 				h.out = s.Stderr // stdout is for the outcomes
 			}
-			return consume(cmd.Context(), r, args[0], h.process, o, count)
+			return consume(cmd.Context(), r, args[0], h.process, o)
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&o.Concurrency, "concurrency", 1, "messages at once")
 	f.IntSliceVar(&rejectOn, "reject-on", []int{exitData}, "exit codes that reject")
-	consuming(c, &o, &count)
+	consuming(c, &o)
 	return c
 }
 
 // consuming adds the flags of commands that lease from a queue until stopped.
-func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
+func consuming(c *cobra.Command, o *client.ConsumeOptions) {
 	name, err := os.Hostname()
 	if err != nil {
 		name = ""
@@ -75,7 +73,7 @@ func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
 	f := c.Flags()
 	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name of the consumer that the queue shows")
 	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long running work may take after a signal to stop")
-	f.IntVar(count, "count", 0, "stop after this many messages; 0: never")
+	f.IntVar(&o.Count, "count", 0, "stop after this many messages; 0: never")
 }
 
 // consumerName is a text with the characters and the length that names of consumers and queues may
@@ -90,16 +88,14 @@ func consumerName(text string) string {
 	return text[:min(len(text), 40)]
 }
 
-// consume leases from a queue until ctx ends or count messages are settled. It reports each
+// consume leases from a queue until ctx ends or o.Count messages are settled. It reports each
 // outcome: a line on stderr for people, an object on stdout for programs.
-func consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions, count int) error {
+func consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var started atomic.Int64
 	progress := r.world.Progress()
 	var mu sync.Mutex
 	var failed error
-	settled := 0
 	o.Settled = func(one client.Settled) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -108,21 +104,13 @@ func consume(ctx context.Context, r reader, queue string, handle client.Handler,
 			failed = err
 			stop()
 		}
-		if settled++; settled == count {
-			stop()
-		}
 	}
 	o.Trouble = func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		progress.Say("leasing failed; retrying: %v", err)
 	}
-	err := r.Consume(ctx, queue, func(ctx context.Context, m *client.Message) error {
-		if n := started.Add(1); count > 0 && n > int64(count) {
-			return client.RetryAfter(0, errors.New("not processed: the consumer has had its --count of messages"))
-		}
-		return handle(ctx, m)
-	}, o)
+	err := r.Consume(ctx, queue, handle, o)
 	return errors.Join(err, failed)
 }
 

@@ -162,6 +162,16 @@ func TestConsumeSettlesByTheExitCodeThoughOutputIsLost(t *testing.T) {
 	}
 }
 
+// TestConsumeLeasesNoMoreThanItsCount: messages beyond --count stay in the queue, since each lease
+// that is returned costs an attempt, and the last messages are not hurried: no stop was asked for.
+func TestConsumeLeasesNoMoreThanItsCount(t *testing.T) {
+	p := newPulled(t, `1`, `2`, `3`)
+	got := invoke(t, p.env(), "", "queues", "consume", "orders", "--count", "1", "--concurrency", "3", "--drain-timeout", "50ms", "--", script(t, "sleep 0.3"))
+	if got.code != 0 || len(p.waiting) != 2 || !slices.Equal(p.seen, []string{"lse_2/ack"}) {
+		t.Errorf("exit code %d: %s; %d messages are left; the server was told %q", got.code, got.errs, len(p.waiting), p.seen)
+	}
+}
+
 func TestConsumeRefusesWhatIsNoCommandBeforeItTakesAnything(t *testing.T) {
 	p := newPulled(t, `1`)
 	if got := invoke(t, p.env(), "", "queues", "consume", "orders", "--", "/nowhere/at/all"); got.code != 2 || len(p.waiting) != 1 {

@@ -28,7 +28,6 @@ type listening struct {
 	policy                  string
 	headers, keep           bool
 	options                 client.ConsumeOptions
-	count                   int
 }
 
 func (s *session) listenCommand() *cobra.Command {
@@ -79,7 +78,7 @@ func (s *session) listenCommand() *cobra.Command {
 	f.StringVar(&l.name, "name", "", "name of the new queue; if not given, made of this machine's name and the selection")
 	f.BoolVar(&l.keep, "keep", false, "keep the queue when stopped, so that events until the next start are not missed")
 	f.IntVar(&l.options.Concurrency, "max-in-flight", 1, "requests at once")
-	consuming(c, &l.options, &l.count)
+	consuming(c, &l.options)
 	return c
 }
 
@@ -104,7 +103,7 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 	if n := q.QueueCounts; n != nil && n.Ready+n.Delayed+n.Waiting > 0 {
 		r.world.Note("%d messages are pending.", n.Ready+n.Delayed+n.Waiting)
 	}
-	err = consume(ctx, r, q.ID, to.handle, l.options, l.count)
+	err = consume(ctx, r, q.ID, to.handle, l.options)
 	if err != nil || !made || l.keep {
 		return err
 	}
