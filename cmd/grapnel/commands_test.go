@@ -316,6 +316,8 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"replay report rpl_1", problem(404, "not_found"), 3},
 		{"stats --bucket week", problem(422, "invalid"), 2},
 		{"stats --from yesterday", ok, 2},
+		{"send a --dry-run --content-type text/csv", ok, 2},
+		{"alerts set backlog_age --on --off", ok, 2},
 		{"tail --every 1ms", ok, 2},
 		{"tail", problem(401, "unauthenticated"), 4},
 	} {

@@ -59,6 +59,9 @@ func (s *session) rootCommand() *cobra.Command {
 		if err := s.Settle(cmd.Flags()); err != nil {
 			return err
 		}
+		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check comes later, with another exit code
+			return misused(cmd, "%v", err)
+		}
 		if f := cmd.Flags().Lookup("limit"); f != nil && f.Changed {
 			if n, err := cmd.Flags().GetInt("limit"); err == nil && n < 1 {
 				return cli.Usagef("--limit %d: it must be at least 1", n)
