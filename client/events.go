@@ -113,6 +113,7 @@ type RawEvent struct {
 	Type, Key, ID, Tenant string
 	Data                  []byte
 	ContentType           string
+	OccurredAt            time.Time // zero: when it was accepted
 }
 
 // PublishRaw publishes an event with data that need not be JSON.
@@ -122,6 +123,7 @@ func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error)
 	put(q, "key", e.Key)
 	put(q, "id", e.ID)
 	put(q, "tenant", e.Tenant)
+	putTime(q, "occurred_at", e.OccurredAt)
 	body := e.Data
 	if body == nil {
 		body = []byte{}

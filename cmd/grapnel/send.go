@@ -43,7 +43,7 @@ func (s *session) sendCommand() *cobra.Command {
 			var p *client.Published
 			if contentType != "" {
 				p, err = r.PublishRaw(ctx, client.RawEvent{
-					Type: in.Type, Key: in.Key, ID: in.ID, Tenant: in.Tenant, Data: body, ContentType: contentType,
+					Type: in.Type, Key: in.Key, ID: in.ID, Tenant: in.Tenant, Data: body, ContentType: contentType, OccurredAt: occurred.Time,
 				})
 			} else if !json.Valid(body) {
 				return cli.View{}, &cli.Fault{Exit: cli.ExitUsage, Code: "malformed", Text: "-d: the data is not JSON",
@@ -72,6 +72,7 @@ func (s *session) sendCommand() *cobra.Command {
 	f.StringVar(&contentType, "content-type", "", "publish the data as bytes of this type instead of as JSON")
 	f.BoolVar(&dry, "dry-run", false, "list the endpoints that would get the event, and why; publish nothing")
 	c.MarkFlagsMutuallyExclusive("dry-run", "content-type")
+	c.MarkFlagsMutuallyExclusive("metadata", "content-type") // the API takes none with raw data
 	return c
 }
 
