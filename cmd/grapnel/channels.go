@@ -66,12 +66,15 @@ func channelsServices(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows [][]string
+			part := cli.Part{Head: []string{"SERVICE", "URL", "WHAT ARRIVES"}}
 			all := channels.Services()
+			view := cli.View{JSON: cli.Encode(all)}
 			for _, service := range all {
-				rows = append(rows, []string{service.Title, service.Form, service.Arrives})
+				part.Rows = append(part.Rows, []string{service.Title, service.Form, service.Arrives})
+				view.Items = append(view.Items, cli.Item{Name: service.Name, JSON: cli.Encode(service)})
 			}
-			return printer.Print(cli.View{JSON: cli.Encode(all), Parts: []cli.Part{{Head: []string{"SERVICE", "URL", "WHAT ARRIVES"}, Rows: rows}}})
+			view.Parts = []cli.Part{part}
+			return printer.Print(view)
 		},
 	}
 }

@@ -254,6 +254,27 @@ func TestPreciseAnswers(t *testing.T) {
 	}
 }
 
+// -o jsonl has the objects that -o json has.
+func TestEveryAnswerHasLines(t *testing.T) {
+	for args, want := range map[string]string{
+		"send a.b --dry-run": `{"id":"ep_1","name":"n","wanted":true,"reason":"r"}` + "\n",
+		"why ep_1":           `{"deliveries":null,"endpoints":[{"sentence":"s"}]}` + "\n",
+	} {
+		f := newFake(t, func(r *http.Request) (int, string) {
+			if r.Method == http.MethodPost {
+				return 200, `{"endpoints":[{"id":"ep_1","name":"n","wanted":true,"reason":"r"}]}`
+			}
+			return 200, `{"sentence":"s"}`
+		})
+		if got := invoke(t, f.env(), "", append(strings.Fields(args), "-o", "jsonl")...); got.code != 0 || got.out != want {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := invoke(t, nil, "", "channels", "services", "-o", "jsonl"); got.code != 0 || strings.Count(got.out, "\n") < 5 {
+		t.Errorf("channels services: %+v", got)
+	}
+}
+
 // Refusals by the server, and mistakes found before a request is sent, as exit codes.
 func TestExitCodesOfCommands(t *testing.T) {
 	problem := func(status int, code string) func(*http.Request) (int, string) {

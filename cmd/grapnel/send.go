@@ -88,7 +88,7 @@ func dryRun(ctx context.Context, r reader, in client.NewEvent) (cli.View, error)
 		gets := map[bool]string{true: "yes", false: "no"}[e.Wanted]
 		part.Rows = append(part.Rows, []string{e.ID, e.Name, gets, e.Reason})
 		if e.Wanted {
-			view.Items = append(view.Items, cli.Item{Name: e.ID})
+			view.Items = append(view.Items, cli.Item{Name: e.ID, JSON: cli.Encode(e)})
 		}
 	}
 	view.Parts = []cli.Part{part}

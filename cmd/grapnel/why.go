@@ -26,7 +26,8 @@ func (s *session) whyCommand() *cobra.Command {
 		if err := w.explain(ctx, args[0], *tenant); err != nil {
 			return cli.View{}, err
 		}
-		return cli.View{JSON: cli.Encode(w.found()), Parts: w.parts}, nil
+		doc := cli.Encode(w.found())
+		return cli.View{JSON: doc, Items: []cli.Item{{Name: args[0], JSON: doc}}, Parts: w.parts}, nil
 	})
 	return c
 }
