@@ -343,6 +343,7 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"send a --dry-run --content-type text/csv", ok, 2},
 		{"alerts set backlog_age --on --off", ok, 2},
 		{"tail --every 1ms", ok, 2},
+		{"tail --last -1", ok, 2},
 		{"tail", problem(401, "unauthenticated"), 4},
 	} {
 		t.Run(tc.args, func(t *testing.T) {

@@ -52,6 +52,9 @@ func (f *following) bind(c *cobra.Command) {
 		if f.every < 100*time.Millisecond {
 			return cli.Usagef("--every must be at least 100ms")
 		}
+		if f.before < 0 {
+			return cli.Usagef("--last %d: it must not be negative", f.before)
+		}
 		return run(cmd, args)
 	}
 }
