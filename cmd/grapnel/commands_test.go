@@ -342,6 +342,7 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"stats --from yesterday", ok, 2},
 		{"send a --dry-run --content-type text/csv", ok, 2},
 		{"alerts set backlog_age --on --off", ok, 2},
+		{"events list --timeout 0s", ok, 2},
 		{"tail --every 1ms", ok, 2},
 		{"tail --last -1", ok, 2},
 		{"tail", problem(401, "unauthenticated"), 4},

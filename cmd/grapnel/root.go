@@ -62,6 +62,9 @@ func (s *session) rootCommand() *cobra.Command {
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check comes later, with another exit code
 			return misused(cmd, "%v", err)
 		}
+		if s.timeout == 0 {
+			return cli.Usagef("--timeout 0s: it must be greater than 0")
+		}
 		if f := cmd.Flags().Lookup("limit"); f != nil && f.Changed {
 			if n, err := cmd.Flags().GetInt("limit"); err == nil && n < 1 {
 				return cli.Usagef("--limit %d: it must be at least 1", n)
