@@ -276,6 +276,18 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 }
 
+// TestListenRefusesASecretBeforeItLeases: with a secret that cannot sign, every message would be
+// returned, which costs each an attempt.
+func TestListenRefusesASecretBeforeItLeases(t *testing.T) {
+	p := newPulled(t, `1`)
+	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":"hooque"}`
+	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
+	got := invoke(t, p.env(), "", "listen", srv.URL, "--queue", "orders", "--secret", "hunter2", "--count", "1")
+	if got.code != 2 || len(p.seen) > 0 || len(p.waiting) != 1 || strings.Contains(got.errs, "hunter2") || !strings.Contains(got.errs, "--secret") {
+		t.Errorf("exit code %d: %s; the server was told %q", got.code, got.errs, p.seen)
+	}
+}
+
 // TestListenSendsEveryFormat: formats other than plain JSON, and the headers of CloudEvents, are
 // those that the endpoint itself gets.
 func TestListenSendsEveryFormat(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/sign"
 )
 
 // listening is the order to `grapnel listen`.
@@ -89,6 +90,9 @@ func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) erro
 		var err error
 		if to.secret, err = r.world.Text("--secret", l.secret); err != nil {
 			return err
+		}
+		if err := sign.CheckSecret(to.secret); err != nil {
+			return cli.Usagef("--secret: %v", err)
 		}
 	}
 	q, made, err := ownQueue(ctx, r, l, to)
