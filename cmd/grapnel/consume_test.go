@@ -384,6 +384,22 @@ func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
 	}
 }
 
+// TestListenGivesAnEarlierQueueItsPolicy: --policy holds for the queue of an earlier run, too.
+func TestListenGivesAnEarlierQueueItsPolicy(t *testing.T) {
+	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
+	for _, tc := range []struct{ policy, sent string }{{"paylera", `{"policy":"paylera"}`}, {"queue", ""}, {"", ""}} {
+		p := newPulled(t, `1`)
+		p.routes["POST /v1/queues"] = "409"
+		p.routes["GET /v1/queues"] = `{"data":[{"id":"que_1","name":"mine"}],"next":null}`
+		p.routes["GET /v1/queues/que_1"] = `{"id":"que_1","name":"mine","policy":"queue","description":"made by grapnel listen","quiet":true}`
+		p.routes["PATCH /v1/queues/que_1"] = `{"id":"que_1","name":"mine","policy":"paylera"}`
+		got := invoke(t, p.env(), "", "listen", srv.URL, "--name", "mine", "--policy", tc.policy, "--keep", "--count", "1")
+		if sent := p.sent["PATCH /v1/queues/que_1"]; got.code != 0 || sent != tc.sent {
+			t.Errorf("--policy %q: exit code %d: %s; the queue was changed by %q, want %q", tc.policy, got.code, got.errs, sent, tc.sent)
+		}
+	}
+}
+
 func TestPurgeSaysTheNameAgain(t *testing.T) {
 	p := newPulled(t)
 	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","ready":2,"leased":1,"delayed":0,"waiting":4,"blocked":0}`

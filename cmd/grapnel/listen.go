@@ -186,8 +186,15 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 			Text: "a queue named " + want.Name + " already exists, with another selection",
 			Next: "Lease from it with --queue, or give another --name."}
 	}
+	changes := map[string]any{}
 	if !all.Quiet { // an older program created it
-		all, err = r.UpdateQueue(ctx, all.ID, map[string]any{"quiet": true})
+		changes["quiet"] = true
+	}
+	if l.policy != "" && l.policy != policyName(all.Policy) {
+		changes["policy"] = l.policy
+	}
+	if len(changes) > 0 {
+		all, err = r.UpdateQueue(ctx, all.ID, changes)
 		return all, true, err
 	}
 	return all, true, nil
