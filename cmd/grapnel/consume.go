@@ -96,6 +96,7 @@ func consume(ctx context.Context, r reader, queue string, handle client.Handler,
 	progress := r.world.Progress()
 	var mu sync.Mutex
 	var failed error
+	o.Drain = max(o.Drain, 1) // to the client, 0 is its default
 	o.Settled = func(one client.Settled) {
 		mu.Lock()
 		defer mu.Unlock()

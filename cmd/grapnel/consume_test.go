@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -169,6 +170,27 @@ func TestConsumeLeasesNoMoreThanItsCount(t *testing.T) {
 	got := invoke(t, p.env(), "", "queues", "consume", "orders", "--count", "1", "--concurrency", "3", "--drain-timeout", "50ms", "--", script(t, "sleep 0.3"))
 	if got.code != 0 || len(p.waiting) != 2 || !slices.Equal(p.seen, []string{"lse_2/ack"}) {
 		t.Errorf("exit code %d: %s; %d messages are left; the server was told %q", got.code, got.errs, len(p.waiting), p.seen)
+	}
+}
+
+// TestConsumeStopsAtOnce: --drain-timeout 0s leaves running commands no time after a signal.
+func TestConsumeStopsAtOnce(t *testing.T) {
+	p := newPulled(t, `1`)
+	started := filepath.Join(t.TempDir(), "started")
+	ctx, stop := context.WithCancel(t.Context())
+	handle := script(t, "echo > "+started+"; sleep 2")
+	ended := make(chan int, 1)
+	go func() {
+		ended <- runProgram(ctx, &cli.World{
+			Args:   []string{"queues", "consume", "orders", "--drain-timeout", "0s", "--", handle},
+			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := p.env()[name]; return v, ok },
+		})
+	}()
+	poll(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
+	stop()
+	code := <-ended
+	if code != 0 || len(p.seen) != 1 || !strings.HasPrefix(p.seen[0], "lse_4/nack ") {
+		t.Errorf("exit code %d; the server was told %q", code, p.seen)
 	}
 }
 
