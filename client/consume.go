@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // Handler handles one message. nil acks it, Reject(err) makes it a dead letter, RetryAfter(d, err)
@@ -273,7 +275,7 @@ func (k *consumer) protected(ctx context.Context, m *Message) (err error) {
 // keep extends a lease each time half of it has passed, until ctx ends, and returns its end. When
 // the lease expires it calls lost.
 func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCauseFunc) (end time.Time) {
-	length := max(m.left, time.Second)
+	length := min(max(m.left, time.Second), grapnel.MaxLease)
 	end = m.at.Add(length)
 	for wait := length / 2; rest(ctx, wait); {
 		asked := time.Now()

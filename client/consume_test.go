@@ -17,7 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // queue is a server with one queue, as far as consumers see it. Its clock is that of the bubble.
@@ -249,6 +251,52 @@ func TestConsumeDoesNotTrustItsOwnClock(t *testing.T) {
 		}
 		if seen := q.seen(); len(seen) != 2 || !strings.HasPrefix(seen[0], "extend lse_1 ") {
 			t.Errorf("it asked for %q", seen)
+		}
+	})
+}
+
+// A lease of the longest duration looks longer to a clock that is a little behind, and a server
+// refuses to extend a lease by more than that.
+func TestConsumeExtendsTheLongestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("1")
+		q.length = grapnel.MaxLease
+		ahead := func(r *http.Request) (*http.Response, error) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/next"):
+				resp, err := q.serve(r)
+				if err != nil || resp.StatusCode != http.StatusOK {
+					return resp, err
+				}
+				body, _ := io.ReadAll(resp.Body)
+				end := time.Now().Add(q.length).UTC()
+				text := strings.ReplaceAll(string(body), end.Format(time.RFC3339Nano), end.Add(time.Second).Format(time.RFC3339Nano))
+				return answer(resp.StatusCode, text, "Date", time.Now().Add(time.Second).UTC().Format(http.TimeFormat)), nil
+			case strings.HasSuffix(r.URL.Path, "/extend"):
+				var in struct{ By policy.Duration }
+				body, _ := io.ReadAll(r.Body)
+				if err := json.Unmarshal(body, &in); err != nil || in.By.Std() > grapnel.MaxLease {
+					return answer(422, `{"code":"invalid"}`), nil
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(body)))
+			}
+			return q.serve(r)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		err := with(t, ahead).Consume(ctx, "orders", func(ctx context.Context, _ *client.Message) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(13 * time.Hour):
+			}
+			return context.Cause(ctx)
+		}, client.ConsumeOptions{Settled: func(s client.Settled) {
+			stop()
+			if s.Err != nil || s.Outcome != client.Acked {
+				t.Errorf("told %+v", s)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
 		}
 	})
 }
