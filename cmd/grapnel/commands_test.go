@@ -97,6 +97,7 @@ func TestRequests(t *testing.T) {
 		{args: `send a.b -d -`, stdin: "[1]", want: request{"POST", "/v1/events", `{"type":"a.b","data":[1]}`, ""}},
 		{args: `send a.b --occurred-at 2026-01-01T00:00:00Z`, want: request{"POST", "/v1/events", `{"type":"a.b","occurred_at":"2026-01-01T00:00:00Z","data":{}}`, ""}},
 		{args: `send a.b -d - --content-type text/csv --key k`, stdin: "a,b", want: request{"POST", "/v1/events/raw?key=k&type=a.b", "a,b", ""}},
+		{args: `send a.b --content-type text/csv`, want: request{"POST", "/v1/events/raw?type=a.b", "", ""}},
 		{args: `send a.b -d x --content-type text/csv --occurred-at 2026-01-01T00:00:00Z`,
 			want: request{"POST", "/v1/events/raw?occurred_at=2026-01-01T00%3A00%3A00Z&type=a.b", "x", ""}},
 		{args: `events list --type a.* --event-key k --limit 3`, want: request{"GET", "/v1/events?key=k&limit=3&type=a.%2A", "", ""}},

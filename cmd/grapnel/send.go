@@ -32,7 +32,11 @@ func (s *session) sendCommand() *cobra.Command {
 			"grapnel send invoice.paid -d @invoice.json --dry-run\n" +
 			"generate | grapnel send report.ready --content-type text/csv",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			body, err := givenData(s.World, data)
+			none := []byte("{}")
+			if contentType != "" {
+				none = nil
+			}
+			body, err := givenData(s.World, data, none)
 			if err != nil {
 				return cli.View{}, err
 			}
@@ -62,7 +66,7 @@ func (s *session) sendCommand() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVarP(&data, "data", "d", "", "the event's data; if not given, standard input when it is piped, else {}")
+	f.StringVarP(&data, "data", "d", "", "the event's data; if not given, standard input when it is piped, else {}; with --content-type nothing")
 	cli.Form(f, "JSON|@FILE|-", "data")
 	f.StringVar(&in.Key, "key", "", "ordering key: events of one key arrive in order")
 	f.StringVar(&in.ID, "id", "", "id of the event; publishing the same id again changes nothing")
@@ -95,8 +99,8 @@ func dryRun(ctx context.Context, r reader, in client.NewEvent) (cli.View, error)
 	return view, nil
 }
 
-// givenData is the data of an event: the flag's or, without one, the standard input.
-func givenData(w *cli.World, flag string) ([]byte, error) {
+// givenData is the data of an event: the flag's or, without one, the standard input, or none.
+func givenData(w *cli.World, flag string, none []byte) ([]byte, error) {
 	if flag != "" {
 		return w.Content("-d", flag)
 	}
@@ -105,5 +109,5 @@ func givenData(w *cli.World, flag string) ([]byte, error) {
 			return text, err
 		}
 	}
-	return []byte("{}"), nil
+	return none, nil
 }
