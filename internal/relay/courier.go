@@ -20,6 +20,7 @@ type courier struct {
 	runner *Runner
 	source grapnel.Source
 	stop   context.CancelFunc
+	aside  int // rows of the last look that were set aside; of run's goroutine
 
 	mu  sync.Mutex
 	now Status
@@ -154,6 +155,7 @@ func explain(err error) string {
 // publish makes rows durable: as events or, if that is impossible, set aside.
 func (c *courier) publish(ctx context.Context, rows []row) error {
 	now := c.runner.o.Now()
+	c.aside = 0
 	var events []store.Incoming
 	var of []*row
 	for i := range rows {

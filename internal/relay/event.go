@@ -84,7 +84,7 @@ func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason,
 		ContentType: grapnel.JSONType, Body: r.data, Size: len(r.data), Intake: in,
 	})
 	if err == nil {
-		c.aside()
+		c.aside++
 	}
 	return err
 }

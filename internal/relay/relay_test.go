@@ -426,6 +426,26 @@ func TestRefusals(t *testing.T) {
 	until(t, "all is well", func() bool { st, _ := r.Status("src_1"); return st.State == Relaying && st.Lag == 0 })
 }
 
+// TestRefusalsCountOnce: while the server refuses a page, a row of it that is set aside counts
+// once, however often the page is tried.
+func TestRefusalsCountOnce(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	var tries atomic.Int64
+	s.injure = func([]store.Incoming) (before, after error) {
+		if tries.Add(1) < 6 {
+			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
+		}
+		return nil, nil
+	}
+	do(t, p, event("k", strings.Repeat("[", 65)+strings.Repeat("]", 65)), event("k", `1`))
+	r, _ := relaying(t, Options{Engine: s, Store: s.Store})
+	until(t, "both are carried", func() bool { st, _ := r.Status("src_1"); return st.Moved == 2 })
+	if st, _ := r.Status("src_1"); st.Aside != 1 {
+		t.Errorf("one row was set aside, %d are counted", st.Aside)
+	}
+}
+
 // TestSleep: a sleeping relay is woken; one that is awake asks for no NOTIFY.
 func TestSleep(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,8 @@ func (c *courier) well(elsewhere bool) {
 	}
 }
 
-// moved notes that a page was carried.
+// moved notes that a page was carried. Its rows that were set aside count only now, because a page
+// that is refused is tried again.
 func (c *courier) moved(p page, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,15 +82,12 @@ func (c *courier) moved(p page, at time.Time) {
 			c.now.Moved++
 		}
 	}
+	for range c.aside {
+		c.runner.metrics.count(aside)
+		c.now.Aside++
+	}
 	c.now.MovedAt = at
 	if !p.full {
 		c.now.Lag = 0
 	}
-}
-
-func (c *courier) aside() {
-	c.runner.metrics.count(aside)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now.Aside++
 }
