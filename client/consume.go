@@ -279,8 +279,7 @@ func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCaus
 	end = m.at.Add(length)
 	for wait := length / 2; rest(ctx, wait); {
 		asked := time.Now()
-		// half of the time that is left: a connection that is dead must not cost the lease
-		asking, done := context.WithDeadline(ctx, asked.Add(end.Sub(asked)/2))
+		asking, done := half(ctx, end)
 		_, err := k.client.Extend(asking, m.Lease, length)
 		done()
 		switch {
@@ -298,6 +297,12 @@ func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCaus
 		}
 	}
 	return end
+}
+
+// half limits one request to half of the time until end: a connection that is dead without a sign
+// leaves time for another one.
+func half(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Until(end)/2)
 }
 
 // over says whether a lease has expired, is settled, or is unknown to the server.
@@ -345,16 +350,19 @@ func (k *consumer) settle(m *Message, err error, took time.Duration, end time.Ti
 }
 
 func (k *consumer) say(ctx context.Context, m *Message, outcome Outcome, reason string, delay time.Duration) error {
+	end, _ := ctx.Deadline()
 	for wait := firstTrouble; ; wait = min(2*wait, longestTrouble) {
 		var err error
+		asking, done := half(ctx, end)
 		switch outcome {
 		case Acked:
-			err = k.client.Ack(ctx, m.Lease)
+			err = k.client.Ack(asking, m.Lease)
 		case Rejected:
-			err = k.client.Reject(ctx, m.Lease, reason)
+			err = k.client.Reject(asking, m.Lease, reason)
 		default:
-			err = k.client.Nack(ctx, m.Lease, reason, delay)
+			err = k.client.Nack(asking, m.Lease, reason, delay)
 		}
+		done()
 		if err == nil || final(err) || over(err) || !rest(ctx, k.jittered(wait)) {
 			return err
 		}

@@ -382,6 +382,36 @@ func TestConsumeRepeatsAnAckWhoseAnswerWasLost(t *testing.T) {
 	})
 }
 
+// A dead connection must not cost an ack: another one is tried while the lease is valid.
+func TestConsumeRepeatsAnAckWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, tries := newQueue("1"), 0
+		dead := func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/ack") {
+				if tries++; tries == 1 {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+			}
+			return q.serve(r)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		err := with(t, dead).Consume(ctx, "orders", func(context.Context, *client.Message) error { return nil },
+			client.ConsumeOptions{Settled: func(one client.Settled) {
+				stop()
+				if one.Err != nil {
+					t.Errorf("told %+v", one)
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"ack lse_1"}, q.seen()); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
 func TestConsumeStopsInGoodOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("1", "2", "3")
