@@ -123,7 +123,9 @@ func (c *courier) refused(err error, n int) time.Duration {
 		c.set(Held, "the server takes no more at the moment: "+e.Detail)
 		return min(e.RetryAfter, c.runner.o.Bounds.Refused)
 	}
-	if c.set(Held, "storing the outbox's events failed; retrying") {
+	const failing = "storing the outbox's events failed; retrying"
+	told := c.status().Detail == failing
+	if c.set(Held, failing); !told {
 		c.runner.o.Log.Error("storing events of an outbox failed; retrying", "source", c.source.ID, "err", err)
 	}
 	return c.pause(n)

@@ -446,6 +446,29 @@ func TestRefusalsCountOnce(t *testing.T) {
 	}
 }
 
+// TestFailureIsLoggedWhileHeld: a store that fails is logged, once, also if the server has refused
+// events before for a reason that is no fault.
+func TestFailureIsLoggedWhileHeld(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	var tries atomic.Int64
+	s.injure = func([]store.Incoming) (before, after error) {
+		if tries.Add(1) == 1 {
+			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
+		}
+		return errFault, nil
+	}
+	var log bytes.Buffer
+	_, stop := relaying(t, Options{Engine: s, Store: s.Store, Random: func() float64 { return 0 },
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	do(t, p, event("k", `1`))
+	until(t, "it has tried again", func() bool { return tries.Load() > 4 })
+	stop()
+	if n := strings.Count(log.String(), "storing events of an outbox failed; retrying"); n != 1 {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+}
+
 // TestSleep: a sleeping relay is woken; one that is awake asks for no NOTIFY.
 func TestSleep(t *testing.T) {
 	t.Parallel()
