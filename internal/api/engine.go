@@ -77,6 +77,8 @@ type Registrar interface {
 	// source.
 	DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error)
 	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error)
+	// ChangeKey replaces a key by what edit makes of it; edit may be called again.
+	ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (grapnel.Key, error)
 	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
 }
 

@@ -124,28 +124,25 @@ func whoAmI(_ *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, v), nil
 }
 
+// patchKey merges a patch into the key's settings as they are when it is stored.
 func patchKey(a *api, c *call) (answer, error) {
-	k, err := namedKey(a, c)
-	if err != nil {
-		return answer{}, err
-	}
-	var f strict.Faults
 	patch := gjson.ParseBytes(c.body)
-	var settings wire.NewKey
-	keyFields.show(&k, &settings)
-	whole := merged(settings, patch, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	settings = decode[wire.NewKey](whole, &f)
-	keyFields.set(&settings, &k)
-	if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
-	}
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, store.With{Audit: c.keyEntry(grapnel.VerbChange, &k)}); err != nil {
+	k, err := a.Engine.ChangeKey(c.Context(), c.scope, c.PathValue("id"), func(k *grapnel.Key) (*grapnel.AuditEntry, error) {
+		var f strict.Faults
+		var settings wire.NewKey
+		keyFields.show(k, &settings)
+		whole := merged(settings, patch, &f)
+		if err := f.Err(); err != nil {
+			return nil, err
+		}
+		settings = decode[wire.NewKey](whole, &f)
+		keyFields.set(&settings, k)
+		if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
+			return nil, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
+		}
+		return c.keyEntry(grapnel.VerbChange, k), f.Err()
+	})
+	if err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewKey(&k)), nil

@@ -256,6 +256,21 @@ func (s *fakeEngine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Ke
 	return s.Faulty.PutKey(ctx, scope, k, with)
 }
 
+func (s *fakeEngine) ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (
+	grapnel.Key, error) {
+	for _, k := range s.Keys(scope) {
+		if k.ID != id {
+			continue
+		}
+		audit, err := edit(&k)
+		if err == nil {
+			_, err = s.PutKey(ctx, scope, k, store.With{Audit: audit})
+		}
+		return k, err
+	}
+	return grapnel.Key{}, store.ErrNotFound("key")
+}
+
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)

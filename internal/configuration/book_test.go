@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,78 @@ func TestAKeyEndsItsCalls(t *testing.T) {
 	if late.Err() == nil {
 		t.Error("a call began after its key had lost the scope")
 	}
+}
+
+// TestAChangedKeyIsTheOneInTheStore: a key that is renamed keeps the scopes that another node has
+// given it meanwhile, and one that another node has revoked stays revoked.
+func TestAChangedKeyIsTheOneInTheStore(t *testing.T) {
+	s, everyone := memory.New(), store.Everyone()
+	here := open(t, s, new(surroundings))
+	if _, err := here.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeAdmin), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	there := open(t, s, new(surroundings))
+	rename := func(k *grapnel.Key) (*grapnel.AuditEntry, error) {
+		k.Name = "renamed"
+		return nil, nil
+	}
+	if _, err := there.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeRead), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := here.ChangeKey(t.Context(), everyone, "key_1", rename); err != nil || k.Name != "renamed" || k.May(grapnel.ScopeAdmin) {
+		t.Errorf("the key is %+v, %v", k, err)
+	}
+	if err := there.DeleteKey(t.Context(), everyone, "key_1", store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.ChangeKey(t.Context(), everyone, "key_1", rename); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		t.Errorf("a revoked key was changed: %v", err)
+	}
+	if _, known := here.KeyByHash([32]byte{1}); known {
+		t.Error("a revoked key is valid again")
+	}
+}
+
+// TestAKeyThatIsBeingRevokedStaysRevoked: its change waits for the revocation, and finds no key.
+func TestAKeyThatIsBeingRevokedStaysRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		revoking := make(chan struct{})
+		s := &slowRevoking{memory.New(), revoking}
+		b, everyone := open(t, s, new(surroundings)), store.Everyone()
+		if _, err := b.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeAdmin), store.With{}); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := b.DeleteKey(t.Context(), everyone, "key_1", store.With{}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			unchanged := func(*grapnel.Key) (*grapnel.AuditEntry, error) { return nil, nil }
+			if _, err := b.ChangeKey(t.Context(), everyone, "key_1", unchanged); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+				t.Errorf("the change was answered %v", err)
+			}
+		})
+		synctest.Wait()
+		close(revoking)
+		all.Wait()
+		if _, known := b.KeyByHash([32]byte{1}); known {
+			t.Error("the key is valid")
+		}
+	})
+}
+
+// slowRevoking commits the revocation of a key once commit is closed.
+type slowRevoking struct {
+	*memory.Store
+	commit chan struct{}
+}
+
+func (s *slowRevoking) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	<-s.commit
+	return s.Store.DeleteKey(ctx, scope, id, with)
 }
 
 // TestALostAnswerIsMadeUpFor: the store commits a change and its answer is lost. The caller gets an

@@ -2,6 +2,7 @@ package configuration
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -74,6 +75,36 @@ func (b *Book) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wit
 			return d
 		},
 	})
+}
+
+// ChangeKey replaces an API key by what edit makes of it, and returns it. It is the key as it is in
+// the store at that moment: one that another request has revoked is not found, and stays revoked.
+func (b *Book) ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (
+	k grapnel.Key, err error) {
+	for {
+		_, err = b.Change(ctx, Change{
+			Write: func(now *Snapshot) (store.Put, error) {
+				all := b.Keys(scope)
+				i := slices.IndexFunc(all, func(k grapnel.Key) bool { return k.ID == id })
+				if i < 0 {
+					return store.Put{}, store.ErrNotFound("key")
+				}
+				k = all[i]
+				audit, err := edit(&k)
+				if err != nil {
+					return store.Put{}, err
+				}
+				return b.o.Store.PutKey(ctx, scope, k, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
+			},
+			Apply: func(store.Put) (d store.ConfigChanges) {
+				d.Keys.Written = []grapnel.Key{k}
+				return d
+			},
+		})
+		if !errors.Is(err, store.ErrStale) {
+			return k, err
+		}
+	}
 }
 
 // DeleteKey revokes an API key at once.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -14,6 +16,46 @@ func TestRevokedKeyStopsReceiving(t *testing.T) {
 	o.AdminKey = testKey
 	s := start(t, o)
 	stopsReceiving(t, s.consumer(t), s.consumer(t), member{running: s})
+}
+
+// TestARevokedKeyCannotKeepItself: a stolen key that renames itself all the time is revoked as any
+// other.
+func TestARevokedKeyCannotKeepItself(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	c := start(t, o).consumer(t)
+	key := c.must(http.StatusCreated, "POST", "/v1/keys", `{"name":"stolen","scopes":["admin"]}`)
+	at, stolen := "/v1/keys/"+key["id"].(string), "Bearer "+key["key"].(string)
+	var all sync.WaitGroup
+	var over atomic.Bool
+	renamed := make(chan struct{}, 8)
+	for range cap(renamed) {
+		all.Go(func() {
+			for !over.Load() {
+				status, _, body := c.ask("PATCH", at, `{"name":"mine"}`, "Authorization", stolen)
+				if status == http.StatusUnauthorized || status == http.StatusNotFound {
+					return
+				}
+				if status != http.StatusOK {
+					t.Errorf("answered %d %s", status, body)
+					return
+				}
+				select {
+				case renamed <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for range cap(renamed) {
+		<-renamed
+	}
+	c.must(http.StatusNoContent, "DELETE", at, "")
+	if status, _, body := c.ask("GET", "/v1/whoami", "", "Authorization", stolen); status != http.StatusUnauthorized {
+		t.Errorf("the revoked key is answered %d %s", status, body)
+		over.Store(true)
+	}
+	all.Wait()
 }
 
 // stopsReceiving opens a stream and a long poll at one node, revokes the right of their key at
