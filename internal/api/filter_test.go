@@ -35,6 +35,22 @@ func TestFilterReachesTheStore(t *testing.T) {
 	}
 }
 
+// TestACommaIsPartOfTheValue: a parameter that takes one value takes it as a whole.
+func TestACommaIsPartOfTheValue(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	const at = "2026-01-01T00:00:00Z"
+	for _, target := range []string{"/v1/endpoints?limit=1,2", "/v1/deliveries?from=" + at + "," + at, "/v1/deliveries?status_code=500,503",
+		"/v1/alerts?state=firing,resolved", "/v1/stats?by=hour,day"} {
+		if r := w.ask(admin, "GET", target, ""); r.StatusCode != 422 {
+			t.Errorf("%s: answered %d %s", target, r.StatusCode, r.body)
+		}
+	}
+	w.must(200, "GET", "/v1/deliveries?key=a,,b&text=c,", "")
+	w.must(422, "DELETE", "/v1/endpoints/"+ep+"?reason="+strings.Repeat("long,", 200), "")
+	w.must(204, "DELETE", "/v1/endpoints/"+ep+"?reason=gone,", "")
+}
+
 // TestFilterFaults: a filter that cannot be read is refused, with the word and the allowed ones.
 func TestFilterFaults(t *testing.T) {
 	w, a := watched(t)

@@ -65,10 +65,13 @@ func (q *query) read(text string, known []param) error {
 		}
 		p := &known[i]
 		looks := p.looks(q.bounds)
-		if len(values[name]) > 1 && !p.repeat {
+		texts := values[name]
+		if p.repeat {
+			texts = q.all(name)
+		} else if len(texts) > 1 {
 			f.Add("?"+name, "is given twice")
 		}
-		for _, text := range q.all(name) {
+		for _, text := range texts {
 			switch {
 			case text == "":
 				f.Add("?"+name, "must not be empty")
