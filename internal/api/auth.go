@@ -42,12 +42,7 @@ func (a *api) admit(c *call) error {
 		return err
 	}
 	if from := a.Gate.tooMany(is.from, c.now); from != nil {
-		late := time.NewTimer(a.Bounds.WrongDelay)
-		defer late.Stop()
-		select {
-		case <-late.C:
-		case <-c.Context().Done():
-		}
+		<-time.After(a.Bounds.WrongDelay) // also for a caller who has left, and tries another key
 		a.Gate.answers(from)
 	}
 	return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -130,6 +131,30 @@ func TestWrongKeysAreSlowed(t *testing.T) {
 		check(here, "grp_wrong", 401, 0)
 		if is := w.options.Gate.Stats(); is.Slowed != 2 || is.Unauthenticated != 11 {
 			t.Errorf("counted were %+v", is)
+		}
+	})
+}
+
+// A caller that hangs up during a delay tries no more keys than one that waits for the answers.
+func TestHangingUpEndsNoDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(o *Options) {
+			o.Bounds.Wrong, o.Bounds.WrongLate, o.Clock = 1, 3, time.Now
+			o.Gate = NewGate(o.Bounds)
+		})
+		var all sync.WaitGroup
+		defer all.Wait()
+		for range 100 {
+			ctx, hangUp := context.WithCancel(t.Context())
+			r := httptest.NewRequest("GET", "/v1/endpoints", http.NoBody).WithContext(ctx)
+			r.Header.Set("Authorization", "Bearer grp_wrong")
+			all.Go(func() { w.send(r) })
+			synctest.Wait()
+			hangUp()
+			synctest.Wait()
+		}
+		if is := w.options.Gate.Stats(); is.Unauthenticated != 4 || is.Slowed != 96 {
+			t.Errorf("%d keys were looked up at once, %d were not", is.Unauthenticated, is.Slowed)
 		}
 	})
 }
