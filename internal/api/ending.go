@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ func endingRoutes() []route {
 // endPerson ends the sessions of a person, in the tenant of the caller or in all.
 func endPerson(a *api, c *call) (answer, error) {
 	subject := personActs + strings.TrimPrefix(c.query.text("subject"), personActs)
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
+	if err := cmp.Or(c.query.faults.Err(), a.Away(c.key.Tenant)); err != nil {
+		return answer{}, err // those of all tenants are kept in one place
 	}
 	return a.endSessions(c, c.key.Tenant, subject)
 }

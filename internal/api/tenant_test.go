@@ -125,6 +125,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		{admin, "POST", "/v1/policies", `{"name":"p","tenant":"acme"}`},
 		{admin, "POST", "/v1/keys", `{"name":"k","scopes":["read"],"tenant":"acme"}`},
 		{admin, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`},
+		{admin, "DELETE", "/v1/sessions?subject=person/jane", ""},
 		{admin, "GET", "/v1/deliveries?tenant=acme", ""},
 		{admin, "GET", "/v1/endpoints?tenant=acme", ""},
 		{admin, "GET", "/v1/queues/orders?tenant=acme", ""},
