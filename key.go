@@ -41,6 +41,10 @@ func PortalID(tenant string) string { return recordID("_portal_", tenant) }
 // began at that time or before.
 type EndedSessions struct{ Before time.Time }
 
+// LongestSession bounds the life of sessions: the records of those that were ended are not kept for
+// ever.
+const LongestSession = 30 * 24 * time.Hour
+
 // EndedPrefix begins the ids of records of ended sessions.
 const EndedPrefix = KeyPrefix + "_ended_"
 

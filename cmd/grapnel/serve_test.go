@@ -162,6 +162,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --oidc-issuer http://login.example.com --oidc-client-id a --oidc-role domain=b.example,role=viewer", nil, "https://", 2},
 		{"serve --oidc-issuer https://login.example.com --oidc-client-id a --oidc-role domain=b.example,role=root", nil, "viewer, operator", 2},
 		{"serve --oidc-issuer https://login.example.com --oidc-client-id a --oidc-role anyone=yes,role=viewer --oidc-algorithms none", nil, "RS256", 2},
+		{"serve --oidc-issuer https://login.example.com --oidc-client-id a --oidc-role domain=b,role=viewer --oidc-session 721h", nil, "720h", 2},
 		{"serve --oidc-issuer https://login.example.com --dashboard=false", nil, "--dashboard=false", 2},
 		{"serve", map[string]string{"GRAPNEL_MAX_PENDING": "-1"}, "must not be negative", 2},
 		{"serve --retention -1h", nil, "cannot be negative", 2},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/oidc"
 	"github.com/grapnelhq/grapnel/internal/server"
@@ -53,6 +54,8 @@ func (f *peopleFlags) options(s *session, dashboard bool) (*server.People, error
 		return nil, cli.Usagef("--oidc-role: without a rule no person could sign in; for example domain=example.com,role=viewer")
 	case f.session <= 0:
 		return nil, cli.Usagef("--oidc-session %v: it must be greater than 0", f.session)
+	case f.session > grapnel.LongestSession:
+		return nil, cli.Usagef("--oidc-session %v: it must be at most %v", f.session, grapnel.LongestSession)
 	}
 	p := &server.People{Name: f.name, Only: f.only, Session: f.session, OIDC: oidc.Options{Issuer: f.issuer, ClientID: f.client,
 		Secret: secret, Scopes: f.scopes, Algorithms: f.algorithms,

@@ -18,7 +18,7 @@ const (
 	personActs = "person/" // begins the subjects of people who signed in
 
 	// endingKept is how long a record is kept. No pass lives as long.
-	endingKept = 31 * 24 * time.Hour
+	endingKept = grapnel.LongestSession + 24*time.Hour
 	// mostEndings bounds the records of a tenant. For more, all links of the tenant can be revoked.
 	mostEndings = 1000
 	// clearedEndings is how many old records one call deletes.
