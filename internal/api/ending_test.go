@@ -53,6 +53,16 @@ func TestSessionsEndOneByOne(t *testing.T) {
 	}
 }
 
+// TestASubjectEndsAsItsLinkNamedIt: to the letter, and the sessions of no other subject.
+func TestASubjectEndsAsItsLinkNamedIt(t *testing.T) {
+	w := newWorld(t)
+	_, without := w.opened("org/7")
+	_, with := w.opened("org/7/")
+	w.as(acmeAdmin, 204, "DELETE", "/v1/tenants/acme/portal-links?subject=org/7/", "")
+	w.as(without, 200, "GET", "/v1/endpoints", "")
+	w.as(with, 401, "GET", "/v1/endpoints", "")
+}
+
 // TestWhoEndsSessions: a key of another tenant ends none, and people are for admins.
 func TestWhoEndsSessions(t *testing.T) {
 	w := newWorld(t)

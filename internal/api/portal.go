@@ -86,7 +86,10 @@ func createLink(a *api, c *call) (answer, error) {
 	if len(in.Scopes) == 0 {
 		in.Scopes = []grapnel.Scope{grapnel.ScopeRead}
 	}
-	subject := strings.TrimSuffix("portal/"+in.Subject, "/")
+	subject := "portal"
+	if in.Subject != "" {
+		subject += "/" + in.Subject
+	}
 	ends := c.now.Add(duration(in.ExpiresIn))
 	frames := a.portal(tenant).FrameAncestors
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
