@@ -147,6 +147,11 @@ func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access
 	if subject, _ := more.Text("sub"); subject != c.Subject() {
 		return nil, fault(BadToken, "the userinfo endpoint speaks of another person than the ID token")
 	}
+	if told, _ := c.Text("email"); told != "" {
+		if email, _ := more.Text("email"); email != told {
+			delete(more, "email_verified") // it is said of another address
+		}
+	}
 	for name, value := range more {
 		if _, told := c[name]; !told {
 			c[name] = value

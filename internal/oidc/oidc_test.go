@@ -414,6 +414,21 @@ func TestClaimsOfTheUserinfoEndpoint(t *testing.T) {
 	}
 }
 
+// TestAVerifiedAddressIsTheOneThatIsVerified: what the userinfo endpoint says of its address is not
+// said of another one in the token.
+func TestAVerifiedAddressIsTheOneThatIsVerified(t *testing.T) {
+	i := newIssuer(t)
+	i.claims = func(c map[string]any) { delete(c, "email_verified") }
+	wants := func(o *Options) { o.Mapping = Mapping{Rules: []Rule{{Email: "alice@example.com", Role: "admin"}}} }
+	for email, verified := range map[string]bool{"alice@example.com": true, "mallory@example.com": false} {
+		i.set(func() { i.info = map[string]any{"sub": "alice", "email": email, "email_verified": true} })
+		c, err := i.signIn(i.provider(wants))
+		if _, is := c.Email(); err != nil || is != verified {
+			t.Errorf("with %s verified: %s, %v", email, c, err)
+		}
+	}
+}
+
 // TestClientAuthentication: the secret is sent in the way that the issuer takes, and nowhere else.
 func TestClientAuthentication(t *testing.T) {
 	i := newIssuer(t)
