@@ -23,20 +23,18 @@ type bulk struct {
 func (b bulk) Any() bool { return b.Retry != "" || b.Compare != "" }
 
 func (v *visit) bulk(path string, s *search, rows int, more bool) bulk {
-	b := bulk{Letters: path == "/dead-letters", Search: s.Text, More: more, All: "all " + count(rows) + " that match",
-		Compare: v.link("/deliveries/")}
+	b := bulk{Letters: path == "/dead-letters", Search: s.Text, More: more, All: "all " + count(rows) + " that match"}
 	if more {
 		b.All = "all that match, " + count(rows) + "+"
 	}
-	for _, form := range []struct {
-		name string
-		to   *string
-	}{{client.JSONLines, &b.JSONL}, {client.CSV, &b.CSV}} {
-		q := url.Values{"format": {form.name}}
+	if v.web.home == "" { // a portal has none of these pages
+		q := url.Values{"format": {client.JSONLines}}
 		if s.Text != "" {
 			q.Set("q", s.Text)
 		}
-		*form.to = v.link(path + "/export?" + q.Encode())
+		b.JSONL = v.link(path + "/export?" + q.Encode())
+		q.Set("format", client.CSV)
+		b.CSV, b.Compare = v.link(path+"/export?"+q.Encode()), v.link("/deliveries/")
 	}
 	for at, to := range map[string]*string{"/deliveries/retry": &b.Retry, "/dead-letters/discard": &b.Discard,
 		"/dead-letters/replay": &b.Replay} {

@@ -20,7 +20,7 @@ func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event,
 	if ep != nil {
 		_, m.Local = v.teach("", "grapnel listen "+localServer+" --endpoint "+shellQuote(ep.ID))
 	}
-	if event != nil && event.DataBase64 == nil {
+	if event != nil && event.DataBase64 == nil && v.web.home == "" {
 		m.Compare = v.link("/deliveries/" + d.ID + "/compare")
 	}
 	if m.Shown == nil {

@@ -92,6 +92,24 @@ func TestPortalsHaveTheLocaleOfTheirLink(t *testing.T) {
 	}
 }
 
+// TestPortalsOfferNoPageThatTheyLack: downloads and comparisons are pages of the dashboard only.
+func TestPortalsOfferNoPageThatTheyLack(t *testing.T) {
+	for _, scopes := range [][]grapnel.Scope{allPortalScopes, {grapnel.ScopeRead}} {
+		s := portalSite(t, pass.Look{}, scopes...)
+		for _, page := range []string{"/portal/deliveries", "/portal/dead-letters", "/portal/deliveries/dlv_1"} {
+			body := s.ask("GET", page, nil).Body.String()
+			if !strings.Contains(body, "/portal/deliveries/dlv_") && !strings.Contains(body, "dlv_1") {
+				t.Fatalf("%s has no delivery: %s", page, body)
+			}
+			for _, lacking := range []string{"/export", "/compare", "data-two"} {
+				if strings.Contains(body, lacking) {
+					t.Errorf("%s leads to %s", page, lacking)
+				}
+			}
+		}
+	}
+}
+
 // TestPortalsNameQueues: a delivery to a queue has the queue's name, in the list and on its page,
 // and no link to a page that a portal does not have.
 func TestPortalsNameQueues(t *testing.T) {
