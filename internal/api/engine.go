@@ -71,6 +71,9 @@ type Registrar interface {
 	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error)
 	DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error
 	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error)
+	// ChangePolicy replaces a policy by what edit makes of it; edit may be called again.
+	ChangePolicy(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (
+		grapnel.NamedPolicy, error)
 	DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error
 	PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error)
 	// DeleteSource is grapnel.CodeConflict while an endpoint takes only events of the

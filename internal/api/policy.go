@@ -217,14 +217,28 @@ func createPolicy(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
-// patchPolicy merges a patch into a policy and reads the result as if it had been given as a whole.
+// patchPolicy merges a patch into a policy as it is when it is stored, and reads the result as if
+// it had been given as a whole.
 func patchPolicy(a *api, c *call) (answer, error) {
-	old, err := a.ownPolicy(c)
+	if _, err := a.ownPolicy(c); err != nil {
+		return answer{}, err
+	}
+	patch := gjson.ParseBytes(c.body)
+	p, err := a.Engine.ChangePolicy(c.Context(), c.scope, c.PathValue("id"), func(p *grapnel.NamedPolicy) (*grapnel.AuditEntry, error) {
+		if err := a.mergePolicy(c, p, patch); err != nil {
+			return nil, err
+		}
+		return c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name), nil
+	})
 	if err != nil {
 		return answer{}, err
 	}
+	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+}
+
+func (a *api) mergePolicy(c *call, is *grapnel.NamedPolicy, patch gjson.Result) error {
+	old := *is
 	var f strict.Faults
-	patch := gjson.ParseBytes(c.body)
 	for _, fixed := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
 		if patch.IsObject() && patch.Get(fixed).Exists() {
 			f.Add("/"+fixed, "cannot be changed")
@@ -234,26 +248,23 @@ func patchPolicy(a *api, c *call) (answer, error) {
 	current.Name = old.Name
 	merged := strict.Merge(gjson.ParseBytes(encode(current)), patch, "/", &f)
 	if err := f.Err(); err != nil {
-		return answer{}, err
+		return err
 	}
 	p, _ := readPolicy(gjson.ParseBytes(merged), &f)
 	if err := f.Err(); err != nil {
-		return answer{}, err
+		return err
 	}
 	if p.Name != old.Name {
 		if err := renamable(a, old); err != nil {
-			return answer{}, err
+			return err
 		}
 		if err := taken(p.Name); err != nil {
-			return answer{}, err
+			return err
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	with := store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}
-	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, with); err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+	*is = p
+	return nil
 }
 
 // renamable says whether no endpoint knows a policy by its name.

@@ -251,6 +251,21 @@ func (s *fakeEngine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel
 	return s.Faulty.PutPolicy(ctx, scope, p, with)
 }
 
+func (s *fakeEngine) ChangePolicy(ctx context.Context, scope store.Scope, id string,
+	edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (grapnel.NamedPolicy, error) {
+	for _, p := range s.Policies(scope) {
+		if p.ID != id {
+			continue
+		}
+		audit, err := edit(&p)
+		if err == nil {
+			_, err = s.PutPolicy(ctx, scope, p, store.With{Audit: audit})
+		}
+		return p, err
+	}
+	return grapnel.NamedPolicy{}, store.ErrNotFound("policy")
+}
+
 func (s *fakeEngine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	defer s.forget()
 	return s.Faulty.PutKey(ctx, scope, k, with)

@@ -49,6 +49,37 @@ func (b *Book) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Named
 	})
 }
 
+// ChangePolicy replaces a named policy by what edit makes of it, and returns it. It is the policy
+// as it is in the store at that moment, so no other request's change is undone.
+func (b *Book) ChangePolicy(ctx context.Context, scope store.Scope, id string,
+	edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (p grapnel.NamedPolicy, err error) {
+	for {
+		_, err = b.Change(ctx, Change{
+			Write: func(now *Snapshot) (store.Put, error) {
+				all := b.Policies(scope)
+				i := slices.IndexFunc(all, func(p grapnel.NamedPolicy) bool { return p.ID == id })
+				if i < 0 {
+					return store.Put{}, store.ErrNotFound("policy")
+				}
+				p = all[i]
+				audit, err := edit(&p)
+				if err != nil {
+					return store.Put{}, err
+				}
+				return b.o.Store.PutPolicy(ctx, scope, p, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
+			},
+			Apply: func(put store.Put) (d store.ConfigChanges) {
+				p.Revision = put.Revision
+				d.Policies.Written = []grapnel.NamedPolicy{p}
+				return d
+			},
+		})
+		if !errors.Is(err, store.ErrStale) {
+			return p, err
+		}
+	}
+}
+
 // DeletePolicy removes a named policy that no endpoint uses.
 func (b *Book) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := b.Change(ctx, Change{
