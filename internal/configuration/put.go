@@ -49,33 +49,47 @@ func (b *Book) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Named
 	})
 }
 
-// ChangePolicy replaces a named policy by what edit makes of it, and returns it. It is the policy
-// as it is in the store at that moment, so no other request's change is undone.
+// ChangePolicy replaces a named policy by what edit makes of it, and returns it; see edited.
 func (b *Book) ChangePolicy(ctx context.Context, scope store.Scope, id string,
-	edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (p grapnel.NamedPolicy, err error) {
+	edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (grapnel.NamedPolicy, error) {
+	return edited(ctx, b, edit, func() (p grapnel.NamedPolicy, err error) {
+		for _, p = range b.Policies(scope) {
+			if p.ID == id {
+				return p, nil
+			}
+		}
+		return p, store.ErrNotFound("policy")
+	}, func(p *grapnel.NamedPolicy, with store.With) (store.Put, error) {
+		return b.o.Store.PutPolicy(ctx, scope, *p, with)
+	}, func(p *grapnel.NamedPolicy, put store.Put) (d store.ConfigChanges) {
+		p.Revision = put.Revision
+		d.Policies.Written = []grapnel.NamedPolicy{*p}
+		return d
+	})
+}
+
+// edited replaces a record by what edit makes of it. found returns it as it is in the store at that
+// moment, under the lock of the configuration, and the store refuses it if another node has changed
+// the configuration since; then this begins again. So it undoes no other request's change, and a
+// record that was deleted is not made again.
+func edited[R any](ctx context.Context, b *Book, edit func(*R) (*grapnel.AuditEntry, error), found func() (R, error),
+	put func(*R, store.With) (store.Put, error), changes func(*R, store.Put) store.ConfigChanges) (r R, err error) {
 	for {
 		_, err = b.Change(ctx, Change{
 			Write: func(now *Snapshot) (store.Put, error) {
-				all := b.Policies(scope)
-				i := slices.IndexFunc(all, func(p grapnel.NamedPolicy) bool { return p.ID == id })
-				if i < 0 {
-					return store.Put{}, store.ErrNotFound("policy")
+				if r, err = found(); err != nil {
+					return store.Put{}, err
 				}
-				p = all[i]
-				audit, err := edit(&p)
+				audit, err := edit(&r)
 				if err != nil {
 					return store.Put{}, err
 				}
-				return b.o.Store.PutPolicy(ctx, scope, p, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
+				return put(&r, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
 			},
-			Apply: func(put store.Put) (d store.ConfigChanges) {
-				p.Revision = put.Revision
-				d.Policies.Written = []grapnel.NamedPolicy{p}
-				return d
-			},
+			Apply: func(put store.Put) store.ConfigChanges { return changes(&r, put) },
 		})
 		if !errors.Is(err, store.ErrStale) {
-			return p, err
+			return r, err
 		}
 	}
 }
@@ -108,34 +122,23 @@ func (b *Book) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, wit
 	})
 }
 
-// ChangeKey replaces an API key by what edit makes of it, and returns it. It is the key as it is in
-// the store at that moment: one that another request has revoked is not found, and stays revoked.
+// ChangeKey replaces an API key by what edit makes of it, and returns it; see edited. A key that
+// another request has revoked stays revoked.
 func (b *Book) ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (
-	k grapnel.Key, err error) {
-	for {
-		_, err = b.Change(ctx, Change{
-			Write: func(now *Snapshot) (store.Put, error) {
-				all := b.Keys(scope)
-				i := slices.IndexFunc(all, func(k grapnel.Key) bool { return k.ID == id })
-				if i < 0 {
-					return store.Put{}, store.ErrNotFound("key")
-				}
-				k = all[i]
-				audit, err := edit(&k)
-				if err != nil {
-					return store.Put{}, err
-				}
-				return b.o.Store.PutKey(ctx, scope, k, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
-			},
-			Apply: func(store.Put) (d store.ConfigChanges) {
-				d.Keys.Written = []grapnel.Key{k}
-				return d
-			},
-		})
-		if !errors.Is(err, store.ErrStale) {
-			return k, err
+	grapnel.Key, error) {
+	return edited(ctx, b, edit, func() (k grapnel.Key, err error) {
+		for _, k = range b.Keys(scope) {
+			if k.ID == id {
+				return k, nil
+			}
 		}
-	}
+		return k, store.ErrNotFound("key")
+	}, func(k *grapnel.Key, with store.With) (store.Put, error) {
+		return b.o.Store.PutKey(ctx, scope, *k, with)
+	}, func(k *grapnel.Key, _ store.Put) (d store.ConfigChanges) {
+		d.Keys.Written = []grapnel.Key{*k}
+		return d
+	})
 }
 
 // DeleteKey revokes an API key at once.
