@@ -201,12 +201,13 @@ func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err e
 
 // finished goes through the blocks of the target's finished deliveries.
 func (c *candidates) finished(after int64) (numbers []int64, more bool, err error) {
-	newest, err := one(c.r, newestFinishedQuery)
+	there, err := stored(c.r, oldestFinishedQuery, newestFinishedQuery)
 	if err != nil {
 		return nil, false, err
 	}
 	q := c.r.Query(finishedTargetQuery)
-	last := min(newest, c.within.below-1)
+	after = max(after, there.from-1)
+	last := min(there.below, c.within.below) - 1
 	for block := (after + 1) >> blockBits; block <= last>>blockBits; block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err

@@ -18,6 +18,7 @@ const (
 	eventsKindQuery  = "SELECT seq FROM event WHERE seq >> 12 = ? AND kind = ?"
 	eventsKindsQuery = "SELECT seq, kind FROM event WHERE seq >> 12 = ?"
 	eventsKeyQuery   = "SELECT seq FROM event WHERE seq >> 12 = ? AND hash = ? AND hash <> 0"
+	oldestEventQuery = "SELECT min(seq) FROM event"
 	newestEventQuery = "SELECT max(seq) FROM event"
 	kindsQuery       = "SELECT number, tenant, type FROM kind"
 	kindsTenantQuery = "SELECT number, tenant, type FROM kind WHERE tenant = ?"
@@ -87,12 +88,11 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 	if f.key == "" && f.anyKind() {
 		return columnStream(r, b, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
 	}
-	newest, err := one(r, newestEventQuery)
+	there, err := stored(r, oldestEventQuery, newestEventQuery)
 	if err != nil {
 		return nil, err
 	}
-	blocks := blocks{ctx: ctx, r: r, look: look, most: b.Wanted, in: in.and(everything(newest + 1)), one: eventsKindQuery,
-		all: eventsKindsQuery}
+	blocks := blocks{ctx: ctx, r: r, look: look, most: b.Wanted, in: in.and(there), one: eventsKindQuery, all: eventsKindsQuery}
 	if f.source != "" {
 		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
 	}

@@ -161,25 +161,25 @@ func (l *lister) undelivered(target, status int64) (streams []*stream, err error
 	return streams, err
 }
 
-// delivered lists delivered deliveries with a matching outcome, at some targets or, without
-// targets, at any.
-func (l *lister) delivered(targets []int64) (*stream, error) {
+// delivered lists delivered deliveries in a window with a matching outcome, at some targets or,
+// without targets, at any.
+func (l *lister) delivered(targets []int64, in window) (*stream, error) {
 	outcomes, err := l.outcomes(nextDeliveredOutcomeQuery)
 	if err != nil {
 		return nil, err
 	}
 	wanted, all, err := l.occurring(outcomes, targets)
 	if err != nil || !all && len(wanted) == 0 {
-		return listStream(nil, l.within), err
+		return listStream(nil, in), err
 	}
 	slices.Sort(targets)
-	return newStream(l.within.below, func(below int64) ([]int64, error) {
-		for block := (below - 1) >> blockBits; !l.within.empty(); block-- {
+	return newStream(in.below, func(below int64) ([]int64, error) {
+		for block := (below - 1) >> blockBits; !in.empty(); block-- {
 			if err := l.ctx.Err(); err != nil {
 				return nil, err
 			}
 			block, err = l.blockWith(outcomes, block)
-			if err != nil || block < l.within.from>>blockBits {
+			if err != nil || block < in.from>>blockBits {
 				return nil, err
 			}
 			if l.look.spent() {
@@ -191,7 +191,7 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 			} else {
 				numbers, err = l.inBlock(block, wanted)
 			}
-			numbers = newestFirst(numbers, window{l.within.from, below})
+			numbers = newestFirst(numbers, window{in.from, below})
 			if err != nil || len(numbers) > 0 {
 				return numbers, err
 			}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestSearchWithLittleTime: a search whose caller has little time reads fewer rows than one that
@@ -51,5 +53,68 @@ func TestSearchWithLittleTime(t *testing.T) {
 	usual, hasty := search(0), search(time.Millisecond)
 	if usual[0] < s.bounds.LeastSearched || hasty[0] == 0 || 3*hasty[0] > usual[0] {
 		t.Errorf("the first page has %d deliveries, and %d with little time", usual[0], hasty[0])
+	}
+}
+
+// counting counts how often a read asks if its caller still waits: once for each block or row.
+type counting struct {
+	context.Context
+	asked int
+}
+
+func (c *counting) Err() error {
+	c.asked++
+	return c.Context.Err()
+}
+
+// TestPurgedBlocksAreNotRead: a list ends at the oldest row, however many row ids belonged to rows
+// that were purged.
+func TestPurgedBlocksAreNotRead(t *testing.T) {
+	s, _ := openNew(t)
+	const blocks = 2000
+	if err := s.write(t.Context(), &change{do: func(tx *tx) error {
+		tx.events.skip(blocks << blockBits)
+		tx.deliveries.skip(blocks << blockBits)
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	e := &grapnel.Event{ID: "e", Tenant: "acme", Type: "t", Key: "k", Source: "src_1", AcceptedAt: time.Unix(1, 0)}
+	done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Targets: []store.Target{{Endpoint: "ep"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Record(t.Context(), []store.Change{{Delivery: done.Heads[0].Delivery, At: time.Unix(2, 0), Status: grapnel.Delivered,
+		Attempt: &grapnel.Attempt{Number: 1, StatusCode: 200, Class: policy.ClassNone}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), &change{do: func(tx *tx) error { // what Purge leaves
+		return tx.conn.Exec(fmt.Sprintf(`WITH RECURSIVE b(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM b WHERE n < %d)
+			INSERT OR IGNORE INTO delivered_outcome SELECT outcome, n FROM b, finished;
+			WITH RECURSIVE b(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM b WHERE n < %[1]d)
+			INSERT OR IGNORE INTO source_block SELECT 'src_1', n FROM b`, blocks-1))
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []store.EventQuery{{Type: "t"}, {Key: "k"}, {Source: "src_1"}, {Tenant: "acme"}} {
+		q.Limit = 10
+		c := &counting{Context: t.Context()}
+		if list, err := s.EventList(c, store.Everyone(), q); err != nil || len(list) != 1 || c.asked > 50 {
+			t.Errorf("%+v: %d events in %d steps: %v", q, len(list), c.asked, err)
+		}
+	}
+	for _, q := range []store.DeliveryQuery{{Type: "t"}, {Key: "k"}, {Tenant: "acme"}, {Endpoint: "ep"}, {StatusCode: 200},
+		{StatusCode: 200, Endpoint: "ep"}} {
+		q.Limit = 10
+		c := &counting{Context: t.Context()}
+		if list, err := s.DeliveryList(c, store.Everyone(), q); err != nil || len(list) != 1 || c.asked > 50 {
+			t.Errorf("%+v: %d deliveries in %d steps: %v", q, len(list), c.asked, err)
+		}
+	}
+	c := &counting{Context: t.Context()}
+	list, _, err := s.Candidates(c, store.Everyone(), store.CandidateQuery{Endpoint: "ep", OverBy: time.Unix(9, 0), Limit: 10,
+		Selection: grapnel.Selection{Status: []grapnel.Status{grapnel.Delivered}}})
+	if err != nil || len(list) != 1 || c.asked > 50 {
+		t.Errorf("%d candidates in %d steps: %v", len(list), c.asked, err)
 	}
 }

@@ -156,6 +156,17 @@ func everything(before int64) window {
 	return window{below: before}
 }
 
+// stored is the range of the row ids in a table. Row ids are not used again, so the number of
+// blocks before the oldest row, which Purge has emptied, grows for ever.
+func stored(r *sqlite3.Conn, oldest, newest string) (window, error) {
+	first, err := one(r, oldest)
+	if err != nil {
+		return window{}, err
+	}
+	last, err := one(r, newest)
+	return window{first, last + 1}, err
+}
+
 func (w window) empty() bool { return w.from >= w.below }
 
 func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }

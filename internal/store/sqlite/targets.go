@@ -12,6 +12,7 @@ const (
 	finishedQuery            = "SELECT seq FROM finished WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	finishedTargetQuery      = "SELECT seq FROM finished WHERE seq >> 12 = ? AND target = ?"
 	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
+	oldestFinishedQuery      = "SELECT min(seq) FROM finished"
 	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
@@ -120,6 +121,11 @@ func (l *lister) finals() (finals []int64) {
 // finished lists the finished deliveries of some targets, or those delivered there with a matching
 // outcome.
 func (l *lister) finished(targets []target) (*stream, error) {
+	there, err := stored(l.r, oldestFinishedQuery, newestFinishedQuery)
+	if err != nil {
+		return nil, err
+	}
+	in := l.within.and(there)
 	if l.narrow() {
 		var numbers []int64
 		if _, one := l.events.oneTenant(); one || l.query.Endpoint != "" {
@@ -127,18 +133,16 @@ func (l *lister) finished(targets []target) (*stream, error) {
 				numbers = append(numbers, t.number)
 			}
 			if len(numbers) == 0 {
-				return listStream(nil, l.within), nil
+				return listStream(nil, in), nil
 			}
 		}
-		return l.delivered(numbers)
+		return l.delivered(numbers, in)
 	}
-	newest, err := one(l.r, newestFinishedQuery)
-	blocks := blocks{ctx: l.ctx, r: l.r, look: l.look, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)),
-		one: finishedTargetQuery, all: finishedTargetsQuery}
+	blocks := blocks{ctx: l.ctx, r: l.r, look: l.look, most: l.bounds.Wanted, in: in, one: finishedTargetQuery, all: finishedTargetsQuery}
 	for _, t := range targets {
 		blocks.wanted = append(blocks.wanted, t.number)
 	}
-	return blocks.stream(), err
+	return blocks.stream(), nil
 }
 
 // target is an endpoint with its numbers of deliveries by status.
