@@ -50,7 +50,7 @@ func (t *Totals) Add(o *Totals) {
 	sum(t.Reasons[:], o.Reasons[:])
 }
 
-func sum[N int64 | uint32](to, more []N) {
+func sum[N int64 | uint64](to, more []N) {
 	for i, n := range more {
 		to[i] += n
 	}
@@ -202,10 +202,10 @@ func (r *Reasons) By() map[ReasonCode]int64 {
 
 // Latency counts durations in fixed buckets, each about a fifth wider than the one before, so that
 // counts of different times and endpoints can be added.
-type Latency [LatencyBuckets]uint32
+type Latency [LatencyBuckets]uint64
 
 // Waits counts longer durations in the same way.
-type Waits [WaitBuckets]uint32
+type Waits [WaitBuckets]uint64
 
 // The numbers of buckets, and the longest duration of the first one. The last bucket of Latency has
 // everything beyond about ten minutes, that of Waits everything beyond about six weeks.
@@ -234,17 +234,17 @@ func (l *Latency) Percentile(part float64) time.Duration { return percentile(l[:
 // Percentile is the same as that of Latency.
 func (w *Waits) Percentile(part float64) time.Duration { return percentile(w[:], firstWait, part) }
 
-func percentile(counts []uint32, first time.Duration, part float64) time.Duration {
+func percentile(counts []uint64, first time.Duration, part float64) time.Duration {
 	var all uint64
 	for _, n := range counts {
-		all += uint64(n)
+		all += n
 	}
 	if all == 0 {
 		return 0
 	}
 	rank, seen := uint64(math.Ceil(part*float64(all))), uint64(0)
 	for i, n := range counts {
-		if seen += uint64(n); seen >= max(rank, 1) {
+		if seen += n; seen >= max(rank, 1) {
 			return longest(i, first)
 		}
 	}

@@ -62,12 +62,12 @@ func slotOf(at time.Time) int { return at.UTC().Minute() / int(Slot/time.Minute)
 // The stored form leaves out zeros: a quiet hour has a few bytes.
 type storedHour struct {
 	Slots   []map[string][2]int64        `json:"slots"`
-	Latency map[string]map[string]uint32 `json:"latency,omitempty"`
+	Latency map[string]map[string]uint64 `json:"latency,omitempty"`
 }
 
 // MarshalJSON writes the hour as documents have it.
 func (h Hour) MarshalJSON() ([]byte, error) {
-	out := storedHour{Slots: make([]map[string][2]int64, PerHour), Latency: map[string]map[string]uint32{}}
+	out := storedHour{Slots: make([]map[string][2]int64, PerHour), Latency: map[string]map[string]uint64{}}
 	for s := range h.slots {
 		out.Slots[s] = map[string][2]int64{}
 		for i, n := range h.slots[s] {
@@ -77,7 +77,7 @@ func (h Hour) MarshalJSON() ([]byte, error) {
 		}
 	}
 	for i := range h.took {
-		buckets := map[string]uint32{}
+		buckets := map[string]uint64{}
 		for b, n := range h.took[i] {
 			if n > 0 {
 				buckets[strconv.Itoa(b)] = n

@@ -114,6 +114,10 @@ func TestLayoutOfTotals(t *testing.T) {
 	if came, err := DecodeTotals(unhex(t, stored)); err != nil || came != want {
 		t.Errorf("%+v, %v", came, err)
 	}
+	want.Latency[3], want.Success[127] = 1<<33, 1<<34
+	if came, err := DecodeTotals(EncodeTotals(&want)); err != nil || came != want {
+		t.Errorf("of many attempts: %+v, %v", came, err)
+	}
 	for _, bad := range []string{"", stored[:10], stored[:26], stored + "5a01"} {
 		if came, err := DecodeTotals(unhex(t, bad)); err == nil {
 			t.Errorf("%q was taken for totals: %+v", bad, came)

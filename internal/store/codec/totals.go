@@ -30,7 +30,7 @@ func EachCell(t *grapnel.Totals, take func(cell int, n int64)) {
 	each(cellSuccess, t.Success[:], take)
 }
 
-func each[N int64 | uint32](first int, counts []N, take func(int, int64)) {
+func each[N int64 | uint64](first int, counts []N, take func(int, int64)) {
 	for i, n := range counts {
 		if n != 0 {
 			take(first+i, int64(n))
@@ -63,7 +63,7 @@ func SetCell(t *grapnel.Totals, cell int, n int64) bool {
 	return true
 }
 
-func set[N int64 | uint32](counts []N, i int, n int64) bool {
+func set[N int64 | uint64](counts []N, i int, n int64) bool {
 	if i >= len(counts) {
 		return false
 	}

@@ -181,7 +181,7 @@ func (r *totalsRow) totals() (*grapnel.Totals, error) {
 	sum := grapnel.Totals{Delivered: r.sum.Delivered, Failed: r.sum.Failed, Dropped: r.sum.Dropped, Discarded: r.sum.Discarded,
 		Skipped: r.sum.Skipped, Retried: r.sum.Retried, FirstAttemptSuccess: r.sum.FirstAttemptSuccess, Attempts: r.sum.Attempts}
 	for i, n := range r.latency[:min(len(r.latency), grapnel.LatencyBuckets)] {
-		sum.Latency[i] = uint32(n)
+		sum.Latency[i] = uint64(n)
 	}
 	for _, cell := range r.cells {
 		if !codec.SetCell(&sum, int(cell>>cellShift), cell&cellCount) {

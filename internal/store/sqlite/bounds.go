@@ -94,7 +94,7 @@ type Bounds struct {
 	// Publishers invent types, so their number is unbounded.
 	Names int `bound:"16384"`
 	// Accounts and TypeTotals are how many accounts and totals of event types the writer remembers:
-	// about one and a half kilobytes each.
+	// about two and a half kilobytes each.
 	Accounts   int `bound:"4096"`
 	TypeTotals int `bound:"2048"`
 	// Recent is how many deduplication keys are in memory before they go to the index: about 8 MB,
