@@ -42,6 +42,7 @@ type Bounds struct {
 	// endpoints, or kinds, that a list visits one by one; with more it scans from the newest row on
 	ListTargets int   `bound:"512"`
 	SearchPage  int   `bound:"200"`             // deliveries searched
+	SearchRead  int   `bound:"16"`              // of them, whose events are read at once
 	SearchMost  int   `bound:"2000"`            // deliveries that one call searches
 	Looked      int   `bound:"5000"`            // deliveries of a status that one call of Candidates examines
 	SearchBytes int64 `bound:"32MiB" tiny:"64"` // event data that one call searches

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// DeliverySearch reads the list page by page and searches the events of each page.
+// DeliverySearch reads the list page by page, and the events of each page a few at a time: events
+// may be large, and the search ends once it has read enough.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	text string) (list []grapnel.Delivery, resume int64, err error) {
 	limit, size, page := q.Limit, int64(0), s.bounds.SearchPage
@@ -33,11 +34,13 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		if err != nil {
 			return nil, 0, err
 		}
-		events, err := s.eventsOf(ctx, found)
-		if err != nil {
-			return nil, 0, err
-		}
+		var events map[int64]*grapnel.Event
 		for i, d := range found {
+			if i%s.bounds.SearchRead == 0 {
+				if events, err = s.eventsOf(ctx, found[i:min(i+s.bounds.SearchRead, len(found))]); err != nil {
+					return nil, 0, err
+				}
+			}
 			looked, q.Before = looked+1, d.Seq
 			if e := events[d.EventSeq]; e != nil {
 				size += int64(len(e.Data))

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -46,5 +48,28 @@ func TestCandidatesAreReadInPages(t *testing.T) {
 		if calls < 4 || found != 1 {
 			t.Errorf("%+v: %d candidates found in %d calls", sel, found, calls)
 		}
+	}
+}
+
+// A search stops soon after it has read the bytes that one call may read, also if all events are
+// large: a page of them is not read at once.
+func TestSearchReadsFewLargeEvents(t *testing.T) {
+	const events, size = 60, 1 << 20
+	s := open(t, database(t), Options{Bounds: Bounds{SearchBytes: size}})
+	defer func() { _ = s.Close() }()
+	for i := range events {
+		in := incomingTo(fmt.Sprint("e", i), "", "ep")
+		in.Event.Data = bytes.Repeat([]byte("x"), size)
+		publish(t, s, in)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	list, resume, err := s.DeliverySearch(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 10}, "absent")
+	runtime.ReadMemStats(&after)
+	if err != nil || len(list) > 0 || resume == 0 {
+		t.Fatalf("%d found; goes on at %d: %v", len(list), resume, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 40*size {
+		t.Errorf("it allocated %d MiB to search 1 MiB of 60", took/size)
 	}
 }
