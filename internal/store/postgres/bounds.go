@@ -43,6 +43,7 @@ type Bounds struct {
 	ListTargets int   `bound:"512"`
 	SearchPage  int   `bound:"200"`             // deliveries searched
 	SearchRead  int   `bound:"16"`              // of them, whose events are read at once
+	SearchRows  int   `bound:"50000"`           // finished deliveries that the database examines for them
 	SearchMost  int   `bound:"2000"`            // deliveries that one call searches
 	Looked      int   `bound:"5000"`            // deliveries of a status that one call of Candidates examines
 	SearchBytes int64 `bound:"32MiB" tiny:"64"` // event data that one call searches

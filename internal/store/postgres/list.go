@@ -101,34 +101,42 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 
 // DeliveryList returns at most Limit deliveries; no limit: none. From and To concern the acceptance
 // of the event, also for a redelivery.
-func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
+func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	list, _, err := s.list(ctx, scope, q, 0)
+	return list, err
+}
+
+// list examines at most about `most` finished deliveries, or all if it is 0. from is the row id of
+// the oldest one that it examines; 0: it examines all.
+func (s *Store) list(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+	most int) (list []grapnel.Delivery, from int64, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
-		return nil, ctx.Err()
+		return nil, 0, ctx.Err()
 	}
 	q.Tenant = tenant
-	f, err := s.listQuery(ctx, &q)
+	f, from, err := s.listQuery(ctx, &q, most)
 	if err != nil || f == nil {
-		return nil, readError(ctx, err)
+		return nil, 0, readError(ctx, err)
 	}
 	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err == nil {
 		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	}
-	return list, readError(ctx, err)
+	return list, from, readError(ctx, err)
 }
 
 const tenantTargetsQuery = "SELECT DISTINCT target FROM tally WHERE tenant = $1 LIMIT $2"
 
-// listQuery is the statement of a list; nil: the list is empty.
-func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter, error) {
+// listQuery is the statement of a list, and where it ends; nil: the list is empty.
+func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery, most int) (f *filter, from int64, err error) {
 	of, err := s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...)
 	if err != nil || !of.all && len(of.numbers) == 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	status, err := s.statuses(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var targets []int32
 	endpoints, args := targetNumbersQuery, []any{[]string{q.Endpoint}}
@@ -137,10 +145,16 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 	}
 	if q.Endpoint != "" || q.Tenant != "" {
 		if targets, err = firstColumn[int32](ask(ctx, s.reading, endpoints, args...)); err != nil || len(targets) == 0 {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	f := new(filter)
+	over := len(q.Status) == 0 || len(status.over) > 0
+	if over && most > 0 && sifts(q) {
+		if from, err = s.farthest(ctx, q, &status, targets, most); err != nil {
+			return nil, 0, err
+		}
+	}
+	f = new(filter)
 	f.text("SELECT " + showColumns + " FROM (")
 	looked := false
 	for _, part := range []struct {
@@ -148,7 +162,7 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 		shape, table, where string
 	}{
 		{(status.pending || status.held) && !q.DeadLetters, waitingShape, "pending", "waiting"},
-		{len(q.Status) == 0 || len(status.over) > 0, overShape, "finished", "over"},
+		{over, overShape, "finished", "over"},
 	} {
 		if !part.wanted {
 			continue
@@ -158,6 +172,9 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 		}
 		looked = true
 		f.part(part.shape, part.table, targets, s.bounds.ListTargets, q, func() {
+			if from > 0 {
+				f.text(" AND d.seq >= ").value(from)
+			}
 			if !of.all {
 				either(f, "d.kind", of.numbers)
 			}
@@ -170,10 +187,40 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 		})
 	}
 	if !looked {
-		return nil, nil
+		return nil, 0, nil
 	}
 	f.text(")" + showJoins + " ORDER BY d.seq DESC LIMIT ").value(q.Limit)
-	return f, nil
+	return f, from, nil
+}
+
+// sifts says whether a list has a condition on finished deliveries that none of their indexes has.
+func sifts(q *store.DeliveryQuery) bool {
+	return q.Key == "" && (q.Type != "" || q.Class != "" || q.StatusCode != 0 || q.ReasonCode != "" || q.DeadLetters || !q.From.IsZero() ||
+		!q.To.IsZero())
+}
+
+// farthest is the row id at which a list ends, because it has examined its part of `most` finished
+// deliveries of a target by then; 0: there are fewer. An index has them in their order.
+func (s *Store) farthest(ctx context.Context, q *store.DeliveryQuery, status *statuses, targets []int32, most int) (from int64, err error) {
+	f := new(filter)
+	f.text("SELECT coalesce(max(x.seq), 0) FROM ")
+	where := ""
+	if apart := len(targets) > 0 && len(targets) <= s.bounds.ListTargets; apart {
+		f.text("unnest(").value(targets).text("::int[]) one(target) CROSS JOIN ")
+		where, most = " AND d.target = one.target", most/len(targets)
+		wanted := status.over
+		if q.DeadLetters {
+			wanted = []string{string(grapnel.Failed)}
+		}
+		if len(wanted) > 0 && !slices.Contains(wanted, string(grapnel.Delivered)) {
+			f.text("unnest(").value(wanted).text("::text[]) state(status) CROSS JOIN ")
+			where += " AND d.status = state.status AND d.status <> 'delivered'"
+		}
+	}
+	f.text("LATERAL (SELECT d.seq FROM finished d WHERE d.seq < ").value(below(q.Before))
+	f.text(where + " ORDER BY d.seq DESC LIMIT 1 OFFSET ").value(most).text(") x")
+	err = s.reading.QueryRow(ctx, f.sql(), f.values...).Scan(&from)
+	return from, err
 }
 
 // part selects the newest matching rows of one table; for each target separately if there are at

@@ -145,7 +145,7 @@ func TestReadPlans(t *testing.T) {
 	number := func(n int64) int64 { return begins(today-manyDays+1+n/1250) + n }
 	list := func(q store.DeliveryQuery) (string, []any) {
 		q.Limit = 50
-		f, err := s.listQuery(t.Context(), &q)
+		f, _, err := s.listQuery(t.Context(), &q, 0)
 		if err != nil || f == nil {
 			t.Fatalf("%+v: %v", q, err)
 		}

@@ -22,15 +22,15 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 	}
 	if text == "" { // the database applies every other condition by itself
 		q.Limit++
-		list, err := s.DeliveryList(ctx, scope, q)
+		list, from, err := s.list(ctx, scope, q, s.bounds.SearchRows)
 		if err != nil || len(list) <= limit {
-			return list, 0, err
+			return list, from, err
 		}
 		return list[:limit], list[limit-1].Seq, nil
 	}
 	q.Limit = page
 	for looked := 0; ; {
-		found, err := s.DeliveryList(ctx, scope, q)
+		found, from, err := s.list(ctx, scope, q, s.bounds.SearchRows)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -49,12 +49,12 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 				}
 			}
 			enough := len(list) == limit || looked >= s.bounds.SearchMost || size >= s.bounds.SearchBytes
-			if more := i+1 < len(found) || len(found) == page; more && enough {
+			if more := i+1 < len(found) || len(found) == page || from > 0; more && enough {
 				return list, d.Seq, nil
 			}
 		}
 		if len(found) < page {
-			return list, 0, nil
+			return list, from, nil
 		}
 	}
 }

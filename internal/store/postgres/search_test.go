@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // However few of an endpoint's finished deliveries match, one call of Candidates examines a bounded
@@ -22,6 +23,8 @@ func TestCandidatesAreReadInPages(t *testing.T) {
 	const rows = 40_000
 	if _, err := s.pool.Exec(t.Context(), fmt.Sprintf(`
 		INSERT INTO target (endpoint, shard) VALUES ('ep', 1);
+		INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
+			VALUES (1, 'acme', 0, %[2]d, 0, %[2]d / 2, %[2]d / 2, 0, 0, 0);
 		INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a', '');
 		INSERT INTO event SELECT %[1]d + n, 'evt_' || n, 1, 'k' || n, n, n, %[1]d + n, %[1]d + n, 1, '', 0, 0, NULL, NULL, NULL, 'acme'
 			FROM generate_series(1, %[2]d) n;
@@ -31,6 +34,7 @@ func TestCandidatesAreReadInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := time.UnixMicro(rows)
+	searchesInPages(t, s, rows)
 	for _, sel := range []grapnel.Selection{
 		{From: last},
 		{From: last, Status: []grapnel.Status{grapnel.Delivered, grapnel.Failed}},
@@ -71,5 +75,33 @@ func TestSearchReadsFewLargeEvents(t *testing.T) {
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 40*size {
 		t.Errorf("it allocated %d MiB to search 1 MiB of 60", took/size)
+	}
+}
+
+// searchesInPages: the same is true of a search, whatever its conditions are. Only the oldest
+// delivery meets them.
+func searchesInPages(t *testing.T, s *Store, rows int) {
+	t.Helper()
+	s.bounds.SearchRows = rows / 8
+	defer func() { s.bounds.SearchRows = usual.SearchRows }()
+	oldest := begins(s.days.known.Load().current) + 1
+	if _, err := s.pool.Exec(t.Context(), "UPDATE finished SET status_code = 418, class = 'status_4xx', status = 'skipped' WHERE seq = $1",
+		oldest); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []store.DeliveryQuery{{StatusCode: 418}, {StatusCode: 418, Endpoint: "ep"},
+		{Class: policy.ClassStatus4xx, Tenant: "acme"}, {Type: "a", To: time.UnixMicro(2)},
+		{Endpoint: "ep", StatusCode: 418, Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}}} {
+		calls, found := 0, 0
+		for q.Limit = 10; calls == 0 || q.Before != 0; calls++ {
+			list, resume, err := s.DeliverySearch(t.Context(), store.Everyone(), q, "")
+			if err != nil || q.Before != 0 && resume >= q.Before {
+				t.Fatalf("%+v goes on at %d: %v", q, resume, err)
+			}
+			found, q.Before = found+len(list), resume
+		}
+		if calls < 4 || found != 1 {
+			t.Errorf("%+v: %d deliveries found in %d calls", q, found, calls)
+		}
 	}
 }
