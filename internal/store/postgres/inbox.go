@@ -76,26 +76,32 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
 	}
-	var f filter
-	f.text("SELECT "+asideColumns+" FROM aside WHERE true").equal("tenant", tenant).equal("source", q.Source).equal("why", string(q.Why))
-	if q.Before != "" {
-		f.text(" AND id < ").value(q.Before)
-	}
-	f.text(" ORDER BY id DESC LIMIT ").value(q.Limit)
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		a, err := readAside(rows)
-		if err != nil {
-			s.log.Error("a request in the database is corrupt", "request", a.ID, "err", err)
-			continue
+	for len(list) < q.Limit {
+		var f filter
+		f.text("SELECT "+asideColumns+" FROM aside WHERE true").equal("tenant", tenant).equal("source", q.Source).equal("why", string(q.Why))
+		if q.Before != "" {
+			f.text(" AND id < ").value(q.Before)
 		}
-		list = append(list, a)
+		most, found := q.Limit-len(list), 0
+		f.text(" ORDER BY id DESC LIMIT ").value(most)
+		rows, err := s.reading.Query(ctx, f.sql(), f.values...)
+		if err != nil {
+			return nil, readError(ctx, err)
+		}
+		for rows.Next() {
+			a, err := readAside(rows)
+			found, q.Before = found+1, a.ID
+			if err != nil {
+				s.log.Error("a request in the database is corrupt", "request", a.ID, "err", err)
+				continue
+			}
+			list = append(list, a)
+		}
+		if err := rows.Err(); err != nil || found < most {
+			return list, readError(ctx, err)
+		}
 	}
-	return list, readError(ctx, rows.Err())
+	return list, nil
 }
 
 // Unlearn deletes the oldest first.

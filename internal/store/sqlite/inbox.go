@@ -83,20 +83,27 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil
 		}
-		sql, values := asidesQuery(q)
-		if sql == "" {
-			return nil
-		}
-		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for rows.More(&err) {
-			a, err := readAside(rows)
-			if err != nil {
-				s.log.Error("corrupt request in the database", "request", a.ID)
-				continue
+		for len(list) < q.Limit {
+			sql, values := asidesQuery(q)
+			if sql == "" {
+				return nil
 			}
-			list = append(list, a)
+			most, found := min(q.Limit-len(list), math.MaxInt32), 0
+			rows := r.Query(sql).Texts(values...).Int(int64(most))
+			for rows.More(&err) {
+				a, err := readAside(rows)
+				found, q.Before = found+1, a.ID
+				if err != nil {
+					s.log.Error("corrupt request in the database", "request", a.ID)
+					continue
+				}
+				list = append(list, a)
+			}
+			if err != nil || found < most {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	return list, err
 }
