@@ -63,6 +63,11 @@ func (m *meter) reason(err error) error {
 	if m.ended != nil {
 		return m.ended
 	}
+	// An error's value as text may be far larger than in memory, where its parts are shared.
+	var thrown gojq.ValueError
+	if errors.As(err, &thrown) && (!m.charge(8*m.size(thrown.Value())) || m.ended != nil) {
+		return m.ended
+	}
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
