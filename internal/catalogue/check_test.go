@@ -79,6 +79,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 // TestRefusedSchemas has schemas that do not compile, with the place of the fault.
 func TestRefusedSchemas(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 70) + "true" + strings.Repeat("}", 70)
+	long := `{"properties":{"` + strings.Repeat("a", 48<<10) + `":{"anyOf":[` + strings.Repeat("true,", 2900) + `true]}}}`
 	for schema, pointer := range map[string]string{
 		`1`: "", `{`: "", `{} {}`: "", `"` + strings.Repeat("a", MaxSchema) + `"`: "",
 		`{"type":"text"}`: "/type", `{"type":[]}`: "/type", `{"enum":[]}`: "/enum", `{"enum":1}`: "/enum",
@@ -93,7 +94,7 @@ func TestRefusedSchemas(t *testing.T) {
 		`{"$dynamicRef":"#a"}`: "/$dynamicRef", `{"$schema":"http://json-schema.org/draft-07/schema#"}`: "/$schema",
 		`{"properties":{"a":{"$id":"x"}}}`: "/properties/a/$id", `{"$anchor":""}`: "/$anchor", `{"dependencies":{}}`: "/dependencies",
 		`{"additionalItems":true}`: "/additionalItems", `{"dependentRequired":{"a":1}}`: "/dependentRequired/a",
-		deep: strings.Repeat("/not", 65),
+		deep: strings.Repeat("/not", 65), long: "",
 		`{"prefixItems":[` + strings.Repeat("true,", maxNodes) + `true]}`: fmt.Sprint("/prefixItems/", maxNodes-1),
 	} {
 		s, faults := Compile([]byte(schema))

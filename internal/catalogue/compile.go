@@ -16,6 +16,7 @@ import (
 const (
 	MaxSchema  = 64 << 10 // bytes
 	maxNodes   = 3000     // subschemas
+	maxPlaces  = 1 << 20  // bytes of the pointers to all subschemas
 	maxNesting = 64       // levels of the schema
 	maxPattern = 512      // bytes of one pattern
 	maxProgram = 1000     // steps of the program of one pattern
@@ -33,6 +34,7 @@ type compiler struct {
 	refs     []reference
 	faults   []Fault
 	steps    int64
+	places   int64 // bytes of the pointers to the subschemas
 	tracks   bool
 }
 
@@ -64,7 +66,7 @@ func Compile(schema []byte) (*Schema, []Fault) {
 		return nil, c.faults[:min(len(c.faults), most)]
 	}
 	return &Schema{root: root, tracks: c.tracks,
-		size: 8*int64(len(schema)) + 700*int64(len(c.nodes)) + 120*c.steps}, nil
+		size: 8*int64(len(schema)) + 700*int64(len(c.nodes)) + 120*c.steps + c.places}, nil
 }
 
 // decode reads one JSON value. Numbers keep their digits.
@@ -91,11 +93,15 @@ func (c *compiler) fault(at, format string, args ...any) {
 // schema compiles a value at a place of a schema. It returns nil for one that is none.
 func (c *compiler) schema(v any, at string, depth int) *node {
 	n := &node{at: at}
+	c.places += int64(len(at))
 	switch {
 	case c.full():
 		return nil
 	case len(c.nodes) >= maxNodes:
 		c.fault(at, "is one schema too many; at most %d are allowed", maxNodes)
+		return nil
+	case c.places > maxPlaces: // each pointer repeats the names above its subschema
+		c.fault("", "has too many schemas below long names; the pointers to them may take %d bytes together", maxPlaces)
 		return nil
 	case depth > maxNesting:
 		c.fault(at, "is nested more than %d levels deep", maxNesting)

@@ -4,7 +4,8 @@
 // A schema is a tenant's text and runs inside the server, so its work is counted and not timed:
 // each comparison of a value with a subschema is charged before it is made, and a check ends when
 // its units are used up. What a schema can make the server keep is bounded when it is compiled
-// (MaxSchema, maxNodes, maxSteps). It names no other document: a reference begins with #.
+// (MaxSchema, maxNodes, maxPlaces, maxSteps). It names no other document: a reference begins with
+// #.
 //
 // The dialect is JSON Schema 2020-12 without $dynamicRef and nested $id. As the standard has it by
 // default, format and the keywords of content are not checked. Numbers are compared by all their
