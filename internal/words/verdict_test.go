@@ -71,6 +71,7 @@ func TestBacklogAndDeadLettersInWords(t *testing.T) {
 		{"Nothing is pending.", Pending(then, &wire.Overview{})},
 		{"1 delivery is pending.", Pending(then, &wire.Overview{Pending: wire.PendingStates{All: 1}})},
 		{"It is due at 23 Nov, 14:45 UTC.", Sentence("it is due at 2026-11-23T14:45:29Z")},
+		{"Überlastet bis morgen.", Sentence("überlastet bis morgen")},
 		{"2026-13-45T14:45:29Z and x2026-11-23T14:45:29Z", Instants("2026-13-45T14:45:29Z and x2026-11-23T14:45:29Z")},
 		{"There are no dead letters.", DeadLetters(&wire.Overview{})},
 		{"3 healthy, 1 circuit open", States(&wire.EndpointStates{Healthy: 3, Open: 1})},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Spoken is a duration in its two largest units: "4 min 12 s", "3 h", "2 days". The script on the
@@ -126,7 +127,8 @@ func Sentence(text string) string {
 		return ""
 	}
 	text = Instants(text)
-	text = strings.ToUpper(text[:1]) + text[1:]
+	_, size := utf8.DecodeRuneInString(text)
+	text = strings.ToUpper(text[:size]) + text[size:]
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}
