@@ -59,7 +59,7 @@ func newMeter(l limit) *meter {
 func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	switch {
-	case types.IsError(result): // nothing was done, and the error says more than a limit would
+	case types.IsError(result) && function == overloads.Matches: // refused before it ran
 	case function == operators.Equals || function == operators.NotEquals:
 		for _, arg := range args {
 			cost += uint64(m.sizes.AggregateSize(arg))

@@ -31,6 +31,11 @@ var bombs = []string{
 	`event.data.l.all(x, bytes(event.data.s) == bytes(event.data.s))`,
 	`event.data.l.all(x, timestamp("2024-01-01T00:00:00Z").getHours("America/New_York") > -1)`,
 	`event.data.l.all(x, string(x) != "q")`,
+	`event.data.l.all(x, int(event.data.s) == 1 || true)`,
+	`event.data.l.all(x, double(event.data.s) == 1.0 || true)`,
+	`event.data.l.all(x, bool(event.data.s) || true)`,
+	`event.data.l.all(x, timestamp(event.data.s) == timestamp(0) || true)`,
+	`event.data.l.all(x, duration(event.data.s) == duration("1s") || true)`,
 	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
 }
 
