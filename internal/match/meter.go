@@ -2,7 +2,9 @@ package match
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -105,7 +107,30 @@ func (m *meter) learn(checked *cel.Ast) error {
 	if bad != nil {
 		return bad
 	}
+	chargeRanges(checked)
 	return nil
+}
+
+// chargeRanges passes each range of unknown type that a macro iterates over through the function
+// dyn, whose price it pays: before CEL finds that a text cannot be iterated over, it counts its
+// characters.
+func chargeRanges(checked *cel.Ast) {
+	native, build := checked.NativeRep(), ast.NewExprFactory()
+	id := slices.Max(slices.Collect(maps.Keys(native.IDs())))
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		c := e.AsComprehension()
+		if native.GetType(c.IterRange().ID()).Kind() != types.DynKind {
+			return
+		}
+		id++
+		native.SetType(id, types.DynType)
+		native.SetReference(id, ast.NewFunctionReference(overloads.ToDyn))
+		e.SetKindCase(build.NewComprehensionTwoVar(e.ID(), build.NewCall(id, overloads.TypeConvertDyn, c.IterRange()), c.IterVar(), c.IterVar2(),
+			c.AccuVar(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()))
+	}))
 }
 
 func (m *meter) regex(e ast.Expr) (wrong string) {

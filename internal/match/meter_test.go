@@ -36,6 +36,9 @@ var bombs = []string{
 	`event.data.l.all(x, bool(event.data.s) || true)`,
 	`event.data.l.all(x, timestamp(event.data.s) == timestamp(0) || true)`,
 	`event.data.l.all(x, duration(event.data.s) == duration("1s") || true)`,
+	`event.data.l.all(x, event.data.s.all(y, y) || true)`,
+	`event.data.l.all(x, [event.data.s].all(y, y.exists(z, z)) || true)`,
+	`event.data.l.all(x, event.data.s.map(y, y).size() == 1 || true)`,
 	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
 }
 
