@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -157,14 +158,14 @@ func (m *meter) matches() cel.ProgramOption {
 		if err != nil {
 			return nil, err
 		}
-		longest := m.limit.regex / max(m.regexes[pattern], 1)
+		longest, quoted := m.limit.regex/max(m.regexes[pattern], 1), strconv.Quote(pattern)
 		run := func(values ...ref.Val) ref.Val {
 			text, ok := values[0].Value().(string)
 			if !ok {
 				return types.MaybeNoSuchOverloadErr(values[0])
 			}
 			if len(text) > longest {
-				return types.NewErr("a text of %d bytes is too long for the pattern %q", len(text), pattern)
+				return types.NewErr("a text of %d bytes is too long for the pattern %s", len(text), quoted)
 			}
 			return types.Bool(compiled.MatchString(text))
 		}

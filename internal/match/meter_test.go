@@ -39,7 +39,18 @@ var bombs = []string{
 	`event.data.l.all(x, event.data.s.all(y, y) || true)`,
 	`event.data.l.all(x, [event.data.s].all(y, y.exists(z, z)) || true)`,
 	`event.data.l.all(x, event.data.s.map(y, y).size() == 1 || true)`,
+	`event.data.l.all(x, event.data.s.matches("[` + distinct(1200) + `]{900}") || true)`,
 	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
+}
+
+// distinct are characters of which no two follow each other, so that a class of them has one range
+// for each.
+func distinct(n int) string {
+	all := make([]rune, n)
+	for i := range all {
+		all[i] = rune(0x4e00 + 2*i)
+	}
+	return string(all)
 }
 
 func heavy(t testing.TB) *grapnel.Event {
