@@ -77,8 +77,12 @@ func isNumber(v any) bool {
 }
 
 // sum is for adding all elements.
-func sum(_ *meter, x any, _ []any) (n int64) {
-	each(x, func(v any) { n += nodeSize + 16*width(v) })
+func sum(m *meter, x any, _ []any) (n int64) {
+	each(x, func(v any) {
+		if n += nodeSize + 16*width(v); isNumber(v) {
+			n += m.size(v)
+		}
+	})
 	return n
 }
 
@@ -176,7 +180,7 @@ func wayOf(i int) cost {
 
 func (m *meter) way(v any, path []any, copies reflect.Value) (n int64) {
 	for _, step := range path {
-		n += nodeSize
+		n += m.size(step)
 		if !copied(v, copies) {
 			n += 16 * width(v)
 		}
@@ -185,7 +189,7 @@ func (m *meter) way(v any, path []any, copies reflect.Value) (n int64) {
 			members, _ := v.(map[string]any)
 			v = members[step]
 		case map[string]any: // a slice
-			n += m.size(step) + 16*width(v)
+			n += 16 * width(v)
 		default:
 			at, _ := gojq.ToInt(step)
 			elements, _ := v.([]any)

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -319,6 +320,17 @@ func TestHostileExpressions(t *testing.T) {
 	}
 	if refused > len(hostile)/10 {
 		t.Errorf("%d of %d do not compile", refused, len(hostile))
+	}
+}
+
+// TestLongNumbersAreWork: reading a number of many digits takes long, in whatever call it is read.
+func TestLongNumbersAreWork(t *testing.T) {
+	event := []byte(`{"n":` + strings.Repeat("9", 100_000) + `,"zero":0.` + strings.Repeat("0", 100_000) + `}`)
+	for _, text := range []string{`.n + .n`, `[.n, .n] | add`, `{a: .n, b: .n} | add`, `[.zero, .zero] as $path | null | getpath($path)`,
+		`[.zero] as $path | [] | setpath($path; 1)`, `.zero as $n | [range(100)] | .[$n:] | length`, `[.zero, 1] | min`, `.zero | floor`} {
+		if body, err := compile(t, text).Apply(event); !errors.Is(err, errWork) {
+			t.Errorf("%s is %.60s, %v; want %v", text, body, err, errWork)
+		}
 	}
 }
 
