@@ -155,6 +155,13 @@ func (r *result) faultAt(at *path, detail string) {
 	}
 }
 
+// faultBy is fault with a detail that may be long: it is only made if it is reported.
+func (r *result) faultBy(detail func() string) {
+	if r.right = false; r.into != nil && len(*r.into) < most {
+		r.fault(detail())
+	}
+}
+
 // below compares a part of the value.
 func (r *result) below(n *node, v any, at *path) {
 	if right, _ := r.see(n, v, at, r.into); !right {

@@ -3,6 +3,7 @@ package catalogue
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,23 @@ func TestRefusedSchemas(t *testing.T) {
 		s, faults := Compile([]byte(schema))
 		if s != nil || len(faults) == 0 || faults[0].Pointer != pointer || faults[0].Detail == "" {
 			t.Errorf("%.80s: %v, want a fault at %q", schema, faults, pointer)
+		}
+	}
+}
+
+// TestUnreportedFaultsAreNotWritten: a subschema in not fails for each of many items, and its
+// faults are not reported.
+func TestUnreportedFaultsAreNotWritten(t *testing.T) {
+	data := []byte("[" + strings.Repeat("1,", 20_000) + "1]")
+	for _, schema := range []string{`{"items":{"not":{"minimum":` + strings.Repeat("9", 60_000) + `}}}`,
+		`{"items":{"not":{"enum":["` + strings.Repeat("a", 30_000) + `","` + strings.Repeat("b", 30_000) + `"]}}}`} {
+		s := compiled(t, schema)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		faults, err := s.Check(data, plenty())
+		runtime.ReadMemStats(&after)
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; len(faults) > 0 || err != nil || made > 100 {
+			t.Errorf("%.40s: %d MiB, %v %v", schema, made, faults, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (r *result) own(n *node, v any) {
 		return
 	}
 	if _, one := n.values[string(canonical(nil, v))]; !one {
-		r.fault(oneOf(n.shown))
+		r.faultBy(func() string { return oneOf(n.shown) })
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *result) number(n *node, s string) {
 		{n.below, func(by int) bool { return by >= 0 }, "must be less than "},
 	} {
 		if bound.is != nil && bound.wrong(d.compare(*bound.is)) {
-			r.fault(bound.exceeds + bound.is.String())
+			r.faultBy(func() string { return bound.exceeds + bound.is.String() })
 		}
 	}
 	if n.multipleOf != nil {
