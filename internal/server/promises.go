@@ -271,9 +271,8 @@ func (p *promises) stored(h *ownHour, revision int64, again bool) {
 	own.revision, own.dirty = revision, again || own.is != h.is
 }
 
-// read reads the documents of the hours that may have changed since it did not fail last, at first
-// those of the whole window, and
-// the incidents.
+// read reads the incidents, and the documents of the hours that may have changed since it did not
+// fail last; at first those of the whole window.
 func (p *promises) read(ctx context.Context, now time.Time) error {
 	from := now.Add(-keptHours)
 	if last := p.loaded.Add(-time.Hour); last.After(from) {
