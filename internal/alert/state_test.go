@@ -246,7 +246,7 @@ func TestTheClockWasSetBack(t *testing.T) {
 	after(time.Hour + time.Minute)
 	after(time.Hour + 3*time.Minute)
 	if got := after(time.Hour+4*time.Minute, bad); len(got) != 0 {
-		t.Errorf("before the pause is over: %v", got)
+		t.Errorf("before the pause has ended: %v", got)
 	}
 	if got := after(time.Hour+10*time.Minute, bad); !slices.Equal(got, []Transition{Fire}) {
 		t.Errorf("after the pause: %v", got)

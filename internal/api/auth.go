@@ -42,7 +42,7 @@ func (a *api) admit(c *call) error {
 		return err
 	}
 	if from := a.Gate.tooMany(is.from, c.now); from != nil {
-		<-time.After(a.Bounds.WrongDelay) // also for a caller who has left, and tries another key
+		<-time.After(a.Bounds.WrongDelay) // even if the caller hangs up: it could try another key at once
 		a.Gate.answers(from)
 	}
 	return err

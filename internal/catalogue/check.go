@@ -142,22 +142,24 @@ type result struct {
 
 // goesOn says whether more of the subschema has to be compared.
 func (r *result) goesOn() bool {
-	return r.err == nil && (r.right || r.into != nil && len(*r.into) < most)
+	return r.err == nil && (r.right || r.reports())
 }
+
+// reports says whether the next fault is reported.
+func (r *result) reports() bool { return r.into != nil && len(*r.into) < most }
 
 // fault reports one of the value itself.
 func (r *result) fault(detail string) { r.faultAt(r.at, detail) }
 
 func (r *result) faultAt(at *path, detail string) {
-	r.right = false
-	if r.into != nil && len(*r.into) < most {
+	if r.right = false; r.reports() {
 		*r.into = append(*r.into, Fault{at.String(), detail})
 	}
 }
 
 // faultBy is fault with a detail that may be long: it is only made if it is reported.
 func (r *result) faultBy(detail func() string) {
-	if r.right = false; r.into != nil && len(*r.into) < most {
+	if r.right = false; r.reports() {
 		r.fault(detail())
 	}
 }
