@@ -176,6 +176,25 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+// connected serves the source src_1 over such a network, and returns a connection to it. end closes
+// both, and waits until nothing of them runs.
+func (w *world) connected() (ours net.Conn, end func()) {
+	network := make(pipes)
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }),
+	} //nolint:gosec // only this test reaches it
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(network) })
+	ours, theirs := net.Pipe()
+	network <- theirs
+	return ours, func() {
+		close(network)
+		_ = ours.Close()
+		_ = server.Close()
+		serving.Wait()
+	}
+}
+
 // TestABodyHasALeastRate: a sender that falls behind is cut off long before the time limit of the
 // whole body.
 func TestABodyHasALeastRate(t *testing.T) {
@@ -200,14 +219,8 @@ func TestABodyHasALeastRate(t *testing.T) {
 					o.BodyTimeout, o.Bounds.BodyRate, o.Bounds.BodyGrace = whole, rate, grace
 				})
 				w.source(open)
-				network := make(pipes)
-				server := &http.Server{
-					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }),
-				} //nolint:gosec // only this test reaches it
+				ours, end := w.connected()
 				var wg sync.WaitGroup
-				wg.Go(func() { _ = server.Serve(network) })
-				ours, theirs := net.Pipe()
-				network <- theirs
 				began := time.Now()
 				wg.Go(func() {
 					_, _ = io.WriteString(ours, "POST /in/src_1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
@@ -225,9 +238,7 @@ func TestABodyHasALeastRate(t *testing.T) {
 				if took := time.Since(began); answer.StatusCode != c.status || took > c.after {
 					t.Errorf("answered %d after %s", answer.StatusCode, took)
 				}
-				close(network)
-				_ = ours.Close()
-				_ = server.Close()
+				end()
 				wg.Wait()
 			})
 		})

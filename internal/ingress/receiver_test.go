@@ -195,14 +195,8 @@ func TestACommitMayTakeLongerThanABody(t *testing.T) {
 				w := newWorld(t)
 				w.receiver = New(Options{Engine: slow{w, time.Hour}, Store: w, BodyTimeout: time.Minute})
 				w.source(open)
-				network := make(pipes)
-				server := &http.Server{
-					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.receiver.Take(rw, r, "src_1") }),
-				} //nolint:gosec // only this test reaches it
-				var wg sync.WaitGroup
-				wg.Go(func() { _ = server.Serve(network) })
-				ours, theirs := net.Pipe()
-				network <- theirs
+				ours, end := w.connected()
+				defer end()
 				if _, err := io.WriteString(ours, "POST /in/src_1 HTTP/1.1\r\nHost: x\r\n"+message); err != nil {
 					t.Fatal(err)
 				}
@@ -210,10 +204,6 @@ func TestACommitMayTakeLongerThanABody(t *testing.T) {
 				if err != nil || answer.StatusCode != http.StatusAccepted {
 					t.Errorf("answered %+v, %v", answer, err)
 				}
-				close(network)
-				_ = ours.Close()
-				_ = server.Close()
-				wg.Wait()
 			})
 		})
 	}
