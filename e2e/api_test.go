@@ -171,18 +171,22 @@ type row struct {
 // rows reads a whole list of deliveries, page by page.
 func (c *child) rows(query url.Values) []row { return c.some(query, math.MaxInt) }
 
-// some reads a list of deliveries until it has enough, or until its end. A page may be short, or
-// empty, while next says that there is more.
+// some reads a list of deliveries until it has enough, or until its end.
 func (c *child) some(query url.Values, enough int) []row {
+	return pages[row](c, "/v1/deliveries", query, enough)
+}
+
+// pages reads a list until it has enough, or until its end. A page may be short, or empty, while
+// next says that there is more: a server looks for as long as a page may take.
+func pages[T any](c *child, path string, query url.Values, enough int) (all []T) {
 	c.t.Helper()
-	var all []row
 	query.Set("limit", strconv.Itoa(min(enough, 500)))
 	for {
 		var page struct {
-			Data []row  `json:"data"`
+			Data []T    `json:"data"`
 			Next string `json:"next"`
 		}
-		c.must(http.StatusOK, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &page)
+		c.must(http.StatusOK, http.MethodGet, path+"?"+query.Encode(), nil, &page)
 		all = append(all, page.Data...)
 		if page.Next == "" || len(all) >= enough {
 			return all

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -79,9 +80,8 @@ func TestMillionPending(t *testing.T) {
 			if peak > memoryLimit {
 				t.Errorf("the server took %.0f MiB after a restart with %d deliveries waiting, the limit is %d", peak, pending, memoryLimit)
 			}
-			if status, body, err := loaded.call(t.Context(), http.MethodGet, "/v1/deliveries?status=held&limit=500", nil); err != nil ||
-				status != http.StatusOK || bytes.Count(body, []byte(`"held"`)) < 500 {
-				t.Errorf("the backlog is not there after the restart: %d, %v", status, err)
+			if held := len(loaded.some(url.Values{"status": {"held"}}, 500)); held < 500 {
+				t.Errorf("the backlog is not there after the restart: %d are held", held)
 			}
 		})
 	}

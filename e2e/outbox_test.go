@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -130,22 +131,8 @@ func count(ctx context.Context, p *pgxpool.Pool, key string) error {
 type publishedEvent struct{ ID, Key string }
 
 // published are all events, oldest first.
-func (c *child) published() (all []publishedEvent) {
-	c.t.Helper()
-	for cursor := ""; ; {
-		var page struct {
-			Data []publishedEvent
-			Next string
-		}
-		q := url.Values{"limit": {"500"}}
-		if cursor != "" {
-			q.Set("cursor", cursor)
-		}
-		c.must(http.StatusOK, http.MethodGet, "/v1/events?"+q.Encode(), nil, &page)
-		all = append(all, page.Data...)
-		if cursor = page.Next; cursor == "" {
-			slices.Reverse(all)
-			return all
-		}
-	}
+func (c *child) published() []publishedEvent {
+	all := pages[publishedEvent](c, "/v1/events", url.Values{}, math.MaxInt)
+	slices.Reverse(all)
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -236,19 +237,8 @@ type books struct {
 func (p *purged) books() books {
 	p.t.Helper()
 	b := books{rows: map[string]listed{}}
-	for query := (url.Values{"limit": {"500"}}); ; {
-		var page struct {
-			Data []listed
-			Next string
-		}
-		p.child.must(http.StatusOK, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &page)
-		for _, r := range page.Data {
-			b.rows[r.ID] = r
-		}
-		if page.Next == "" {
-			break
-		}
-		query.Set("cursor", page.Next)
+	for _, r := range pages[listed](p.child, "/v1/deliveries", url.Values{}, math.MaxInt) {
+		b.rows[r.ID] = r
 	}
 	var stats struct{ Totals json.RawMessage }
 	p.child.must(http.StatusOK, http.MethodGet, "/v1/stats?bucket=day", nil, &stats)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"testing"
@@ -256,21 +257,8 @@ type item struct {
 }
 
 // items reads a replay's whole report.
-func (c *child) items(id string) (all []item) {
-	c.t.Helper()
-	query := url.Values{"limit": {"500"}}
-	for {
-		var page struct {
-			Data []item `json:"data"`
-			Next string `json:"next"`
-		}
-		c.must(http.StatusOK, http.MethodGet, "/v1/replays/"+id+"/items?"+query.Encode(), nil, &page)
-		all = append(all, page.Data...)
-		if page.Next == "" {
-			return all
-		}
-		query.Set("cursor", page.Next)
-	}
+func (c *child) items(id string) []item {
+	return pages[item](c, "/v1/replays/"+id+"/items", url.Values{}, math.MaxInt)
 }
 
 // once makes a call that takes effect once however often it is repeated under the same name, and
