@@ -50,12 +50,13 @@ func (w *watch) attach(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	w.dialogs = make(chan bool, 64)
+	dialogs := make(chan bool, 64)
+	w.dialogs = dialogs
 	if err := chromedp.Listen(ctx, func(ev any) { w.hear(ev, home.Host) }); err != nil {
 		return err
 	}
 	w.ended.Go(func() {
-		for yes := range w.dialogs {
+		for yes := range dialogs { // not of the field, which hush sets to nil
 			_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: yes}) // fails if the page is left
 		}
 	})
