@@ -25,6 +25,8 @@ const (
 	CodeOverloaded Code = "overloaded"
 	// the tenant has too many pending deliveries; RetryAfter is the time until a retry
 	CodeQuota Code = "quota"
+	// the tenant has as many event types as it may have
+	CodeTooManyTypes Code = "too_many_types"
 	// the filters of the tenant's endpoints cost too much for a request
 	CodeTooCostly Code = "filters_too_costly"
 	// comparing data with schemas, or schemas with each other, costs too much for a request

@@ -114,7 +114,7 @@ type serveFlags struct {
 	public                                                        cli.Address
 	httpsOnly, metricsOpen, dashboard, statusPage, silent         bool
 	maxEvent, maxBody, databaseSpace                              cli.Size
-	maxInFlight, maxPerHost, maxEndpoints                         int
+	maxInFlight, maxPerHost, maxEndpoints, maxTypes               int
 	maxPending                                                    int64
 	rules                                                         cli.KeepRules
 	cells                                                         cli.Stores
@@ -144,6 +144,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
 	flags.IntVar(&f.maxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
+	flags.IntVar(&f.maxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
 	cli.DurationVar(flags, &f.retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
 	flags.Var(&f.rules, "retention-rule", "another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
 	f.people.add(flags)
@@ -180,6 +181,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.maxPending)
 	case f.maxEndpoints < 0:
 		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.maxEndpoints)
+	case f.maxTypes < 0:
+		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.maxTypes)
 	}
 	if err := f.cells.Check(); err != nil {
 		return server.Options{}, err
@@ -214,7 +217,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
 		NoDashboard: !f.dashboard, NoStatusPage: !f.statusPage, Silent: f.silent, People: people,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), DatabaseSpace: int64(f.databaseSpace),
-		MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints,
+		MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, MaxTypes: f.maxTypes,
 		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil
 }

@@ -156,6 +156,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --trusted-proxies nginx", nil, "is not a range of addresses", 2},
 		{"serve --database-space 0", nil, "such as 262144 or 256KiB", 2},
 		{"serve --max-endpoints -1", nil, "must not be negative", 2},
+		{"serve --max-types -1", nil, "must not be negative", 2},
 		{"serve --oidc-client-id a", nil, "without --oidc-issuer", 2},
 		{"serve --oidc-issuer https://login.example.com", nil, "--oidc-client-id", 2},
 		{"serve --oidc-issuer https://login.example.com --oidc-client-id a", nil, "--oidc-role", 2},

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// checked refuses an event whose data do not satisfy the schema of its type, where its tenant wants
-// that.
+// checked refuses an event whose type its tenant may not add, or whose data do not satisfy the
+// schema of the type, where its tenant wants that.
 func (a *api) checked(c *call, one []store.Incoming, named bool, base string, f *strict.Faults) error {
 	faults, err := a.Engine.Check(c.Context(), one)
 	if err != nil || faults == nil || named && a.repeated(c, one[0].Event) {
@@ -21,14 +21,18 @@ func (a *api) checked(c *call, one []store.Incoming, named bool, base string, f 
 	return nil
 }
 
-// refuse adds the faults of an event. In a query base is "?", and the data are the body.
+// refuse adds the faults of an event. If base is "?", the data are the body, and other fields are
+// in the query.
 func refuse(f *strict.Faults, base string, faults []catalogue.Fault) {
 	for _, fault := range faults {
+		at := strings.TrimSuffix(base, "/") + fault.Pointer
 		if base == "?" {
-			f.Add(strings.TrimPrefix(fault.Pointer, "/data"), "%s", fault.Detail)
-		} else {
-			f.Add(strings.TrimSuffix(base, "/")+fault.Pointer, "%s", fault.Detail)
+			var inData bool
+			if at, inData = strings.CutPrefix(fault.Pointer, "/data"); !inData {
+				at = base + strings.TrimPrefix(fault.Pointer, "/")
+			}
 		}
+		f.Add(at, "%s", fault.Detail)
 	}
 }
 

@@ -55,6 +55,7 @@ var kinds = []kind{
 	{grapnel.CodeUnsupported, 415, "Unsupported content type or encoding", "Send application/json without Content-Encoding.", false},
 	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
 	{grapnel.CodeInvalid, 422, "Invalid field", "errors names each field and its fault.", false},
+	{grapnel.CodeTooManyTypes, 422, "Too many event types", "Nothing was accepted. Use a type that the tenant has used before; ids belong into the key or the data.", false},
 	{grapnel.CodeTooCostly, 422, "The filters cost too much", "Nothing was accepted. Send fewer events at once, or give the tenant's endpoints simpler or fewer filters.", false},
 	{grapnel.CodeSchemaTooCostly, 422, "The schema costs too much", "Nothing was accepted. Send fewer events at once, or make the event type's schema simpler.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},

@@ -143,7 +143,9 @@ func TestARevisionOfARestoredDatabase(t *testing.T) {
 		lost := endpoint("http://hooks.example/lost")
 		lost.UpdatedAt = time.Now()
 		send(s, delivery(lost))
-		send(s, delivery(clone(lost, func(e *grapnel.Endpoint) { e.URL, e.UpdatedAt = "http://hooks.example/now", time.Now().Add(time.Minute) })))
+		send(s, delivery(clone(lost, func(e *grapnel.Endpoint) {
+			e.URL, e.UpdatedAt = "http://hooks.example/now", time.Now().Add(time.Minute)
+		})))
 		synctest.Wait()
 		if got := strings.Join(paths, " "); got != "/lost /now" {
 			t.Error(got)

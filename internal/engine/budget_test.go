@@ -51,6 +51,37 @@ func TestFiltersShareABudget(t *testing.T) {
 	})
 }
 
+// TestATenantMayUseSoManyTypes and no more, however its events come. Types that it has published,
+// and other tenants, are unaffected, also after a restart.
+func TestATenantMayUseSoManyTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		for begin := range 2 {
+			b := newTunedBench(t, db, func(o *Options) { o.MaxTypes, o.Bounds.Types = 3, 2 })
+			event := func(i int, tenant, name string) store.Incoming {
+				return store.Incoming{Event: &grapnel.Event{ID: fmt.Sprintf("evt_%d_%d_%s", begin, i, name), Tenant: tenant, Type: name, Data: []byte(`{}`),
+					ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}
+			}
+			for i, name := range []string{"a", "b", "b", "c", "a", "d", "e", "c", "d"} {
+				in := event(i, "default", name)
+				_, err := b.engine.Publish(t.Context(), []store.Incoming{in}, nil)
+				if refused := name > "c"; refused != (grapnel.CodeOf(err) == grapnel.CodeTooManyTypes) || !refused && err != nil {
+					t.Errorf("begin %d: event %d of type %s: %v", begin, i, name, err)
+				}
+				if _, _, err := b.store.Event(t.Context(), store.Everyone(), "default", in.Event.ID); (err == nil) != (name <= "c") {
+					t.Errorf("begin %d: reading event %d of type %s: %v", begin, i, name, err)
+				}
+			}
+			mixed := []store.Incoming{event(20, "default", "a"), event(21, "default", "d"), event(22, "other", "d"), event(23, "default", "b")}
+			faults, err := b.engine.Check(t.Context(), mixed)
+			if err != nil || len(faults) != 1 || len(faults[1]) != 1 || faults[1][0].Pointer != "/type" || !strings.Contains(faults[1][0].Detail, "--max-types") {
+				t.Errorf("begin %d: faults are %v, %v", begin, faults, err)
+			}
+			b.close()
+		}
+	})
+}
+
 // TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes
 // some.
 func TestATenantMayHaveSoManyEndpoints(t *testing.T) {

@@ -9,22 +9,36 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Check compares events with the schemas of their types, where their tenants want that, and returns
-// the faults of those that do not satisfy them, by their index. Nil: there are none. The work is
-// counted as that of filters is (filterWork), so a schema that costs much delays publishes of its
-// own tenant. A type that changes between Check and Publish changed at the same time as the events
-// were published: either order of the two is right.
+// Check looks whether tenants may publish events of their types, and compares events with the
+// schemas of their types, where their tenants want that. It returns the faults of those that are
+// refused, by their index. Nil: there are none. The work on schemas is counted as that of filters
+// is (filterWork), so a schema that costs much delays publishes of its own tenant. A type that
+// changes between Check and Publish changed at the same time as the events were published: either
+// order of the two is right.
 func (p *publisher) Check(ctx context.Context, events []store.Incoming) (map[int][]catalogue.Fault, error) {
+	var faults map[int][]catalogue.Fault
+	refuse := func(i int, found ...catalogue.Fault) {
+		if faults == nil {
+			faults = map[int][]catalogue.Fault{}
+		}
+		faults[i] = found
+	}
+	for i := range events {
+		if there, err := p.types.admits(ctx, events[i].Event); err != nil {
+			return nil, err
+		} else if !there {
+			refuse(i, catalogue.Fault{Pointer: "/type", Detail: p.types.crowded()})
+		}
+	}
 	conf := p.book.Snapshot()
 	if !conf.Checks() {
-		return nil, nil
+		return faults, nil
 	}
-	var faults map[int][]catalogue.Fault
 	var w *schemaWork
 	for i := range events {
 		ev := events[i].Event
 		t := conf.Checked(ev)
-		if t == nil {
+		if t == nil || faults[i] != nil {
 			continue
 		}
 		if w == nil {
@@ -34,10 +48,7 @@ func (p *publisher) Check(ctx context.Context, events []store.Incoming) (map[int
 		err := w.do(ev.Tenant, func(m *catalogue.Meter) error {
 			found, err := catalogue.Judge(t, ev, m, func(n int) (*catalogue.Schema, error) { return p.compiled(t, n, m) })
 			if len(found) > 0 {
-				if faults == nil {
-					faults = map[int][]catalogue.Fault{}
-				}
-				faults[i] = found
+				refuse(i, found...)
 			}
 			return err
 		})

@@ -61,6 +61,7 @@ type Options struct {
 	MaxPublishing int                       // publishes in flight to the store; 1024
 	MaxPending    int64                     // pending deliveries of one tenant; 0: no limit
 	MaxEndpoints  int                       // of one tenant, queues among them; 0: no limit
+	MaxTypes      int                       // of one tenant's events, each counted for each source; 0: no limit
 	Disk          func() (DiskSpace, error) // space where the store is; nil: not measured
 	// from 0 up to 1, safe for concurrent use; spreads the retries of refused callers. math/rand's
 	Random func() float64

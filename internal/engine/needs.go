@@ -19,6 +19,7 @@ type Store interface {
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
+	HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error)
 	DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 		text string) (list []grapnel.Delivery, resume int64, err error)
 	store.Documents

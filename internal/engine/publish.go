@@ -26,6 +26,7 @@ type publisher struct {
 	pending   *pending
 	pacing    *pacing
 	filters   *filterWork
+	types     *typeLimit
 	schemas   *catalogue.Cache
 	events    *cache
 	metrics   *Metrics
@@ -119,6 +120,13 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 	match func(*configuration.Snapshot) error) (accepted store.Accepted, err error) {
 	spans := produce(p.traces, events)
 	defer func() { spans.end(p.traces, events, accepted, err) }()
+	for i := range events {
+		if there, err := p.types.admits(ctx, events[i].Event); err != nil {
+			return store.Accepted{}, err
+		} else if !there {
+			return store.Accepted{}, grapnel.Errorf(grapnel.CodeTooManyTypes, "The type %q %s.", events[i].Event.Type, p.types.crowded())
+		}
+	}
 	for {
 		config := p.book.Snapshot()
 		if err := match(config); err != nil {

@@ -43,6 +43,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		repeated: &duplicates{store: o.Store, log: o.Log, bounds: e.bounds.Duplicates, over: e.inputs.over,
 			noted: map[string]map[string]*grapnel.Duplicate{}},
 		bounds: e.bounds, inputs: e.inputs, ready: o.Ready, traces: o.Traces, filters: newFilterWork(e.bounds, o.Now),
+		types:   newTypeLimit(o.Store, o.MaxTypes, e.bounds.Types),
 		schemas: catalogue.NewCache(e.bounds.SchemaBytes), pacing: newPacing(e.bounds.Pacing, o.Now, e.metrics.waits.Inc),
 		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,

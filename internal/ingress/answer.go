@@ -18,6 +18,8 @@ func status(code grapnel.Code) int {
 		return http.StatusServiceUnavailable
 	case grapnel.CodeQuota:
 		return http.StatusTooManyRequests
+	case grapnel.CodeTooManyTypes:
+		return http.StatusUnprocessableEntity
 	case grapnel.CodeStorageFull:
 		return http.StatusInsufficientStorage
 	default:
@@ -41,7 +43,10 @@ func refusal(err error) Refusal {
 	}
 	var e *grapnel.Error
 	if errors.As(err, &e) && status(e.Code) != http.StatusInternalServerError {
-		refused.Status, refused.Code, refused.RetryAfter = status(e.Code), e.Code, max(e.RetryAfter, time.Second)
+		refused.Status, refused.Code = status(e.Code), e.Code
+		if e.Code != grapnel.CodeTooManyTypes { // a repetition would be refused as well
+			refused.RetryAfter = max(e.RetryAfter, time.Second)
+		}
 		if e.Detail != "" {
 			refused.Detail = e.Detail
 		}

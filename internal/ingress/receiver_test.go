@@ -366,6 +366,7 @@ func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {
 		"overload": {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much to do", RetryAfter: 2500 * time.Millisecond}, 503,
 			"3"},
 		"too much waiting": {&grapnel.Error{Code: grapnel.CodeQuota, RetryAfter: time.Second}, 429, "1"},
+		"too many types":   {&grapnel.Error{Code: grapnel.CodeTooManyTypes}, 422, ""},
 		"a full disk":      {&grapnel.Error{Code: grapnel.CodeStorageFull}, 507, "1"},
 		"the end":          {&grapnel.Error{Code: grapnel.CodeUnavailable}, 503, "1"},
 		"a defect":         {&grapnel.Error{Code: grapnel.CodeInvalid, Detail: "something inside"}, 500, ""},

@@ -226,7 +226,8 @@ func unfit(err error) (wrong string, is bool) {
 		return "", false
 	}
 	switch e.Code {
-	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported, grapnel.CodeTooCostly:
+	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported, grapnel.CodeTooCostly,
+		grapnel.CodeTooManyTypes:
 		return cmp.Or(e.Detail, e.Error()), true
 	}
 	return "", false

@@ -160,6 +160,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		DrainTimeout: o.DrainTimeout,
 		MaxPending:   o.MaxPending,
 		MaxEndpoints: o.MaxEndpoints,
+		MaxTypes:     o.MaxTypes,
 		Disk:         c.place.disk(),
 		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
 		Cluster:      cluster,

@@ -58,6 +58,7 @@ const (
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
 	DefaultMaxEndpoints = 10_000
+	DefaultMaxTypes     = 10_000
 	DefaultRetention    = 720 * time.Hour
 	DefaultLease        = 15 * time.Second
 	LeastLease          = 3 * time.Second
@@ -97,6 +98,7 @@ type Options struct {
 	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
 	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
 	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
+	MaxTypes      int           // of one tenant's events; 0: no limit
 	Retention     time.Duration // of full records
 	// for a tenant or types, instead of Retention; the first match counts
 	Rules  []store.KeepRule

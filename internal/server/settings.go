@@ -46,6 +46,7 @@ func (o *Options) effective() []wire.Setting {
 		"attempts of one tenant at once at one host and port")
 	add("max-pending", limit(o.MaxPending), "pending deliveries of one tenant")
 	add("max-endpoints", limit(int64(o.MaxEndpoints)), "endpoints and queues of one tenant")
+	add("max-types", limit(int64(o.MaxTypes)), "event types that one tenant may publish")
 	add("retention", span(o.Retention), "how long finished deliveries and their events are retained")
 	for _, r := range o.Rules {
 		add("retention-rule", fmt.Sprintf("tenant=%s,type=%s,for=%s", orAll(r.Tenant), orAll(r.Type), span(r.For)), "another retention; the first that matches counts")

@@ -40,6 +40,10 @@ type History interface {
 	Backlogs(ctx context.Context, scope Scope, tenant string, now time.Time, limit int64) ([]Backlog, error)
 	// Waiting counts the pending deliveries of an endpoint, at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
+	// HasType says whether a tenant has published events of a type, and counts the types of the
+	// tenant's events, at most limit; one that came through several sources counts for each. The
+	// writes of the last seconds may be missing.
+	HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error)
 }
 
 // EventQuery selects events.

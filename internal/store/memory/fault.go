@@ -387,3 +387,12 @@ func (f *Faulty) DocumentList(ctx context.Context, scope store.Scope, q store.Do
 func (f *Faulty) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
 	return call(f, "ClearDocuments", func() (int, error) { return f.Store.ClearDocuments(ctx, kind, before, limit) })
 }
+
+// HasType may fail.
+func (f *Faulty) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+	n, err = call(f, "HasType", func() (int, error) {
+		has, n, err = f.Store.HasType(ctx, tenant, name, limit)
+		return n, err
+	})
+	return has && err == nil, n, err
+}

@@ -185,6 +185,22 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	return counts, nil
 }
 
+// HasType examines all events.
+func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+	if err := s.enter(ctx); err != nil {
+		return false, 0, err
+	}
+	defer s.mu.Unlock()
+	kinds := map[[2]string]bool{}
+	for _, e := range s.events {
+		if e.Tenant == tenant {
+			kinds[[2]string{e.Type, e.Source}] = true
+			has = has || e.Type == name
+		}
+	}
+	return has, min(len(kinds), max(limit, 0)), nil
+}
+
 // Waiting counts heads and the deliveries behind them.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
 	if err := s.enter(ctx); err != nil {

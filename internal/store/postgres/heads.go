@@ -66,6 +66,15 @@ func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int,
 	return n, readError(ctx, err)
 }
 
+const hasTypeQuery = `SELECT EXISTS (SELECT FROM kind WHERE tenant = $1 AND type = $2),
+	(SELECT count(*) FROM (SELECT FROM kind WHERE tenant = $1 LIMIT $3) k)`
+
+// HasType looks the type up and counts those of the tenant.
+func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+	err = s.pool.QueryRow(ctx, hasTypeQuery, tenant, name, max(limit, 0)).Scan(&has, &n)
+	return has, n, readError(ctx, err)
+}
+
 const (
 	eventColumns = "e.seq, e.id, k.tenant, k.type, k.source, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data"
 	eventsQuery  = "SELECT " + eventColumns + " FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ANY($1)"

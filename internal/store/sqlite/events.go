@@ -135,6 +135,18 @@ func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 	return kinds, err
 }
 
+const hasTypeQuery = `SELECT EXISTS (SELECT 1 FROM kind WHERE tenant = ? AND type = ?),
+	(SELECT count(*) FROM (SELECT 1 FROM kind WHERE tenant = ? LIMIT ?))`
+
+// HasType reads the tables without a fill, because publishers of new types wait for it.
+func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
+	err = s.readFilled(ctx, func(r *sqlite3.Conn) error {
+		q := r.Query(hasTypeQuery).Text(tenant).Text(name).Text(tenant).Int(int64(max(limit, 0)))
+		return single(q, func() { has, n = q.Integer(0) == 1, int(q.Integer(1)) })
+	})
+	return has, n, err
+}
+
 // EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
 	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, source: q.Source, from: q.From, to: q.To}

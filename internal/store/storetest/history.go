@@ -254,6 +254,27 @@ var historyCases = []testCase{
 		}
 		d.same(d.waiting(epB), 0, "another endpoint")
 	}},
+	{"counts the types of a tenant's events up to a limit", func(d *driver) {
+		for i, of := range [][3]string{{acme, "a", ""}, {acme, "b", ""}, {acme, "a", ""}, {acme, "a", "src_1"}, {bolt, "c", ""}} {
+			e := event(fmt.Sprint("typed", i), "", float64(i+1))
+			e.Tenant, e.Type, e.Source = of[0], of[1], of[2]
+			d.publish(incoming(e))
+		}
+		d.waiting(epA) // a read that sees all writes: the tables have them now
+		for _, c := range []struct {
+			tenant, name string
+			limit        int
+			has          bool
+			n            int
+		}{{acme, "a", 100, true, 3}, {acme, "b", 2, true, 2}, {acme, "c", 100, false, 3}, {acme, "a", 0, true, 0}, {acme, "", -1, false, 0},
+			{bolt, "c", 100, true, 1}, {"none", "a", 100, false, 0}} {
+			has, n, err := d.HasType(d.ctx, c.tenant, c.name, c.limit)
+			d.must(err, "HasType")
+			if has != c.has || n != c.n {
+				d.Errorf("type %q of %s, limit %d: %v, %d", c.name, c.tenant, c.limit, has, n)
+			}
+		}
+	}},
 	{"finds an event by tenant and id", func(d *driver) {
 		d.stock()
 		for _, tenant := range []string{"", bolt} {

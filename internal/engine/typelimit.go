@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// typeLimit limits how many event types a tenant may publish. Stores keep a row for each type for
+// ever, and lists and purges read all rows of a tenant, so a publisher that puts an id into the
+// type would slow them down without end.
+//
+// Only a type that this node has not seen lately is looked up. Two nodes, or publishes whose write
+// fails, may make the count differ from the rows by a few.
+type typeLimit struct {
+	store Store
+	most  int // 0: no limit
+	names int // types remembered, and tenants
+
+	mu    sync.Mutex
+	seen  map[typeOf]struct{}
+	count map[string]int // by tenant: types stored, and types admitted since
+}
+
+type typeOf struct{ tenant, name string }
+
+func newTypeLimit(s Store, most, names int) *typeLimit {
+	return &typeLimit{store: s, most: most, names: names, seen: map[typeOf]struct{}{}, count: map[string]int{}}
+}
+
+// admits says whether an event's tenant may publish events of its type.
+func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error) {
+	if t.most == 0 {
+		return true, nil
+	}
+	of := typeOf{ev.Tenant, ev.Type}
+	t.mu.Lock()
+	_, seen := t.seen[of]
+	left := t.most - t.count[of.tenant]
+	t.mu.Unlock()
+	if seen {
+		return true, nil
+	}
+	countTo := t.most
+	if left <= 0 {
+		countTo = 0 // it was counted already
+	}
+	known, stored, err := t.store.HasType(ctx, of.tenant, of.name, countTo)
+	if err != nil || left <= 0 && !known {
+		return false, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.seen) >= t.names || len(t.count) >= t.names {
+		clear(t.seen)
+		clear(t.count)
+	}
+	if _, seen := t.seen[of]; !known && !seen { // seen: another publish was first
+		t.count[of.tenant] = max(t.count[of.tenant], stored)
+		if t.count[of.tenant] >= t.most {
+			return false, nil
+		}
+		t.count[of.tenant]++
+	}
+	t.seen[of] = struct{}{}
+	return true, nil
+}
+
+// crowded is the fault of an event that admits refuses.
+func (t *typeLimit) crowded() string {
+	return fmt.Sprintf("is new, and the tenant has published %d types already: put ids into the key or the data, or raise --max-types", t.most)
+}
