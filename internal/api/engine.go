@@ -83,6 +83,9 @@ type Registrar interface {
 	// ChangeKey replaces a key by what edit makes of it; edit may be called again.
 	ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (grapnel.Key, error)
 	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
+	// ChangePortal replaces how a portal looks by what edit makes of it; edit may be called again.
+	ChangePortal(ctx context.Context, scope store.Scope, tenant string, edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (
+		grapnel.Portal, error)
 }
 
 // Directory is the configuration in memory, with the health of endpoints. Lists are

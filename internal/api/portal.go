@@ -194,27 +194,26 @@ func getPortal(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewPortal(tenant, &p)), nil
 }
 
+// patchPortal merges a patch into the settings as they are when they are stored.
 func patchPortal(a *api, c *call) (answer, error) {
 	tenant, err := theirTenant(a, c)
 	if err != nil {
 		return answer{}, err
 	}
-	var f strict.Faults
-	p := a.portal(tenant)
-	settings := wire.PortalSettings{Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors}
-	whole := merged(settings, gjson.ParseBytes(c.body), &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	in := decode[wire.PortalSettings](whole, &f)
-	checkLogo(in.Logo, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	p = grapnel.Portal{Name: in.Name, Logo: in.Logo, Accent: strings.ToLower(in.Accent), FrameAncestors: in.FrameAncestors, UpdatedAt: c.now}
-	k := grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: c.now, Portal: &p}
-	with := store.With{Audit: c.entryOf(grapnel.VerbChange, tenant, "portal", "")}
-	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, with); err != nil {
+	patch := gjson.ParseBytes(c.body)
+	p, err := a.Engine.ChangePortal(c.Context(), c.scope, tenant, func(p *grapnel.Portal) (*grapnel.AuditEntry, error) {
+		var f strict.Faults
+		settings := wire.PortalSettings{Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors}
+		whole := merged(settings, patch, &f)
+		if err := f.Err(); err != nil {
+			return nil, err
+		}
+		in := decode[wire.PortalSettings](whole, &f)
+		checkLogo(in.Logo, &f)
+		*p = grapnel.Portal{Name: in.Name, Logo: in.Logo, Accent: strings.ToLower(in.Accent), FrameAncestors: in.FrameAncestors, UpdatedAt: c.now}
+		return c.entryOf(grapnel.VerbChange, tenant, "portal", ""), f.Err()
+	})
+	if err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPortal(tenant, &p)), nil

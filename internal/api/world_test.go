@@ -286,6 +286,17 @@ func (s *fakeEngine) ChangeKey(ctx context.Context, scope store.Scope, id string
 	return grapnel.Key{}, store.ErrNotFound("key")
 }
 
+func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
+	p, _ := s.Portal(tenant)
+	audit, err := edit(&p)
+	if err == nil {
+		k := grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: p.UpdatedAt, Portal: &p}
+		_, err = s.PutKey(ctx, scope, k, store.With{Audit: audit})
+	}
+	return p, err
+}
+
 func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)

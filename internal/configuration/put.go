@@ -141,6 +141,24 @@ func (b *Book) ChangeKey(ctx context.Context, scope store.Scope, id string, edit
 	})
 }
 
+// ChangePortal replaces how a tenant's portal looks by what edit makes of it, and returns it; see
+// edited.
+func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
+	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
+	record := func(p grapnel.Portal) grapnel.Key {
+		return grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: p.UpdatedAt, Portal: &p}
+	}
+	return edited(ctx, b, edit, func() (grapnel.Portal, error) {
+		p, _ := b.Portal(tenant)
+		return p, nil
+	}, func(p *grapnel.Portal, with store.With) (store.Put, error) {
+		return b.o.Store.PutKey(ctx, scope, record(*p), with)
+	}, func(p *grapnel.Portal, _ store.Put) (d store.ConfigChanges) {
+		d.Keys.Written = []grapnel.Key{record(*p)}
+		return d
+	})
+}
+
 // DeleteKey revokes an API key at once.
 func (b *Book) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := b.Change(ctx, Change{

@@ -30,3 +30,26 @@ func TestPatchesOfAPolicyDoNotUndoEachOther(t *testing.T) {
 		}
 	}
 }
+
+// TestPatchesOfAPortalDoNotUndoEachOther: the same of how a tenant's portal looks.
+func TestPatchesOfAPortalDoNotUndoEachOther(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	c := start(t, o).consumer(t)
+	const at = "/v1/tenants/acme/portal"
+	for n := range 10 {
+		name, accent := fmt.Sprintf("Acme %d", n), fmt.Sprintf("#00000%d", n)
+		var all sync.WaitGroup
+		for _, patch := range []string{`{"name":"` + name + `"}`, `{"accent":"` + accent + `"}`} {
+			all.Go(func() {
+				if status, _, body := c.ask("PATCH", at, patch); status != http.StatusOK {
+					t.Errorf("%s: answered %d %s", patch, status, body)
+				}
+			})
+		}
+		all.Wait()
+		if is := c.must(http.StatusOK, "GET", at, ""); is["name"] != name || is["accent"] != accent {
+			t.Fatalf("after it was named %s and coloured %s, the portal is %v", name, accent, is)
+		}
+	}
+}
