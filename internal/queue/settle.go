@@ -66,18 +66,20 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 	if len(changes) == 0 {
 		return errs
 	}
-	applied, err := r.record(ctx, changes)
+	refused, err := r.record(ctx, changes)
 	for n, i := range of {
-		switch {
-		case err != nil:
+		if err != nil {
 			errs[i] = err
 			continue // the lease may still be valid
-		case !applied[n]:
-			errs[i] = errOver
+		}
+		switch errs[i] = refused[n]; errs[i] {
+		case nil:
+			r.settledBy(&leases[n], r.granted.drop(leases[n].Token), list[i].Verdict, now)
+		case errOver:
 			r.metrics.stale.Inc()
 			r.granted.drop(leases[n].Token)
 		default:
-			r.settledBy(&leases[n], r.granted.drop(leases[n].Token), list[i].Verdict, now)
+			continue // as above
 		}
 		r.line(leases[n].Queue).unbar()
 	}
@@ -178,22 +180,29 @@ func (r *Broker) settled(ep *grapnel.Endpoint, l grapnel.Lease, in core.Finished
 	return core.Settle(ep, head, in, l, over, r.store.IDs().Seed(l.Delivery), now)
 }
 
-// record stores changes, repeats them while their outcome is unknown, and says which of them
-// applied.
-func (r *Broker) record(ctx context.Context, changes []core.Change) (applied []bool, err error) {
-	applied = make([]bool, len(changes))
+// record stores changes, repeats them while their outcome is unknown, and returns nil for each that
+// applied, else why it did not.
+func (r *Broker) record(ctx context.Context, changes []core.Change) (refused []error, err error) {
+	refused = make([]error, len(changes))
 	for try := 1; ; try++ {
 		var results []store.Changed
 		if results, err = r.engine.Settle(ctx, changes); err == nil {
 			for i := range results {
-				applied[i] = results[i].Applied
-				if !applied[i] && try > 1 {
-					if applied[i], err = r.onRecord(ctx, &changes[i]); err != nil {
+				applied := results[i].Applied
+				if !applied && try > 1 {
+					if applied, err = r.onRecord(ctx, &changes[i]); err != nil {
 						return nil, err
 					}
 				}
+				switch {
+				case applied:
+				case results[i].Sealed:
+					refused[i] = store.ErrSealed // the lease moves with its tenant
+				default:
+					refused[i] = errOver
+				}
 			}
-			return applied, nil
+			return refused, nil
 		}
 		if grapnel.CodeOf(err) != "" || try == r.bounds.Record {
 			return nil, err

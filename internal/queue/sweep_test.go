@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,30 @@ func (s *sealing) Record(ctx context.Context, changes []store.Change) ([]store.C
 		results[i] = store.Changed{Fenced: true, Sealed: true}
 	}
 	return results, nil
+}
+
+// A consumer answers while its tenant is moving. Its lease is as valid as before and moves with the
+// tenant. So the consumer is asked to repeat its answer, and not told that it has lost the lease.
+func TestAnswersDuringAMoveAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sealing{Store: memory.New()}
+		w := newWorld(t, s)
+		defer w.halt()
+		q := w.queue()
+		w.publish("a")
+		got := w.next(q, "c1", 1)[0]
+		s.sealed.Store(true)
+		if err := w.settle(got.Token, Answer{Verdict: Ack}); !errors.Is(err, store.ErrSealed) {
+			t.Errorf("the answer was refused with: %v", err)
+		}
+		s.sealed.Store(false)
+		if err := w.settle(got.Token, Answer{Verdict: Ack}); err != nil {
+			t.Errorf("the repeated answer was refused with: %v", err)
+		}
+		if d := w.delivery(got.Delivery); d.Status != grapnel.Delivered || len(d.Attempts) != 1 {
+			t.Errorf("recorded is %+v", d)
+		}
+	})
 }
 
 // The leases of a moving tenant expire, and the store refuses to record any. A sweep then ends, and
