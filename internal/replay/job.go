@@ -52,8 +52,9 @@ func (j *job) run() {
 		switch {
 		case j.ctx.Err() != nil:
 			return
-		case errors.As(err, &refused) && refused.Code == grapnel.CodeConflict:
-			// The replay was changed, or a step whose answer was lost has been made: look again.
+		case errors.As(err, &refused) && (refused.Code == grapnel.CodeConflict || refused.Code == grapnel.CodeNotFound):
+			// The replay was changed, its endpoint deleted, or a step whose answer was lost has been
+			// made: look again.
 			failures++
 			n = next{wait: backoff.Store.After(failures)}
 		case errors.As(err, &refused) && refused.RetryAfter > 0:

@@ -57,7 +57,8 @@ type process struct {
 // mortal is the store as one process sees it: once that is dead, nothing it does arrives.
 type mortal struct {
 	store.Store
-	dead atomic.Bool
+	dead      atomic.Bool
+	advancing atomic.Pointer[func()] // nil, or called before each step
 }
 
 var errDead = errors.New("the process is dead")
@@ -72,6 +73,9 @@ func (m *mortal) Record(ctx context.Context, changes []store.Change) ([]store.Ch
 func (m *mortal) Advance(ctx context.Context, s store.ReplayStep) ([]store.Redelivered, error) {
 	if m.dead.Load() {
 		return nil, errDead
+	}
+	if f := m.advancing.Load(); f != nil {
+		(*f)()
 	}
 	return m.Store.Advance(ctx, s)
 }
@@ -136,7 +140,7 @@ func (w *world) start() {
 	if w.engine, err = engine.New(ctx, o); err != nil {
 		w.t.Fatal(err)
 	}
-	w.runner = replay.New(replay.Options{Bounds: small.replay, Engine: w.engine, Store: w.mortal, Log: log})
+	w.runner = replay.New(replay.Options{Bounds: small.replay, Engine: w.engine, Store: w.mortal, Log: o.Log})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })

@@ -1,0 +1,33 @@
+package replay_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestEndpointDeletedDuringAStep: the store refuses the step, as it should, and no error is logged.
+func TestEndpointDeletedDuringAStep(t *testing.T) {
+	var logged strings.Builder
+	errorsOnly := &slog.HandlerOptions{Level: slog.LevelError}
+	tune := func(o *engine.Options) { o.Log = slog.New(slog.NewTextHandler(&logged, errorsOnly)) }
+	bubble(t, memoryStore(), tune, func(t *testing.T, w *world) {
+		w.letters(100, 10)
+		deleted := false
+		w.mortal.advancing.Store(new(func() {
+			if !deleted {
+				deleted = true
+				w.must(w.engine.DeleteEndpoint(ctx, store.Everyone(), "ep", grapnel.By{}))
+			}
+		}))
+		w.is(w.begin(nil), grapnel.ReplayCancelled, 5*time.Second)
+		if !deleted || logged.Len() > 0 {
+			t.Errorf("logged:\n%s", &logged)
+		}
+	})
+}
