@@ -8,8 +8,28 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+// TestPausedReplayEndsWithItsEndpoint: nothing could resume it, and an unfinished replay is stored
+// for ever.
+func TestPausedReplayEndsWithItsEndpoint(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(100, 10)
+		id := w.begin(func(q *replay.Request) { q.Rate = 1 })
+		time.Sleep(3 * time.Second)
+		_, err := w.runner.Pause(ctx, store.Everyone(), id, grapnel.By{})
+		w.must(err)
+		time.Sleep(time.Minute)
+		before := w.get(id)
+		w.must(w.engine.DeleteEndpoint(ctx, store.Everyone(), "ep", grapnel.By{}))
+		p := w.is(id, grapnel.ReplayCancelled, 5*time.Second)
+		if !strings.Contains(p.Reason, "deleted") || p.FinishedAt.IsZero() || p.Started != before.Started {
+			t.Errorf("%+v", p)
+		}
+	})
+}
 
 // TestEndpointDeletedDuringAStep: the store refuses the step, as it should, and no error is logged.
 func TestEndpointDeletedDuringAStep(t *testing.T) {

@@ -113,7 +113,7 @@ func (j *job) look() (next, error) {
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
-	case r.Status != grapnel.ReplayRunning || !j.runner.engine.Decides(r.Endpoint):
+	case r.Status.Final() || there && r.Status != grapnel.ReplayRunning || !j.runner.engine.Decides(r.Endpoint):
 		return next{over: true}, nil
 	case !there:
 		return j.end(&r, grapnel.ReplayCancelled, "the endpoint was deleted")

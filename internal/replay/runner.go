@@ -110,7 +110,8 @@ func (r *Runner) Run(ctx context.Context) {
 	r.work.Wait()
 }
 
-// sweep gives every running replay a goroutine, at the node that decides about its endpoint.
+// sweep gives every running replay a goroutine, at the node that decides about its endpoint, and
+// every paused one whose endpoint is deleted: its job ends it.
 func (r *Runner) sweep(ctx context.Context) error {
 	var active []grapnel.Replay
 	for q := (store.ReplayQuery{Active: true, Limit: r.bounds.Active}); ; {
@@ -128,8 +129,10 @@ func (r *Runner) sweep(ctx context.Context) error {
 	defer r.mu.Unlock()
 	r.active = active
 	for i := range active {
-		if active[i].Status == grapnel.ReplayRunning && r.engine.Decides(active[i].Endpoint) {
-			r.begin(active[i].ID, active[i].Endpoint)
+		one := &active[i]
+		_, there := r.engine.Endpoint(store.Everyone(), one.Endpoint)
+		if (one.Status == grapnel.ReplayRunning || !there) && r.engine.Decides(one.Endpoint) {
+			r.begin(one.ID, one.Endpoint)
 		}
 	}
 	return nil
