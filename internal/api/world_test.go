@@ -286,6 +286,8 @@ func (s *fakeEngine) ChangeKey(ctx context.Context, scope store.Scope, id string
 	return grapnel.Key{}, store.ErrNotFound("key")
 }
 
+func (s *fakeEngine) CatchUp(context.Context) error { return nil }
+
 func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
 	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
 	p, _ := s.Portal(tenant)

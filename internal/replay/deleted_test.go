@@ -31,6 +31,25 @@ func TestPausedReplayEndsWithItsEndpoint(t *testing.T) {
 	})
 }
 
+// TestReplayIsSeenBeforeItsEndpoint: both come at once when a tenant moves to this store. This node
+// reads the replay, and its configuration is still the one before.
+func TestReplayIsSeenBeforeItsEndpoint(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(1, 0)
+		ep, _ := w.engine.Endpoint(store.Everyone(), "ep")
+		ep.ID, ep.Revision = "ep_arrived", 0
+		_, err := w.store.PutEndpoint(ctx, store.Everyone(), ep, store.With{})
+		w.must(err)
+		for id, status := range map[string]grapnel.ReplayStatus{"rpl_1": grapnel.ReplayRunning, "rpl_2": grapnel.ReplayPaused} {
+			r := grapnel.Replay{ID: id, Tenant: ep.Tenant, Endpoint: ep.ID, Rate: 1, Total: 1, Status: status, CreatedAt: time.Now()}
+			_, err = w.store.PutReplay(ctx, store.Everyone(), r, store.With{})
+			w.must(err)
+		}
+		w.is("rpl_1", grapnel.ReplayCompleted, time.Minute)
+		w.is("rpl_2", grapnel.ReplayPaused, time.Second)
+	})
+}
+
 // TestEndpointDeletedDuringAStep: the store refuses the step, as it should, and no error is logged.
 func TestEndpointDeletedDuringAStep(t *testing.T) {
 	var logged strings.Builder

@@ -111,6 +111,13 @@ func (j *job) look() (next, error) {
 	seen := r
 	j.last = &seen
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
+	if !there && !r.Status.Final() {
+		// The tenant may have come from another cell, with both, since this node read its endpoints.
+		if err := j.runner.engine.CatchUp(j.ctx); err != nil {
+			return next{}, err
+		}
+		ep, there = j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
+	}
 	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
 	case r.Status.Final() || there && r.Status != grapnel.ReplayRunning || !j.runner.engine.Decides(r.Endpoint):

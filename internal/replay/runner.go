@@ -21,6 +21,7 @@ import (
 type Engine interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Decides(endpoint string) bool // or another node does
+	CatchUp(ctx context.Context) error
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
 	Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error)
 }
