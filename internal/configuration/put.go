@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // PutSource creates a source or replaces the revision it carries.
@@ -209,6 +210,25 @@ func (c *Snapshot) RoomFor(tenant string, most int) error {
 	}
 	return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d endpoints and queues; %d are allowed. Delete some, or have the operator "+
 		"raise --max-endpoints.", tenant, has, most)
+}
+
+// Names returns nil if the policy and the source that an endpoint newly names exist: another
+// request may have deleted them since the caller found them. before is the stored endpoint, or nil.
+// Two nodes that create an endpoint and delete its policy at the same moment may both pass their
+// checks.
+func (c *Snapshot) Names(ep, before *grapnel.Endpoint) error {
+	if before == nil {
+		before = &grapnel.Endpoint{}
+	}
+	named := func(p grapnel.NamedPolicy) bool { return p.Name == ep.PolicyName && p.Tenant == ep.Tenant }
+	_, preset := policy.Preset(ep.PolicyName)
+	if ep.PolicyName != before.PolicyName && ep.PolicyName != "" && !preset && !slices.ContainsFunc(c.policies, named) {
+		return grapnel.Errorf(grapnel.CodeConflict, "the policy %s was deleted", ep.PolicyName)
+	}
+	if _, there := slices.BinarySearchFunc(c.sources, ep.Source, byID(sourceID)); ep.Source != before.Source && ep.Source != "" && !there {
+		return grapnel.Errorf(grapnel.CodeConflict, "the source %s was deleted", ep.Source)
+	}
+	return nil
 }
 
 // readerOf is the id of an endpoint that is bound to a source; empty: none.

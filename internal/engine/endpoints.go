@@ -24,6 +24,9 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 						return store.Put{}, err
 					}
 				}
+				if err := now.Names(&ep, before); err != nil {
+					return store.Put{}, err
+				}
 				along.Tell = tellStatus(now, &ep, at, along.Audit)
 				return e.putEndpoint(ctx, scope, ep, along)
 			},

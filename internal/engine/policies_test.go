@@ -57,6 +57,48 @@ func TestPoliciesAreFollowed(t *testing.T) {
 	})
 }
 
+// TestEndpointsNameWhatExists: a policy or a source is deleted after a request has found it, and
+// before its endpoint is stored. The endpoint would follow another policy, or get no event.
+func TestEndpointsNameWhatExists(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx, all := context.Background(), store.Everyone()
+		p := grapnel.NamedPolicy{ID: "pol_1", Tenant: "default", Name: "mine", Policy: parsed(t, `{"timeout":"3s"}`)}
+		src := grapnel.Source{ID: "src_1", Tenant: "default", Name: "shop"}
+		put := func(change func(*grapnel.Endpoint)) error {
+			t.Helper()
+			if _, err := b.engine.PutPolicy(ctx, all, p, store.With{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.engine.PutSource(ctx, all, src, store.With{}); err != nil {
+				t.Fatal(err)
+			}
+			ep, _ := b.engine.Endpoint(all, "ep")
+			if change(&ep); b.engine.DeletePolicy(ctx, all, p.ID, store.With{}) != nil {
+				t.Fatal("the policy is in use")
+			}
+			if _, err := b.engine.DeleteSource(ctx, all, src.ID, store.With{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := b.engine.PutEndpoint(ctx, all, ep, store.With{})
+			return err
+		}
+		b.endpoint("ep", &receiver{}, nil)
+		for what, change := range map[string]func(*grapnel.Endpoint){
+			"a changed one of the policy": func(ep *grapnel.Endpoint) { ep.PolicyName = "mine" },
+			"a changed one of the source": func(ep *grapnel.Endpoint) { ep.Source = src.ID },
+			"a new one of the policy":     func(ep *grapnel.Endpoint) { ep.ID, ep.Revision, ep.PolicyName = "new", 0, "mine" },
+			"a new one of the source":     func(ep *grapnel.Endpoint) { ep.ID, ep.Revision, ep.Source = "new", 0, src.ID },
+		} {
+			if err := put(change); grapnel.CodeOf(err) != grapnel.CodeConflict {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := put(func(ep *grapnel.Endpoint) { ep.URL = "http://other.test/" }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func parsed(t *testing.T, json string) policy.Policy {
 	t.Helper()
 	p, err := policy.Parse([]byte(json))
