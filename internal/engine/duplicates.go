@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -91,6 +92,7 @@ func (d *duplicates) write() {
 		err := d.put(ctx, tenant, all)
 		switch code := grapnel.CodeOf(err); {
 		case err == nil || code == grapnel.CodeNotFound || code == grapnel.CodeInvalid:
+		case errors.Is(err, store.ErrSealed): // the tenant moves to another cell, or has moved
 		case code == grapnel.CodeConflict:
 			d.again(tenant, all)
 		default:
