@@ -105,8 +105,10 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 	n.log.Info(what, attrs...)
 }
 
-// count logs the number of dead letters that got no line of their own, and begins a new minute.
+// count logs the number of dead letters that got no line of their own, and begins a new minute. It
+// forgets the circuits of deleted endpoints.
 func (n *incidents) count() {
+	n.metrics.forget(n.book.Snapshot())
 	n.mu.Lock()
 	dead := n.dead
 	n.dead = map[string]int{}

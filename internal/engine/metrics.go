@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ownership"
@@ -334,6 +336,13 @@ func (m *Metrics) stands(st *store.Standing) policy.Shift {
 		return policy.Closed
 	}
 	return policy.NoShift
+}
+
+// forget drops the circuits of endpoints that are not in the configuration.
+func (m *Metrics) forget(conf *configuration.Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.open, func(id string, _ bool) bool { return conf.At(id) == nil })
 }
 
 func (m *Metrics) refused(what work, why cause) {

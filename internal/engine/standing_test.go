@@ -36,6 +36,31 @@ func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
 	}
 }
 
+// TestNothingIsRememberedOfADeletedEndpoint: its circuit was open.
+func TestNothingIsRememberedOfADeletedEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{then: status(500)}, nil)
+		b.publish("", 10)
+		time.Sleep(time.Minute)
+		m := b.engine.metrics
+		remembered := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return len(m.open)
+		}
+		if remembered() != 1 {
+			t.Fatal("its circuit is closed")
+		}
+		if err := b.engine.DeleteEndpoint(t.Context(), store.Everyone(), "ep", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := remembered(); n != 0 {
+			t.Errorf("the circuits of %d endpoints are remembered", n)
+		}
+	})
+}
+
 // TestABrokenEndpointIsRememberedAndDrained: its circuit opens and stays open across a restart;
 // once the endpoint is back, its held deliveries arrive within one probe and a ramp, not at the
 // times of their schedules.
