@@ -150,7 +150,7 @@ var errHidden = grapnel.Errorf(codeForbidden, "The pass lacks the scope %q.", st
 // caller names who asks, apart from all others: repetitions of a request are known by it.
 func (c *call) caller() string {
 	if c.pass != nil {
-		return "pass/" + c.pass.ID
+		return store.PassKeys(c.pass.Tenant) + "/" + c.pass.ID
 	}
 	return c.key.ID
 }

@@ -122,7 +122,7 @@ func openPortal(a *api, c *call) (answer, error) {
 	if c.pass == nil || c.pass.Opens == nil {
 		return answer{}, grapnel.Errorf(codeForbidden, "Only the code of a portal link opens a portal.")
 	}
-	once := store.Once{Key: "portal/" + c.pass.ID, Now: c.now, Expires: c.pass.Ends.Add(time.Hour)}
+	once := store.Once{Key: c.caller(), Now: c.now, Expires: c.pass.Ends.Add(time.Hour)}
 	if _, err := io.ReadFull(a.Random, once.Fingerprint[:]); err != nil {
 		return answer{}, err
 	}

@@ -234,6 +234,34 @@ func moves(t *testing.T, c *client.Client, tenant, to string) {
 	}
 }
 
+// Answers that passes of a tenant got move with it: a link that has opened a portal opens none
+// after the move, and a repeated request has no second effect.
+func TestAnswersToPassesMove(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	c, by := s.inCell(t, ""), s.consumer(t)
+	poll(t, "all shards have a node", func() bool {
+		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+	})
+	link := by.must(http.StatusCreated, "POST", "/v1/tenants/acme/portal-links", `{"scopes":["endpoints:write"]}`)
+	_, code, _ := strings.Cut(link["url"].(string), "#")
+	opens := []string{"Authorization", "Bearer " + code}
+	session := by.must(http.StatusCreated, "POST", "/v1/portal-sessions", "", opens...)["pass"].(string)
+	create := func() map[string]any {
+		t.Helper()
+		return by.must(http.StatusCreated, "POST", "/v1/endpoints", `{"url":"https://example.com/"}`, "Authorization", "Bearer "+session,
+			"Idempotency-Key", "one")
+	}
+	before := create()
+	moves(t, c, "acme", "west")
+	if status, _, body := by.ask("POST", "/v1/portal-sessions", "", opens...); status != http.StatusUnauthorized {
+		t.Errorf("the link opens a portal again: %d %s", status, body)
+	}
+	if again := create(); again["id"] != before["id"] {
+		t.Errorf("the repeated request has created %v besides %v", again["id"], before["id"])
+	}
+}
+
 // Every request about a tenant reaches its current cell, with the tenant's own keys and with a key
 // that is bound to no tenant.
 func TestTenantInAnotherCell(t *testing.T) {

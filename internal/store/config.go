@@ -150,7 +150,7 @@ type Put struct {
 // transaction as the effect. If the key is stored with the same fingerprint, the call has no effect
 // and returns the stored answer; with another fingerprint it fails with grapnel.CodeMismatch.
 type Once struct {
-	Key         string    // API key id and idempotency key, joined
+	Key         string    // API key id, or PassKeys and the pass's id, and idempotency key, joined
 	Fingerprint [32]byte  // of method, path and body
 	Expires     time.Time // from this instant on the answer is ignored
 	// Answer builds the answer to store. It runs inside the transaction, so it must not call the
@@ -159,6 +159,10 @@ type Once struct {
 	Answer func(done any) Answer
 	Now    time.Time // answers that have expired at this time are ignored
 }
+
+// PassKeys begins the keys of answers to passes of a tenant, followed by a slash. Those answers
+// move with the tenant (Moving), as answers to its API keys do.
+func PassKeys(tenant string) string { return "pass/" + tenant }
 
 // Answer is a stored answer to an HTTP request.
 type Answer struct {

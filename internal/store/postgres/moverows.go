@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // moving describes the rows of one table that a move copies.
@@ -94,7 +95,8 @@ const (
 
 // find reads the tenant's kinds, targets, keys and audit range.
 func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
-	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string), keys: []string{}}
+	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string),
+		keys: []string{store.PassKeys(tenant)}}
 	var number int32
 	var k kind
 	var endpoint string
