@@ -51,7 +51,11 @@ func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
 		return answer{}, err
 	}
 	id, live, cleared := grapnel.EndedID(tenant, whose), 0, 0
+	before := c.now
 	for _, k := range a.Engine.Endings(tenant) {
+		if k.ID == id && k.Ended.Before.After(before) {
+			before = k.Ended.Before // by a node whose clock is ahead of this one's
+		}
 		if c.now.Sub(k.Ended.Before) < endingKept || cleared == clearedEndings {
 			if live++; k.ID == id {
 				live--
@@ -67,7 +71,7 @@ func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
 		return answer{}, grapnel.Errorf(grapnel.CodeQuota, "%d sessions were ended one by one within a month. "+
 			"End all links of the tenant instead.", live)
 	}
-	k := grapnel.Key{ID: id, Name: "ended sessions", Tenant: tenant, CreatedAt: c.now, Ended: &grapnel.EndedSessions{Before: c.now}}
+	k := grapnel.Key{ID: id, Name: "ended sessions", Tenant: tenant, CreatedAt: c.now, Ended: &grapnel.EndedSessions{Before: before}}
 	about := "sessions of " + whose
 	if reason != "" {
 		about += ": " + reason

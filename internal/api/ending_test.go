@@ -53,6 +53,17 @@ func TestSessionsEndOneByOne(t *testing.T) {
 	}
 }
 
+// TestASessionThatEndedStaysSo: the next request to end the sessions of a subject comes to a node
+// whose clock is a little behind.
+func TestASessionThatEndedStaysSo(t *testing.T) {
+	w := newWorld(t)
+	_, janes := w.opened("jane")
+	w.as(acmeAdmin, 204, "DELETE", "/v1/tenants/acme/portal-links?subject=jane", "")
+	w.clock = w.clock.Add(-time.Second)
+	w.as(acmeAdmin, 204, "DELETE", "/v1/tenants/acme/portal-links?subject=jane", "")
+	w.as(janes, 401, "GET", "/v1/endpoints", "")
+}
+
 // TestASubjectEndsAsItsLinkNamedIt: to the letter, and the sessions of no other subject.
 func TestASubjectEndsAsItsLinkNamedIt(t *testing.T) {
 	w := newWorld(t)
