@@ -304,7 +304,7 @@ func alertPage(v *visit) (alertModel, error) {
 func (v *visit) subject(a *client.Alert) (href, label string) {
 	switch a.Subject.Kind {
 	case "endpoint":
-		return v.link("/endpoints/" + url.PathEscape(a.Subject.ID)), "Look at the endpoint"
+		return v.ownerLink(a.Subject.ID), "Look at the endpoint"
 	case "queue":
 		return v.link("/queues/" + url.PathEscape(a.Subject.ID)), "Look at the queue"
 	case "source":

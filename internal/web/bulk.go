@@ -134,7 +134,7 @@ func (v *visit) parsed(text string) (search, error) {
 	}
 	s := parseSearch(text, v.now)
 	typed := s.Filter.Endpoint
-	if typed == "" || jump(typed) != "" {
+	if typed == "" || jump(typed) != "" || isChannel(typed) {
 		return s, nil
 	}
 	all, err := v.namedEndpoints()

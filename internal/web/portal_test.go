@@ -160,3 +160,30 @@ func TestDeliveriesNameTheirOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesLeadToQueuesAndChannels: replays and alerts of a queue or a channel lead to its page; it
+// has none among the endpoints.
+func TestPagesLeadToQueuesAndChannels(t *testing.T) {
+	for id, want := range map[string]string{"que_1": `href="/queues/que_1"`, "chn_1": `href="/channels"`} {
+		s := newSite(t, nil)
+		s.signIn()
+		s.api.edit = func(name string, answer any) any {
+			doc, _ := answer.(map[string]any)
+			switch all, _ := doc["data"].([]any); name {
+			case "replays":
+				all[0].(map[string]any)["endpoint_id"] = id
+			case "replay":
+				doc["endpoint_id"] = id
+			case "alert":
+				doc["subject"] = map[string]any{"kind": "endpoint", "id": id, "name": "by-name"}
+			}
+			return answer
+		}
+		for _, page := range []string{"/replays", "/replays/rpl_1", "/replays/new?q=endpoint:" + id, "/alerts/alr_1"} {
+			body := s.ask("GET", page, nil).Body.String()
+			if _, body, _ = strings.Cut(body, "<main"); !strings.Contains(body, want) || strings.Contains(body, "/endpoints/"+id) {
+				t.Errorf("%s of %s: %s expected, and no link to /endpoints: %s", page, id, want, body)
+			}
+		}
+	}
+}

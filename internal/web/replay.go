@@ -53,7 +53,7 @@ func replayPage(v *visit) (replayModel, error) {
 		return replayModel{}, err
 	}
 	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
-		At:  v.link("/endpoints/" + url.PathEscape(r.EndpointID)),
+		At:  v.ownerLink(r.EndpointID),
 		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
 	cursor := v.URL.Query().Get("cursor")
 	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)

@@ -114,7 +114,7 @@ func (v *visit) together(ids []string) ([]client.Replay, error) {
 func (v *visit) replayRow(r *client.Replay, names map[string]string) replayRow {
 	row := replayRow{
 		ID: r.ID, Href: v.link("/replays/" + url.PathEscape(r.ID)), Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
-		At: v.link("/endpoints/" + url.PathEscape(r.EndpointID)), What: selected(&r.Selection), Progress: count(r.Done) + " of " + count(r.Total),
+		At: v.ownerLink(r.EndpointID), What: selected(&r.Selection), Progress: count(r.Done) + " of " + count(r.Total),
 		Started: v.at(r.StartedAt), Bar: progress(r),
 	}
 	if r.Failed > 0 {

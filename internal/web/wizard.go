@@ -126,7 +126,7 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 			o.Replay.CountFor = policy.Duration(max(v.web.Bounds.Counting/time.Duration(len(orders)), time.Millisecond))
 			o.Replay.Deliveries = o.Replay.Deliveries[:min(named, max(v.web.Bounds.Sample/len(orders), 1))]
 		}
-		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)),
+		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.ownerLink(o.Endpoint),
 			Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
 		if e := states[o.Endpoint]; e != nil {
 			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
