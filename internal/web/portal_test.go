@@ -187,3 +187,19 @@ func TestPagesLeadToQueuesAndChannels(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchesNameQueues: a search finds a queue by its name, as the API's filter= does.
+func TestSearchesNameQueues(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	s.api.edit = func(name string, answer any) any {
+		if all, _ := answer.(map[string]any)["data"].([]any); name == "queues" {
+			all[0].(map[string]any)["id"], all[0].(map[string]any)["name"] = "que_1", "by-name"
+		}
+		return answer
+	}
+	body := s.ask("GET", "/replays/new?q=endpoint:by-name", nil).Body.String()
+	if !strings.Contains(body, `href="/queues/que_1"`) {
+		t.Errorf("the queue is not found: %s", body)
+	}
+}

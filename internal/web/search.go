@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func parseSearch(text string, now time.Time) search {
 // search reads the search of the page's address.
 func (v *visit) search() (search, error) { return v.parsed(v.URL.Query().Get("q")) }
 
-// namedEndpoints are the endpoints that a search can name, with their names.
+// namedEndpoints are the endpoints and queues that a search can name, with their names.
 func (v *visit) namedEndpoints() (all []grammar.Named, err error) {
 	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
 	if err != nil {
@@ -56,7 +57,12 @@ func (v *visit) namedEndpoints() (all []grammar.Named, err error) {
 	for i := range found.Data {
 		all = append(all, grammar.Named{ID: found.Data[i].ID, Name: endpointName(&found.Data[i])})
 	}
-	return all, nil
+	queues := map[string]string{}
+	err = v.queueNames(queues)
+	for _, id := range slices.Sorted(maps.Keys(queues)) {
+		all = append(all, grammar.Named{ID: id, Name: queues[id]})
+	}
+	return all, err
 }
 
 // jump is the page of a thing by its id; empty: it is not an id that has a page.
