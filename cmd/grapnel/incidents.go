@@ -42,6 +42,7 @@ func incidentFlags(c *cobra.Command, in *client.NewIncident) {
 	c.Flags().StringSliceVar(&in.Components, "component", nil, "part that it is about: accepting, delivering, receiving, dashboard; may be repeated")
 	cli.Form(c.Flags(), "none|degraded|outage", "impact")
 	cli.Form(c.Flags(), "COMPONENT", "component")
+	cli.Sets(c.Flags(), "component", "components")
 	needs(c, "text")
 }
 
@@ -59,6 +60,7 @@ func (s *session) openIncident() *cobra.Command {
 	c.Flags().StringVar(&in.Status, "status", "", "state of the work; investigating if not given")
 	cli.Form(c.Flags(), "investigating|identified|monitoring", "status")
 	c.Flags().Var(from.Past(), "from", "when it began: 2026-01-31T12:00:00Z, or 20m for twenty minutes ago; now if not given")
+	cli.Sets(c.Flags(), "from", "starts_at")
 	incidentFlags(c, &in)
 	return c
 }
@@ -76,6 +78,8 @@ func (s *session) planMaintenance() *cobra.Command {
 	}
 	c.Flags().Var(&from, "from", "when it begins")
 	c.Flags().Var(&to, "to", "when it ends")
+	cli.Sets(c.Flags(), "from", "starts_at")
+	cli.Sets(c.Flags(), "to", "ends_at")
 	incidentFlags(c, &in)
 	return needs(c, "from", "to")
 }
@@ -95,6 +99,7 @@ func (s *session) updateIncident() *cobra.Command {
 	c.Flags().StringVar(&up.Status, "status", "", "state of the work; as before if not given")
 	cli.Form(c.Flags(), "investigating|identified|monitoring|resolved", "status")
 	c.Flags().Var(&to, "to", "another end of planned maintenance")
+	cli.Sets(c.Flags(), "to", "ends_at")
 	return needs(c, "text")
 }
 

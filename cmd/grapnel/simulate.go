@@ -75,6 +75,9 @@ func (s *session) simulateCommand() *cobra.Command {
 	f.IntVar(&keys, "keys", 0, "number of ordering keys of the events; 0: no order")
 	f.Uint64Var(&seed, "seed", 1, "jitter seed")
 	cli.Form(f, "down|flaky:SHARE|slow:DURATION", "kind")
+	cli.Sets(f, "outage", "outage/duration")
+	cli.Sets(f, "after", "outage/after")
+	cli.Sets(f, "kind", "outage/kind", "outage/error_rate", "outage/latency")
 	f.StringVar(&failIf, "fail-if", "", "jq expression over a report; when it is true the command exits with 8")
 	return needs(c, "outage")
 }
@@ -113,7 +116,7 @@ func simulated(ctx context.Context, s *session, question scenario, argument stri
 	question.Policy = p
 	sc, err := policy.ParseScenario(cli.Encode(question), nil)
 	if err != nil {
-		return policy.Report{}, cli.InvalidFields("the simulation", err)
+		return policy.Report{}, cli.FaultsInFlags(s.command, err)
 	}
 	report := policy.Simulate(sc)
 	report.Policy = cmp.Or(report.Policy, argument)

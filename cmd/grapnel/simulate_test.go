@@ -113,4 +113,13 @@ func TestSimulate(t *testing.T) {
 			t.Errorf("%v: %+v", tc, got)
 		}
 	}
+	for args, flags := range map[string]string{
+		"--outage soon": "--outage: ", "--outage 1h --kind sad": "--kind: ", "--outage 1h --kind slow": "--kind: ",
+		"--outage 1h --kind flaky:2": "--kind: ", "--outage 1h --rate often": "--rate: ", "--outage 1h --after x": "--after: ",
+		"--outage 1h --duration x": "--duration: ", "--outage 1h --keys -1": "--keys: ",
+	} {
+		if got := sim(strings.Fields(args)...); !strings.HasPrefix(got.errs, "error: "+flags) || strings.Contains(got.errs, "/outage") {
+			t.Errorf("%s: %q does not name %s", args, got.errs, flags)
+		}
+	}
 }

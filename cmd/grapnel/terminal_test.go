@@ -31,6 +31,8 @@ func TestRefusalsNameFlags(t *testing.T) {
 		{"sources create stripe --scheme none", "/verify/timestamp_header /dedupe/window", "--timestamp-header: must be right; --dedupe-window: must be right"},
 		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from",
 			"--type: must be right; --event-key: must be right; --from: must be right"},
+		{"incidents plan T --text t --from 1h --to 1h", "/starts_at /ends_at /components/0", "--from: must be right; --to: must be right; --component: must be right"},
+		{"incidents update inc_1 --text t", "/ends_at", "--to: must be right"},
 		{"deliveries list", "?key", "--event-key: must be right"},
 		{"keys list", "/somewhere/else", "/somewhere/else: must be right"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The annotations of flags that set a field of a request.
@@ -49,6 +50,19 @@ func InFlags(command *cobra.Command, err error) error {
 		said.Detail += flagOf(command, f.Pointer) + ": " + f.Detail
 	}
 	return &said
+}
+
+// FaultsInFlags words the faults of a document that the command made of its flags, as InFlags does.
+func FaultsInFlags(command *cobra.Command, err error) error {
+	var wrong policy.Errors
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	said := make([]string, len(wrong))
+	for i, e := range wrong {
+		said[i] = flagOf(command, e.Pointer) + ": " + e.Detail
+	}
+	return Usagef("%s", strings.Join(said, "; "))
 }
 
 // documents are fields whose value is JSON of the user's own, in which a refusal names a place.
