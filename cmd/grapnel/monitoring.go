@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -17,6 +18,9 @@ func (s *session) monitoringCommand() *cobra.Command {
 			"It talks to no server.",
 		Example: "grapnel monitoring export --dir /etc/prometheus/grapnel",
 		RunE: func(*cobra.Command, []string) error {
+			if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // another program reads it
+				return fmt.Errorf("--dir: %w", err)
+			}
 			for name, write := range map[string]func() ([]byte, error){
 				"grapnel.rules.yaml": monitoring.Rules, "grapnel.dashboard.json": monitoring.Dashboard,
 			} {
