@@ -101,6 +101,19 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+// TestFaultsOfSlackURLs: the error names the fault of the form that the URL has, not that of
+// another form that it fits by chance.
+func TestFaultsOfSlackURLs(t *testing.T) {
+	for raw, want := range map[string]string{
+		"slack://hook:A-B-C@webhook": "three parts", "slack://hook:AA-BB-cccccccc@webhook?nonsense=1": "nonsense",
+		"slack://other:1-2-abcdefgh@C001": "unknown kind",
+	} {
+		if _, err := Read(raw); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v does not say %q", raw, err, want)
+		}
+	}
+}
+
 // TestResolvedAlertsAreClosed: an incident service is told by the id of the alert.
 func TestResolvedAlertsAreClosed(t *testing.T) {
 	target, err := Read("opsgenie://api.opsgenie.com/key")

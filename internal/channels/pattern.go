@@ -162,9 +162,9 @@ func quoted(name string) string {
 }
 
 // read reads a URL by the first of the row's ways that fits. If none does, the error is that of the
-// way that got furthest.
+// first way that all but its values fit.
 func (r *row) read(u *url.URL) (*Target, error) {
-	problem := "does not have the form " + r.Form
+	problem := ""
 	pass, _ := u.User.Password()
 	for i := range r.ways {
 		w := &r.ways[i]
@@ -173,16 +173,16 @@ func (r *row) read(u *url.URL) (*Target, error) {
 			continue
 		}
 		if wrong := in.takeQuery(w, r, u.Query()); wrong != "" {
-			problem = wrong
+			problem = cmp.Or(problem, wrong)
 			continue
 		}
 		if wrong := r.faults(&in); wrong != "" {
-			problem = wrong
+			problem = cmp.Or(problem, wrong)
 			continue
 		}
 		return r.target(w, in, u), nil
 	}
-	return nil, fmt.Errorf("%s", problem)
+	return nil, fmt.Errorf("%s", cmp.Or(problem, "does not have the form "+r.Form))
 }
 
 // faults checks the values: by the row's own patterns, and for characters that no URL or header may

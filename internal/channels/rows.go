@@ -192,7 +192,7 @@ var rows = []row{
 			{user: "{name?}", host: "{a}", path: "/{b!}/{c!}", url: "https://hooks.slack.com/services/{a}/{b}/{c}"},
 		},
 		checks: map[string]check{"kind": {`^xox[a-z]$`, "has a token of an unknown kind; known are hook, and xoxb of a bot"},
-			"c": {`^[A-Za-z0-9]{8,64}$`, "has a token that is not three parts joined by -"}},
+			"c": {`^[A-Za-z0-9]{8,64}$`, "has a token that is not three parts of letters and digits, the last of 8 to 64"}},
 		ignored: decorations, method: "POST",
 		body: `def esc: swap("&"; "&amp;") | swap("<"; "&lt;") | swap(">"; "&gt;");
 {text: (head | esc), unfurl_links: false, attachments: [{fallback: (head | esc), color: ("#" + color),
