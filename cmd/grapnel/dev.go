@@ -27,7 +27,7 @@ func (s *session) devCommand() *cobra.Command {
 	var fresh, story bool
 	c := &cobra.Command{
 		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs),
-		Long: "Run a server on loopback with three demo receivers (healthy, flaky, and one with a bug), play a story of a minute with " +
+		Long: "Run a server on loopback with three demo receivers (healthy, flaky, and one with a bug), play a story of half a minute with " +
 			"them, and print commands to try. " +
 			"It has its own data; the settings of grapnel serve do not apply.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

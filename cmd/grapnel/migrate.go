@@ -81,9 +81,9 @@ func migratePlan(s *session) *cobra.Command {
 func migrateUp(s *session) *cobra.Command {
 	return migration(s, &cobra.Command{
 		Use: "up", Short: "Take the steps that are missing",
-		Long: "Take the steps that are missing. With PostgreSQL all of them are one transaction; of several processes that " +
-			"try at once, one does it while the others wait. With SQLite each step is a transaction, no server may have the " +
-			"database open, and a missing file is created. Only a backup leads back.",
+		Long: "Take the steps that are missing. All of them are one transaction: if one fails, the database is unchanged. With " +
+			"PostgreSQL, of several processes that try at once, one does it while the others wait. With SQLite no server may " +
+			"have the database open, and a missing file is created. Only a backup leads back.",
 	}, server.Migrate, func(before *schema.Status) cli.View {
 		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows, Problems: before.Problems}
 		if len(before.Steps) == 0 {
