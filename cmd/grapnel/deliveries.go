@@ -31,7 +31,7 @@ func (s *session) deliveriesCommand() *cobra.Command {
 		}),
 		[]*cobra.Command{
 			deliveries.selected(s, true, "List deliveries, the newest first",
-				"grapnel deliveries list --status failed --from 24h\n"+
+				"grapnel deliveries list --status failed --since 24h\n"+
 					"grapnel deliveries list --error-class timeout --type 'invoice.*'\n"+
 					"grapnel deliveries list --endpoint ep_… -o name", (*client.Client).Deliveries),
 			export(s, "deliveries", true, (*client.Client).ExportDeliveries), deliveriesVerify(s),

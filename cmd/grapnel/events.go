@@ -29,7 +29,7 @@ var events = resource[client.Event]{
 		}, cli.Part{Title: "Deliveries", Head: deliveryHead, Rows: rows})
 	},
 	verbs: []verb{
-		{"list", "List events, the newest first", "grapnel events list --type 'invoice.*' --from 6h"},
+		{"list", "List events, the newest first", "grapnel events list --type 'invoice.*' --since 6h"},
 		{"get", "Show an event, its data and its deliveries", ""},
 	},
 }

@@ -28,7 +28,7 @@ func inboxList(s *session) *cobra.Command {
 	var from, to cli.Moment
 	c := paging(&cobra.Command{
 		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified or conflict",
-		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --from 6h",
+		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --since 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.Outcome, f.From, f.To = client.IntakeOutcome(outcome), from.Time, to.Time
 			p, err := fullInbox(ctx, r, f)
@@ -55,8 +55,10 @@ func inboxList(s *session) *cobra.Command {
 	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
 	fl.StringVar(&outcome, "outcome", "", "only this outcome; unverified ones are in quarantine, conflict: same id, other body")
 	cli.Form(fl, "accepted|unverified|conflict", "outcome")
-	fl.Var(from.Past(), "from", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
-	fl.Var(&to, "to", "only requests received before this time")
+	fl.Var(from.Past(), "since", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	fl.Var(&to, "until", "only requests received before this time")
+	cli.Sets(fl, "since", "from")
+	cli.Sets(fl, "until", "to")
 	return c
 }
 

@@ -39,12 +39,14 @@ type starting struct {
 
 func (w *starting) selection(c *cobra.Command) {
 	f := c.Flags()
-	f.Var(w.from.Past(), "from", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
-	f.Var(&w.to, "to", "events accepted before this time")
+	f.Var(w.from.Past(), "since", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	f.Var(&w.to, "until", "events accepted before this time")
 	f.StringSliceVar(&w.EventTypes, "type", nil, "only these event types; * stands for any part of one")
 	f.StringSliceVar(&w.Keys, "event-key", nil, "only these ordering keys")
 	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only those whose last attempt ended in this: timeout, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only those whose last attempt got this response")
+	cli.Sets(f, "since", "from")
+	cli.Sets(f, "until", "to")
 	cli.Sets(f, "type", "event_types")
 	cli.Sets(f, "event-key", "keys")
 	f.BoolVar(&w.Again, "again", false, "also deliveries that were discarded or replayed with success already")
@@ -68,7 +70,7 @@ func (w *starting) pace(c *cobra.Command) {
 
 // chosen says whether a flag that selects deliveries was given.
 func (w *starting) chosen(c *cobra.Command) bool {
-	for _, name := range []string{"from", "to", "type", "event-key", "status", "error-class", "status-code"} {
+	for _, name := range []string{"since", "until", "type", "event-key", "status", "error-class", "status-code"} {
 		if c.Flags().Changed(name) {
 			return true
 		}
@@ -88,7 +90,7 @@ func replayPlan(s *session) *cobra.Command {
 	var which starting
 	c := &cobra.Command{
 		Use: "plan ENDPOINT_ID", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
-		Example: "grapnel replay plan ep_… --from 6h --type invoice.paid",
+		Example: "grapnel replay plan ep_… --since 6h --type invoice.paid",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.PlanReplay(ctx, args[0], which.request())
 			if err != nil {
@@ -139,7 +141,7 @@ func replayStart(s *session) *cobra.Command {
 		Use: "start ENDPOINT_ID", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
 		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
-		Example: "grapnel replay start ep_… --from 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
+		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()
 			if err != nil {

@@ -53,6 +53,7 @@ func (s *session) rootCommand() *cobra.Command {
 	flags.StringVar(&s.jq, "jq", "", "print the results of this jq expression on the JSON")
 	cli.DurationVar(flags, &s.timeout, "timeout", 30*time.Second, "give up after this time")
 	cli.FromVariables(flags, "server", "output", "timeout")
+	root.SetGlobalNormalizationFunc(cli.NamesOfTimes)
 	// Settings are complete and checked before a command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		s.command = cmd

@@ -18,7 +18,7 @@ func (s *session) statsCommand() *cobra.Command {
 	var from, to cli.Moment
 	c := &cobra.Command{
 		Use: "stats", Short: "Count outcomes of deliveries, by time, type, endpoint, tenant or reason", Args: takes(cobra.NoArgs),
-		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --from 30d --bucket day\ngrapnel stats --by type\ngrapnel stats --by reason --from 6h",
+		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --since 30d --bucket day\ngrapnel stats --by type\ngrapnel stats --by reason --since 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.From, f.To = from.Time, to.Time
 			stats, err := r.Stats(ctx, f)
@@ -47,8 +47,10 @@ func (s *session) statsCommand() *cobra.Command {
 	c.Flags().StringVar(&f.By, "by", "", "show more figures, by this; docs/stats.md defines them")
 	c.Flags().StringVar(&f.Type, "type", "", "with --by: only this event type")
 	c.Flags().IntVar(&f.Groups, "groups", 0, "with --by: show this many types, endpoints or tenants, and add up the others; 50 if not given")
-	c.Flags().Var(from.Past(), "from", "from this time on: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
-	c.Flags().Var(&to, "to", "until this time")
+	c.Flags().Var(from.Past(), "since", "from this time on: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
+	c.Flags().Var(&to, "until", "until this time")
+	cli.Sets(c.Flags(), "since", "from")
+	cli.Sets(c.Flags(), "until", "to")
 	cli.Form(c.Flags(), "minute|hour|day", "bucket")
 	cli.Form(c.Flags(), "type|endpoint|tenant|reason|hour|day", "by")
 	return c

@@ -20,7 +20,7 @@ func TestTimesOnTheCommandLine(t *testing.T) {
 	list := func(from string) (result, time.Time) {
 		t.Helper()
 		server.seen = nil
-		got := invoke(t, env, "", "events", "list", "--timeout", "1d", "--from", from)
+		got := invoke(t, env, "", "events", "list", "--timeout", "1d", "--since", from)
 		if len(server.seen) == 0 {
 			return got, time.Time{}
 		}
@@ -36,13 +36,13 @@ func TestTimesOnTheCommandLine(t *testing.T) {
 	}
 	got, at := list("7d")
 	if days := time.Since(at).Hours() / 24; got.code != 0 || days < 7 || days > 7.1 {
-		t.Errorf("--from 7d: exit %d, %.2f days ago: %s", got.code, days, got.errs)
+		t.Errorf("--since 7d: exit %d, %.2f days ago: %s", got.code, days, got.errs)
 	}
 	for text, why := range map[string]string{
 		"-1h": "in the future", "2999-01-01T00:00:00Z": "in the future", "7 days": "6h or 7d",
 	} {
-		if got, at := list(text); got.code != 2 || !at.IsZero() || !strings.Contains(got.errs, "--from") || !strings.Contains(got.errs, why) {
-			t.Errorf("--from %s: exit %d, asked for %v: %s", text, got.code, at, got.errs)
+		if got, at := list(text); got.code != 2 || !at.IsZero() || !strings.Contains(got.errs, "--since") || !strings.Contains(got.errs, why) {
+			t.Errorf("--since %s: exit %d, asked for %v: %s", text, got.code, at, got.errs)
 		}
 	}
 	if got := invoke(t, env, "", "events", "list", "--timeout", "a day"); got.code != 2 || !strings.Contains(got.errs, "30d") {

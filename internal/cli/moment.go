@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -53,4 +55,17 @@ func (m *Moment) Pointer() *time.Time {
 		return nil
 	}
 	return &m.Time
+}
+
+// namesOfTimes are the two names of the begin and of the end of a range.
+var namesOfTimes = map[string]string{"from": "since", "since": "from", "to": "until", "until": "to"}
+
+// NamesOfTimes lets a flag for a time be given by its other name too.
+func NamesOfTimes(flags *pflag.FlagSet, name string) pflag.NormalizedName {
+	flags.VisitAll(func(f *pflag.Flag) { // Lookup would ask this function again
+		if f.Value.Type() == "time" && namesOfTimes[f.Name] == name {
+			name = f.Name
+		}
+	})
+	return pflag.NormalizedName(name)
 }

@@ -113,8 +113,8 @@ var (
 		{"type", "type", "text", "only this event type; * stands for any part of it", ""},
 		{"event-key", "key", "text", "only this ordering key", ""},
 		{"source", "source", "text", "only events that came in through this source", ""},
-		{"from", "from", "past", "only events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago", ""},
-		{"to", "to", "time", "only events accepted before this time", ""},
+		{"since", "from", "past", "only events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago", ""},
+		{"until", "to", "time", "only events accepted before this time", ""},
 	}, OnlyTenant)
 
 	ReplayFilters = slices.Concat([]Setting{

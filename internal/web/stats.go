@@ -234,7 +234,7 @@ func statsTwin(v *visit) (string, url.Values) {
 
 func statsCommand(v *visit) string {
 	s := v.statsState()
-	command := "grapnel stats --by " + s.by + " --from " + s.span.since
+	command := "grapnel stats --by " + s.by + " --since " + s.span.since
 	for _, name := range []string{"endpoint", "type", "tenant"} {
 		if value := s.narrow[name]; value != "" {
 			command += " --" + name + " " + shellQuote(value)
