@@ -78,8 +78,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // Invalid makes an error about one field of the input.
 func Invalid(pointer, format string, args ...any) *Error {
-	return &Error{Code: CodeInvalid, Detail: "the request has a field that cannot be used",
-		Fields: []Field{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+	text := fmt.Sprintf(format, args...)
+	return &Error{Code: CodeInvalid, Detail: pointer + ": " + text, Fields: []Field{{Pointer: pointer, Detail: text}}}
 }
 
 // Moved makes the error for a request about a tenant that is in another cell; "": about objects

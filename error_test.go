@@ -20,6 +20,13 @@ func TestErrorsCarryTheirCodeThroughWrapping(t *testing.T) {
 	}
 }
 
+// TestTheDetailNamesTheField: a program that shows only the detail of a problem names the fault.
+func TestTheDetailNamesTheField(t *testing.T) {
+	if e := grapnel.Invalid("/events", "must be at most %d events", 1000); e.Detail != "/events: must be at most 1000 events" {
+		t.Errorf("the detail is %q", e.Detail)
+	}
+}
+
 func TestSecretsHideThemselves(t *testing.T) {
 	s := grapnel.Secret{Text: "whsec_canary"}
 	var logged strings.Builder
