@@ -246,9 +246,11 @@ func (p *promises) write(ctx context.Context) error {
 		id := hourName(h.at) + "/" + p.node
 		done, err := p.docs().PutDocuments(ctx, store.Everyone(), []store.DocumentWrite{{Document: store.Document{Kind: sliKind, ID: id,
 			Revision: h.revision, At: p.now(), Body: body}}}, store.With{})
-		if grapnel.CodeOf(err) == grapnel.CodeConflict { // an earlier write was stored, and its answer lost
+		// An earlier write was stored, and its answer lost; or the database went back to a time before
+		// it, and may have no document.
+		if grapnel.CodeOf(err) == grapnel.CodeConflict {
 			is, failed := p.docs().Document(ctx, store.Everyone(), "", sliKind, id)
-			if failed != nil {
+			if failed != nil && grapnel.CodeOf(failed) != grapnel.CodeNotFound {
 				return failed
 			}
 			p.stored(h, is.Revision, true)
