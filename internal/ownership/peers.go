@@ -3,6 +3,7 @@ package ownership
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -93,7 +94,8 @@ func (s *Shards) Order(ctx context.Context, o core.Operated) error {
 }
 
 // Healths fills in the states of endpoints that other nodes own. The state at a node that cannot be
-// asked stays unknown.
+// asked stays unknown. The nodes are asked at once, so one that does not answer takes no time from
+// the others.
 func (s *Shards) Healths(ids []string, all []grapnel.Health) {
 	if s == nil {
 		return
@@ -108,20 +110,24 @@ func (s *Shards) Healths(ids []string, all []grapnel.Health) {
 	}
 	ctx, cancel := context.WithTimeout(s.env.Sending, s.bounds.AskWithin)
 	defer cancel()
+	var asking sync.WaitGroup
 	for address, at := range theirs {
-		wanted := make([]string, len(at))
-		for i := range at {
-			wanted[i] = ids[at[i]]
-		}
-		found, err := s.cluster.Peers.Healths(ctx, address, wanted)
-		if err != nil {
-			s.unanswered("reading endpoint states from another node failed; they show as unknown", address, err)
-			continue
-		}
-		for i := range at {
-			all[at[i]] = found[i]
-		}
+		asking.Go(func() {
+			wanted := make([]string, len(at))
+			for i := range at {
+				wanted[i] = ids[at[i]]
+			}
+			found, err := s.cluster.Peers.Healths(ctx, address, wanted)
+			if err != nil {
+				s.unanswered("reading endpoint states from another node failed; they show as unknown", address, err)
+				return
+			}
+			for i := range at {
+				all[at[i]] = found[i]
+			}
+		})
 	}
+	asking.Wait()
 }
 
 // unanswered logs a question that another node did not answer. A stop of this node cuts off its
@@ -139,14 +145,19 @@ func (s *Shards) Open() (ids []string) {
 	}
 	ctx, cancel := context.WithTimeout(s.env.Sending, s.bounds.AskWithin)
 	defer cancel()
-	for _, address := range s.Others() {
-		found, err := s.cluster.Peers.Open(ctx, address)
-		if err != nil {
-			s.unanswered("reading open circuits from another node failed; they are not listed", address, err)
-		}
-		ids = append(ids, found...)
+	others := s.Others()
+	found := make([][]string, len(others))
+	var asking sync.WaitGroup
+	for i, address := range others {
+		asking.Go(func() {
+			var err error
+			if found[i], err = s.cluster.Peers.Open(ctx, address); err != nil {
+				s.unanswered("reading open circuits from another node failed; they are not listed", address, err)
+			}
+		})
 	}
-	return ids
+	asking.Wait()
+	return slices.Concat(found...)
 }
 
 // Quiet says whether no other node has work of a tenant in progress.

@@ -1,0 +1,72 @@
+package ownership
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// spread is an Ownership whose shards are the endpoints "0", "1", ….
+type spread struct{ store.Ownership }
+
+func (spread) ShardOf(endpoint string) int { return int(endpoint[0] - '0') }
+
+// frozen are nodes of which "0" stands still: it accepts questions and never answers.
+type frozen struct{ Peers }
+
+func (frozen) ask(ctx context.Context, address string) error {
+	if address == "0" {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (f frozen) Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error) {
+	return []grapnel.Health{{State: grapnel.HealthHealthy}}[:len(ids)], f.ask(ctx, address)
+}
+
+func (f frozen) Open(ctx context.Context, address string) ([]string, error) {
+	if err := f.ask(ctx, address); err != nil {
+		return nil, err
+	}
+	return []string{address}, nil
+}
+
+// TestAFrozenNodeHidesNoOther: questions to several nodes share one time limit. A node that uses it
+// up leaves the endpoints of the others known, and only that node is logged.
+func TestAFrozenNodeHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes = 8
+		var log bytes.Buffer
+		s := &Shards{log: slog.New(slog.NewTextHandler(&log, nil)), env: Env{Sending: t.Context()}, bounds: bounds.Fill(Bounds{}),
+			cluster: Options{Ownership: spread{}, Peers: frozen{}, Node: store.Node{ID: "me"}}}
+		var ids []string
+		for i := range nodes {
+			id := fmt.Sprint(i)
+			ids = append(ids, id)
+			s.nodes = append(s.nodes, store.Node{ID: id, Address: id})
+			s.there = append(s.there, store.Shard{Number: i, Owner: id})
+		}
+		all := make([]grapnel.Health, nodes)
+		s.Healths(ids, all)
+		for i := range all {
+			if known := all[i].State != ""; known != (i > 0) {
+				t.Errorf("the state of an endpoint of node %d is %q", i, all[i].State)
+			}
+		}
+		if open := s.Open(); len(open) != nodes-1 {
+			t.Errorf("%v are open", open)
+		}
+		if lines := strings.Count(log.String(), "another node failed"); lines != 2 {
+			t.Errorf("the log is %s", log.String())
+		}
+	})
+}
