@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -80,12 +81,30 @@ func (s *Shards) Rouse(queues []string) {
 	}
 }
 
-// Order sends an order to the node that owns its endpoint.
+// Order sends an order to the node that owns its endpoint. The answer may take as long as an
+// attempt that is in flight, so no time limits it. But the wait ends when that node does not own
+// the endpoint any more: a node that stands still, or is cut off, never answers.
 func (s *Shards) Order(ctx context.Context, o core.Operated) error {
 	address := s.owner(o.Endpoint)
 	if address == "" {
 		return s.env.Operate(ctx, o)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		tick := time.NewTicker(s.cluster.Lease / 15)
+		defer tick.Stop()
+		for s.owner(o.Endpoint) == address {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
 	err := s.cluster.Peers.Order(ctx, address, o)
 	if err != nil && grapnel.CodeOf(err) == "" {
 		return &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the node that owns the endpoint cannot be reached: try again", Err: err}

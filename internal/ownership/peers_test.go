@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -38,6 +40,39 @@ func (f frozen) Open(ctx context.Context, address string) ([]string, error) {
 		return nil, err
 	}
 	return []string{address}, nil
+}
+
+func (f frozen) Order(ctx context.Context, address string, _ core.Operated) error {
+	return f.ask(ctx, address)
+}
+
+// TestAnOrderToAFrozenNode: an order waits for the owner of its endpoint, however long that takes,
+// and no longer than that node is the owner.
+func TestAnOrderToAFrozenNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Shards{nodes: []store.Node{{ID: "you", Address: "0"}}, there: []store.Shard{{Owner: "you"}},
+			cluster: Options{Ownership: spread{}, Peers: frozen{}, Lease: lease, Node: store.Node{ID: "me"}}}
+		ctx, giveUp := context.WithTimeout(t.Context(), time.Hour)
+		defer giveUp()
+		answer := make(chan error, 1)
+		go func() { answer <- s.Order(ctx, core.Operated{Endpoint: "0"}) }()
+		time.Sleep(10 * lease)
+		if len(answer) > 0 {
+			t.Errorf("answered while the node is the owner: %v", <-answer)
+		}
+		s.mu.Lock()
+		s.nodes = nil // it has not been seen for a while
+		s.mu.Unlock()
+		time.Sleep(lease)
+		select {
+		case err := <-answer:
+			if grapnel.CodeOf(err) != grapnel.CodeUnavailable {
+				t.Errorf("answered %v", err)
+			}
+		default:
+			t.Error("no answer although the node is not the owner any more")
+		}
+	})
 }
 
 // TestAFrozenNodeHidesNoOther: questions to several nodes share one time limit. A node that uses it
