@@ -228,7 +228,8 @@ func (r *Directory) step(ctx context.Context, c Cell, tenant, move string) (over
 	theirs, known := other.Engine.Tenancy(tenant)
 	same := known && theirs.Move == move
 	switch {
-	case t.State == grapnel.TenancySealed && same && theirs.State == grapnel.TenancyArrived:
+	case t.State == grapnel.TenancySealed && same && (theirs.State == grapnel.TenancyArrived || theirs.State == grapnel.TenancyHere):
+		// Here: this cell had let go before, and its database went back to a time before that.
 		return false, r.letGo(ctx, c, t)
 	case t.State == grapnel.TenancySealed:
 		return false, r.copy(ctx, c, other, t)
