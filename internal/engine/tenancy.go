@@ -40,10 +40,9 @@ type tenancy struct {
 // Decides says whether this node owns an endpoint. The owner of the shard also answers true for an
 // endpoint that was removed, so exactly one node reports on it.
 func (t *tenancy) Decides(endpoint string) bool {
-	if ep := t.book.Snapshot().At(endpoint); ep != nil {
-		return t.decides(ep)
-	}
-	return t.shards.Has(endpoint)
+	conf := t.book.Snapshot()
+	ep := conf.At(endpoint)
+	return t.shards.Owns(endpoint) && (ep == nil || conf.Open(ep.Tenant))
 }
 
 // decides says whether this engine owns an endpoint now.

@@ -156,22 +156,30 @@ func (s *Shards) Run() {
 	loops.Wait()
 }
 
-// Has says whether this node owns an endpoint.
+// Has says whether this node owns an endpoint and is not releasing it. A node that stood still for
+// longer than its lease still has its endpoints until its next round.
 func (s *Shards) Has(endpoint string) bool {
-	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint))
+	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), false)
+}
+
+// Owns says whether this node has an endpoint by a lease that has not expired. Without one its
+// memory may be out of date, and it must decide nothing by it.
+func (s *Shards) Owns(endpoint string) bool {
+	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), true)
 }
 
 // Leads says whether this node does the work that one node does for all.
 func (s *Shards) Leads() bool {
-	return s == nil || s.stays(0)
+	return s == nil || s.stays(0, true)
 }
 
-// stays says whether this node owns a shard and is not releasing it.
-func (s *Shards) stays(shard int) bool {
+// stays says whether this node has a shard and is not releasing it; leased: and whether its lease
+// has not expired.
+func (s *Shards) stays(shard int, leased bool) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	h := s.held[shard]
-	return h != nil && h.leaving == nil
+	return h != nil && h.leaving == nil && (!leased || s.now().before(h.until))
 }
 
 // Share is the number of shards that this node owns and is not releasing.

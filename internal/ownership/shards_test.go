@@ -26,12 +26,19 @@ type registry struct {
 	shard store.Shard
 	until time.Time
 	nodes []store.Node
-	away  bool // the store is unreachable
+	away  bool          // the store is unreachable
+	still chan struct{} // not nil: calls return only once it is closed, whatever their contexts say
 }
 
 func (*registry) ShardOf(string) int { return 0 }
 
 func (r *registry) ask() error {
+	r.mu.Lock()
+	still := r.still
+	r.mu.Unlock()
+	if still != nil {
+		<-still
+	}
 	r.mu.Lock()
 	if r.away {
 		r.mu.Unlock()
@@ -175,6 +182,37 @@ func TestNothingStartsWithoutTheStore(t *testing.T) {
 		time.Sleep(2 * lease)
 		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
 			t.Errorf("with the store again: may send %v in epoch %d, %v, %v", sending != nil, epoch, n.Current(), n.Reaches())
+		}
+	})
+}
+
+// TestANodeThatStoodStillDecidesNothing: a node whose lease expired while it stood still has not
+// begun to release its shard when it wakes. Its configuration and the states of its endpoints are
+// out of date. So it does no work for all nodes, and decides about no endpoint.
+func TestANodeThatStoodStillDecidesNothing(t *testing.T) {
+	r := &registry{}
+	run(t, r, func(n *node) {
+		if !n.Leads() || !n.Owns("ep") {
+			t.Error("it does not decide at first")
+		}
+		still := make(chan struct{})
+		r.mu.Lock()
+		r.still = still
+		r.mu.Unlock()
+		time.Sleep(2 * lease)
+		if n.Share() != 1 {
+			t.Error("it has begun to release the shard")
+		}
+		if n.Leads() || n.Owns("ep") {
+			t.Error("it decides after the end of its lease")
+		}
+		r.mu.Lock()
+		r.still = nil
+		r.mu.Unlock()
+		close(still)
+		time.Sleep(2 * lease)
+		if !n.Leads() || !n.Owns("ep") {
+			t.Error("it does not decide with a new lease")
 		}
 	})
 }
