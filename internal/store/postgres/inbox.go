@@ -36,6 +36,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 			return store.ErrSealed
 		}
 		t.then(addAside, args...)
+		t.then(atStandbys) // it may be stored already
 		return nil
 	}})
 }

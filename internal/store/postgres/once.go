@@ -63,8 +63,13 @@ func (t *tx) readAnswers(rows pgx.Rows) error {
 	return rows.Err()
 }
 
+// atStandbys makes the commit wait for the synchronous standbys. A commit without any change does
+// not wait. What it has read may be missing there: a commit that waits for a standby shows its rows
+// when its connection breaks, as the driver then cancels the wait.
+const atStandbys = "SELECT pg_logical_emit_message(true, 'grapnel', '')"
+
 // recall is the first step of every call with an idempotency key: a non-nil answer or an error ends
-// the call.
+// the call. An answer is given again only once it is at the standbys, with its effect.
 func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
@@ -75,7 +80,11 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	}
 	then := a.Answer
 	then.Body = bytes.Clone(a.Body)
-	return decide.Recall(&then, once)
+	given, err := decide.Recall(&then, once)
+	if given != nil {
+		t.then(atStandbys)
+	}
+	return given, err
 }
 
 // remember is the last step of such a call, after every step that can fail.
@@ -109,6 +118,10 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	}
 	if err != nil {
 		return nil, readError(ctx, err)
+	}
+	err = s.write(ctx, &change{do: func(t *tx) error { t.then(atStandbys); return nil }})
+	if err != nil {
+		return nil, err
 	}
 	return &a.Answer, nil
 }
