@@ -107,3 +107,29 @@ func TestMoreLateEndpointsThanAreRead(t *testing.T) {
 		}
 	})
 }
+
+// TestABacklogThatMovedHere: a tenant that comes from another cell brings its backlog. That is no
+// growth, neither for the tenant nor in sum. Deliveries that are added afterwards are growth.
+func TestABacklogThatMovedHere(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.endpoint("ep_1", nil, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		time.Sleep(20 * time.Minute)
+		came := grapnel.Tenancy{Tenant: "acme", State: grapnel.TenancyArrived, Other: "west", Since: time.Now().Add(-time.Minute)}
+		w.came.set(came, "ep_1", 50_000)
+		time.Sleep(5 * time.Second)
+		came.State, came.Since = grapnel.TenancyHere, time.Now()
+		w.came.set(came, "ep_1", 50_000)
+		time.Sleep(time.Hour)
+		if all := w.alerts(alerting.Query{Rule: alert.BacklogGrowth}); len(all) > 0 {
+			t.Errorf("the alerts are %+v", all)
+		}
+		came.Since = time.Now()
+		w.came.set(came, "ep_1", 50_000)
+		time.Sleep(5 * time.Minute)
+		w.came.set(came, "ep_1", 500_000)
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.BacklogGrowth, State: alert.Firing}); len(all) != 2 {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}

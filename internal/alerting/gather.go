@@ -206,11 +206,31 @@ func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert
 	for len(g.backlogs) > 1 && now.Sub(g.backlogs[1].at) >= g.k.bounds.Growth || len(g.backlogs) > 2*parts {
 		g.backlogs = g.backlogs[1:]
 	}
-	before := g.backlogs[0].pending
+	before := g.brought(pending)
 	for _, tenant := range slices.Sorted(maps.Keys(pending)) {
 		all = append(all, alert.Backlog{Tenant: tenant, Now: pending[tenant], Before: before[tenant]})
 	}
 	return all
+}
+
+// brought is the oldest known backlogs, with those of tenants that came from another cell since. A
+// tenant brings its backlog, which is no growth; it counts as it was when the move had ended.
+func (g *gathering) brought(pending map[string]int64) map[string]int64 {
+	oldest := g.backlogs[0]
+	before := maps.Clone(oldest.pending)
+	for _, t := range g.k.o.Engine.Tenancies() {
+		if t.State != grapnel.TenancyArrived && t.State != grapnel.TenancyHere || !t.Since.After(oldest.at) {
+			continue
+		}
+		came := pending[t.Tenant]
+		at := slices.IndexFunc(g.backlogs, func(b backlogs) bool { return !b.at.Before(t.Since) })
+		if at >= 0 && t.State == grapnel.TenancyHere {
+			came = g.backlogs[at].pending[t.Tenant]
+		}
+		before[""] += came - before[t.Tenant]
+		before[t.Tenant] = came
+	}
+	return before
 }
 
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.

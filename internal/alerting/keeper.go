@@ -36,6 +36,7 @@ import (
 type Engine interface {
 	Leads() bool // or another node evaluates
 	Tenants() []string
+	Tenancies() []grapnel.Tenancy
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
 	Healths(ids []string) []grapnel.Health

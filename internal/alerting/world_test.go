@@ -46,6 +46,7 @@ type world struct {
 	sender *egress.Sender
 	engine *engine.Engine
 	deaf   atomic.Bool // the owners of endpoints do not answer
+	came   arrival
 	keeper *alerting.Keeper
 	mortal *mortal
 	stop   context.CancelFunc
@@ -58,6 +59,7 @@ type mortal struct {
 	dead atomic.Bool
 	away atomic.Bool  // single events cannot be read
 	lose atomic.Int64 // answers to PutDocuments that are lost although it happened
+	came *arrival
 }
 
 var errDead = errors.New("the process is dead")
@@ -102,7 +104,7 @@ func within(t *testing.T, s store.Store, test func(w *world)) {
 
 func (w *world) start() {
 	w.t.Helper()
-	w.mortal = &mortal{Store: w.store}
+	w.mortal = &mortal{Store: w.store, came: &w.came}
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -111,7 +113,7 @@ func (w *world) start() {
 	}
 	base, _ := url.Parse("https://hooks.example/base")
 	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late},
-		Engine: asked{w.engine, &w.deaf}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home,
+		Engine: asked{w.engine, &w.deaf, &w.came}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home,
 		Certificate: w.shows,
 		Sealer:      pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
@@ -124,6 +126,41 @@ func (w *world) start() {
 type asked struct {
 	*engine.Engine
 	deaf *atomic.Bool
+	came *arrival
+}
+
+// arrival is a tenant's move from another cell to this one, which brings pending deliveries of an
+// endpoint.
+type arrival struct {
+	mu       sync.Mutex
+	tenancy  grapnel.Tenancy // zero: none
+	endpoint string
+	pending  int64
+}
+
+func (a *arrival) set(t grapnel.Tenancy, endpoint string, pending int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tenancy, a.endpoint, a.pending = t, endpoint, pending
+}
+
+func (a asked) Tenancies() []grapnel.Tenancy {
+	a.came.mu.Lock()
+	defer a.came.mu.Unlock()
+	if a.came.tenancy.Tenant == "" {
+		return nil
+	}
+	return []grapnel.Tenancy{a.came.tenancy}
+}
+
+func (m *mortal) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
+	all, err := m.Store.Backlogs(ctx, scope, tenant, now, limit)
+	m.came.mu.Lock()
+	defer m.came.mu.Unlock()
+	if m.came.pending > 0 {
+		all = append(all, store.Backlog{Endpoint: m.came.endpoint, Pending: m.came.pending})
+	}
+	return all, err
 }
 
 func (a asked) Healths(ids []string) []grapnel.Health {
