@@ -133,3 +133,26 @@ func TestABacklogThatMovedHere(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAlertThatMovedHere: a tenant that comes from another cell brings its open alerts. None is
+// resolved because its facts were not read here yet.
+func TestAnAlertThatMovedHere(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.every = 30 * time.Second
+		w.kill()
+		_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
+			UpdatedAt: time.Now()}, store.With{})
+		w.must(err)
+		_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
+			Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
+		w.must(err)
+		time.Sleep(25 * time.Hour)
+		w.other.Store(true)
+		time.Sleep(5*time.Minute + 45*time.Second)
+		w.other.Store(false)
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 1 || all[0].State != alert.Firing {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}

@@ -21,9 +21,11 @@ type gathering struct {
 
 	tenants, sources, endpoints turns
 
-	hours        map[string]*usualHours // by tenant; "": all
-	last         map[string]time.Time   // of the last event, by source
-	certificates map[string]time.Time   // end of validity, by endpoint
+	hours map[string]*usualHours // by tenant; "": all
+	// Both have the objects that were looked at. Others are those of a tenant that came from another
+	// cell a moment ago: their alerts came along, and are not resolved for want of facts.
+	last         map[string]time.Time // of the last event, by source; zero: there was none
+	certificates map[string]time.Time // end of validity, by endpoint; zero: unknown
 	imbalance    *int64
 	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
 	looked       time.Time  // when it was read last, well or not
@@ -87,7 +89,11 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	}
 	g.addEndpoints(ctx, f, eps)
 	for i := range sources {
-		s := alert.Source{Source: &sources[i], Last: g.last[sources[i].ID]}
+		last, known := g.last[sources[i].ID]
+		if !known {
+			f.Unread[alert.UnreadIn(alert.SourceSilent, sources[i].ID)] = true
+		}
+		s := alert.Source{Source: &sources[i], Last: last}
 		if g.k.o.Unverified != nil {
 			s.Unverified = g.k.o.Unverified(s.ID)
 		}
@@ -153,7 +159,11 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		healths = append(healths, g.k.o.Engine.Healths(part)...)
 	}
 	for i := range eps {
-		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: g.certificates[eps[i].ID]}
+		until, known := g.certificates[eps[i].ID]
+		if !known && strings.HasPrefix(eps[i].URL, "https:") {
+			f.Unread[alert.UnreadIn(alert.Certificate, eps[i].ID)] = true
+		}
+		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until}
 		at[eps[i].ID] = &f.Endpoints[i]
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
 			// its owner did not answer
@@ -262,6 +272,8 @@ func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[st
 		list, err := g.k.o.Store.EventList(ctx, store.Of(bySource[id].Tenant), store.EventQuery{Source: id, Limit: 1})
 		if len(list) > 0 {
 			g.last[id] = list[0].AcceptedAt
+		} else if _, known := g.last[id]; !known && err == nil {
+			g.last[id] = time.Time{}
 		}
 		return fail(err, "reading the last events", alert.SourceSilent)
 	})
@@ -359,6 +371,9 @@ func (g *gathering) readCertificate(ctx context.Context, ep *grapnel.Endpoint) e
 			g.certificates[ep.ID] = d.Attempts[n-1].Peer.CertificateUntil
 			return nil
 		}
+	}
+	if _, known := g.certificates[ep.ID]; !known {
+		g.certificates[ep.ID] = time.Time{}
 	}
 	return nil
 }

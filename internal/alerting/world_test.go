@@ -47,6 +47,7 @@ type world struct {
 	engine *engine.Engine
 	deaf   atomic.Bool // the owners of endpoints do not answer
 	came   arrival
+	other  atomic.Bool // sources and open alerts are in another cell
 	keeper *alerting.Keeper
 	mortal *mortal
 	stop   context.CancelFunc
@@ -59,7 +60,9 @@ type mortal struct {
 	dead atomic.Bool
 	away atomic.Bool  // single events cannot be read
 	lose atomic.Int64 // answers to PutDocuments that are lost although it happened
-	came *arrival
+
+	came  *arrival
+	other *atomic.Bool
 }
 
 var errDead = errors.New("the process is dead")
@@ -104,7 +107,7 @@ func within(t *testing.T, s store.Store, test func(w *world)) {
 
 func (w *world) start() {
 	w.t.Helper()
-	w.mortal = &mortal{Store: w.store, came: &w.came}
+	w.mortal = &mortal{Store: w.store, came: &w.came, other: &w.other}
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -113,9 +116,9 @@ func (w *world) start() {
 	}
 	base, _ := url.Parse("https://hooks.example/base")
 	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late},
-		Engine: asked{w.engine, &w.deaf, &w.came}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells, Home: w.home,
-		Certificate: w.shows,
-		Sealer:      pass.NewSealer(w.engine.IDs().Subkey, noise{})})
+		Engine: asked{w.engine, &w.deaf, &w.came, &w.other}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells,
+		Home: w.home, Certificate: w.shows,
+		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })
@@ -125,8 +128,23 @@ func (w *world) start() {
 // asked is the engine as the keeper sees it.
 type asked struct {
 	*engine.Engine
-	deaf *atomic.Bool
-	came *arrival
+	deaf  *atomic.Bool
+	came  *arrival
+	other *atomic.Bool
+}
+
+func (a asked) Sources(scope store.Scope) []grapnel.Source {
+	if a.other.Load() {
+		return nil
+	}
+	return a.Engine.Sources(scope)
+}
+
+func (m *mortal) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
+	if m.other.Load() && q.Kind == alert.KindOpen {
+		return nil, nil
+	}
+	return m.Store.DocumentList(ctx, scope, q)
 }
 
 // arrival is a tenant's move from another cell to this one, which brings pending deliveries of an
