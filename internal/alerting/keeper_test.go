@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -382,22 +383,34 @@ func TestPages(t *testing.T) {
 func TestTheServersOwnCertificate(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
 		until, fault, looks := time.Now().Add(20*24*time.Hour), error(nil), 0
-		w.shows = func(context.Context) (time.Time, error) { looks++; return until, fault }
+		var mu sync.Mutex // the keeper looks at the same moments at which the test wakes
+		w.shows = func(context.Context) (time.Time, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			looks++
+			return until, fault
+		}
 		w.every = time.Minute // nine days of rounds every ten seconds take seven seconds of a processor
 		w.kill()
 		ops := w.channel("ops", grapnel.OperatorTenant)
 		time.Sleep(5 * 24 * time.Hour)
+		mu.Lock()
 		if len(ops.messages()) != 0 || looks > 5*24+1 {
 			t.Errorf("after %d looks in 5 days the operator got %v", looks, ops.messages())
 		}
+		mu.Unlock()
 		time.Sleep(2 * 24 * time.Hour)
+		mu.Lock()
 		fault = errors.New("refused")
+		mu.Unlock()
 		w.kill()
 		time.Sleep(2 * 24 * time.Hour)
 		if got := titles(ops.messages()); got != "hooks.example: the certificate expires" {
 			t.Errorf("the operator got %s", got)
 		}
+		mu.Lock()
 		until, fault = until.Add(90*24*time.Hour), nil
+		mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		if got := titles(ops.messages()); got != "hooks.example: the certificate expires | Resolved: hooks.example: the certificate expires" {
 			t.Errorf("the operator got %s", got)
