@@ -483,7 +483,7 @@ func TestSleep(t *testing.T) {
 	// The relay falls asleep when the test's clock says so, and an event that did not wake it would
 	// wait for an hour.
 	var clock atomic.Int64
-	relaying(t, Options{Engine: s, Store: s.Store, Bounds: Bounds{Asleep: time.Hour, Ask: time.Hour},
+	r, _ := relaying(t, Options{Engine: s, Store: s.Store, Bounds: Bounds{Asleep: time.Hour, Ask: time.Hour},
 		Now: func() time.Time { return time.Unix(clock.Load(), 0) }})
 	for n := range 5 {
 		until(t, "it sleeps", sleeps)
@@ -493,6 +493,9 @@ func TestSleep(t *testing.T) {
 		if sleeps() {
 			t.Error("it asks to be woken although it is awake")
 		}
+		// After the commit the relay reads the clock: set further before that, the last event would
+		// stay recent.
+		until(t, "the relay has noted the event", func() bool { st, _ := r.Status("src_1"); return st.Moved == int64(n+1) })
 		clock.Add(int64(bounds.Fill(Bounds{}).Lately/time.Second) + 1)
 	}
 }
