@@ -585,9 +585,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	stopOne()
 	publish(10)
-	if st, _ := two.Status("src_1"); st.MovedAt.IsZero() || st.State != Relaying {
-		t.Errorf("the other one: %+v", st)
-	}
+	until(t, "the other one relays", func() bool { st, _ := two.Status("src_1"); return !st.MovedAt.IsZero() && st.State == Relaying })
 	s.ordered(map[string]int{"k": published})
 }
 
