@@ -157,7 +157,12 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	bob.runs(5, "endpoints", "probe", id, "--reason", "there is nothing to probe")
 	s.turn(way{status: http.StatusInternalServerError})
 	publish("two", "b", 5, 1, 1)
-	open := state("open")
+	var open healthOf
+	// Attempts that began before the circuit opened may reach the receiver after it.
+	eventually(t, 10*time.Second, "the breaker is open and no attempt is in flight", func() bool {
+		open = c.health(id)
+		return open.State == "open" && open.InFlight == 0
+	})
 	publish("two", "b", 5, 2, 1)
 	quiet("its breaker is open")
 	for _, r := range c.rows(url.Values{"endpoint": {id}, "status": {"held", "pending"}}) {
