@@ -31,12 +31,17 @@ func (s *Sums) Add(at time.Time, group string, t *grapnel.Totals) {
 	if s.by == ByTime {
 		of = sumOf{at: at}
 	}
-	sum := s.all[of]
-	if sum == nil {
-		sum = new(grapnel.Totals)
-		s.all[of] = sum
+	Entry(s.all, of).Add(t)
+}
+
+// Entry returns the value of a key, which it adds to the map if there is none.
+func Entry[K comparable, V any](m map[K]*V, key K) *V {
+	v := m[key]
+	if v == nil {
+		v = new(V)
+		m[key] = v
 	}
-	sum.Add(t)
+	return v
 }
 
 // AddDuplicates adds only the duplicates of totals.

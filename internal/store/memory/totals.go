@@ -34,10 +34,7 @@ type typePart struct {
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
 func (s *Store) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
 	p := part{endpoint: d.Endpoint, tenant: d.event.Tenant, at: micro(at).Truncate(hour)}
-	if s.totals[p] == nil {
-		s.totals[p] = new(grapnel.Totals)
-	}
-	change(s.totals[p])
+	change(store.Entry(s.totals, p))
 	change(s.typeTotal(typePart{tenant: d.event.Tenant, eventType: d.event.Type, at: p.at}))
 }
 
@@ -54,10 +51,7 @@ func (s *Store) typeTotal(p typePart) *grapnel.Totals {
 			p.eventType = ""
 		}
 	}
-	if s.types[p] == nil {
-		s.types[p] = new(grapnel.Totals)
-	}
-	return s.types[p]
+	return store.Entry(s.types, p)
 }
 
 // tried counts an attempt that was recorded.
@@ -88,11 +82,7 @@ func (s *Store) merge(now time.Time) {
 		if p.whole || !is {
 			continue
 		}
-		of := part{p.endpoint, p.tenant, begin, true}
-		if s.totals[of] == nil {
-			s.totals[of] = new(grapnel.Totals)
-		}
-		s.totals[of].Add(t)
+		store.Entry(s.totals, part{p.endpoint, p.tenant, begin, true}).Add(t)
 		delete(s.totals, p)
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(s.types), func(a, b typePart) int {

@@ -182,10 +182,7 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 	var status grapnel.Status
 	var n, newest int64
 	err := ask(ctx, tx, ofDayTables(goingQuery, c.day), kinds, cuts).each([]any{&of.target, &of.tenant, &status, &n, &newest}, func() {
-		if c.tallies[of] == nil {
-			c.tallies[of] = new(tally)
-		}
-		*c.tallies[of].of(status) -= n
+		*store.Entry(c.tallies, of).of(status) -= n
 		c.removed, c.newest = c.removed+n, max(c.newest, newest)
 	})
 	return err

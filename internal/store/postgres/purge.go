@@ -211,11 +211,7 @@ func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
 				left++
 				continue
 			}
-			of := tallyOf{p.target, p.tenant}
-			if r.tallies[of] == nil {
-				r.tallies[of] = new(tally)
-			}
-			*r.tallies[of].of(p.status)--
+			*store.Entry(r.tallies, tallyOf{p.target, p.tenant}).of(p.status)--
 			r.deliveries = append(r.deliveries, p.seq)
 			r.counted++
 		}

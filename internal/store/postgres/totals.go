@@ -71,11 +71,7 @@ const (
 )
 
 func (t *tx) tally(p *place) *tally {
-	of := tallyOf{p.target, p.tenant}
-	if t.tallies[of] == nil {
-		t.tallies[of] = new(tally)
-	}
-	return t.tallies[of]
+	return store.Entry(t.tallies, tallyOf{p.target, p.tenant})
 }
 
 func (t *tx) flushTallies(b *pgx.Batch) {
@@ -99,12 +95,9 @@ func (t *tx) flushTallies(b *pgx.Batch) {
 
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
 func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
-	of := totalOf{codec.HourOf(at), p.target, p.tenant}
-	if t.totals[of] == nil {
-		t.totals[of] = new(grapnel.Totals)
-	}
-	change(t.totals[of])
-	change(t.typeTotal(typeOf{codec.HourOf(at), p.tenant, p.eventType}))
+	hour := codec.HourOf(at)
+	change(store.Entry(t.totals, totalOf{hour, p.target, p.tenant}))
+	change(store.Entry(t.types, typeOf{hour, p.tenant, p.eventType}))
 }
 
 // tried counts a recorded attempt.

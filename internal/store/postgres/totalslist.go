@@ -24,16 +24,9 @@ func byTypeOf(x, y typeOf) int {
 	return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
 }
 
-func (t *tx) typeTotal(of typeOf) *grapnel.Totals {
-	if t.types[of] == nil {
-		t.types[of] = new(grapnel.Totals)
-	}
-	return t.types[of]
-}
-
 // publishedAgain counts an event that its tenant has published before.
 func (t *tx) publishedAgain(e *incoming) {
-	t.typeTotal(typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
+	store.Entry(t.types, typeOf{codec.HourOf(codec.Micros(e.AcceptedAt)), e.Tenant, e.Type}).Duplicates++
 }
 
 // addType decides in the database whether a type is told apart, because other nodes add types too.
