@@ -69,9 +69,9 @@ func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 
 // DecodeEndpoint reads one, which has this revision.
 func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
-	var doc endpointDocument
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return grapnel.Endpoint{}, fmt.Errorf("store: a stored endpoint cannot be read: %w", err)
+	doc, err := decodeDocument[endpointDocument]("endpoint", body)
+	if err != nil {
+		return grapnel.Endpoint{}, err
 	}
 	ep := doc.Endpoint
 	ep.Secrets = hideSecrets(doc.Secrets)
@@ -116,9 +116,9 @@ func EncodeSource(src grapnel.Source) ([]byte, error) {
 
 // DecodeSource reads one, which has this revision.
 func DecodeSource(revision int64, body []byte) (grapnel.Source, error) {
-	var doc sourceDocument
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return grapnel.Source{}, fmt.Errorf("store: a stored source cannot be read: %w", err)
+	doc, err := decodeDocument[sourceDocument]("source", body)
+	if err != nil {
+		return grapnel.Source{}, err
 	}
 	src := doc.Source
 	src.Verify = doc.Verify.Verify
@@ -138,12 +138,9 @@ func EncodePolicy(p grapnel.NamedPolicy) ([]byte, error) {
 
 // DecodePolicy reads one, which has this revision.
 func DecodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
-	var p grapnel.NamedPolicy
-	if err := json.Unmarshal(body, &p); err != nil {
-		return p, fmt.Errorf("store: a stored policy cannot be read: %w", err)
-	}
+	p, err := decodeDocument[grapnel.NamedPolicy]("policy", body)
 	p.Revision = revision
-	return p, nil
+	return p, err
 }
 
 // EncodeEventType writes one.
@@ -158,12 +155,9 @@ func EncodeEventType(t grapnel.EventType) ([]byte, error) {
 
 // DecodeEventType reads one, which has this revision.
 func DecodeEventType(revision int64, body []byte) (grapnel.EventType, error) {
-	var t grapnel.EventType
-	if err := json.Unmarshal(body, &t); err != nil {
-		return t, fmt.Errorf("store: a stored event type cannot be read: %w", err)
-	}
+	t, err := decodeDocument[grapnel.EventType]("event type", body)
 	t.Revision = revision
-	return t, nil
+	return t, err
 }
 
 // EncodeKey writes one.
@@ -174,12 +168,9 @@ func EncodeKey(k grapnel.Key) ([]byte, error) {
 
 // DecodeKey reads one, which has this revision.
 func DecodeKey(_ int64, body []byte) (grapnel.Key, error) {
-	var doc keyDocument
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return grapnel.Key{}, fmt.Errorf("store: a stored key cannot be read: %w", err)
-	}
+	doc, err := decodeDocument[keyDocument]("key", body)
 	copy(doc.Key.Hash[:], doc.Hash)
-	return doc.Key, nil
+	return doc.Key, err
 }
 
 // EncodeReplay encodes a replay's settings and status. The counts are stored in columns of their
@@ -192,12 +183,9 @@ func EncodeReplay(r grapnel.Replay) ([]byte, error) {
 
 // DecodeReplay reads one, which has this revision.
 func DecodeReplay(revision int64, body []byte) (grapnel.Replay, error) {
-	var r grapnel.Replay
-	if err := json.Unmarshal(body, &r); err != nil {
-		return r, fmt.Errorf("store: a stored replay cannot be read: %w", err)
-	}
+	r, err := decodeDocument[grapnel.Replay]("replay", body)
 	r.Revision = revision
-	return r, nil
+	return r, err
 }
 
 // EncodeStanding encodes a standing without its number, which is stored separately. Package policy
@@ -213,11 +201,15 @@ func EncodeStanding(s policy.Standing) ([]byte, error) {
 }
 
 // DecodeStanding reads one.
-func DecodeStanding(_ int64, body []byte) (s policy.Standing, err error) {
-	if err := json.Unmarshal(body, &s); err != nil {
-		return s, fmt.Errorf("store: a stored standing cannot be read: %w", err)
+func DecodeStanding(_ int64, body []byte) (policy.Standing, error) {
+	return decodeDocument[policy.Standing]("standing", body)
+}
+
+func decodeDocument[T any](what string, body []byte) (doc T, err error) {
+	if err = json.Unmarshal(body, &doc); err != nil {
+		err = fmt.Errorf("store: a stored %s cannot be read: %w", what, err)
 	}
-	return s, nil
+	return doc, err
 }
 
 // encodeDocument also decodes its result: a document that cannot be read would keep the server from

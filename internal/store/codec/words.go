@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"slices"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -11,12 +13,8 @@ type Words[W ~string] []W
 
 // Place is a word's index.
 func (list Words[W]) Place(w W) (int64, bool) {
-	for i, known := range list {
-		if known == w {
-			return int64(i), true
-		}
-	}
-	return 0, false
+	i := slices.Index(list, w)
+	return int64(max(i, 0)), i >= 0
 }
 
 // The words of encoded values; stores also use some of them in columns.
