@@ -29,16 +29,15 @@ const (
 
 // Backlogs reads one snapshot.
 func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time,
-	limit int64) (list []store.Backlog, err error) {
+	limit int64) ([]store.Backlog, error) {
 	tenant, some := scope.Narrow(tenant)
 	if !some {
 		return nil, ctx.Err()
 	}
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []store.Backlog, err error) {
 		targets, err := tallied(r, tenant)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		of := func(status int64) []int64 {
 			rows := make([]int64, len(targets))
@@ -50,24 +49,23 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 		heads, letters := of(statusPending), of(statusFailed)
 		for i, t := range targets {
 			if err := ctx.Err(); err != nil {
-				return err
+				return nil, err
 			}
 			c := backlogCount{r: r, target: t.number, now: codec.Micros(now), left: heads[i]}
 			c.Endpoint, c.Pending = t.endpoint, t.counts[statusPending]
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
-				return err
+				return nil, err
 			}
 			if err := c.letters(s.lettersQuery(), t.counts[statusFailed], letters[i]); err != nil {
-				return err
+				return nil, err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
 				list = append(list, c.Backlog)
 			}
 		}
 		slices.SortFunc(list, func(a, b store.Backlog) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
-		return nil
+		return list, nil
 	})
-	return list, err
 }
 
 // tallied are the endpoints with their counts, of one tenant or of all.

@@ -334,37 +334,22 @@ func age(r *sqlite3.Conn) (version, newest int64, err error) {
 
 // Config returns all objects, sorted by id.
 func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		if c.Version, c.Newest, err = age(r); err != nil {
-			return err
-		}
-		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
-			return err
-		}
-		if c.Sources, err = bodies(r, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
-			return err
-		}
-		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
-			return err
-		}
-		if c.Types, err = bodies(r, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType); err != nil {
-			return err
-		}
-		c.Keys, err = bodies(r, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) (err error) {
+		c.Version, c.Newest, err = age(r)
+		c.Endpoints = bodies(r, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)
+		c.Sources = bodies(r, &err, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource)
+		c.Policies = bodies(r, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
+		c.Types = bodies(r, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
+		c.Keys = bodies(r, &err, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
 		return err
 	})
 	return c, err
 }
 
-func bodies[T any](r *sqlite3.Conn, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
-	q := r.Query(query)
-	defer q.Reset()
-	for q.More(&err) {
-		one, err := decode(q.Integer(0), q.Bytes(1))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+// bodies reads the objects that a query finds, unless an earlier one has set err.
+func bodies[T any](r *sqlite3.Conn, err *error, query string, decode func(revision int64, body []byte) (T, error)) (all []T) {
+	if *err == nil {
+		all, *err = each(r.Query(query), func(q *sqlite3.Stmt) (T, error) { return decode(q.Integer(0), q.Bytes(1)) })
 	}
-	return all, err
+	return all
 }

@@ -109,23 +109,18 @@ func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 
 // Delivery returns attempts in the order in which they were recorded. The last attempt of a
 // finished delivery is apart from the others (lastColumn).
-func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *grapnel.Delivery, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		found, err := fetch(r, seq)
+func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (*grapnel.Delivery, error) {
+		d, err := fetch(r, seq)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if found == nil || !scope.Allows(found.Tenant) {
-			return store.ErrNotFound("delivery")
+		if d == nil || !scope.Allows(d.Tenant) {
+			return nil, store.ErrNotFound("delivery")
 		}
-		d = &found.Delivery
 		d.Attempts, err = attempts(r, seq)
-		return err
+		return &d.Delivery, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
 }
 
 func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
@@ -150,8 +145,8 @@ func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error
 }
 
 // Counts reads the counts that every transaction maintains. Held deliveries are counted as pending.
-func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[string]map[grapnel.Status]int64, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
+func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (counts map[string]map[grapnel.Status]int64, err error) {
 		counts = make(map[string]map[grapnel.Status]int64)
 		q := r.Query(talliesQuery)
 		for q.More(&err) {
@@ -164,19 +159,16 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[strin
 			}
 			counts[endpoint][readWord(q, 2, statuses)] += n
 		}
-		return err
+		return counts, err
 	})
-	return counts, err
 }
 
 // Waiting counts heads and the deliveries behind them.
-func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (int, error) {
 		_, waiting, err := waitingAt(r, endpoint)
-		n = int(min(waiting, int64(max(limit, 0))))
-		return err
+		return int(min(waiting, int64(max(limit, 0)))), err
 	})
-	return n, err
 }
 
 // statusFilter is a query's statuses, with pending and held separated.

@@ -96,42 +96,38 @@ func readDocument(q *sqlite3.Stmt, kind string) store.Document {
 }
 
 // Document returns one.
-func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (d store.Document, err error) {
+func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
 	if !scope.Allows(tenant) {
-		return d, store.ErrNotFound("document")
+		return store.Document{}, store.ErrNotFound("document")
 	}
-	err = s.readYoung(ctx, func(r *sqlite3.Conn) error {
-		q := r.Query(documentQuery)
-		found, err := q.Text(tenant).Text(kind).Text(id).Row()
-		if err != nil {
-			return err
+	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) (store.Document, error) {
+		q := r.Query(documentQuery).Text(tenant).Text(kind).Text(id)
+		found, err := q.Row()
+		if err == nil && !found {
+			err = store.ErrNotFound("document")
 		}
-		if !found {
-			return store.ErrNotFound("document")
+		if err != nil {
+			return store.Document{}, err
 		}
 		defer q.Reset()
-		d = readDocument(q, kind)
-		return nil
+		return readDocument(q, kind), nil
 	})
-	return d, err
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
-func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) (list []store.Document, err error) {
+func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
 	var some bool
 	if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 		return nil, ctx.Err()
 	}
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []store.Document, err error) {
 		sql, values := documentsQuery(q)
 		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
 		for rows.More(&err) {
 			list = append(list, readDocument(rows, q.Kind))
 		}
-		return err
+		return list, err
 	})
-	return list, err
 }
 
 // documentsQuery is the SQL of a list with its values; the last value is the limit.

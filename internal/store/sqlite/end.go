@@ -84,22 +84,19 @@ const (
 )
 
 // oldest returns the row ids of an endpoint's oldest pending deliveries, at most limit.
-func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found []int64, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+func (s *Store) oldest(ctx context.Context, endpoint string, limit int) ([]int64, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]int64, error) {
 		target, waiting, err := waitingAt(r, endpoint)
 		if err != nil || waiting == 0 {
-			return err
+			return nil, err
 		}
 		if waiting <= int64(s.bounds.Gathered) {
-			found, err = gather(r, target, "")
+			found, err := gather(r, target, "")
 			slices.Sort(found)
-			found = found[:min(len(found), limit)]
-			return err
+			return found[:min(len(found), limit)], err
 		}
-		found, err = integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
-		return err
+		return integers(r.Query(oldestQuery).Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
 	})
-	return found, err
 }
 
 // waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.

@@ -148,19 +148,18 @@ func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (ha
 }
 
 // EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
-func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
+func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, source: q.Source, from: q.From, to: q.To}
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
 		within, err := f.events(r)
 		if err != nil || q.Limit <= 0 {
-			return err
+			return nil, err
 		}
 		events, err := f.stream(ctx, r, &s.bounds, within.and(everything(q.Before)), nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
+		err = merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
 			row := r.Query(eventQuery)
 			found, err := row.Int(seq).Row()
 			if !found {
@@ -175,8 +174,8 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			}
 			return len(list) < q.Limit, nil
 		})
+		return list, err
 	})
-	return list, err
 }
 
 // Event treats an empty tenant as any tenant that the scope allows.

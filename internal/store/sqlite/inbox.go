@@ -50,43 +50,38 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 }
 
 // Aside returns a request with its body.
-func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grapnel.Aside, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
+func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (a grapnel.Aside, err error) {
 		q := r.Query(asideQuery)
 		found, err := q.Text(id).Row()
 		if err != nil {
-			return err
+			return a, err
 		}
 		defer q.Reset()
 		if !found || !scope.Allows(q.String(1)) {
-			return store.ErrNotFound("request")
+			return a, store.ErrNotFound("request")
 		}
 		if a, err = readAside(q); err != nil {
-			return err
+			return a, err
 		}
 		if a.Body, err = s.packer.Thaw(q.Bytes(9), q.Integer(7)); err != nil || codec.SumAside(&a) != q.Integer(8) {
-			return fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
+			return a, fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
 		}
-		return nil
+		return a, nil
 	})
-	if err != nil {
-		return grapnel.Aside{}, err
-	}
-	return a, nil
 }
 
 // AsideList returns at most Limit requests; Limit 0 returns none. Corrupt ones are left out.
-func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.Aside, err error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
-			return nil
+			return nil, nil
 		}
 		for len(list) < q.Limit {
 			sql, values := asidesQuery(q)
 			if sql == "" {
-				return nil
+				return nil, nil
 			}
 			most, found := min(q.Limit-len(list), math.MaxInt32), 0
 			rows := r.Query(sql).Texts(values...).Int(int64(most))
@@ -100,12 +95,11 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 				list = append(list, a)
 			}
 			if err != nil || found < most {
-				return err
+				return list, err
 			}
 		}
-		return nil
+		return list, nil
 	})
-	return list, err
 }
 
 // asidesQuery is the SQL of a list with the values of its filters; the last value is the limit. It

@@ -42,34 +42,22 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 }
 
 // AuditList returns at most Limit entries; no limit: none.
-func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.AuditEntry, err error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
-			return nil
+			return nil, nil
 		}
 		sql, values := auditQuery(q)
-		entries, err := r.Prepare(sql)
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			entries.Text(v)
-		}
-		entries.Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for {
-			more, err := entries.Next()
-			if !more {
-				return err
-			}
+		entries := r.Query(sql).Texts(values...).Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for entries.More(&err) {
 			list = append(list, grapnel.AuditEntry{
 				Seq: entries.Integer(0), At: codec.Moment(entries.Integer(1)), Tenant: entries.String(2), Actor: entries.String(3),
 				Verb: grapnel.Verb(entries.String(4)), Endpoint: entries.String(5), Delivery: entries.String(6), Reason: entries.String(7),
 			})
 		}
+		return list, err
 	})
-	return list, err
 }
 
 // auditQuery is the SQL of a list with the values of its filters; the last two values are: below,

@@ -19,34 +19,32 @@ const (
 )
 
 // StuckLanes returns at most Limit lanes; no limit: none.
-func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
+func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
 	tenant, one := scope.One()
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {
 		return nil, ctx.Err()
 	}
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		lanes = nil
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (lanes []grapnel.Lane, err error) {
 		target, err := integer(r.Query(targetQuery).Text(q.Endpoint))
 		if err != nil || target == 0 {
-			return err
+			return nil, err
 		}
 		heads, err := integers(r.Query(stuckQuery).Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, seq := range heads {
 			if err := ctx.Err(); err != nil {
-				return err
+				return nil, err
 			}
 			l, err := readLane(r, target, seq)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			lanes = append(lanes, l)
 		}
-		return nil
+		return lanes, nil
 	})
-	return lanes, err
 }
 
 // readLane reads the lane whose head has this row id.

@@ -33,24 +33,22 @@ const (
 )
 
 // QueueCounts reads one snapshot.
-func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		n = grapnel.QueueCounts{}
+func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (n grapnel.QueueCounts, err error) {
 		target, waiting, err := waitingAt(r, queue)
 		if err != nil || target == 0 {
-			return err
+			return n, err
 		}
 		if n, err = countHeads(r, target, waiting, codec.Micros(now)); err != nil {
-			return err
+			return n, err
 		}
 		if n.Dead, err = integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
-			return err
+			return n, err
 		}
 		discarded, err := integer(r.Query(discardedQuery).Int(target).Int(store.MostCounted))
 		n.Dead -= discarded
-		return err
+		return n, err
 	})
-	return n, err
 }
 
 // heads are heads in the same state.

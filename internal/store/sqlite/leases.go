@@ -232,34 +232,28 @@ func (o *extending) apply(t *tx) error {
 }
 
 // Lease finds a lease by its token.
-func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q := r.Query(leaseOfQuery)
-		found, err := q.Text(token).Row()
-		if err != nil {
-			return err
+func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
+		q := r.Query(leaseOfQuery).Text(token)
+		found, err := q.Row()
+		if err == nil && !found {
+			err = store.ErrNotFound("lease")
 		}
-		if !found {
-			return store.ErrNotFound("lease")
+		if err != nil {
+			return grapnel.Lease{}, err
 		}
 		defer q.Reset()
-		l = readLease(q, q.String(12))
-		return nil
+		return readLease(q, q.String(12)), nil
 	})
-	return l, err
 }
 
 // LeaseList returns leases in the order of their ends.
-func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.Lease, error) {
 		target, err := integer(r.Query(targetQuery).Text(queue))
 		if err != nil || target == 0 || limit <= 0 {
-			return err
+			return nil, err
 		}
-		q := r.Query(leasesQuery)
-		list, err = readLeases(q.Int(target), queue, limit)
-		return err
+		return readLeases(r.Query(leasesQuery).Int(target), queue, limit)
 	})
-	return list, err
 }

@@ -39,33 +39,27 @@ type lister struct {
 // One filter chooses the index; the others check the rows that it yields. If it is unknown which of
 // two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
 // time for longer. That takes a few times as long as the better one alone.
-func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Delivery, error) {
 		if q.Limit <= 0 {
-			return nil
+			return nil, nil
 		}
 		l := s.newLister(ctx, r, scope, q)
 		ways, err := l.ways()
-		if err != nil {
-			return err
+		if err != nil || len(ways) == 0 {
+			return nil, err
 		}
 		for most := s.bounds.FirstLook; ; most *= 4 {
 			for _, way := range ways {
 				if len(ways) == 1 {
 					most = math.MaxInt
 				}
-				var ended bool
-				if list, ended, err = l.list(way, most); ended || err != nil {
-					return err
+				if list, ended, err := l.list(way, most); ended || err != nil {
+					return list, err
 				}
-			}
-			if len(ways) == 0 {
-				return nil
 			}
 		}
 	})
-	return list, err
 }
 
 // list reads at most `most` deliveries, and says whether that was enough.

@@ -50,12 +50,8 @@ func (t *tx) remember(once *store.Once, done any) (store.Answer, error) {
 }
 
 // Recall returns the stored answer of a key.
-func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store.Answer, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		a, err = live(r.Query(answerQuery), key, now)
-		return err
-	})
-	return a, err
+func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
 }
 
 // Remember keeps the first answer: an existing one for the same request stays. Answer is called

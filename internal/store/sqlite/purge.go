@@ -139,10 +139,6 @@ const imbalanceQuery = "SELECT ifnull(sum(made), 0) - ifnull(sum(n), 0) - (SELEC
 
 // Imbalance compares counts that are maintained in different ways: created deliveries are counted
 // up only, pending and finished ones up and down.
-func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		n, err = one(r, imbalanceQuery)
-		return err
-	})
-	return n, err
+func (s *Store) Imbalance(ctx context.Context) (int64, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (int64, error) { return one(r, imbalanceQuery) })
 }

@@ -73,24 +73,45 @@ func (s *Store) readFilled(ctx context.Context, do func(*sqlite3.Conn) error) er
 	return err
 }
 
+// reading is a read with a result. lend is one of the functions that lend a connection.
+func reading[T any](ctx context.Context, lend func(context.Context, func(*sqlite3.Conn) error) error,
+	do func(*sqlite3.Conn) (T, error)) (is T, err error) {
+	err = lend(ctx, func(r *sqlite3.Conn) (err error) {
+		is, err = do(r)
+		return err
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return is, nil
+}
+
+// each reads all rows of a query.
+func each[T any](q *sqlite3.Stmt, read func(*sqlite3.Stmt) (T, error)) (all []T, err error) {
+	defer q.Reset()
+	for q.More(&err) {
+		one, err := read(q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, err
+}
+
 // snapshot runs do in one transaction, so that all its reads see one snapshot.
 func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	return s.read(ctx, func(r *sqlite3.Conn) error { return together(r, do) })
 }
 
 func together(r *sqlite3.Conn, do func(*sqlite3.Conn) error) error {
-	if err := run(r, "BEGIN"); err != nil {
+	// These are prepared once: compiling one takes longer than reading a row.
+	if err := r.Query("BEGIN").Run(); err != nil {
 		return err
 	}
 	err := do(r)
-	if end := run(r, "ROLLBACK"); err == nil {
+	if end := r.Query("ROLLBACK").Run(); err == nil {
 		err = end
 	}
 	return err
-}
-
-// run runs a statement without values, which is prepared once: compiling it takes longer than
-// reading a row.
-func run(r *sqlite3.Conn, sql string) error {
-	return r.Query(sql).Run()
 }

@@ -169,18 +169,17 @@ const (
 // staleKnown returns the row id before which no event has a Known, if there are enough stale
 // entries to remove them by a pass through the index; else 0. It does not count entries of a source
 // whose records expired earlier than others'.
-func (s *Store) staleKnown(last int64) (first int64, err error) {
-	err = s.read(context.Background(), func(r *sqlite3.Conn) (err error) {
+func (s *Store) staleKnown(last int64) (int64, error) {
+	return reading(context.Background(), s.read, func(r *sqlite3.Conn) (first int64, err error) {
 		if first, err = one(r, firstKnownQuery); err != nil {
-			return err
+			return 0, err
 		}
 		swept, err := one(r, sweptQuery)
 		if first-swept < (last-first)/2 {
 			first = 0
 		}
-		return err
+		return first, err
 	})
-	return first, err
 }
 
 // moving adds some entries to a part of the index, and removes stale entries there.

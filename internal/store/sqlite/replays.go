@@ -90,20 +90,16 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 }
 
 // Replay returns one.
-func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (found grapnel.Replay, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		kept, err := scopedReplay(r, scope, id)
-		if err == nil {
-			found = kept.Replay
-		}
-		return err
-	})
-	return found, err
+func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+	kept, err := reading(ctx, s.read, func(r *sqlite3.Conn) (*keptReplay, error) { return scopedReplay(r, scope, id) })
+	if err != nil {
+		return grapnel.Replay{}, err
+	}
+	return kept.Replay, nil
 }
 
 func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, error) {
-	q := r.Query(replayQuery)
-	found, err := findReplay(q, id)
+	found, err := findReplay(r.Query(replayQuery), id)
 	if err == nil && (found == nil || !scope.Allows(found.Tenant)) {
 		err = store.ErrNotFound("replay")
 	}
@@ -121,26 +117,22 @@ func (s *Store) readReplays(ctx context.Context, do func(*sqlite3.Conn) error) e
 }
 
 // ReplayList returns at most Limit replays; no limit is none.
-func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
-	err = s.readReplays(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
+	return reading(ctx, s.readReplays, func(r *sqlite3.Conn) ([]grapnel.Replay, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
-			return nil
+			return nil, nil
 		}
 		sql, values := replaysQuery(q)
 		replays := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		defer replays.Reset()
-		for replays.More(&err) {
-			one, err := readReplay(replays)
+		return each(replays, func(q *sqlite3.Stmt) (grapnel.Replay, error) {
+			one, err := readReplay(q)
 			if err != nil {
-				return err
+				return grapnel.Replay{}, err
 			}
-			list = append(list, one.Replay)
-		}
-		return err
+			return one.Replay, nil
+		})
 	})
-	return list, err
 }
 
 // replaysQuery is the SQL of a list with the values of its filters; the last value is the limit.
@@ -169,20 +161,17 @@ func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 
 // ReplayItems returns at most limit; no limit is none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
-	limit int) (list []grapnel.ReplayItem, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		list = nil
+	limit int) ([]grapnel.ReplayItem, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.ReplayItem, err error) {
 		of, err := scopedReplay(r, scope, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		q := r.Query(replayItemsQuery)
-		q.Int(of.number).Int(after).Int(int64(max(limit, 0)))
+		q := r.Query(replayItemsQuery).Int(of.number).Int(after).Int(int64(max(limit, 0)))
 		for q.More(&err) {
 			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
 				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
 		}
-		return err
+		return list, err
 	})
-	return list, err
 }

@@ -21,19 +21,12 @@ func (t *tx) stand(s *store.Standing, body []byte) error {
 }
 
 // Standings are sorted by endpoint.
-func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		all = nil
-		q := r.Query(standingsQuery)
-		defer q.Reset()
-		for q.More(&err) {
-			one := store.Standing{Endpoint: q.String(0), Number: q.Integer(1)}
-			if one.Standing, err = codec.DecodeStanding(0, q.Bytes(2)); err != nil {
-				return err
-			}
-			all = append(all, one)
-		}
-		return err
+func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Standing, error) {
+		return each(r.Query(standingsQuery), func(q *sqlite3.Stmt) (one store.Standing, err error) {
+			one.Endpoint, one.Number = q.String(0), q.Integer(1)
+			one.Standing, err = codec.DecodeStanding(0, q.Bytes(2))
+			return one, err
+		})
 	})
-	return all, err
 }

@@ -42,8 +42,8 @@ type totalsList struct {
 }
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
-func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.Bucket, error) {
 		l := totalsList{ctx: ctx, r: r, query: &q, first: -1 << 53, last: 1 << 53, sums: store.NewSums(&q), names: make(map[int64]string)}
 		if !q.From.IsZero() {
 			l.first = codec.HourOf(codec.Micros(q.From))
@@ -56,17 +56,19 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 		}
 		some, err := l.aim(scope)
 		if !some || err != nil {
-			return err
+			return nil, err
 		}
-		for _, gather := range []func() error{l.days, l.hours, l.open, l.types} {
+		gathers := []func() error{l.types}
+		if !q.ByTypes() {
+			gathers = append(gathers, l.days, l.hours, l.open)
+		}
+		for _, gather := range gathers {
 			if err := gather(); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		list = l.sums.List()
-		return nil
+		return l.sums.List(), nil
 	})
-	return list, err
 }
 
 // aim finds the targets and tenants to read; false: none.
@@ -100,9 +102,6 @@ func (l *totalsList) aim(scope store.Scope) (bool, error) {
 func (l *totalsList) each() bool { return l.target == allTargets && l.query.By == store.ByEndpoint }
 
 func (l *totalsList) days() error {
-	if l.query.ByTypes() {
-		return nil
-	}
 	query := totalDaysQuery
 	if l.each() {
 		query = totalDaysAllQuery
@@ -123,9 +122,6 @@ func (l *totalsList) bucket(hour int64) int64 {
 }
 
 func (l *totalsList) hours() error {
-	if l.query.ByTypes() {
-		return nil
-	}
 	next := l.r.Query(nextHourQuery)
 	query := totalHoursQuery
 	if l.each() {
@@ -156,9 +152,6 @@ func (l *totalsList) hours() error {
 
 // open reads the accounts. There is none for all targets together.
 func (l *totalsList) open() error {
-	if l.query.ByTypes() {
-		return nil
-	}
 	query := openHoursQuery
 	if l.target == allTargets {
 		query = openAllQuery
