@@ -39,10 +39,8 @@ func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelive
 	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
 		return done, err
 	}
-	if r.Audit != nil {
-		if err := t.note(r.Audit); err != nil {
-			return done, err
-		}
+	if err := t.note(r.Audit); err != nil {
+		return done, err
 	}
 	_, err = t.remember(r.Once, done)
 	return done, err

@@ -76,11 +76,9 @@ type clearing struct {
 func (o *clearing) apply(t *tx) error {
 	o.removed, o.gone = 0, 0
 	remove := func(sql string, values ...int64) error {
-		if err := t.conn.Query(sql).Ints(values...).Run(); err != nil {
-			return err
-		}
-		o.removed += t.conn.Changed()
-		return nil
+		n, err := t.changes(t.conn.Query(sql).Ints(values...))
+		o.removed += n
+		return err
 	}
 	left := func() int64 { return int64(o.limit - o.removed) }
 	if err := remove(clearNotesQuery, o.before, left()); err != nil {
@@ -99,11 +97,9 @@ func (o *clearing) apply(t *tx) error {
 		if err := remove(clearReplayQuery, number); err != nil {
 			return err
 		}
-		before := o.removed
-		if err := remove(clearProgressQuery, number); err != nil {
+		if err := t.conn.Query(clearProgressQuery).Int(number).Run(); err != nil { // it belongs to the replay
 			return err
 		}
-		o.removed = before // it belongs to the replay
 		o.gone++
 	}
 	return nil

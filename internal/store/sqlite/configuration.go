@@ -73,7 +73,7 @@ func (o *putting) apply(t *tx) error {
 		return err
 	}
 	told, err := o.tell.told(t)
-	if err == nil && o.with.Audit != nil {
+	if err == nil {
 		err = t.note(o.with.Audit)
 	}
 	if err != nil {
@@ -104,9 +104,6 @@ func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error)
 			return err
 		}
 		t.version++
-		if with.Audit == nil {
-			return nil
-		}
 		return t.note(with.Audit)
 	}})
 }
@@ -162,20 +159,20 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		if err == nil {
 			err = at.Leaves(false)
 		}
-		if err != nil {
-			return err
+		waits := false
+		if err == nil {
+			waits, err = t.waits(id)
 		}
-		waits, err := t.waits(id)
 		if err == nil {
 			err = at.Leaves(waits)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = t.q.dropStanding.Text(id).Run()
 		}
-		if err := t.q.dropStanding.Text(id).Run(); err != nil {
-			return err
+		if err == nil {
+			err = t.q.dropEndpoint.Text(id).Run()
 		}
-		return t.q.dropEndpoint.Text(id).Run()
+		return err
 	})
 }
 
@@ -186,19 +183,13 @@ func (t *tx) waits(endpoint string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	q := t.q.waiting.Int(target)
-	found, err := q.Row()
-	if !found {
-		return false, orMangled(err)
-	}
-	defer q.Reset()
-	n := q.Integer(0)
+	n, err := lookUp(t.q.waiting.Int(target))
 	for at, by := range t.tallies {
 		if at.target == target && at.status == statusPending {
 			n += by
 		}
 	}
-	return n > 0, nil
+	return n > 0, err
 }
 
 // putNamed writes an object whose writer has read a revision.

@@ -49,7 +49,7 @@ func stores(writes []store.DocumentWrite) bool {
 func (o *documenting) apply(t *tx) error {
 	revision, err := t.putDocuments(o.writes)
 	o.done = store.Put{Revision: revision, Version: t.version}
-	if err == nil && o.audit != nil {
+	if err == nil {
 		err = t.note(o.audit)
 	}
 	return err
@@ -153,12 +153,9 @@ func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Tim
 	defer s.purge.mu.Unlock()
 	for err == nil && removed < limit {
 		n, page := 0, min(limit-removed, s.bounds.Cleared)
-		err = s.write(ctx, erasing(func(t *tx) error {
-			if err := t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)).Run(); err != nil {
-				return err
-			}
-			n = t.conn.Changed()
-			return nil
+		err = s.write(ctx, erasing(func(t *tx) (err error) {
+			n, err = t.changes(t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)))
+			return err
 		}))
 		if err != nil {
 			break

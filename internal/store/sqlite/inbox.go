@@ -179,10 +179,11 @@ func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64
 // dropAll removes the rows with these numbers, and counts them.
 func (t *tx) dropAll(drop *sqlite3.Stmt, numbers []int64, removed *int) error {
 	for _, number := range numbers {
-		if err := drop.Int(number).Run(); err != nil {
+		n, err := t.changes(drop.Int(number))
+		if err != nil {
 			return err
 		}
-		*removed += t.conn.Changed()
+		*removed += n
 	}
 	return nil
 }

@@ -11,8 +11,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// note stores an entry, unless it exists.
+// note stores an entry, unless it exists. e may be nil.
 func (t *tx) note(e *grapnel.AuditEntry) error {
+	if e == nil {
+		return nil
+	}
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt {
 		s.Int(codec.Micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
 		return bindName(bindName(s, e.Endpoint), e.Delivery).Text(e.Reason)

@@ -34,8 +34,5 @@ func (t *tx) annotate(scope store.Scope, a *store.Annotation) error {
 			return err
 		}
 	}
-	if a.Audit == nil {
-		return nil
-	}
 	return t.note(a.Audit)
 }

@@ -62,14 +62,21 @@ func (t *tx) endpoint(target int64) (string, error) {
 	if id, known := t.names.ids[target]; known {
 		return id, nil
 	}
-	s := t.q.targetID.Int(target)
-	found, err := s.Row()
+	id, err := lookUpText(t.q.targetID.Int(target))
+	if err == nil {
+		keep(t.names.ids, t.bounds.Names, target, id)
+	}
+	return id, err
+}
+
+// lookUpText returns the text in the first row of a query, which must have one.
+func lookUpText(q *sqlite3.Stmt) (string, error) {
+	found, err := q.Row()
 	if !found {
 		return "", orMangled(err)
 	}
-	defer s.Reset()
-	keep(t.names.ids, t.bounds.Names, target, s.String(0))
-	return s.String(0), nil
+	defer q.Reset()
+	return q.String(0), nil
 }
 
 // lookUp returns the number in the first row of a query, which must have one.

@@ -69,19 +69,20 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 
 // Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	var n int
-	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
-		n = 0
-		if limit <= 0 {
-			return nil
-		}
-		if err := t.q.dropAnswers.Int(codec.Micros(now)).Int(int64(limit)).Run(); err != nil {
-			return err
-		}
-		n = t.conn.Changed()
-		return nil
+	n := 0
+	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
+		n, err = t.changes(t.q.dropAnswers.Int(codec.Micros(now)).Int(int64(max(limit, 0))))
+		return err
 	}})
 	return n, err
+}
+
+// changes executes a statement, and returns how many rows it has changed.
+func (t *tx) changes(s *sqlite3.Stmt) (int, error) {
+	if err := s.Run(); err != nil {
+		return 0, err
+	}
+	return t.conn.Changed(), nil
 }
 
 // change is an operation made of two functions.

@@ -79,7 +79,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 	if err != nil || !done.Applied {
 		return done, err
 	}
-	if done.Told, err = c.tell.told(t); err == nil && c.Audit != nil {
+	if done.Told, err = c.tell.told(t); err == nil {
 		err = t.note(c.Audit)
 	}
 	return done, err

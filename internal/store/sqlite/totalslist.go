@@ -255,15 +255,13 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 
 // name is the name behind a number.
 func (l *totalsList) name(query string, number int64) (string, error) {
-	if name, known := l.names[number]; known {
+	name, known := l.names[number]
+	if known {
 		return name, nil
 	}
-	q := l.r.Query(query)
-	found, err := q.Int(number).Row()
-	if !found {
-		return "", orMangled(err)
+	name, err := lookUpText(l.r.Query(query).Int(number))
+	if err == nil {
+		l.names[number] = name
 	}
-	defer q.Reset()
-	l.names[number] = q.String(0)
-	return l.names[number], nil
+	return name, err
 }

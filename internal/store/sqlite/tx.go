@@ -64,15 +64,9 @@ func (t *tx) prepare() (err error) {
 	if t.q, err = prepare(t.conn, t.bounds.Rows); err != nil {
 		return err
 	}
-	t.outcomes.forget()
-	t.holders.forget()
-	t.waiting.forget()
 	t.owed.bounds = t.bounds
-	t.owed.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
-	t.names.forget()
-	t.accounts.forget()
-	t.types.forget()
+	t.forget()
 	if err := t.recent.load(t.conn, t.bounds.Recent); err != nil {
 		return err
 	}
@@ -94,15 +88,7 @@ func (t *tx) prepare() (err error) {
 }
 
 // one returns the integer that a query without values has as its answer.
-func one(conn *sqlite3.Conn, query string) (int64, error) {
-	s := conn.Query(query)
-	found, err := s.Row()
-	if !found {
-		return 0, orMangled(err)
-	}
-	defer s.Reset()
-	return s.Integer(0), nil
-}
+func one(conn *sqlite3.Conn, query string) (int64, error) { return lookUp(conn.Query(query)) }
 
 // do does an operation.
 func (t *tx) do(o operation) error {
@@ -122,9 +108,7 @@ func (t *tx) do(o operation) error {
 	return o.apply(t)
 }
 
-func (t *tx) begin() error {
-	return t.q.begin.Run()
-}
+func (t *tx) begin() error { return t.q.begin.Run() }
 
 // commit writes the combined changes of all operations, and commits. number is that of the last
 // batch. needed says whether the journal may get frames with higher numbers before the next commit.
@@ -191,20 +175,25 @@ func (t *tx) committedWith(number uint64, needed bool) {
 func (t *tx) rollback() error {
 	t.version = t.committed
 	t.recent.rolledBack()
-	t.names.forget()
 	clear(t.tallies)
-	t.accounts.forget()
-	t.types.forget()
 	t.ledger = ledger{}
 	clear(t.hours)
-	t.outcomes.forget()
-	t.holders.forget()
-	t.waiting.forget()
-	t.owed.forget()
+	t.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}
 	return nil
+}
+
+// forget drops everything that the writer caches and a transaction has changed.
+func (t *tx) forget() {
+	t.names.forget()
+	t.accounts.forget()
+	t.types.forget()
+	t.outcomes.forget()
+	t.holders.forget()
+	t.waiting.forget()
+	t.owed.forget()
 }
 
 // decided says whether an operation failed by its own decision, before it wrote anything. After any

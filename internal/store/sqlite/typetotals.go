@@ -98,14 +98,11 @@ func (t *tx) typeName(d *place) (string, error) {
 	if name, known := t.names.types[d.kind]; known {
 		return name, nil
 	}
-	q := t.q.kindType.Int(d.kind)
-	found, err := q.Row()
-	if !found {
-		return "", orMangled(err)
+	name, err := lookUpText(t.q.kindType.Int(d.kind))
+	if err == nil {
+		keep(t.names.types, t.bounds.Names, d.kind, name)
 	}
-	defer q.Reset()
-	keep(t.names.types, t.bounds.Names, d.kind, q.String(0))
-	return q.String(0), nil
+	return name, err
 }
 
 // typeTotal returns the totals of a type, or those of all other types if too many have some.
