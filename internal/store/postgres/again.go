@@ -81,10 +81,7 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 		return store.Redelivered{}, err
 	}
 	o := &repeating{of: found[r.Of], scope: scope, Redelivery: r}
-	if err := s.write(ctx, o); err != nil {
-		return store.Redelivered{}, err
-	}
-	return o.done, nil
+	return result(&o.done, s.write(ctx, o))
 }
 
 type repeating struct {

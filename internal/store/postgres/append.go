@@ -262,11 +262,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 // configuration has changed since. Then it checks the version of the configuration.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
-	err := s.write(ctx, o)
-	if err != nil {
-		return store.Accepted{}, err
-	}
-	return o.done, nil
+	return result(&o.done, s.write(ctx, o))
 }
 
 type appending struct {

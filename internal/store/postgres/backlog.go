@@ -150,8 +150,7 @@ func (b *backlogs) created() error {
 		seqs, of[seq] = append(seqs, seq), b.at[target]
 	}
 	var seq, created int64
-	err := ask(b.ctx, b.tx, creations, seqs).each([]any{&seq, &created}, func() { b.list[of[seq]].Oldest = codec.Moment(created) })
-	return err
+	return ask(b.ctx, b.tx, creations, seqs).each([]any{&seq, &created}, func() { b.list[of[seq]].Oldest = codec.Moment(created) })
 }
 
 func (b *backlogs) letters(failed, most []int64) error {

@@ -62,8 +62,5 @@ func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (remov
 		_, err = tx.Exec(ctx, dropReplay, number)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return removed, nil
+	return result(&removed, err)
 }

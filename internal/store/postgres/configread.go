@@ -120,7 +120,7 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 	var kind, id *string
 	var body []byte
 	var last [2]string
-	_, err := pgx.ForEachRow(rows, []any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
+	return asked{rows: rows}.try([]any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
 		if version == nil {
 			return nil
 		}
@@ -143,7 +143,6 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 		}
 		return fmt.Errorf("postgres: configuration_change has the unknown kind %q", *kind)
 	})
-	return err
 }
 
 // edit adds the current state of one object; a nil revision means that it was deleted.
@@ -160,43 +159,35 @@ func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, de
 // Config returns all objects, sorted by id, from one snapshot.
 func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest); err != nil {
-			return err
+		err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest)
+		c.Endpoints = bodies(ctx, tx, &err, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint)
+		c.Sources = bodies(ctx, tx, &err, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource)
+		c.Policies = bodies(ctx, tx, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
+		c.Types = bodies(ctx, tx, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
+		c.Keys = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
+		if err == nil {
+			c.Tenancies, err = collect(ask(ctx, tx, tenanciesQuery), readTenancy)
 		}
-		if c.Endpoints, err = bodies(ctx, tx, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
-			return err
-		}
-		if c.Sources, err = bodies(ctx, tx, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
-			return err
-		}
-		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
-			return err
-		}
-		if c.Types, err = bodies(ctx, tx, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType); err != nil {
-			return err
-		}
-		if c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey); err != nil {
-			return err
-		}
-		c.Tenancies, err = readTenancies(ctx, tx)
 		return err
 	})
 	return c, err
 }
 
-func bodies[T any](ctx context.Context, tx pgx.Tx, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
-	rows, err := tx.Query(ctx, query)
-	if err != nil {
-		return nil, err
+// bodies reads the objects that a query finds, unless an earlier one has set err.
+func bodies[T any](ctx context.Context, tx pgx.Tx, err *error, query string,
+	decode func(revision int64, body []byte) (T, error)) (all []T) {
+	if *err != nil {
+		return nil
 	}
-	var revision int64
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&revision, &body}, func() error {
-		one, err := decode(revision, body)
-		all = append(all, one)
-		return err
+	all, *err = collect(ask(ctx, tx, query), func(row pgx.Row) (one T, err error) {
+		var revision int64
+		var body []byte
+		if err := row.Scan(&revision, &body); err != nil {
+			return one, err
+		}
+		return decode(revision, body)
 	})
-	return all, err
+	return all
 }
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.

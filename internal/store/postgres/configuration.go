@@ -143,10 +143,7 @@ func (o *putting) apply(t *tx) error {
 
 func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
 	o.tell = s.batch(o.with.Tell)
-	if err := s.writeAlone(ctx, o); err != nil {
-		return store.Put{}, err
-	}
-	return o.done, nil
+	return result(&o.done, s.writeAlone(ctx, o))
 }
 
 // PutEndpoint gives a new endpoint revision 1.

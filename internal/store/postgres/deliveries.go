@@ -50,16 +50,14 @@ func (r *shownRow) into() []any {
 // readDeliveries calls take with each row; body contains the attempt that finished it.
 func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) error {
 	var r shownRow
-	_, err := pgx.ForEachRow(rows, r.into(), func() error {
+	return asked{rows: rows}.each(r.into(), func() {
 		d := r.Delivery
 		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), decide.Moment(r.finished)
 		d.Waiting.Due, d.Waiting.Anchor = decide.Moment(r.due), decide.Moment(r.anchor)
 		d.NextAttemptAt = d.Waiting.Due
 		d.Mark.DiscardedAt, d.Mark.ReplayedAt = decide.Moment(r.discarded), decide.Moment(r.replayed)
 		take(d, r.body)
-		return nil
 	})
-	return err
 }
 
 // Delivery returns attempts in the order in which they were recorded.

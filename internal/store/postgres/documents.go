@@ -93,27 +93,20 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
-func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) (list []store.Document, err error) {
+func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
 	}
 	q.Tenant = tenant
 	f := documentsQuery(q)
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	list, err := collect(ask(ctx, s.reading, f.sql(), f.values...), func(row pgx.Row) (store.Document, error) {
 		d, at := store.Document{Kind: q.Kind}, int64(0)
-		if err := rows.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body); err != nil {
-			return nil, readError(ctx, err)
-		}
+		err := row.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body)
 		d.At = codec.Moment(at)
-		list = append(list, d)
-	}
-	return list, readError(ctx, rows.Err())
+		return d, err
+	})
+	return list, readError(ctx, err)
 }
 
 func documentsQuery(q store.DocumentQuery) *filter {
@@ -136,8 +129,5 @@ func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Tim
 		return 0, ctx.Err()
 	}
 	tag, err := s.chores.Exec(ctx, clearDocuments, kind, codec.Micros(before), limit)
-	if err != nil {
-		return 0, asError(err)
-	}
-	return int(tag.RowsAffected()), nil
+	return int(tag.RowsAffected()), asError(err)
 }

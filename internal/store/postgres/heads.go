@@ -44,17 +44,11 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, fir
 
 // Standings are sorted by endpoint.
 func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error) {
-	rows, err := s.pool.Query(ctx, standingsQuery)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	var one store.Standing
 	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&one.Endpoint, &one.Number, &body}, func() error {
-		standing, err := codec.DecodeStanding(0, body)
-		if err == nil {
-			all = append(all, store.Standing{Endpoint: one.Endpoint, Number: one.Number, Standing: standing})
-		}
+	err = ask(ctx, s.pool, standingsQuery).try([]any{&one.Endpoint, &one.Number, &body}, func() (err error) {
+		one.Standing, err = codec.DecodeStanding(0, body)
+		all = append(all, one)
 		return err
 	})
 	return all, readError(ctx, err)
@@ -94,6 +88,11 @@ func (r *eventRow) into() []any {
 		&r.data}
 }
 
+func readEventRow(row pgx.Row) (*eventRow, error) {
+	r := new(eventRow)
+	return r, row.Scan(r.into()...)
+}
+
 // thaw returns the event, or nil if its bytes are corrupt.
 func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
@@ -114,17 +113,9 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 	if len(seqs) == 0 {
 		return events, ctx.Err()
 	}
-	rows, err := s.pool.Query(ctx, eventsQuery, seqs)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
 	found := make(map[int64]*eventRow, len(seqs))
-	for rows.Next() {
-		r := new(eventRow)
-		if err := rows.Scan(r.into()...); err != nil {
-			rows.Close()
-			return nil, readError(ctx, err)
-		}
+	list, err := collect(ask(ctx, s.pool, eventsQuery, seqs), readEventRow)
+	for _, r := range list {
 		found[r.Seq] = r
 	}
 	for i, seq := range seqs {
@@ -135,7 +126,7 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 			events[i], r.given = s.thaw(r), true
 		}
 	}
-	return events, readError(ctx, rows.Err())
+	return result(&events, readError(ctx, err))
 }
 
 func isNone(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

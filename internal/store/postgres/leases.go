@@ -153,10 +153,7 @@ func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
 // Claim examines the heads of one queue. It excludes other claims of that queue.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	o := &claiming{Claim: c}
-	if err := s.writeAlone(ctx, o); err != nil {
-		return store.Claimed{}, err
-	}
-	return o.done, nil
+	return result(&o.done, s.writeAlone(ctx, o))
 }
 
 var (

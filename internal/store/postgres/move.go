@@ -76,10 +76,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		}
 		return nil
 	})
-	if err != nil {
-		return store.Imported{}, moveError(ctx, err)
-	}
-	return a.done, nil
+	return result(&a.done, moveError(ctx, err))
 }
 
 // onlyOne waits until this store imports and drops no other tenant. Waiting in the database instead
@@ -113,7 +110,7 @@ func (s *Store) leaving(ctx context.Context, do func(context.Context, pgx.Tx) er
 func moveError(ctx context.Context, err error) error {
 	var refused *pgconn.PgError
 	switch {
-	case errors.Is(err, errUnknown):
+	case err == nil, errors.Is(err, errUnknown):
 		return err
 	case gaveUp(ctx):
 		return ctx.Err()

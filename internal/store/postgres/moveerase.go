@@ -110,10 +110,7 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 		}
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return removed, nil
+	return result(&removed, err)
 }
 
 // discount corrects the counts before the first rows are deleted.

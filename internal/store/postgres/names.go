@@ -171,11 +171,24 @@ func ask(ctx context.Context, db queries, sql string, args ...any) asked {
 
 // each calls do with each row, which it reads to into.
 func (a asked) each(into []any, do func()) error {
+	return a.try(into, func() error { do(); return nil })
+}
+
+// try is each with a do that may fail.
+func (a asked) try(into []any, do func() error) error {
 	if a.err != nil {
 		return a.err
 	}
-	_, err := pgx.ForEachRow(a.rows, into, func() error { do(); return nil })
+	_, err := pgx.ForEachRow(a.rows, into, do)
 	return err
+}
+
+// collect returns what read makes of each row.
+func collect[T any](a asked, read func(pgx.Row) (T, error)) ([]T, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return pgx.AppendRows([]T(nil), a.rows, func(row pgx.CollectableRow) (T, error) { return read(row) })
 }
 
 // firstColumn returns the first column of all rows.
@@ -189,15 +202,13 @@ func firstColumn[T any](a asked) ([]T, error) {
 func readTargets(ctx context.Context, db queries, n *named, targets []string) error {
 	var endpoint string
 	var number int32
-	err := ask(ctx, db, targetsQuery, targets).each([]any{&endpoint, &number}, func() { n.targets[endpoint] = number })
-	return err
+	return ask(ctx, db, targetsQuery, targets).each([]any{&endpoint, &number}, func() { n.targets[endpoint] = number })
 }
 
 func readKinds(ctx context.Context, db queries, n *named, kinds []kind) error {
 	var k kind
 	var number int32
-	err := ask(ctx, db, kindsQuery, columnsOf(kinds)...).each([]any{&k.tenant, &k.eventType, &k.source, &number}, func() {
+	return ask(ctx, db, kindsQuery, columnsOf(kinds)...).each([]any{&k.tenant, &k.eventType, &k.source, &number}, func() {
 		n.kinds[k] = number
 	})
-	return err
 }

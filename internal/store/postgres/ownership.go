@@ -42,11 +42,7 @@ const (
 func (t *tx) readEpochs(rows pgx.Rows) error {
 	var shard int16
 	var epoch int64
-	_, err := pgx.ForEachRow(rows, []any{&shard, &epoch}, func() error {
-		t.epochs[shard] = epoch
-		return nil
-	})
-	return err
+	return asked{rows: rows}.each([]any{&shard, &epoch}, func() { t.epochs[shard] = epoch })
 }
 
 // fenced says whether a decision about an endpoint, made in an epoch, comes too late.
@@ -98,10 +94,7 @@ func (s *Store) shards(ctx context.Context, lock string, args []any,
 		var one store.Owned
 		return change(tx, numbers).each([]any{&one.Shard, &one.Epoch}, func() { done = append(done, one) })
 	})
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	return done, nil
+	return result(&done, readError(ctx, err))
 }
 
 // ShardList returns all shards.

@@ -106,12 +106,10 @@ const placeJoins = ` JOIN target t ON t.number = p.target JOIN kind k ON k.numbe
 // readPlaces calls take with a copy of each row.
 func readPlaces(rows pgx.Rows, take func(*place)) error {
 	var r place
-	_, err := pgx.ForEachRow(rows, pendingFields.into(&r), func() error {
+	return asked{rows: rows}.each(pendingFields.into(&r), func() {
 		p := r
 		take(&p)
-		return nil
 	})
-	return err
 }
 
 // shown is p, which may be nil, as scheduling needs it.

@@ -22,10 +22,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	if len(changes) == 0 {
 		return []store.Changed{}, ctx.Err()
 	}
-	if err := s.write(ctx, o); err != nil {
-		return nil, err
-	}
-	return o.done, nil
+	return result(&o.done, s.write(ctx, o))
 }
 
 // turn is a change as passed to a writer: already encoded as far as possible.

@@ -98,18 +98,23 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 
 // Replay returns one.
 func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
-	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
-		return grapnel.Replay{}, store.ErrNotFound("replay")
-	}
+	r, err := s.scopedReplay(ctx, scope, id)
 	if err != nil {
-		return grapnel.Replay{}, readError(ctx, err)
+		return grapnel.Replay{}, err
 	}
 	return r.Replay, nil
 }
 
+func (s *Store) scopedReplay(ctx context.Context, scope store.Scope, id string) (*keptReplay, error) {
+	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
+	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
+		return nil, store.ErrNotFound("replay")
+	}
+	return r, readError(ctx, err)
+}
+
 // ReplayList returns at most Limit replays; no limit: none.
-func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
+func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some || q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -123,30 +128,22 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 		f.text(" AND r.id < ").value(q.Before)
 	}
 	f.text(" ORDER BY r.id DESC LIMIT ").value(q.Limit)
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err != nil {
-		return nil, readError(ctx, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := readReplay(rows)
+	list, err := collect(ask(ctx, s.reading, f.sql(), f.values...), func(row pgx.Row) (grapnel.Replay, error) {
+		r, err := readReplay(row)
 		if err != nil {
-			return nil, readError(ctx, err)
+			return grapnel.Replay{}, err
 		}
-		list = append(list, r.Replay)
-	}
-	return list, readError(ctx, rows.Err())
+		return r.Replay, nil
+	})
+	return list, readError(ctx, err)
 }
 
 // ReplayItems returns at most limit items; no limit: none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
 	limit int) (list []grapnel.ReplayItem, err error) {
-	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
-	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
-		return nil, store.ErrNotFound("replay")
-	}
+	r, err := s.scopedReplay(ctx, scope, id)
 	if err != nil {
-		return nil, readError(ctx, err)
+		return nil, err
 	}
 	var one grapnel.ReplayItem
 	var created, made int64
@@ -172,10 +169,7 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 		return nil, err
 	}
 	o := &advancing{ReplayStep: step, endpoint: r.Endpoint, origins: found}
-	if err := s.writeAlone(ctx, o); err != nil {
-		return nil, err
-	}
-	return o.done, nil
+	return result(&o.done, s.writeAlone(ctx, o))
 }
 
 type advancing struct {

@@ -54,22 +54,6 @@ func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
 	return t, nil
 }
 
-func readTenancies(ctx context.Context, tx pgx.Tx) (all []grapnel.Tenancy, err error) {
-	rows, err := tx.Query(ctx, tenanciesQuery)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		t, err := readTenancy(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t)
-	}
-	return all, rows.Err()
-}
-
 // querier is a connection or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -138,8 +122,5 @@ func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.
 		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant cannot be put into state %q", t.State)
 	}
 	o := &settling{Tenancy: t, from: from, audit: audit}
-	if err := s.writeAlone(ctx, o); err != nil {
-		return store.Put{}, err
-	}
-	return o.done, nil
+	return result(&o.done, s.writeAlone(ctx, o))
 }

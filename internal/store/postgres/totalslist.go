@@ -108,15 +108,12 @@ func (l *totalsList) read(ctx context.Context, s *Store, sql, one string, take t
 	if !q.To.IsZero() {
 		to = codec.FirstHour(codec.DayOf(codec.HourOf(codec.Micros(q.To)-1)) + 1)
 	}
-	rows, err := s.reading.Query(ctx, sql, l.tenant == "", l.tenant, from, to, one == "", one)
-	if err != nil {
-		return err
-	}
 	var hour int64
 	var whole bool
 	var group string
 	var row totalsRow
-	_, err = pgx.ForEachRow(rows, append([]any{&hour, &whole, &group}, row.into()...), func() error {
+	rows := ask(ctx, s.reading, sql, l.tenant == "", l.tenant, from, to, one == "", one)
+	return rows.try(append([]any{&hour, &whole, &group}, row.into()...), func() error {
 		next := hour + 1
 		if whole || q.Daily {
 			day := codec.DayOf(hour)
@@ -131,5 +128,4 @@ func (l *totalsList) read(ctx context.Context, s *Store, sql, one string, take t
 		}
 		return err
 	})
-	return err
 }

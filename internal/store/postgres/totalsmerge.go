@@ -71,14 +71,10 @@ type rollup[K comparable] struct {
 
 // settle merges at most a page of rows, and returns how many.
 func (r *rollup[K]) settle(ctx context.Context, tx pgx.Tx, past pastHours) (n int, err error) {
-	rows, err := tx.Query(ctx, r.sql, past.old, past.over, past.page)
-	if err != nil {
-		return 0, err
-	}
 	hours, days := make(map[K]*grapnel.Totals), make(map[K]*grapnel.Totals)
 	var of K
 	var row totalsRow
-	_, err = pgx.ForEachRow(rows, append(r.into(&of), row.into()...), func() error {
+	err = ask(ctx, tx, r.sql, past.old, past.over, past.page).try(append(r.into(&of), row.into()...), func() error {
 		n++
 		sums, to := hours, of
 		if hour := r.hour(&to); *hour < past.old {

@@ -145,7 +145,7 @@ func (t *tx) begin() error {
 		b.Queue(metQuery(t.calendar.holders(ids)), ids, n.tenants()).Query(t.readMet)
 	}
 	if len(n.known) > 0 {
-		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
+		b.Queue(knownQuery, column(keysOf(n.known), func(key string) []byte { return []byte(key) })).Query(t.readKnown)
 	}
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
@@ -179,22 +179,10 @@ func (t *tx) load(seqs []int64) error {
 	return t.conn.SendBatch(t.ctx, b).Close()
 }
 
-func bytesOf(texts []string) (all [][]byte) {
-	for _, text := range texts {
-		all = append(all, []byte(text))
-	}
-	return all
-}
-
 func (t *tx) readPositions(rows pgx.Rows) error {
 	var number, last int64
 	var of laneOf
-	_, err := pgx.ForEachRow(rows, []any{&number, &of.target, &of.key, &last}, func() error {
-		l := t.lane(number, of)
-		l.drawn = last
-		return nil
-	})
-	if err != nil {
+	if err := (asked{rows: rows}).each([]any{&number, &of.target, &of.key, &last}, func() { t.lane(number, of).drawn = last }); err != nil {
 		return err
 	}
 	for w, n := range t.needs.lanes {
@@ -246,23 +234,17 @@ func (t *tx) readPlaces(rows pgx.Rows) error {
 func (t *tx) readOver(rows pgx.Rows) error {
 	var seq, lane int64
 	var is over
-	_, err := pgx.ForEachRow(rows, []any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() error {
+	return asked{rows: rows}.each([]any{&seq, &is.Status, &is.tenant, &is.Event, &is.Created, &is.Endpoint, &lane}, func() {
 		found := is
 		found.lane = t.lanes[lane]
 		t.over[seq] = &found
-		return nil
 	})
-	return err
 }
 
 func (t *tx) readEndpoints(rows pgx.Rows) error {
 	var id string
 	is := decide.Object{There: true}
-	_, err := pgx.ForEachRow(rows, []any{&id, &is.Tenant, &is.Deleted}, func() error {
-		t.endpoints[id] = is
-		return nil
-	})
-	return err
+	return asked{rows: rows}.each([]any{&id, &is.Tenant, &is.Deleted}, func() { t.endpoints[id] = is })
 }
 
 // open refuses an endpoint that takes no new deliveries.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -53,6 +54,14 @@ func (s *Store) write(ctx context.Context, o operation) error {
 // writeAlone does the same for an operation that makes further queries.
 func (s *Store) writeAlone(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o, alone: true})
+}
+
+// result is what a call has done, if it succeeded.
+func result[T any](done *T, err error) (T, error) {
+	if err != nil {
+		return *new(T), err
+	}
+	return *done, nil
 }
 
 func (s *Store) send(ctx context.Context, r *request) error {
@@ -230,10 +239,7 @@ func decided(err error) bool {
 
 // sortedKeys returns the sorted keys of a map.
 func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
+	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(keys, compare)
 	return keys
 }
