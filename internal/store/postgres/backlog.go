@@ -53,13 +53,11 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		list = nil
 		b := &backlogs{ctx: ctx, tx: tx, at: make(map[int32]int), oldest: make(map[int32]int64)}
-		at := codec.Micros(now)
-		if !s.callers {
-			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
-				return err
-			}
+		at, err := s.clock(ctx, tx, now)
+		if err == nil {
+			err = b.count(tenant, at, limit)
 		}
-		if err := b.count(tenant, at, limit); err != nil {
+		if err != nil {
 			return err
 		}
 		for i := range b.list {

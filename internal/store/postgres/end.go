@@ -23,76 +23,66 @@ func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64
 
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
-func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (ended int, err error) {
+func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	upTo := e.UpTo
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	for last := int64(0); ended < limit; {
-		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, min(limit-ended, s.bounds.EndPage))
-		if err != nil || len(seqs) == 0 {
-			return ended, err
+	last := int64(0)
+	return s.paged(ctx, endpoint, e.Epoch, limit, func(most int) ([]int64, error) {
+		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, most)
+		if len(seqs) > 0 {
+			last = seqs[len(seqs)-1]
 		}
-		last = seqs[len(seqs)-1]
-		done := 0
-		err = s.write(ctx, &change{
-			needs: func(n *needs) {
-				n.deliveries = append(n.deliveries, seqs...)
-				n.guard(endpoint, e.Epoch)
-			},
-			do: func(t *tx) error {
-				if t.sealsAny(seqs) {
-					return store.ErrFencedBySeal
-				}
-				if t.fenced(endpoint, e.Epoch) {
-					return store.ErrFenced
-				}
-				done = 0
-				for _, seq := range seqs {
-					if p := t.places[seq]; p != nil {
-						t.release(p)
-						t.finish(p, e, nil, 0)
-						done++
-					}
-				}
-				return nil
-			},
-		})
-		if err != nil {
-			return ended, err
-		}
-		ended += done
-	}
-	return ended, nil
+		return seqs, err
+	}, func(t *tx, p *place) bool {
+		t.release(p)
+		t.finish(p, e, nil, 0)
+		return true
+	})
 }
 
 // Hasten takes the earliest first.
-func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (hastened int, err error) {
+func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	at, before := codec.Micros(h.At), codec.Micros(h.Before)
-	for hastened < limit {
-		seqs, err := s.numbers(ctx, lateQuery, endpoint, at, before, min(limit-hastened, s.bounds.EndPage))
+	return s.paged(ctx, endpoint, h.Epoch, limit, func(most int) ([]int64, error) {
+		return s.numbers(ctx, lateQuery, endpoint, at, before, most)
+	}, func(_ *tx, p *place) bool {
+		if !p.Late(at, before) {
+			return false
+		}
+		p.Hasten(at)
+		p.dirty = true
+		return true
+	})
+}
+
+// paged does the same with pending deliveries of an endpoint, a page in each transaction, and
+// returns with how many, at most limit. find looks for the next ones; do says whether it did
+// anything.
+func (s *Store) paged(ctx context.Context, endpoint string, epoch int64, limit int,
+	find func(most int) ([]int64, error), do func(*tx, *place) bool) (n int, err error) {
+	for n < limit {
+		seqs, err := find(min(limit-n, s.bounds.EndPage))
 		if err != nil || len(seqs) == 0 {
-			return hastened, err
+			return n, err
 		}
 		done := 0
 		err = s.write(ctx, &change{
 			needs: func(n *needs) {
 				n.deliveries = append(n.deliveries, seqs...)
-				n.guard(endpoint, h.Epoch)
+				n.guard(endpoint, epoch)
 			},
 			do: func(t *tx) error {
 				if t.sealsAny(seqs) {
 					return store.ErrFencedBySeal
 				}
-				if t.fenced(endpoint, h.Epoch) {
+				if t.fenced(endpoint, epoch) {
 					return store.ErrFenced
 				}
 				done = 0
 				for _, seq := range seqs {
-					p := t.places[seq]
-					if p != nil && p.Late(at, before) {
-						p.Hasten(at)
-						p.dirty = true
+					if p := t.places[seq]; p != nil && do(t, p) {
 						done++
 					}
 				}
@@ -100,9 +90,9 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 			},
 		})
 		if err != nil {
-			return hastened, err
+			return n, err
 		}
-		hastened += done
+		n += done
 	}
-	return hastened, nil
+	return n, nil
 }

@@ -31,8 +31,7 @@ const (
 )
 
 func stateOf(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*pgconn.PgError](err); is {
 		return e.Code
 	}
 	return ""

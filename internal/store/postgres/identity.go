@@ -3,11 +3,10 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -66,15 +65,7 @@ func parseIdentity(row [][]byte) (i identity, err error) {
 
 // unidentified says whether a server refuses to report its identity, as some hosted ones do.
 func unidentified(err error) bool {
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
-		return false
-	}
-	switch refused.Code {
-	case "0A000", "42501", "42883": // not supported, not allowed, no such function
-		return true
-	}
-	return false
+	return slices.Contains([]string{"0A000", "42501", "42883"}, stateOf(err)) // not supported, not allowed, no such function
 }
 
 // History is what a process has seen of a database, over several stores: a server opens a new store

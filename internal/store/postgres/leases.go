@@ -20,6 +20,15 @@ func (t *tx) at(callers time.Time) time.Time {
 	return codec.Moment(t.clock)
 }
 
+// clock is the same for a read.
+func (s *Store) clock(ctx context.Context, tx pgx.Tx, callers time.Time) (at int64, err error) {
+	if s.callers {
+		return codec.Micros(callers), nil
+	}
+	err = tx.QueryRow(ctx, clockSQL).Scan(&at)
+	return at, err
+}
+
 // release ends the lease of p, if it has one.
 func (t *tx) release(p *place) {
 	if p.Token != "" {
@@ -235,11 +244,9 @@ const (
 // QueueCounts reads one snapshot.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
-		at := codec.Micros(now)
-		if !s.callers {
-			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
-				return err
-			}
+		at, err := s.clock(ctx, tx, now)
+		if err != nil {
+			return err
 		}
 		var h decide.Heads
 		var all, dead, discarded int64
@@ -259,7 +266,7 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 		if n.Dead == 0 {
 			return nil
 		}
-		err := tx.QueryRow(ctx, countDiscarded, queue, store.MostCounted).Scan(&discarded)
+		err = tx.QueryRow(ctx, countDiscarded, queue, store.MostCounted).Scan(&discarded)
 		n.Dead -= discarded
 		return err
 	})

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -313,7 +314,7 @@ func (a *arrival) settle(ctx context.Context) error {
 	}
 	b := new(pgx.Batch)
 	b.Queue(hasArrived, tenant, a.tenancy.Move, a.tenancy.Other, codec.Micros(a.tenancy.Since), string(shifts),
-		sortedKeys(a.arrived.targets, compareNumbers[int32]), a.arrived.keys, a.arrived.first, a.arrived.last)
+		sortedKeys(a.arrived.targets, cmp.Compare[int32]), a.arrived.keys, a.arrived.first, a.arrived.last)
 	b.Queue(addPurged, tenant, a.here.newest)
 	b.Queue(sealThose)
 	b.Queue("UPDATE configuration SET version = version + 1, arrivals = arrivals + 1")

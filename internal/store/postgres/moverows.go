@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -119,16 +120,11 @@ func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 
 // fill puts the values into SQL text, because COPY takes no parameters.
 func (o *owned) fill(sql string) string {
-	keys := make([]string, len(o.keys))
-	for i, key := range o.keys {
-		keys[i] = literal(key)
-	}
-	return strings.NewReplacer("$tenant", literal(o.tenant), "$kinds", integers(sortedKeys(o.kinds, compareNumbers[int32])),
-		"$targets", integers(sortedKeys(o.targets, compareNumbers[int32])), "$keys", "ARRAY["+strings.Join(keys, ",")+"]::text[]",
+	return strings.NewReplacer("$tenant", literal(o.tenant), "$kinds", integers(sortedKeys(o.kinds, cmp.Compare[int32])),
+		"$targets", integers(sortedKeys(o.targets, cmp.Compare[int32])),
+		"$keys", "ARRAY["+strings.Join(column(o.keys, literal), ",")+"]::text[]",
 		"$first", strconv.FormatInt(o.first, 10), "$last", strconv.FormatInt(o.last, 10)).Replace(sql)
 }
-
-func compareNumbers[N int32 | int64](a, b N) int { return int(int64(a) - int64(b)) }
 
 // literal is SQL for a text, in which no character has a meaning.
 func literal(text string) string {
@@ -136,11 +132,7 @@ func literal(text string) string {
 }
 
 func integers(numbers []int32) string {
-	texts := make([]string, len(numbers))
-	for i, n := range numbers {
-		texts[i] = strconv.Itoa(int(n))
-	}
-	return "'{" + strings.Join(texts, ",") + "}'::int[]"
+	return "'{" + strings.Join(column(numbers, func(n int32) string { return strconv.Itoa(int(n)) }), ",") + "}'::int[]"
 }
 
 func (m *moving) names() (names []string) {
@@ -215,7 +207,7 @@ type shifts struct {
 
 // join looks numbers up. An unknown one becomes NULL, which no column of numbers accepts.
 func (s *shifts) join(numbers map[int32]int32, value, as string) string {
-	old := sortedKeys(numbers, compareNumbers[int32])
+	old := sortedKeys(numbers, cmp.Compare[int32])
 	return fmt.Sprintf(" LEFT JOIN unnest(%s, %s) %s(old, new) ON %[3]s.old = %[4]s", integers(old),
 		integers(column(old, func(n int32) int32 { return numbers[n] })), as, value)
 }

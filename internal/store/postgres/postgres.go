@@ -200,7 +200,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		s.log.Error("rows without a name found; see grapnel migrate status", "problem", problem)
 	}
 	var clock int64
-	if err := s.pool.QueryRow(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(&clock); err != nil {
+	if err := s.pool.QueryRow(ctx, clockSQL).Scan(&clock); err != nil {
 		return err
 	}
 	s.beginOrLog(ctx, dayAt(clock))
@@ -229,9 +229,7 @@ func (s *Store) drain() {
 // Close drains the store and closes the connections. Later calls fail.
 func (s *Store) Close() error {
 	s.drain()
-	s.closed.Do(func() {
-		s.release()
-	})
+	s.closed.Do(s.release)
 	return nil
 }
 

@@ -47,11 +47,5 @@ func legible(b *store.Batch) *store.Batch {
 // possible are the ids that rows can have. No row has an id with NUL or with bytes that are not
 // UTF-8.
 func possible(ids []string) []string {
-	kept := ids[:0]
-	for _, id := range ids {
-		if text(id) == id {
-			kept = append(kept, id)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(ids, func(id string) bool { return text(id) != id })
 }
