@@ -156,7 +156,7 @@ func (t *tx) wait(p *place, delay time.Duration) {
 	p.fresh = true
 	t.places[p.Seq] = p
 	t.fresh = append(t.fresh, p)
-	t.tally(p).pending++
+	*t.tally(p).of(grapnel.Pending)++
 	if l := p.lane; l != nil {
 		l.given++
 		p.Key, p.inLane, p.Position = l.key, l.number, l.given
@@ -170,7 +170,7 @@ func (t *tx) wait(p *place, delay time.Duration) {
 func (t *tx) finish(p *place, e store.Ending, body []byte, delay time.Duration) {
 	delete(t.places, p.Seq)
 	t.gone = append(t.gone, p)
-	t.tally(p).pending--
+	*t.tally(p).of(grapnel.Pending)--
 	t.archive(p, e, body)
 	if p.ReplayOf != 0 {
 		t.repeated = append(t.repeated, repeated{p.ReplayOf, p.Seq, e.Status})

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -19,24 +20,19 @@ type tallyOf struct {
 	tenant string
 }
 
-// tally is a change of counts.
-type tally struct{ made, pending, delivered, failed, dropped, discarded, skipped int64 }
+// tallyStatuses are the statuses whose deliveries are counted, in the order of the columns.
+var tallyStatuses = [...]grapnel.Status{grapnel.Pending, grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded,
+	grapnel.Skipped}
 
-// of returns the count of a final status.
+// tally is a change of counts: of created deliveries, and of those in each of tallyStatuses.
+type tally struct {
+	made int64
+	in   [len(tallyStatuses)]int64
+}
+
+// of returns the count of a status.
 func (y *tally) of(status grapnel.Status) *int64 {
-	switch status {
-	case grapnel.Delivered:
-		return &y.delivered
-	case grapnel.Failed:
-		return &y.failed
-	case grapnel.Dropped:
-		return &y.dropped
-	case grapnel.Discarded:
-		return &y.discarded
-	case grapnel.Skipped:
-		return &y.skipped
-	}
-	return &y.pending
+	return &y.in[max(slices.Index(tallyStatuses[:], status), 0)]
 }
 
 // totalOf identifies a row of totals: an endpoint, a tenant and an hour since 1970.
@@ -81,16 +77,12 @@ func (t *tx) flushTallies(b *pgx.Batch) {
 	rows := sortedKeys(t.tallies, func(x, y tallyOf) int {
 		return cmp.Or(cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
 	})
-	of := func(field func(*tally) int64) []int64 {
-		return column(rows, func(o tallyOf) int64 { return field(t.tallies[o]) })
+	values := []any{column(rows, func(o tallyOf) int32 { return o.target }), column(rows, func(o tallyOf) string { return o.tenant }),
+		t.slot, column(rows, func(o tallyOf) int64 { return t.tallies[o].made })}
+	for i := range tallyStatuses {
+		values = append(values, column(rows, func(o tallyOf) int64 { return t.tallies[o].in[i] }))
 	}
-	b.Queue(addTallies, column(rows, func(o tallyOf) int32 { return o.target }), column(rows, func(o tallyOf) string { return o.tenant }),
-		t.slot,
-		of(func(y *tally) int64 { return y.made }), of(func(y *tally) int64 { return y.pending }),
-		of(func(y *tally) int64 { return y.delivered }),
-		of(func(y *tally) int64 { return y.failed }), of(func(y *tally) int64 { return y.dropped }),
-		of(func(y *tally) int64 { return y.discarded }),
-		of(func(y *tally) int64 { return y.skipped }))
+	b.Queue(addTallies, values...)
 }
 
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
@@ -208,12 +200,11 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	if one && !scope.Allows(tenant) {
 		return counts, ctx.Err()
 	}
-	statuses := []grapnel.Status{grapnel.Pending, grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped}
 	var endpoint string
-	n := make([]int64, len(statuses))
+	var n [len(tallyStatuses)]int64
 	err := ask(ctx, s.chores, countsQuery, !one, tenant).each([]any{&endpoint, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, func() {
 		of := make(map[grapnel.Status]int64)
-		for i, status := range statuses {
+		for i, status := range tallyStatuses {
 			if n[i] != 0 {
 				of[status] = n[i]
 			}
