@@ -13,6 +13,47 @@ type Object struct {
 	Deleted  bool // marked as deleted; endpoints only
 }
 
+// Configured is a type of configuration object.
+type Configured interface {
+	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key
+}
+
+// Described is what a store knows of an object that is written, besides its content.
+type Described struct {
+	ID, Tenant, Name string // its name is unique within the tenant; empty: it has none
+	Revision         *int64 // nil: it has none
+	Free             bool   // its writer need not have read it
+}
+
+// Describe returns what a store knows of an object.
+func Describe[T Configured](o *T) Described {
+	switch o := any(o).(type) {
+	case *grapnel.Endpoint:
+		d := Described{ID: o.ID, Tenant: o.Tenant, Revision: &o.Revision}
+		if o.Queue != nil && o.DeletedAt.IsZero() {
+			d.Name = o.Queue.Name
+		}
+		return d
+	case *grapnel.Source:
+		return Described{ID: o.ID, Tenant: o.Tenant, Name: o.Name, Revision: &o.Revision}
+	case *grapnel.NamedPolicy:
+		return Described{ID: o.ID, Tenant: o.Tenant, Name: o.Name, Revision: &o.Revision, Free: true}
+	case *grapnel.EventType:
+		return Described{ID: o.ID, Tenant: o.Tenant, Name: o.Name, Revision: &o.Revision}
+	case *grapnel.Key:
+		return Described{ID: o.ID, Tenant: o.Tenant, Free: true}
+	}
+	panic("decide: unknown kind of configuration")
+}
+
+// Read is the revision that the object's writer has read.
+func (d *Described) Read() int64 {
+	if d.Free {
+		return AnyRevision
+	}
+	return *d.Revision
+}
+
 // AnyRevision is the revision of a writer that need not have read the object.
 const AnyRevision = -1 << 63
 

@@ -10,51 +10,21 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
-// object is a type of configuration object. Lists of objects are sorted by id.
-type object interface {
-	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.EventType | grapnel.Key
-}
+// Lists of objects are sorted by id.
 
-// about is what the store knows of an object.
-type about struct {
-	id, tenant, name string // its name is unique within the tenant; empty: it has none
-	revision         *int64 // nil: it has none
-	free             bool   // its writer need not have read it
-}
-
-func of[T object](o *T) about {
-	switch o := any(o).(type) {
-	case *grapnel.Endpoint:
-		a := about{id: o.ID, tenant: o.Tenant, revision: &o.Revision}
-		if o.Queue != nil && o.DeletedAt.IsZero() {
-			a.name = o.Queue.Name
-		}
-		return a
-	case *grapnel.Source:
-		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision}
-	case *grapnel.NamedPolicy:
-		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision, free: true}
-	case *grapnel.EventType:
-		return about{id: o.ID, tenant: o.Tenant, name: o.Name, revision: &o.Revision}
-	case *grapnel.Key:
-		return about{id: o.ID, tenant: o.Tenant, free: true}
-	}
-	panic("memory: unknown kind of configuration")
-}
-
-func search[T object](list []T, id string) (int, bool) {
-	at := sort.Search(len(list), func(i int) bool { return of(&list[i]).id >= id })
-	return at, at < len(list) && of(&list[at]).id == id
+func search[T decide.Configured](list []T, id string) (int, bool) {
+	at := sort.Search(len(list), func(i int) bool { return decide.Describe(&list[i]).ID >= id })
+	return at, at < len(list) && decide.Describe(&list[at]).ID == id
 }
 
 // find returns the index of an object, or its insertion index, and its stored state.
-func find[T object](list []T, id string) (at int, o decide.Object) {
+func find[T decide.Configured](list []T, id string) (at int, o decide.Object) {
 	at, there := search(list, id)
 	if there {
-		is := of(&list[at])
-		o = decide.Object{There: true, Tenant: is.tenant}
-		if is.revision != nil {
-			o.Revision = *is.revision
+		is := decide.Describe(&list[at])
+		o = decide.Object{There: true, Tenant: is.Tenant}
+		if is.Revision != nil {
+			o.Revision = *is.Revision
 		}
 	}
 	return at, o
@@ -122,7 +92,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, 
 }
 
 // edits returns the edits for some ids: each object is written or removed.
-func edits[T object](list []T, ids []string) (e store.Edits[T]) {
+func edits[T decide.Configured](list []T, ids []string) (e store.Edits[T]) {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		if at, there := search(list, id); there {
@@ -169,30 +139,26 @@ func (s *Store) putting(ctx context.Context, with store.With, do func() (revisio
 }
 
 // putObject writes an object into its list.
-func putObject[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, o T, kind, named string,
+func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, list *[]T, o T, kind, named string,
 	with store.With) (store.Put, error) {
-	is := of(&o)
-	return s.put(ctx, with, kind, is.id, func() (int64, error) {
-		at, there := find(*list, is.id)
-		read := int64(decide.AnyRevision)
-		if !is.free {
-			read = *is.revision
-		}
-		if err := there.Writable(scope, is.tenant, kind); err != nil {
+	is := decide.Describe(&o)
+	return s.put(ctx, with, kind, is.ID, func() (int64, error) {
+		at, there := find(*list, is.ID)
+		if err := there.Writable(scope, is.Tenant, kind); err != nil {
 			return 0, err
 		}
-		if err := there.Revisable(read, kind); err != nil {
+		if err := there.Revisable(is.Read(), kind); err != nil {
 			return 0, err
 		}
 		for i := range *list {
-			if its := of(&(*list)[i]); is.name != "" && its.name == is.name && its.tenant == is.tenant && its.id != is.id {
+			if its := decide.Describe(&(*list)[i]); is.Name != "" && its.Name == is.Name && its.Tenant == is.Tenant && its.ID != is.ID {
 				return 0, decide.ErrNamed(named)
 			}
 		}
 		revision := int64(0)
-		if is.revision != nil {
+		if is.Revision != nil {
 			revision = there.Revision + 1
-			*is.revision = revision
+			*is.Revision = revision
 		}
 		if !there.There {
 			*list = slices.Insert(*list, at, o)
@@ -203,7 +169,7 @@ func putObject[T object](ctx context.Context, s *Store, scope store.Scope, list 
 }
 
 // drop deletes an object from its list.
-func drop[T object](scope store.Scope, list *[]T, id, kind string) error {
+func drop[T decide.Configured](scope store.Scope, list *[]T, id, kind string) error {
 	at, there := find(*list, id)
 	if err := there.Removable(scope, kind); err != nil {
 		return err
@@ -213,7 +179,7 @@ func drop[T object](scope store.Scope, list *[]T, id, kind string) error {
 }
 
 // remove deletes an event type, a policy or a key.
-func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, kind string, with store.With) error {
+func remove[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, kind string, with store.With) error {
 	_, err := s.put(ctx, store.With{Audit: with.Audit}, kind, id, func() (int64, error) { return 0, drop(scope, list, id, kind) })
 	return err
 }

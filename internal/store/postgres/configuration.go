@@ -148,15 +148,11 @@ func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	before := ep.Revision
+	queue, before := decide.Describe(&ep).Name, ep.Revision
 	ep.Revision++
 	body, err := codec.EncodeEndpoint(ep)
 	if err != nil {
 		return store.Put{}, err
-	}
-	queue := ""
-	if ep.Queue != nil && ep.DeletedAt.IsZero() {
-		queue = ep.Queue.Name
 	}
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, ep.ID)
@@ -196,19 +192,26 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return err
 }
 
-// putNamed writes an object whose writer has read a revision.
-func (s *Store) putNamed(ctx context.Context, scope store.Scope, with store.With, of *objects, id, tenant, name string, read int64,
-	body []byte) (store.Put, error) {
+// putNamed writes an object of a kind whose names are unique within a tenant.
+func putNamed[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, of *objects, o T,
+	encode func(T) ([]byte, error)) (store.Put, error) {
+	is := decide.Describe(&o)
+	read := is.Read()
+	*is.Revision++
+	body, err := encode(o)
+	if err != nil {
+		return store.Put{}, err
+	}
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(of.row, id)
+		at, err := t.object(of.row, is.ID)
 		if err == nil {
-			err = t.writable(scope, &at, tenant, read, of.kind)
+			err = t.writable(scope, &at, is.Tenant, read, of.kind)
 		}
 		if err == nil {
-			err = t.unnamed(of.named, tenant, name, id, of.kind)
+			err = t.unnamed(of.named, is.Tenant, is.Name, is.ID, of.kind)
 		}
-		t.then(of.set, id, tenant, at.Revision+1, name, body)
-		t.changes(of.kind, id)
+		t.then(of.set, is.ID, is.Tenant, at.Revision+1, is.Name, body)
+		t.changes(of.kind, is.ID)
 		return at.Revision + 1, err
 	}})
 }
@@ -231,13 +234,7 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	read := src.Revision
-	src.Revision++
-	body, err := codec.EncodeSource(src)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, &sources, src.ID, src.Tenant, src.Name, read, body)
+	return putNamed(ctx, s, scope, with, &sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
@@ -247,13 +244,7 @@ func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, 
 
 // PutEventType gives a new event type revision 1.
 func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
-	read := et.Revision
-	et.Revision++
-	body, err := codec.EncodeEventType(et)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, &eventTypes, et.ID, et.Tenant, et.Name, read, body)
+	return putNamed(ctx, s, scope, with, &eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
@@ -264,11 +255,7 @@ func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id strin
 
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	body, err := codec.EncodePolicy(p)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, &policies, p.ID, p.Tenant, p.Name, decide.AnyRevision, body)
+	return putNamed(ctx, s, scope, with, &policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.

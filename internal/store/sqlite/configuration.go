@@ -110,7 +110,7 @@ func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error)
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	before := ep.Revision
+	is, before := decide.Describe(&ep), ep.Revision
 	ep.Revision++
 	body, err := codec.EncodeEndpoint(ep)
 	if err != nil {
@@ -124,16 +124,14 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 		if err == nil {
 			err = at.Revisable(before, "endpoint")
 		}
-		queue := ""
-		if ep.Queue != nil && ep.DeletedAt.IsZero() && err == nil {
-			queue = ep.Queue.Name
-			err = unnamed(t.q.queueNamed.Text(ep.Tenant).Text(queue), ep.ID, "queue")
+		if err == nil && is.Name != "" {
+			err = unnamed(t.q.queueNamed.Text(ep.Tenant).Text(is.Name), ep.ID, "queue")
 		}
 		if err != nil {
 			return 0, err
 		}
 		set := t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body)
-		return ep.Revision, bindName(set, queue).Run()
+		return ep.Revision, bindName(set, is.Name).Run()
 	})
 }
 
@@ -192,25 +190,32 @@ func (t *tx) waits(endpoint string) (bool, error) {
 	return n > 0, err
 }
 
-// putNamed writes an object whose writer has read a revision.
-func (s *Store) putNamed(ctx context.Context, scope store.Scope, with store.With, kind objectKind, id, tenant, name string, read int64,
-	body []byte) (store.Put, error) {
+// putNamed writes an object of a kind whose names are unique within a tenant.
+func putNamed[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, kind objectKind, o T,
+	encode func(T) ([]byte, error)) (store.Put, error) {
+	is := decide.Describe(&o)
+	read := is.Read()
+	*is.Revision++
+	body, err := encode(o)
+	if err != nil {
+		return store.Put{}, err
+	}
 	return s.put(ctx, with, func(t *tx) (int64, error) {
 		q, what := &t.q.objects[kind], objectKinds[kind].what
-		at, err := readObject(q.row.Text(id))
+		at, err := readObject(q.row.Text(is.ID))
 		if err == nil {
-			err = at.Writable(scope, tenant, what)
+			err = at.Writable(scope, is.Tenant, what)
 		}
 		if err == nil {
 			err = at.Revisable(read, what)
 		}
 		if err == nil {
-			err = unnamed(q.named.Text(tenant).Text(name), id, what)
+			err = unnamed(q.named.Text(is.Tenant).Text(is.Name), is.ID, what)
 		}
 		if err != nil {
 			return 0, err
 		}
-		return at.Revision + 1, q.set.Text(id).Text(tenant).Int(at.Revision + 1).Text(name).Blob(body).Run()
+		return at.Revision + 1, q.set.Text(is.ID).Text(is.Tenant).Int(at.Revision + 1).Text(is.Name).Blob(body).Run()
 	})
 }
 
@@ -232,13 +237,7 @@ func (t *tx) dropNamed(scope store.Scope, kind objectKind, id string) error {
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	read := src.Revision
-	src.Revision++
-	body, err := codec.EncodeSource(src)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, sources, src.ID, src.Tenant, src.Name, read, body)
+	return putNamed(ctx, s, scope, with, sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
@@ -248,13 +247,7 @@ func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, 
 
 // PutEventType gives a new event type revision 1.
 func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
-	read := et.Revision
-	et.Revision++
-	body, err := codec.EncodeEventType(et)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, eventTypes, et.ID, et.Tenant, et.Name, read, body)
+	return putNamed(ctx, s, scope, with, eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
@@ -264,11 +257,7 @@ func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id strin
 
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	body, err := codec.EncodePolicy(p)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.putNamed(ctx, scope, with, policies, p.ID, p.Tenant, p.Name, decide.AnyRevision, body)
+	return putNamed(ctx, s, scope, with, policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
