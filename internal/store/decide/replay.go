@@ -5,6 +5,20 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
+// StoredReplay is a replay with the number that rows have for it.
+type StoredReplay struct {
+	Number int64
+	grapnel.Replay
+}
+
+// Shown is the replay; nil: there is none.
+func (s *StoredReplay) Shown() *grapnel.Replay {
+	if s == nil {
+		return nil
+	}
+	return &s.Replay
+}
+
 // Replay returns r as PutReplay stores it, without its new revision: of a stored replay only a few
 // fields change. there is the stored one, or nil.
 func Replay(scope store.Scope, there *grapnel.Replay, r grapnel.Replay) (grapnel.Replay, error) {

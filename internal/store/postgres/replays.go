@@ -29,25 +29,11 @@ const (
 	advanceTo = "UPDATE replay_progress SET cursor = $2, started = started + $3 WHERE replay = $1"
 )
 
-// keptReplay is a replay with the number that rows use for it.
-type keptReplay struct {
-	number int64
-	grapnel.Replay
-}
-
-// shown is the replay, or nil.
-func (r *keptReplay) shown() *grapnel.Replay {
-	if r == nil {
-		return nil
-	}
-	return &r.Replay
-}
-
-func readReplay(row pgx.Row) (*keptReplay, error) {
-	var r, counted keptReplay
+func readReplay(row pgx.Row) (*decide.StoredReplay, error) {
+	var r, counted decide.StoredReplay
 	var revision int64
 	var body []byte
-	if err := row.Scan(&r.number, &revision, &body, &counted.UpTo, &counted.Cursor, &counted.Started, &counted.Done, &counted.Delivered,
+	if err := row.Scan(&r.Number, &revision, &body, &counted.UpTo, &counted.Cursor, &counted.Started, &counted.Done, &counted.Delivered,
 		&counted.Failed, &counted.Row); err != nil {
 		return nil, err
 	}
@@ -60,7 +46,7 @@ func readReplay(row pgx.Row) (*keptReplay, error) {
 
 // lockReplay returns the replay with this id, or nil, and keeps other transactions from changing
 // it.
-func (t *tx) lockReplay(id string) (*keptReplay, error) {
+func (t *tx) lockReplay(id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(t.conn.QueryRow(t.ctx, replayLock, id))
 	if isNone(err) {
 		return nil, nil
@@ -75,7 +61,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		there, err := t.lockReplay(r.ID)
 		var kept grapnel.Replay
 		if err == nil {
-			kept, err = decide.Replay(scope, there.shown(), r)
+			kept, err = decide.Replay(scope, there.Shown(), r)
 		}
 		if err == nil && t.seals(r.Tenant) {
 			err = store.ErrSealed
@@ -90,7 +76,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 			err = t.conn.QueryRow(t.ctx, "SELECT "+newestSQL).Scan(&newest)
 			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body, newest)
 		} else if there != nil {
-			t.then(setReplay, there.number, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body)
+			t.then(setReplay, there.Number, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body)
 		}
 		return revision, err
 	}})
@@ -105,7 +91,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 	return r.Replay, nil
 }
 
-func (s *Store) scopedReplay(ctx context.Context, scope store.Scope, id string) (*keptReplay, error) {
+func (s *Store) scopedReplay(ctx context.Context, scope store.Scope, id string) (*decide.StoredReplay, error) {
 	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
 	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return nil, store.ErrNotFound("replay")
@@ -148,7 +134,7 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 	var one grapnel.ReplayItem
 	var created, made int64
 	into := []any{&one.Original, &created, &one.Made, &made, &one.Status}
-	err = ask(ctx, s.reading, itemsQuery, r.number, after, max(limit, 0)).each(into, func() {
+	err = ask(ctx, s.reading, itemsQuery, r.Number, after, max(limit, 0)).each(into, func() {
 		one.CreatedAt, one.MadeAt = codec.Moment(created), codec.Moment(made)
 		list = append(list, one)
 	})
@@ -215,9 +201,9 @@ func (o *advancing) apply(t *tx) error {
 		}
 	}
 	if len(made) > 0 {
-		t.then(addItems, r.number, made, originals, codec.Micros(o.At))
+		t.then(addItems, r.Number, made, originals, codec.Micros(o.At))
 	}
-	t.then(advanceTo, r.number, o.To, len(made))
+	t.then(advanceTo, r.Number, o.To, len(made))
 	return nil
 }
 

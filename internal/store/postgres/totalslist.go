@@ -66,22 +66,22 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	if !some || q.Impossible() {
 		return nil, ctx.Err()
 	}
+	q.Tenant = tenant
 	sums := store.NewSums(&q)
-	l := totalsList{query: &q, tenant: tenant}
 	endpoints := map[store.Grouping]string{store.ByTime: totalsQuery, store.ByTenant: totalsTenantQuery,
 		store.ByEndpoint: totalsEndpointQuery}
 	types := map[store.Grouping]string{store.ByTime: typesQuery, store.ByTenant: typesTenantQuery, store.ByType: typesTypeQuery}
 	var err error
 	switch {
 	case q.ByTypes():
-		err = l.read(ctx, s, types[q.By], q.Type, sums.Add)
+		err = s.readTotals(ctx, &q, types[q.By], q.Type, sums.Add)
 	case q.AlsoTypes():
-		if err = l.read(ctx, s, types[q.By], "", sums.AddDuplicates); err != nil {
+		if err = s.readTotals(ctx, &q, types[q.By], "", sums.AddDuplicates); err != nil {
 			break
 		}
 		fallthrough
 	default:
-		err = l.read(ctx, s, endpoints[q.By], q.Endpoint, sums.Add)
+		err = s.readTotals(ctx, &q, endpoints[q.By], q.Endpoint, sums.Add)
 	}
 	if err != nil {
 		return nil, readError(ctx, err)
@@ -89,18 +89,10 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	return sums.List(), nil
 }
 
-// takeTotals takes a row: its time, its group, its totals.
-type takeTotals func(time.Time, string, *grapnel.Totals)
-
-// totalsList reads rows for one list of totals.
-type totalsList struct {
-	query  *store.TotalsQuery
-	tenant string // empty: any
-}
-
-// read reads the rows of one endpoint or type, or of all, within the query's time.
-func (l *totalsList) read(ctx context.Context, s *Store, sql, one string, take takeTotals) error {
-	q := l.query
+// readTotals reads the rows of one endpoint or type, or of all, within the query's time. take gets
+// the time, the group and the totals of each.
+func (s *Store) readTotals(ctx context.Context, q *store.TotalsQuery, sql, one string,
+	take func(time.Time, string, *grapnel.Totals)) error {
 	from, to := int64(-1<<53), int64(1<<53) // in hours
 	if !q.From.IsZero() {
 		from = codec.Midnight(codec.HourOf(codec.Micros(q.From)))
@@ -112,7 +104,7 @@ func (l *totalsList) read(ctx context.Context, s *Store, sql, one string, take t
 	var whole bool
 	var group string
 	var row totalsRow
-	rows := ask(ctx, s.reading, sql, l.tenant == "", l.tenant, from, to, one == "", one)
+	rows := ask(ctx, s.reading, sql, q.Tenant == "", q.Tenant, from, to, one == "", one)
 	return rows.try(append([]any{&hour, &whole, &group}, row.into()...), func() error {
 		next := hour + 1
 		if whole || q.Daily {

@@ -160,10 +160,7 @@ func (t *tx) note(e *grapnel.AuditEntry) {
 // stand stores the standing of a change, unless a newer one is stored. It stores none for a deleted
 // endpoint, because no call would ever delete it.
 func (t *tx) stand(s *store.Standing, body []byte) {
-	if s == nil {
-		return
-	}
-	if !t.endpoints[s.Endpoint].There {
+	if s == nil || !t.endpoints[s.Endpoint].There {
 		return
 	}
 	if kept, there := t.standings[s.Endpoint]; !there || kept.number < s.Number {

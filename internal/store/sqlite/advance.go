@@ -26,7 +26,7 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		err = store.ErrNotFound("replay")
 	}
 	if err == nil {
-		err = decide.Step(r.shown(), step)
+		err = decide.Step(r.Shown(), step)
 	}
 	if err == nil {
 		err = t.open(r.Endpoint)
@@ -51,14 +51,14 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
 			return nil, err
 		}
-		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.Number).Int(of.seq).Int(of.created).
 			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
 		if err != nil {
 			return nil, err
 		}
 		started++
 	}
-	return done, t.q.advance.Int(step.To).Int(started).Int(r.number).Run()
+	return done, t.q.advance.Int(step.To).Int(started).Int(r.Number).Run()
 }
 
 // open refuses an endpoint that takes no new deliveries.

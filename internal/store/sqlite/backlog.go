@@ -35,9 +35,17 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 		return nil, ctx.Err()
 	}
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []store.Backlog, err error) {
-		targets, err := tallied(r, tenant)
+		q := r.Query(tallyAllQuery)
+		if tenant != "" {
+			q = r.Query(tallyTenantQuery).Text(tenant)
+		}
+		targets, err := readTargets(q)
 		if err != nil {
 			return nil, err
+		}
+		lettersQuery := fewLettersQuery
+		if s.doubtful {
+			lettersQuery = trueLettersQuery
 		}
 		of := func(status int64) []int64 {
 			rows := make([]int64, len(targets))
@@ -56,7 +64,7 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 			if err := c.heads(heads[i], int64(s.bounds.FewHeads)); err != nil {
 				return nil, err
 			}
-			if err := c.letters(s.lettersQuery(), t.counts[statusFailed], letters[i]); err != nil {
+			if err := c.letters(lettersQuery, t.counts[statusFailed], letters[i]); err != nil {
 				return nil, err
 			}
 			if c.Pending > 0 || c.Dead > 0 || c.DeadMore {
@@ -66,29 +74,6 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 		slices.SortFunc(list, func(a, b store.Backlog) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
 		return list, nil
 	})
-}
-
-// tallied are the endpoints with their counts, of one tenant or of all.
-func tallied(r *sqlite3.Conn, tenant string) (found []target, err error) {
-	query := tallyAllQuery
-	if tenant != "" {
-		query = tallyTenantQuery
-	}
-	q := r.Query(query)
-	if tenant != "" {
-		q.Text(tenant)
-	}
-	for q.More(&err) {
-		status, n := q.Integer(2), q.Integer(3)
-		if status != statusPending && status != statusFailed || n == 0 {
-			continue
-		}
-		if number := q.Integer(0); len(found) == 0 || found[len(found)-1].number != number {
-			found = append(found, target{number: number, endpoint: q.String(1), counts: make(map[int64]int64)})
-		}
-		found[len(found)-1].counts[status] += n
-	}
-	return found, err
 }
 
 // backlogCount counts an endpoint's pending deliveries and dead letters.
@@ -204,14 +189,6 @@ func (c *backlogCount) leased(most int64) error {
 		c.AddPart(store.PartOf(codec.Moment(due), codec.Moment(c.now)), -1)
 	}
 	return nil
-}
-
-// lettersQuery is the query that counts dead letters.
-func (s *Store) lettersQuery() string {
-	if s.doubtful {
-		return trueLettersQuery
-	}
-	return fewLettersQuery
 }
 
 // letters counts dead letters. The endpoint's failed deliveries include others.

@@ -171,7 +171,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	if !known {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
-	t.count(d.target, d.tenant, status, 1)
+	t.tallies[tally{d.target, d.tenant, status}]++
 	if !e.Uncounted {
 		if err := t.ended(d, &e); err != nil {
 			return err

@@ -105,7 +105,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 			continue
 		}
 		target, status, ending := q.Integer(0), q.Integer(2), q.Integer(3)
-		t.count(target, q.Integer(1), status, -1)
+		t.tallies[tally{target, q.Integer(1), status}]--
 		q.Reset()
 		if status == statusFailed {
 			if err := t.letter(dropLetterQuery, target, number); err != nil {

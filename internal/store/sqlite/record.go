@@ -166,17 +166,13 @@ func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) 
 			return nil, err
 		}
 	}
-	var err error
-	switch {
-	case t.waiting.rows[d.Seq] != nil:
+	if t.waiting.rows[d.Seq] != nil {
 		d.changed = true
-	case d.Head:
-		err = planned.bind(t.q.plan, d).Int(d.Seq).Run()
-	default:
-		err = marked.bind(t.q.mark, d).Int(d.Seq).Run()
+	} else if err := t.storeChange(d); err != nil {
+		return nil, err
 	}
-	if d.Head || err != nil {
-		return d, err
+	if d.Head {
+		return d, nil
 	}
 	return t.laneHead(d.target, d.Key)
 }

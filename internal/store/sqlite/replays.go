@@ -20,33 +20,19 @@ const (
 	replayItemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = ? AND original > ? ORDER BY original LIMIT ?"
 )
 
-// keptReplay is a replay with its number in rows.
-type keptReplay struct {
-	number int64
-	grapnel.Replay
-}
-
-// shown is the replay, or nil.
-func (r *keptReplay) shown() *grapnel.Replay {
-	if r == nil {
-		return nil
-	}
-	return &r.Replay
-}
-
 // readReplay reads the columns of a row.
-func readReplay(q *sqlite3.Stmt) (*keptReplay, error) {
+func readReplay(q *sqlite3.Stmt) (*decide.StoredReplay, error) {
 	r, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 	if err != nil {
 		return nil, err
 	}
 	r.UpTo, r.Cursor, r.Started = q.Integer(3), q.Integer(4), int(q.Integer(5))
 	r.Done, r.Delivered, r.Failed, r.Row = int(q.Integer(6)), int(q.Integer(7)), int(q.Integer(8)), int(q.Integer(9))
-	return &keptReplay{q.Integer(0), r}, nil
+	return &decide.StoredReplay{Number: q.Integer(0), Replay: r}, nil
 }
 
 // findReplay returns the replay that a statement with the replayQuery finds, or nil.
-func findReplay(q *sqlite3.Stmt, id string) (*keptReplay, error) {
+func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
 	found, err := q.Text(id).Row()
 	if !found {
 		return nil, err
@@ -66,7 +52,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err error) {
 	there, err := findReplay(t.q.replay, r.ID)
 	if err == nil {
-		r, err = decide.Replay(scope, there.shown(), r)
+		r, err = decide.Replay(scope, there.Shown(), r)
 	}
 	if err != nil {
 		return 0, err
@@ -77,7 +63,7 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 	}
 	revision = r.Revision + 1
 	if there != nil {
-		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.number).Run()
+		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.Number).Run()
 	}
 	insert := t.q.addReplay.Text(r.ID).Text(r.Tenant).Text(r.Endpoint).Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body)
 	added, err := insert.Row()
@@ -91,14 +77,14 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 
 // Replay returns one.
 func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	kept, err := reading(ctx, s.read, func(r *sqlite3.Conn) (*keptReplay, error) { return scopedReplay(r, scope, id) })
+	kept, err := reading(ctx, s.read, func(r *sqlite3.Conn) (*decide.StoredReplay, error) { return scopedReplay(r, scope, id) })
 	if err != nil {
 		return grapnel.Replay{}, err
 	}
 	return kept.Replay, nil
 }
 
-func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, error) {
+func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*decide.StoredReplay, error) {
 	found, err := findReplay(r.Query(replayQuery), id)
 	if err == nil && (found == nil || !scope.Allows(found.Tenant)) {
 		err = store.ErrNotFound("replay")
@@ -167,7 +153,7 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 		if err != nil {
 			return nil, err
 		}
-		q := r.Query(replayItemsQuery).Int(of.number).Int(after).Int(int64(max(limit, 0)))
+		q := r.Query(replayItemsQuery).Int(of.Number).Int(after).Int(int64(max(limit, 0)))
 		for q.More(&err) {
 			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
 				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)})

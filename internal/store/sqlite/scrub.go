@@ -48,17 +48,13 @@ func changedPages(log string) ([]int64, error) {
 	}
 }
 
-// scrubbing fills the unused parts of some pages with zeros.
-type scrubbing struct{ pages []int64 }
-
-func (o *scrubbing) grows() bool { return false }
-
-func (o *scrubbing) apply(t *tx) error {
+// scrub fills the unused parts of some pages with zeros.
+func (t *tx) scrub(numbers []int64) error {
 	pages, err := one(t.conn, pagesQuery)
 	if err != nil {
 		return err
 	}
-	for _, number := range o.pages {
+	for _, number := range numbers {
 		q := t.q.readPage.Int(number)
 		found, err := q.Row()
 		if err != nil {
@@ -166,7 +162,7 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 	pages, err := changedPages(s.path + "-wal")
 	for len(pages) > 0 && err == nil {
 		n := min(s.bounds.Scrubbed, len(pages))
-		err = s.write(ctx, &scrubbing{pages: pages[:n]})
+		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.scrub(pages[:n]) }})
 		pages = pages[n:]
 	}
 	return err

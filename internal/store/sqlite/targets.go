@@ -155,21 +155,25 @@ type target struct {
 // targets returns the endpoints to read, unless reading everything is cheaper.
 func (l *lister) targets(finals []int64) (found []target, limited bool, err error) {
 	tenant, one := l.events.oneTenant()
-	query, bind := tallyAllQuery, func(*sqlite3.Stmt) {}
+	q := l.r.Query(tallyAllQuery)
 	switch {
 	case l.query.Endpoint != "":
 		only, err := integer(l.r.Query(targetQuery).Text(l.query.Endpoint))
 		if err != nil {
 			return nil, true, err
 		}
-		query, bind = tallyQuery, func(q *sqlite3.Stmt) { q.Int(only).Bool(!one).Text(tenant) }
+		q = l.r.Query(tallyQuery).Int(only).Bool(!one).Text(tenant)
 	case one:
-		query, bind = tallyTenantQuery, func(q *sqlite3.Stmt) { q.Text(tenant) }
+		q = l.r.Query(tallyTenantQuery).Text(tenant)
 	case slices.Contains(finals, statusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
-	q := l.r.Query(query)
-	bind(q)
+	found, err = readTargets(q)
+	return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
+}
+
+// readTargets reads the endpoints that a query of the tally finds.
+func readTargets(q *sqlite3.Stmt) (found []target, err error) {
 	for q.More(&err) {
 		number, n := q.Integer(0), q.Integer(3)
 		if n == 0 {
@@ -180,7 +184,7 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 		}
 		found[len(found)-1].counts[q.Integer(2)] += n
 	}
-	return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
+	return found, err
 }
 
 // ofTarget lists a target's pending deliveries, and its finished ones in one of these statuses,

@@ -202,10 +202,6 @@ func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
 }
 
-func (t *tx) count(target, tenant int64, status int64, by int64) {
-	t.tallies[tally{target, tenant, status}] += by
-}
-
 // accepted notes that the event with this row id was accepted at this time. The last row id of an
 // hour is stored rounded up, so that it changes now and then and not with every transaction.
 func (t *tx) accepted(at, seq int64) error {

@@ -130,8 +130,10 @@ func (t *tx) store() error {
 		return err
 	}
 	for _, d := range rows {
-		if err := t.storeChange(d); err != nil {
-			return err
+		if d.changed {
+			if err := t.storeChange(d); err != nil {
+				return err
+			}
 		}
 	}
 	clear(w.rows)
@@ -141,11 +143,8 @@ func (t *tx) store() error {
 	return nil
 }
 
-// storeChange writes the columns of a new row that an attempt has changed.
+// storeChange writes the columns of a row that an attempt has changed.
 func (t *tx) storeChange(d *place) error {
-	if !d.changed {
-		return nil
-	}
 	if d.Head {
 		return planned.bind(t.q.plan, d).Int(d.Seq).Run()
 	}
