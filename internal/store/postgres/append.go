@@ -118,20 +118,17 @@ func metQuery(holders []string) string {
 }
 
 func (t *tx) readMet(rows pgx.Rows) error {
-	for rows.Next() {
-		var id string
-		m := new(met)
-		if err := rows.Scan(&id, &m.seq, &m.accepted, &m.made, &m.tenant, &m.typ, &m.key, &m.data, &m.packed); err != nil {
-			return err
-		}
-		if m.made == nameless {
+	var id string
+	var r met
+	into := []any{&id, &r.seq, &r.accepted, &r.made, &r.tenant, &r.typ, &r.key, &r.data, &r.packed}
+	return asked{rows: rows}.each(into, func() {
+		if m := r; m.made == nameless {
 			t.named[m.seq] = true
 		} else {
-			t.events[eventName{id, m.tenant}] = m
+			t.events[eventName{id, m.tenant}] = &m
 			delete(t.named, m.seq)
 		}
-	}
-	return rows.Err()
+	})
 }
 
 // readNamed reads the events that were found by name. If an event was deleted with its day, its

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -57,9 +58,9 @@ func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, e
 	switch {
 	case isNone(err):
 		return true, nil
-	case err != nil || last >= codec.Micros(keep.Now.Add(-shortest(keep, onTime))):
+	case err != nil || last >= codec.Micros(keep.Now.Add(-slices.Min(retentions(keep)))):
 		return false, err
-	case last < codec.Micros(keep.Now.Add(-longest(keep))):
+	case last < codec.Micros(keep.Now.Add(-slices.Max(retentions(keep)))):
 		return true, nil
 	}
 	before, err := cutoffs(ctx, s.chores, eventKinds, day, keep)

@@ -48,9 +48,9 @@ func (r *shownRow) into() []any {
 }
 
 // readDeliveries calls take with each row; body contains the attempt that finished it.
-func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) error {
+func readDeliveries(rows asked, take func(d grapnel.Delivery, body []byte)) error {
 	var r shownRow
-	return asked{rows: rows}.each(r.into(), func() {
+	return rows.each(r.into(), func() {
 		d := r.Delivery
 		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), decide.Moment(r.finished)
 		d.Waiting.Due, d.Waiting.Anchor = decide.Moment(r.due), decide.Moment(r.anchor)
@@ -65,19 +65,13 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 	var found *grapnel.Delivery
 	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
-		rows, err := tx.Query(ctx, deliveriesQuery, []int64{seq})
-		if err == nil {
-			err = readDeliveries(rows, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
-		}
+		one := ask(ctx, tx, deliveriesQuery, []int64{seq})
+		err := readDeliveries(one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
 		if err != nil || found == nil || !scope.Allows(found.Tenant) {
 			found = nil
 			return err
 		}
-		rows, err = tx.Query(ctx, attemptsQuery, seq)
-		if err != nil {
-			return err
-		}
-		bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		bodies, err := firstColumn[[]byte](ask(ctx, tx, attemptsQuery, seq))
 		if err != nil {
 			return err
 		}
@@ -119,10 +113,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		var first, last int64
 		var intake []byte
 		found := 0
-		rows, err := tx.Query(ctx, eventByIDQuery, id, tenant)
-		if err == nil {
-			_, err = pgx.ForEachRow(rows, append(r.into(), &first, &last, &intake), func() error { found++; return nil })
-		}
+		err := ask(ctx, tx, eventByIDQuery, id, tenant).each(append(r.into(), &first, &last, &intake), func() { found++ })
 		switch {
 		case err != nil:
 			return err
@@ -139,9 +130,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				return err
 			}
 		}
-		if rows, err = tx.Query(ctx, ofEventQuery, e.Seq, first, last); err != nil {
-			return err
-		}
+		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last)
 		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 	}
 	q.Tenant = tenant
 	f := documentsQuery(q)
-	list, err := collect(ask(ctx, s.reading, f.sql(), f.values...), func(row pgx.Row) (store.Document, error) {
+	list, err := collect(f.ask(ctx, s.reading), func(row pgx.Row) (store.Document, error) {
 		d, at := store.Document{Kind: q.Kind}, int64(0)
 		err := row.Scan(&d.Tenant, &d.ID, &d.Revision, &at, &d.Body)
 		d.At = codec.Moment(at)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,11 @@ type filter struct {
 }
 
 func (f *filter) sql() string { return f.b.String() }
+
+// ask runs the query.
+func (f *filter) ask(ctx context.Context, db queries) asked {
+	return ask(ctx, db, f.sql(), f.values...)
+}
 
 func (f *filter) text(part string) *filter {
 	f.b.WriteString(part)

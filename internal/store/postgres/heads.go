@@ -22,11 +22,7 @@ const (
 
 // readHeads reads places one by one, without their lanes.
 func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
-	rows, err := from.Query(ctx, query, args...)
-	if err == nil {
-		err = readPlaces(rows, take)
-	}
-	return readError(ctx, err)
+	return readError(ctx, readPlaces(ask(ctx, from, query, args...), take))
 }
 
 // Heads leaves out blocked heads: they have no due time.

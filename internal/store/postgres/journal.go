@@ -35,7 +35,7 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	var e grapnel.AuditEntry
 	var at int64
 	into := []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}
-	err = ask(ctx, s.reading, f.sql(), f.values...).each(into, func() {
+	err = f.ask(ctx, s.reading).each(into, func() {
 		e.At = codec.Moment(at)
 		list = append(list, e)
 	})

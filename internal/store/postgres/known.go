@@ -51,16 +51,14 @@ var (
 func acceptedOf(k *known) int64 { return codec.Micros(k.placed.AcceptedAt) }
 
 func (t *tx) readKnown(rows pgx.Rows) error {
-	for rows.Next() {
-		k := new(known)
-		var accepted int64
-		if err := rows.Scan(&k.key, &k.sum, &k.until, &k.placed.Seq, &accepted, &k.placed.Deliveries, &k.placed.ID); err != nil {
-			return err
-		}
+	var r known
+	var accepted int64
+	into := []any{&r.key, &r.sum, &r.until, &r.placed.Seq, &accepted, &r.placed.Deliveries, &r.placed.ID}
+	return asked{rows: rows}.each(into, func() {
+		k := r
 		k.placed.AcceptedAt = codec.Moment(accepted)
-		t.known[string(k.key)] = k
-	}
-	return rows.Err()
+		t.known[string(k.key)] = &k
+	})
 }
 
 // recognize returns the answer to an event that was already received.

@@ -37,7 +37,7 @@ func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...st
 	k.numbers = []int32{}
 	var number int32
 	var eventType string
-	err = ask(ctx, s.reading, f.sql(), f.values...).each([]any{&number, &eventType}, func() {
+	err = f.ask(ctx, s.reading).each([]any{&number, &eventType}, func() {
 		if match == nil || match(eventType) {
 			k.numbers = append(k.numbers, number)
 		}
@@ -119,10 +119,7 @@ func (s *Store) list(ctx context.Context, scope store.Scope, q store.DeliveryQue
 	if err != nil || f == nil {
 		return nil, 0, readError(ctx, err)
 	}
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err == nil {
-		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
-	}
+	err = readDeliveries(f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	return list, from, readError(ctx, err)
 }
 
@@ -337,23 +334,15 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		limit := min(q.Limit-len(list), s.bounds.ListPage)
 		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)
 		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)
-		rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-		if err != nil {
-			return nil, readError(ctx, err)
-		}
 		found := 0
-		for rows.Next() {
-			var r eventRow
-			if err := rows.Scan(r.into()...); err != nil {
-				rows.Close()
-				return nil, readError(ctx, err)
-			}
+		var r eventRow
+		err := f.ask(ctx, s.reading).each(r.into(), func() {
 			found, q.Before = found+1, r.Seq
 			if e := s.thaw(&r); e != nil {
 				list = append(list, *e)
 			}
-		}
-		if err := rows.Err(); err != nil || found < limit {
+		})
+		if err != nil || found < limit {
 			return list, readError(ctx, err)
 		}
 	}

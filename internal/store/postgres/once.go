@@ -53,14 +53,11 @@ func readAnswer(row pgx.Row) (*answer, error) {
 }
 
 func (t *tx) readAnswers(rows pgx.Rows) error {
-	for rows.Next() {
-		a, err := readAnswer(rows)
-		if err != nil {
-			return err
-		}
+	list, err := collect(asked{rows: rows}, readAnswer)
+	for _, a := range list {
 		t.answers[a.key] = a
 	}
-	return rows.Err()
+	return err
 }
 
 // atStandbys makes the commit wait for the synchronous standbys. A commit without any change does

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -104,9 +102,9 @@ const placeJoins = ` JOIN target t ON t.number = p.target JOIN kind k ON k.numbe
 	LEFT JOIN lease s ON s.delivery = p.seq`
 
 // readPlaces calls take with a copy of each row.
-func readPlaces(rows pgx.Rows, take func(*place)) error {
+func readPlaces(rows asked, take func(*place)) error {
 	var r place
-	return asked{rows: rows}.each(pendingFields.into(&r), func() {
+	return rows.each(pendingFields.into(&r), func() {
 		p := r
 		take(&p)
 	})

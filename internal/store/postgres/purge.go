@@ -108,7 +108,8 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 			return removed, err
 		}
 	}
-	latest := codec.Micros(keep.Now.Add(-shortest(&keep, keep.Late)))
+	least := slices.Min(retentions(&keep)) // a longer one also lasts longer with its extra time
+	latest := codec.Micros(keep.Now.Add(-least - keep.Late(least)))
 	for last := int64(-1); removed < limit; {
 		var old []oldEvent
 		var e oldEvent
@@ -137,25 +138,9 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	return removed, nil
 }
 
-// shortest is the shortest retention of any rule; late is the extra time of a retention.
-func shortest(keep *store.Keep, late func(kept time.Duration) time.Duration) time.Duration {
-	least := keep.For + late(keep.For)
-	for _, r := range keep.Rules {
-		least = min(least, r.For+late(r.For))
-	}
-	return least
-}
-
-// onTime is no extra time.
-func onTime(time.Duration) time.Duration { return 0 }
-
-// longest is the longest retention of any rule.
-func longest(keep *store.Keep) time.Duration {
-	most := keep.For
-	for _, r := range keep.Rules {
-		most = max(most, r.For)
-	}
-	return most
+// retentions are those of all rules, and the one without a rule.
+func retentions(keep *store.Keep) []time.Duration {
+	return append(column(keep.Rules, func(r store.KeepRule) time.Duration { return r.For }), keep.For)
 }
 
 // removal is the set of rows deleted by one transaction.

@@ -114,7 +114,7 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 		f.text(" AND r.id < ").value(q.Before)
 	}
 	f.text(" ORDER BY r.id DESC LIMIT ").value(q.Limit)
-	list, err := collect(ask(ctx, s.reading, f.sql(), f.values...), func(row pgx.Row) (grapnel.Replay, error) {
+	list, err := collect(f.ask(ctx, s.reading), func(row pgx.Row) (grapnel.Replay, error) {
 		r, err := readReplay(row)
 		if err != nil {
 			return grapnel.Replay{}, err

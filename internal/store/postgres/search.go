@@ -114,10 +114,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		f.whereSelected(sel)
 	}
 	f.text(" ORDER BY d.seq LIMIT ").value(q.Limit + 1).text(")" + showJoins + " ORDER BY d.seq")
-	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
-	if err == nil {
-		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
-	}
+	err = readDeliveries(f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	if err != nil {
 		return nil, 0, readError(ctx, err)
 	}
@@ -156,7 +153,7 @@ func (s *Store) unexamined(ctx context.Context, q *store.CandidateQuery) (behind
 			f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 		}
 		f.text(" ORDER BY d.seq LIMIT 1 OFFSET ").value(s.bounds.Looked)
-		seqs, err := firstColumn[int64](ask(ctx, s.reading, f.sql(), f.values...))
+		seqs, err := firstColumn[int64](f.ask(ctx, s.reading))
 		if err != nil {
 			return 0, err
 		}
@@ -210,11 +207,7 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 		if err := ask(ctx, tx, behindQuery, heads, store.MaxWaiting).each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, deliveriesQuery, heads)
-		if err != nil {
-			return err
-		}
-		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) {
+		return readDeliveries(ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
 			lanes = append(lanes, grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d, Waiting: behind[d.Seq]})
 		})
 	})

@@ -219,7 +219,7 @@ func (t *tx) lane(number int64, of laneOf) *lane {
 }
 
 func (t *tx) readPlaces(rows pgx.Rows) error {
-	return readPlaces(rows, func(p *place) {
+	return readPlaces(asked{rows: rows}, func(p *place) {
 		if t.places[p.Seq] != nil {
 			return
 		}
