@@ -106,9 +106,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	return e, heads
 }
 
-// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no
-// version of the configuration, and a delivery created after the endpoint's End would be pending
-// for ever.
+// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Redelivered{}, err

@@ -72,9 +72,7 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 	return done, nil
 }
 
-// Again refuses an endpoint that is absent or marked as deleted. Unlike Append it carries no
-// version of the configuration, and a delivery created after the endpoint's end would stay pending
-// for ever.
+// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	found, err := s.origins(ctx, []int64{r.Of})
 	if err != nil {

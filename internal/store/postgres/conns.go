@@ -274,18 +274,8 @@ func (r boundRow) Scan(into ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return pgx.ErrNoRows
-	}
-	if err := r.rows.Scan(into...); err != nil {
-		return err
-	}
-	r.rows.Close()
-	return r.rows.Err()
+	_, err := pgx.CollectOneRow(r.rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, row.Scan(into...) })
+	return err
 }
 
 // Exec is like pgxpool.Pool.Exec.

@@ -97,15 +97,11 @@ type connection interface {
 
 // missing returns how far a database is, and refuses one whose schema is newer than this program.
 func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, error) {
-	steps, err := schema.Read(files)
-	if err != nil {
-		return schema.Status{}, err
-	}
 	version, err := stepsTaken(ctx, db)
 	if err != nil {
 		return schema.Status{}, err
 	}
-	return schema.Plan("", version, steps)
+	return schema.Missing("", version, files)
 }
 
 // migrate brings a database to the schema of this program. All steps commit together. If several

@@ -139,6 +139,15 @@ type Planned struct {
 	Cuts  bool     // one of its costs does
 }
 
+// Missing is the Plan for a database that has taken some of the steps in files.
+func Missing(place string, has int, files fs.FS) (Status, error) {
+	steps, err := Read(files)
+	if err != nil {
+		return Status{}, err
+	}
+	return Plan(place, has, steps)
+}
+
 // Plan lists the steps that a database with `has` steps still has to take. It refuses a database
 // that has taken more.
 func Plan(place string, has int, steps []Step) (Status, error) {

@@ -6,9 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no
-// version of the configuration, and a delivery created after the endpoint's End would be pending
-// for ever.
+// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
 	err = s.write(ctx, &change{do: func(t *tx) (err error) {
 		done, err = t.repeat(scope, &r)

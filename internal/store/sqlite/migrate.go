@@ -40,11 +40,7 @@ func owned(conn *sqlite3.Conn) error {
 // while a process has the database open.
 func Inspect(_ context.Context, path string) (schema.Status, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		steps, err := schema.Read(migrations)
-		if err != nil {
-			return schema.Status{}, err
-		}
-		return schema.Plan(path, 0, steps)
+		return schema.Missing(path, 0, migrations)
 	}
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
@@ -82,15 +78,11 @@ func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 
 // missing returns how far a database is, and refuses one whose schema is newer than this program.
 func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
-	steps, err := schema.Read(files)
-	if err != nil {
-		return schema.Status{}, err
-	}
 	version, err := one(conn, "PRAGMA user_version")
 	if err != nil {
 		return schema.Status{}, err
 	}
-	return schema.Plan("", int(version), steps)
+	return schema.Missing("", int(version), files)
 }
 
 // migrate brings a database to the schema of this program, or leaves it unchanged: the steps commit
