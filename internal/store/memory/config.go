@@ -189,8 +189,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	return putObject(ctx, s, scope, &s.config.Endpoints, ep, "endpoint", "queue", with)
 }
 
-// RemoveEndpoint fails with grapnel.CodeConflict for an endpoint that is not marked as deleted, or
-// has pending deliveries. Its finished deliveries stay in the history.
+// RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, store.With{}, "endpoint", id, func() (int64, error) {
 		there := s.endpoint(id)

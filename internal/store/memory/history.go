@@ -120,8 +120,7 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 	return &c, nil
 }
 
-// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the
-// event's acceptance, for a redelivery too.
+// DeliveryList returns at most Limit deliveries; no limit is none.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -55,8 +55,7 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	return s.live(key, now), nil
 }
 
-// Remember keeps the first answer: an existing one for the same request stays. Answer is called
-// with nil.
+// Remember calls Answer with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -168,8 +168,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	}})
 }
 
-// RemoveEndpoint refuses an endpoint that is not marked as deleted, or that has pending deliveries,
-// with grapnel.CodeConflict. Its finished deliveries stay in the history.
+// RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, id)

@@ -99,8 +99,7 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 	return w, err
 }
 
-// DeliveryList returns at most Limit deliveries; no limit: none. From and To concern the acceptance
-// of the event, also for a redelivery.
+// DeliveryList returns at most Limit deliveries; no limit: none.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	list, _, err := s.list(ctx, scope, q, 0)
 	return list, err

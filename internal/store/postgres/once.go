@@ -123,8 +123,7 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	return &a.Answer, nil
 }
 
-// Remember keeps the first answer: an existing one for the same request stays. Answer is called
-// with nil.
+// Remember calls Answer with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return s.write(ctx, &change{
 		needs: func(n *needs) { n.once(once) },

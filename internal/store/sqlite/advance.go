@@ -143,13 +143,10 @@ func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	if err := t.q.markResult.Int(status).Int(d.ReplayOf).Int(d.Seq).Run(); err != nil {
 		return err
 	}
-	item := t.q.endItem.Int(status).Int(d.Seq)
-	found, err := item.Row()
-	if !found {
+	replay, err := integer(t.q.endItem.Int(status).Int(d.Seq))
+	if replay == 0 {
 		return err
 	}
-	replay := item.Integer(0)
-	item.Reset()
 	t.replayed.Store(true)
 	delivered := status == statusDelivered
 	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()

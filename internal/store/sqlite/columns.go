@@ -42,7 +42,14 @@ func truth[R any](name string, uses use, of func(*R) *bool) column[R] {
 
 // moment is a time in microseconds that may be NULL, which is decide.None.
 func moment[R any](name string, uses use, of func(*R) *int64) column[R] {
-	return column[R]{name, uses, func(s *sqlite3.Stmt, r *R) { bindTime(s, *of(r)) },
+	return column[R]{name, uses,
+		func(s *sqlite3.Stmt, r *R) {
+			if at := *of(r); at != decide.None {
+				s.Int(at)
+				return
+			}
+			s.Null()
+		},
 		func(q *sqlite3.Stmt, at int, r *R) {
 			if *of(r) = decide.None; !q.IsNull(at) {
 				*of(r) = q.Integer(at)
@@ -68,7 +75,14 @@ func label[R any](name string, uses use, of func(*R) *string) column[R] {
 }
 
 func word[R any, W ~string](name string, uses use, list codec.Words[W], of func(*R) *W) column[R] {
-	return column[R]{name, uses, func(s *sqlite3.Stmt, r *R) { bindWord(s, list, *of(r)) },
+	return column[R]{name, uses,
+		func(s *sqlite3.Stmt, r *R) {
+			if i, known := list.Place(*of(r)); known {
+				s.Int(i)
+				return
+			}
+			s.Text(string(*of(r)))
+		},
 		func(q *sqlite3.Stmt, at int, r *R) { *of(r) = readWord(q, at, list) }}
 }
 

@@ -149,8 +149,7 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 	return nil
 }
 
-// RemoveEndpoint fails with grapnel.CodeConflict for an endpoint that is not marked as deleted, or
-// has pending deliveries. Its finished deliveries stay in the history.
+// RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := t.endpointRow(id)

@@ -58,15 +58,9 @@ func (o *documenting) apply(t *tx) error {
 func (t *tx) putDocuments(writes []store.DocumentWrite) (revision int64, err error) {
 	for i := range writes {
 		w := &writes[i]
-		q := t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID)
-		there, err := q.Row()
+		is, err := integer(t.q.document.Text(w.Tenant).Text(w.Kind).Text(w.ID))
 		if err != nil {
 			return 0, err
-		}
-		is := int64(0)
-		if there {
-			is = q.Integer(0)
-			q.Reset()
 		}
 		if is != w.Revision {
 			return 0, store.ErrDocumentChanged(w.ID)

@@ -20,13 +20,8 @@ func (t *tx) note(e *grapnel.AuditEntry) error {
 		s.Int(codec.Micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
 		return bindName(bindName(s, e.Endpoint), e.Delivery).Text(e.Reason)
 	}
-	there, err := bind(t.q.noted).Row()
-	if err != nil {
+	if there, err := integer(bind(t.q.noted)); there == 1 || err != nil {
 		return err
-	}
-	if there {
-		t.q.noted.Reset()
-		return nil
 	}
 	return bind(t.q.addNote).Run()
 }

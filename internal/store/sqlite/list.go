@@ -33,8 +33,7 @@ type lister struct {
 	look   *look  // nil: a list is read to its end
 }
 
-// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To concern the
-// event's acceptance, also for a redelivery.
+// DeliveryList returns at most Limit deliveries; Limit 0 returns none.
 //
 // One filter chooses the index; the others check the rows that it yields. If it is unknown which of
 // two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each

@@ -54,8 +54,7 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Answer, error) { return live(r.Query(answerQuery), key, now) })
 }
 
-// Remember keeps the first answer: an existing one for the same request stays. Answer is called
-// with nil.
+// Remember calls Answer with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
 		then, err := t.recall(once)

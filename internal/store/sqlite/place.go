@@ -84,15 +84,6 @@ var (
 	finishedRead              = finishedColumns.of(reads)
 )
 
-// bindTime writes a time that may be NULL.
-func bindTime(s *sqlite3.Stmt, at int64) {
-	if at == decide.None {
-		s.Null()
-		return
-	}
-	s.Int(at)
-}
-
 // readTime reads a time that may be NULL.
 func readTime(q *sqlite3.Stmt, column int) time.Time {
 	if q.IsNull(column) {

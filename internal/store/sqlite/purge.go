@@ -120,10 +120,8 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		}
 	}
 	end := e.first + e.made
-	left := t.q.anyDelivery.Int(e.first).Int(end).Int(e.first).Int(end).Int(e.seq)
-	found, err := left.Row()
-	if found || err != nil {
-		left.Reset()
+	left, err := integer(t.q.anyDelivery.Int(e.first).Int(end).Int(e.first).Int(end).Int(e.seq))
+	if left == 1 || err != nil {
 		return removed, err
 	}
 	if err := t.q.dropEvent.Int(e.seq).Run(); err != nil {

@@ -66,12 +66,10 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.Number).Run()
 	}
 	insert := t.q.addReplay.Text(r.ID).Text(r.Tenant).Text(r.Endpoint).Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body)
-	added, err := insert.Row()
-	if !added {
-		return 0, orMangled(err)
+	number, err := lookUp(insert)
+	if err != nil {
+		return 0, err
 	}
-	number := insert.Integer(0)
-	insert.Reset()
 	return revision, t.q.addProgress.Int(number).Int(t.deliveries.last).Run()
 }
 

@@ -72,8 +72,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 }
 
 // aim finds the targets and tenants to read; false: none.
-func (l *totalsList) aim(scope store.Scope) (bool, error) {
-	var err error
+func (l *totalsList) aim(scope store.Scope) (found bool, err error) {
 	q := l.query
 	if q.Impossible() {
 		return false, nil
@@ -85,14 +84,9 @@ func (l *totalsList) aim(scope store.Scope) (bool, error) {
 			return false, err
 		}
 	}
-	tenant, one := scope.One()
-	switch {
-	case !one && q.Tenant == "":
-		return true, nil
-	case !one:
-		tenant = q.Tenant
-	case q.Tenant != "" && q.Tenant != tenant:
-		return false, nil
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || tenant == "" {
+		return some, nil
 	}
 	l.tenant, err = integer(l.r.Query(tenantQuery).Text(tenant))
 	return l.tenant != 0, err

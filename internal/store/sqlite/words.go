@@ -23,13 +23,6 @@ var (
 	asides = codec.Words[grapnel.AsideReason]{"", grapnel.AsideUnverified, grapnel.AsideConflict, grapnel.AsideRefused}
 )
 
-func bindWord[W ~string](s *sqlite3.Stmt, list codec.Words[W], w W) *sqlite3.Stmt {
-	if i, known := list.Place(w); known {
-		return s.Int(i)
-	}
-	return s.Text(string(w))
-}
-
 func readWord[W ~string](s *sqlite3.Stmt, column int, list codec.Words[W]) W {
 	if s.IsText(column) {
 		return W(s.String(column))
