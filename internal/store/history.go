@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -80,6 +81,17 @@ type DeliveryQuery struct {
 	// that limit. A store that cannot stop in the middle of a query may take longer. A search looks
 	// at a few rows in any case, so one that goes on comes to its end.
 	Within time.Duration
+}
+
+// Takes says whether a delivery matches all conditions but those on its tenant and its event.
+func (q *DeliveryQuery) Takes(d *grapnel.Delivery) bool {
+	status := d.Status
+	if status == grapnel.Pending && (!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(q.HeldEndpoints, d.EndpointID)) {
+		status = grapnel.Held
+	}
+	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && (len(q.Status) == 0 || slices.Contains(q.Status, status)) &&
+		(q.Class == "" || q.Class == d.Last.Class) && (q.StatusCode == 0 || q.StatusCode == d.Last.StatusCode) &&
+		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) && (!q.DeadLetters || q.Dead(d))
 }
 
 // Dead says whether a delivery is one of the dead letters that the query selects.

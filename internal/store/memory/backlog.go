@@ -22,7 +22,7 @@ func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, 
 	by, all := make(map[string]*found), make(map[string]*store.Backlog)
 	letters := store.DeliveryQuery{DeadLetters: true}
 	for _, d := range s.deliveries {
-		pending, dead := d.status == grapnel.Pending, d.dead(&letters)
+		pending, dead := d.status == grapnel.Pending, letters.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark})
 		if !pending && !dead || !scope.Allows(d.event.Tenant) || !either(tenant, d.event.Tenant) {
 			continue
 		}

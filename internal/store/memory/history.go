@@ -140,29 +140,10 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 
 // wanted says whether a list has d in it.
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
-	last, e := d.last(), d.event
+	e, is := d.event, grapnel.Delivery{EndpointID: d.Endpoint, Status: d.status, ReasonCode: d.Code, Last: d.last(), Mark: d.mark,
+		Waiting: grapnel.Waiting{Head: d.Head, Blocked: d.Blocked}}
 	return scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && typed(q.Type, e.Type) &&
-		either(q.Endpoint, d.Endpoint) && within(e.AcceptedAt, q.From, q.To) && d.listed(q) &&
-		(q.Class == "" || q.Class == last.Class) && (q.StatusCode == 0 || q.StatusCode == last.StatusCode) &&
-		(q.ReasonCode == "" || q.ReasonCode == d.Code) &&
-		(!q.DeadLetters || d.dead(q))
-}
-
-// dead says whether d is a dead letter.
-func (d *delivery) dead(q *store.DeliveryQuery) bool {
-	return q.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark})
-}
-
-// listed says whether the query wants deliveries of this status, telling held from pending.
-func (d *delivery) listed(q *store.DeliveryQuery) bool {
-	if len(q.Status) == 0 {
-		return true
-	}
-	status := d.status
-	if status == grapnel.Pending && (!d.Head || d.Blocked || slices.Contains(q.HeldEndpoints, d.Endpoint)) {
-		status = grapnel.Held
-	}
-	return slices.Contains(q.Status, status)
+		within(e.AcceptedAt, q.From, q.To) && q.Takes(&is)
 }
 
 // Counts counts by the stored status: held deliveries are counted as pending.

@@ -177,17 +177,6 @@ type statusFilter struct {
 	held   []string // endpoints that hold their pending deliveries
 }
 
-func (f *statusFilter) takes(d *grapnel.Delivery) bool {
-	if len(f.wanted) == 0 {
-		return true
-	}
-	status := d.Status
-	if status == grapnel.Pending && (!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(f.held, d.EndpointID)) {
-		status = grapnel.Held
-	}
-	return slices.Contains(f.wanted, status)
-}
-
 // finals returns the final statuses that are wanted.
 func (f *statusFilter) finals() (finals []int64) {
 	if len(f.wanted) == 0 {

@@ -93,12 +93,7 @@ func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scop
 }
 
 func (l *lister) takes(d *row) bool {
-	q := &l.query
-	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && l.status.takes(&d.Delivery) &&
-		(q.Class == "" || q.Class == d.Last.Class) && (q.StatusCode == 0 || q.StatusCode == d.Last.StatusCode) &&
-		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
-		(!q.DeadLetters || q.Dead(&d.Delivery)) &&
-		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
+	return l.query.Takes(&d.Delivery) && l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
 // ways are the ways of finding the row ids of all deliveries that may match.
