@@ -58,6 +58,14 @@ type EventQuery struct {
 	Limit    int       // at most; 0: none
 }
 
+// Takes says whether an event matches all conditions but those on its source and its row id.
+func (q *EventQuery) Takes(scope Scope, tenant, eventType, key string, accepted time.Time) bool {
+	at := accepted.UnixMicro()
+	return scope.Allows(tenant) && (q.Tenant == "" || q.Tenant == tenant) && (q.Key == "" || q.Key == key) &&
+		(q.Type == "" || grapnel.MatchType(q.Type, eventType)) &&
+		(q.From.IsZero() || at >= q.From.UnixMicro()) && (q.To.IsZero() || at < q.To.UnixMicro())
+}
+
 // DeliveryQuery selects deliveries.
 type DeliveryQuery struct {
 	Endpoint string // empty: all
@@ -83,7 +91,12 @@ type DeliveryQuery struct {
 	Within time.Duration
 }
 
-// Takes says whether a delivery matches all conditions but those on its tenant and its event.
+// Events are the conditions on a delivery's event.
+func (q *DeliveryQuery) Events() EventQuery {
+	return EventQuery{Type: q.Type, Key: q.Key, Tenant: q.Tenant, From: q.From, To: q.To}
+}
+
+// Takes says whether a delivery matches all conditions but those on its event.
 func (q *DeliveryQuery) Takes(d *grapnel.Delivery) bool {
 	status := d.Status
 	if status == grapnel.Pending && (!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(q.HeldEndpoints, d.EndpointID)) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -54,6 +55,24 @@ type CandidateQuery struct {
 	UpTo      int64     // only row ids up to this one, because clocks can be wrong (Replay.UpTo); 0: any
 	After     int64
 	Limit     int
+}
+
+// Takes says whether a delivery in scope, whose event was accepted at a time, matches the query. It
+// takes for granted that the delivery is one of those that the selection names, if it names any.
+func (q *CandidateQuery) Takes(scope Scope, d *grapnel.Delivery, accepted time.Time) bool {
+	sel := &q.Selection
+	switch {
+	case d.EndpointID != q.Endpoint, !d.Status.Final(), d.FinishedAt.UnixMicro() > q.OverBy.UnixMicro(), q.UpTo != 0 && d.Seq > q.UpTo,
+		!scope.Allows(d.Tenant):
+		return false
+	case len(sel.Deliveries) > 0:
+		return true
+	}
+	when := EventQuery{From: sel.From, To: sel.To}
+	ofType := func(pattern string) bool { return grapnel.MatchType(pattern, d.Type) }
+	return (slices.Contains(sel.Status, d.Status) || len(sel.Status) == 0 && d.Status == grapnel.Failed) && sel.Ended(&d.Last) &&
+		(len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) && (len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) &&
+		when.Takes(scope, d.Tenant, d.Type, d.Key, accepted)
 }
 
 // ReplayStep is one step of a replay.

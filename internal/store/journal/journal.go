@@ -74,13 +74,14 @@ func Create(path string, key uint64, b Bounds) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{file: file, bounds: bounds.Fill(b), key: key}
-	if err := errors.Join(file.Chmod(0o600), j.begin(), syncDirectory(path)); err != nil {
+	if err := errors.Join(file.Chmod(0o600), j.begin(), SyncDirectory(path)); err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(path))
 	}
 	return j, nil
 }
 
-func syncDirectory(path string) error {
+// SyncDirectory makes the name of a file durable.
+func SyncDirectory(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -74,15 +73,8 @@ func newest[T interface{ number() int64 }](all []T, before int64) []T {
 	return all
 }
 
-func within(t, from, to time.Time) bool {
-	from, to = micro(from), micro(to)
-	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || t.Before(to))
-}
-
 // either says whether a filter takes a value; an empty one takes all.
 func either(filter, value string) bool { return filter == "" || filter == value }
-
-func typed(pattern, name string) bool { return pattern == "" || grapnel.MatchType(pattern, name) }
 
 // EventList returns at most Limit events; no limit is none.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
@@ -95,8 +87,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if len(list) >= q.Limit {
 			break
 		}
-		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && either(q.Source, e.Source) && typed(q.Type, e.Type) &&
-			within(e.AcceptedAt, q.From, q.To) {
+		if either(q.Source, e.Source) && q.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) {
 			list = append(list, copyEvent(&e.Event))
 		}
 	}
@@ -142,8 +133,8 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
 	e, is := d.event, grapnel.Delivery{EndpointID: d.Endpoint, Status: d.status, ReasonCode: d.Code, Last: d.last(), Mark: d.mark,
 		Waiting: grapnel.Waiting{Head: d.Head, Blocked: d.Blocked}}
-	return scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && typed(q.Type, e.Type) &&
-		within(e.AcceptedAt, q.From, q.To) && q.Takes(&is)
+	events := q.Events()
+	return events.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) && q.Takes(&is)
 }
 
 // Counts counts by the stored status: held deliveries are counted as pending.

@@ -105,30 +105,12 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		if i == lookedAt || len(list) >= q.Limit {
 			return list, d.Seq - 1, nil
 		}
-		if scope.Allows(d.event.Tenant) && d.meant(q) {
-			list = append(list, d.shown())
+		named := len(q.Selection.Deliveries) == 0 || slices.Contains(q.Selection.Deliveries, d.Seq)
+		if c := d.shown(); named && q.Takes(scope, &c, d.event.AcceptedAt) {
+			list = append(list, c)
 		}
 	}
 	return list, 0, nil
-}
-
-// meant says whether the query selects d.
-func (d *delivery) meant(q store.CandidateQuery) bool {
-	if d.Endpoint != q.Endpoint || !d.status.Final() || d.finished > codec.Micros(q.OverBy) || q.UpTo != 0 && d.Seq > q.UpTo {
-		return false
-	}
-	sel := &q.Selection
-	if len(sel.Deliveries) > 0 {
-		return slices.Contains(sel.Deliveries, d.Seq)
-	}
-	wanted := sel.Status
-	if len(wanted) == 0 {
-		wanted = []grapnel.Status{grapnel.Failed}
-	}
-	ofType := func(pattern string) bool { return typed(pattern, d.event.Type) }
-	last := d.last()
-	return slices.Contains(wanted, d.status) && sel.Ended(&last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.event.Key)) &&
-		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 
 // Advance creates the next deliveries of a replay.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -73,7 +72,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 			if err != nil {
 				return err
 			}
-			if d != nil && c.takes(d) {
+			if d != nil && c.query.Takes(scope, &d.Delivery, d.accepted) {
 				list = append(list, d.Delivery)
 			}
 			if len(list) == q.Limit && (more || i+1 < len(numbers)) {
@@ -87,22 +86,6 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		return nil
 	})
 	return list, resume, err
-}
-
-// takes says whether a delivery is meant.
-func (c *candidates) takes(d *row) bool {
-	sel := &c.query.Selection
-	switch {
-	case d.EndpointID != c.query.Endpoint, !d.Status.Final(), codec.Micros(d.FinishedAt) > codec.Micros(c.query.OverBy),
-		!c.scope.Allows(d.Tenant):
-		return false
-	case len(sel.Deliveries) > 0:
-		return true
-	}
-	when := eventFilter{scope: c.scope, from: sel.From, to: sel.To}
-	ofType := func(pattern string) bool { return grapnel.MatchType(pattern, d.Type) }
-	return slices.Contains(sel.Status, d.Status) && sel.Ended(&d.Last) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
-		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && when.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
 // next returns the next row ids to read, rising, and whether more are behind them.
@@ -145,7 +128,7 @@ func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool
 // ofKeys are the numbers of all deliveries of the events that have one of the keys.
 func (c *candidates) ofKeys() (numbers []int64, err error) {
 	for _, key := range c.query.Selection.Keys {
-		of := eventFilter{scope: c.scope, key: key, from: c.query.Selection.From, to: c.query.Selection.To}
+		of := eventFilter{c.scope, store.EventQuery{Key: key, From: c.query.Selection.From, To: c.query.Selection.To}}
 		within, err := of.events(c.r)
 		if err != nil {
 			return nil, err

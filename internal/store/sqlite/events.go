@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -29,18 +28,8 @@ const (
 
 // eventFilter is the condition on events in lists of events and of deliveries.
 type eventFilter struct {
-	scope    store.Scope
-	tenant   string
-	pattern  string
-	key      string
-	source   string // selects kinds; takes does not check it
-	from, to time.Time
-}
-
-func (f *eventFilter) takes(tenant, eventType, key string, accepted time.Time) bool {
-	return f.scope.Allows(tenant) && (f.tenant == "" || f.tenant == tenant) && (f.key == "" || f.key == key) &&
-		(f.pattern == "" || grapnel.MatchType(f.pattern, eventType)) &&
-		(f.from.IsZero() || codec.Micros(accepted) >= codec.Micros(f.from)) && (f.to.IsZero() || codec.Micros(accepted) < codec.Micros(f.to))
+	scope store.Scope
+	store.EventQuery
 }
 
 // oneTenant is the tenant that the filter is limited to, if it is to one.
@@ -48,27 +37,27 @@ func (f *eventFilter) oneTenant() (string, bool) {
 	if tenant, one := f.scope.One(); one {
 		return tenant, true
 	}
-	return f.tenant, f.tenant != ""
+	return f.Tenant, f.Tenant != ""
 }
 
 // anyKind says whether the filter accepts every kind of events.
 func (f *eventFilter) anyKind() bool {
 	_, one := f.oneTenant()
-	return !one && f.source == "" && (f.pattern == "" || f.pattern == "*")
+	return !one && f.Source == "" && (f.Type == "" || f.Type == "*")
 }
 
 // events returns the range of row ids of events accepted in the filter's time.
 func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	all := everything(0)
-	if f.from.IsZero() && f.to.IsZero() {
+	if f.From.IsZero() && f.To.IsZero() {
 		return all, nil
 	}
 	first, last := int64(-1<<62), int64(1<<62)
-	if !f.from.IsZero() {
-		first = codec.HourOf(codec.Micros(f.from))
+	if !f.From.IsZero() {
+		first = codec.HourOf(codec.Micros(f.From))
 	}
-	if !f.to.IsZero() {
-		last = codec.HourOf(codec.Micros(f.to) - 1)
+	if !f.To.IsZero() {
+		last = codec.HourOf(codec.Micros(f.To) - 1)
 	}
 	q := r.Query(hoursQuery)
 	found, err := q.Int(first).Int(last).Row()
@@ -85,7 +74,7 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 // stream is the numbers of the events in a window that may pass the filter: all that pass are among
 // them.
 func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in window, look *look) (*stream, error) {
-	if f.key == "" && f.anyKind() {
+	if f.Key == "" && f.anyKind() {
 		return columnStream(r, b, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
 	}
 	there, err := stored(r, oldestEventQuery, newestEventQuery)
@@ -93,11 +82,11 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 		return nil, err
 	}
 	blocks := blocks{ctx: ctx, r: r, look: look, most: b.Wanted, in: in.and(there), one: eventsKindQuery, all: eventsKindsQuery}
-	if f.source != "" {
+	if f.Source != "" {
 		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
 	}
-	if f.key != "" {
-		blocks.one, blocks.wanted = eventsKeyQuery, []int64{keyHash(f.key)}
+	if f.Key != "" {
+		blocks.one, blocks.wanted = eventsKeyQuery, []int64{keyHash(f.Key)}
 	} else if blocks.wanted, err = f.kinds(r); err != nil {
 		return nil, err
 	}
@@ -107,7 +96,7 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 // blockUpTo is the newest block, up to one, that has events of the source; -1: none.
 func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
 	q := r.Query(blockSourceQuery)
-	found, err := q.Text(f.source).Int(block).Row()
+	found, err := q.Text(f.Source).Int(block).Row()
 	if !found {
 		return -1, err
 	}
@@ -118,8 +107,8 @@ func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
 // kinds are the numbers of the kinds of events that pass the filter.
 func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 	query, name := kindsQuery, ""
-	if tenant, one := f.oneTenant(); f.source != "" {
-		query, name = kindsSourceQuery, f.source
+	if tenant, one := f.oneTenant(); f.Source != "" {
+		query, name = kindsSourceQuery, f.Source
 	} else if one {
 		query, name = kindsTenantQuery, tenant
 	}
@@ -128,7 +117,7 @@ func (f *eventFilter) kinds(r *sqlite3.Conn) (kinds []int64, err error) {
 		q.Text(name)
 	}
 	for q.More(&err) {
-		if f.pattern == "" || grapnel.MatchType(f.pattern, q.String(2)) {
+		if f.Type == "" || grapnel.MatchType(f.Type, q.String(2)) {
 			kinds = append(kinds, q.Integer(0))
 		}
 	}
@@ -149,7 +138,7 @@ func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (ha
 
 // EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, source: q.Source, from: q.From, to: q.To}
+	f := eventFilter{scope, q}
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
 		within, err := f.events(r)
 		if err != nil || q.Limit <= 0 {
@@ -167,7 +156,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			}
 			defer row.Reset()
 			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
-			if ofSource && f.takes(row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
+			if ofSource && f.Takes(scope, row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
 				if e := s.readEvent(row); e != nil {
 					list = append(list, *e)
 				}

@@ -88,12 +88,12 @@ func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.D
 func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
 		ctx: ctx, r: r, bounds: &s.bounds, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
-		events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
+		events: eventFilter{scope, q.Events()},
 	}
 }
 
 func (l *lister) takes(d *row) bool {
-	return l.query.Takes(&d.Delivery) && l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
+	return l.query.Takes(&d.Delivery) && l.events.Takes(l.events.scope, d.Tenant, d.Type, d.Key, d.accepted)
 }
 
 // ways are the ways of finding the row ids of all deliveries that may match.

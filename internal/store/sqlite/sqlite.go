@@ -40,7 +40,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -267,11 +266,7 @@ func create(path string) error {
 	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return journal.SyncDirectory(path)
 }
 
 // connect opens one connection. Checkpoints are made by checkpoints, not by the connection that
