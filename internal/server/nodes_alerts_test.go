@@ -189,7 +189,7 @@ func TestAlertsOutliveTheirNode(t *testing.T) {
 // TestIssuesOfTwoNodes: failures of endpoints that different nodes own, and of those that another
 // node has taken over, add up.
 func TestIssuesOfTwoNodes(t *testing.T) {
-	nodes, _ := members(t, 2)
+	nodes, _ := members(t, 2, patient)
 	poll(t, "two nodes divide the shards", func() bool { return settled(nodes[0].status(t), 2) })
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
 	defer refusing.Close()

@@ -14,7 +14,7 @@ const shortWait = "4s"
 // TestQueueAtTwoNodes: an event published at one node wakes consumers at the other. A lease can be
 // settled at either.
 func TestQueueAtTwoNodes(t *testing.T) {
-	nodes, _ := members(t, 2)
+	nodes, _ := members(t, 2, patient)
 	for _, m := range nodes {
 		poll(t, "nodes that know each other", func() bool { return settled(m.status(t), 2) })
 	}

@@ -52,6 +52,10 @@ func members(t *testing.T, n int, tune ...func(*Options)) (all []member, db *pgt
 	return all, db
 }
 
+// patient is for nodes that no test kills or cuts off: with the least lease a node answers 503 when
+// it was without a processor for 1.5 s.
+func patient(o *Options) { o.Lease = DefaultLease }
+
 func (m member) status(t *testing.T) *client.Cluster {
 	t.Helper()
 	c, err := m.Cluster(t.Context())
@@ -217,7 +221,7 @@ func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong st
 // TestDrainingNode: a node that finishes its attempts in flight accepts no connections, so it is
 // not ready. The other nodes know, and own its shards once it has stopped.
 func TestDrainingNode(t *testing.T) {
-	nodes, _ := members(t, 3)
+	nodes, _ := members(t, 3, patient)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
 	arrived, release := make(chan string, 64), make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -345,7 +345,7 @@ func TestAFormOfThePortalCanBeMended(t *testing.T) {
 // TestALinkOpensOnOneNodeOnly: of 50 exchanges on two nodes of one database one succeeds, its
 // session is good on both, and revoking the links on one node ends it on the other.
 func TestALinkOpensOnOneNodeOnly(t *testing.T) {
-	nodes, _ := members(t, 2)
+	nodes, _ := members(t, 2, patient)
 	link, err := nodes[0].CreatePortalLink(t.Context(), "acme", client.NewPortalLink{})
 	if err != nil {
 		t.Fatal(err)
