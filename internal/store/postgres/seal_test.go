@@ -177,7 +177,7 @@ var writes = []write{
 }
 
 // reads are the calls that write no tenant's rows, or only remove expired ones.
-var reads = strings.Fields(`Aside AsideList AuditList Backlogs Candidates Changes Close Config Counts Delivery DeliveryList DeliverySearch Document DocumentList Event EventList Events Head Heads IDs
+var reads = strings.Fields(`Aside AsideList AuditList Backlogs Candidates Changes Close Config Counts Delivery DeliveryList DeliverySearch Document DocumentList Event EventList Events HasType Head Heads IDs
 	Imbalance Lease LeaseList QueueCounts Recall Remember Replay ReplayItems ReplayList Standings StuckLanes Totals Version Waiting Forget`)
 
 func TestEveryWriteIsTried(t *testing.T) {
