@@ -12,19 +12,24 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
+// silentSource makes a source whose last event came 25 hours ago.
+func (w *world) silentSource() {
+	w.every = 30 * time.Second // a day of rounds every ten seconds takes seconds of a processor
+	w.kill()
+	_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
+		UpdatedAt: time.Now()}, store.With{})
+	w.must(err)
+	_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
+		Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
+	w.must(err)
+	time.Sleep(25 * time.Hour)
+}
+
 // TestAFirstReadingThatFails: a node that begins to evaluate while facts cannot be read resolves no
 // alert for want of them.
 func TestAFirstReadingThatFails(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
-		w.every = 30 * time.Second // a day of rounds every ten seconds takes seconds of a processor
-		w.kill()
-		_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
-			UpdatedAt: time.Now()}, store.With{})
-		w.must(err)
-		_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
-			Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
-		w.must(err)
-		time.Sleep(25 * time.Hour)
+		w.silentSource()
 		w.kill()
 		w.mortal.away.Store(true)
 		time.Sleep(75 * time.Second) // the first reading, and a round after it
@@ -138,15 +143,7 @@ func TestABacklogThatMovedHere(t *testing.T) {
 // resolved because its facts were not read here yet.
 func TestAnAlertThatMovedHere(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
-		w.every = 30 * time.Second
-		w.kill()
-		_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
-			UpdatedAt: time.Now()}, store.With{})
-		w.must(err)
-		_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
-			Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
-		w.must(err)
-		time.Sleep(25 * time.Hour)
+		w.silentSource()
 		w.other.Store(true)
 		time.Sleep(5*time.Minute + 45*time.Second)
 		w.other.Store(false)
