@@ -18,7 +18,7 @@ func (s *session) monitoringCommand() *cobra.Command {
 			"It talks to no server.",
 		Example: "grapnel monitoring export --dir /etc/prometheus/grapnel",
 		RunE: func(*cobra.Command, []string) error {
-			if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // another program reads it
+			if err := os.MkdirAll(dir, 0o755); err != nil { // another program reads it
 				return fmt.Errorf("--dir: %w", err)
 			}
 			for name, write := range map[string]func() ([]byte, error){

@@ -149,13 +149,6 @@ func (w *watch) allow(pattern string) {
 	w.allowed = append(w.allowed, regexp.MustCompile(pattern))
 }
 
-// answerYes has questions be answered with yes from now on.
-func (w *watch) answerYes() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sure = true
-}
-
 // said tells whether a fault with a text was noted, allowed or not.
 func (w *watch) said(text string) bool {
 	w.mu.Lock()

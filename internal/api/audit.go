@@ -143,12 +143,3 @@ func noteTest(a *api, c *call, ep *grapnel.Endpoint, done store.Accepted) {
 		a.Log.Error("storing an audit entry failed", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))
 	}
 }
-
-// scopeNames are the scopes of a key as texts.
-func scopeNames(k *grapnel.Key) []string {
-	names := []string{}
-	for _, s := range k.Scopes {
-		names = append(names, string(s))
-	}
-	return names
-}

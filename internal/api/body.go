@@ -111,7 +111,7 @@ func (a *api) receive(c *call, limit int64) (b []byte, err error) {
 		b = b[:len(b)+n]
 		switch {
 		case err == nil || int64(len(b)) == most:
-		case err == io.EOF && c.ContentLength < 0: //nolint:errorlint // as io.ReadAll does
+		case err == io.EOF && c.ContentLength < 0: // as io.ReadAll does
 			return b, nil
 		default:
 			return nil, err

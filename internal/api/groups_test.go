@@ -17,12 +17,6 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// raw is the rows that figures are counted from a second time.
-type raw struct {
-	deliveries []grapnel.Delivery
-	duplicates map[string]int64 // by group
-}
-
 // lived makes a history of two tenants, four endpoints and three types over several hours.
 func (w *world) lived() (duplicates []grapnel.Event) {
 	w.t.Helper()

@@ -152,6 +152,7 @@ func (b *Book) Lock(ctx context.Context) error {
 	}
 }
 
+// Unlock ends what Lock began.
 func (b *Book) Unlock() { <-b.changing }
 
 // Refreshed returns once the configuration is newer than a version that the store has called stale.

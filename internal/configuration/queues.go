@@ -22,6 +22,7 @@ func (c *Snapshot) Pulled(heads []store.Head) (pushed []store.Head, queues []str
 	return pushed, queues
 }
 
+// Pulls says whether an endpoint is a queue.
 func (c *Snapshot) Pulls(endpoint string) bool {
 	ep := c.At(endpoint)
 	return ep != nil && ep.Queue != nil

@@ -90,7 +90,7 @@ func (k *keeper) balance() {
 		k.log.Error("comparing the counts of deliveries failed; retrying", "err", err)
 	case err != nil:
 	default:
-		k.metrics.balanced(int64(off))
+		k.metrics.balanced(off)
 		if off != 0 {
 			k.log.Error("counts of deliveries differ: created ones are not the sum of pending, finished and purged ones", "difference", off)
 		}

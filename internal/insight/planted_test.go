@@ -13,7 +13,6 @@ type history struct {
 	r     *rand.Rand
 	noise float64
 	all   []Observation
-	fails func(*Observation, int) bool // planted: nil, or whether the i-th attempt fails by it
 	start time.Time
 }
 

@@ -93,14 +93,6 @@ func (h *History) Over(now time.Time, length time.Duration, of []Indicator) (sum
 	return sum
 }
 
-// between is the count of whole slots from a time to another, which it does not include.
-func (h *History) between(from, to time.Time, of []Indicator) (n Count) {
-	for at := from.Truncate(Slot); at.Before(to); at = at.Add(Slot) {
-		n.add(h.slot(at, of))
-	}
-	return n
-}
-
 // Day has the counts of one day, in UTC.
 type Day struct {
 	Date time.Time

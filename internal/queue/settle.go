@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -72,10 +73,10 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 			errs[i] = err
 			continue // the lease may still be valid
 		}
-		switch errs[i] = refused[n]; errs[i] {
-		case nil:
+		switch errs[i] = refused[n]; {
+		case errs[i] == nil:
 			r.settledBy(&leases[n], r.granted.drop(leases[n].Token), list[i].Verdict, now)
-		case errOver:
+		case errors.Is(errs[i], errOver):
 			r.metrics.stale.Inc()
 			r.granted.drop(leases[n].Token)
 		default:

@@ -26,7 +26,7 @@ var policy = func() string {
 }()
 
 var page = template.Must(template.New("status").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
+	"style": func() template.CSS { return template.CSS(style) }, // our own file
 	"bars":  Bars, "word": word, "clock": clock, "iso": iso, "sign": sign, "names": named, "span": span, "meter": meter,
 	"lower": strings.ToLower,
 }).Parse(source))
@@ -51,7 +51,7 @@ func Bars(label string, days []Day) template.HTML {
 			high-top, template.HTMLEscapeString(d.Says))
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // escaped above
+	return template.HTML(b.String()) // escaped above
 }
 
 // meter draws the part of a budget that is left.
@@ -59,7 +59,7 @@ func meter(p Promise) template.HTML {
 	text := fmt.Sprintf(`<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="%s">`+
 		`<rect class="rest" width="100" height="4"/><rect class="%s" width="%s" height="4"/></svg>`,
 		template.HTMLEscapeString(p.Budget), p.State, strconv.FormatFloat(100*p.Left, 'f', 1, 64))
-	return template.HTML(text) //nolint:gosec // escaped above
+	return template.HTML(text) // escaped above
 }
 
 // word is a state or a status as people read it.
@@ -72,7 +72,7 @@ func word(of any) string {
 	if status == "" {
 		return ""
 	}
-	return strings.ToUpper(string(status[:1])) + string(status[1:])
+	return strings.ToUpper(status[:1]) + status[1:]
 }
 
 // sign is a state's picture, so that colour is never alone.

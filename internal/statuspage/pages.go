@@ -122,7 +122,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Write writes the files into a directory, each at once.
 func (f *Files) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a web server reads it
+	if err := os.MkdirAll(dir, 0o755); err != nil { // a web server reads it
 		return err
 	}
 	var all []error
@@ -140,7 +140,7 @@ func (f *Files) Write(dir string) error {
 // Read reads a page back from the directory; false: there is none that can be used.
 func Read(dir string) (Page, bool, error) {
 	var p Page
-	text, err := os.ReadFile(filepath.Join(dir, JSONFile)) //nolint:gosec // the server's own directory
+	text, err := os.ReadFile(filepath.Join(dir, JSONFile)) // the server's own directory
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, false, nil
 	}

@@ -56,7 +56,7 @@ func (m *message) attributes(field int, all []Attribute) {
 			m.text(1, a.Key)
 			m.in(2, func(m *message) { // AnyValue; its members are a oneof, so an empty text is written too
 				if a.numeric {
-					m.varint(3, uint64(a.number)) //nolint:gosec // int64 is written as its two's complement
+					m.varint(3, uint64(a.number)) // int64 is written as its two's complement
 				} else {
 					m.bytes(1, []byte(a.text))
 				}
@@ -88,9 +88,9 @@ func (s *Span) write(m *message) {
 		m.bytes(4, s.Parent[:])
 	}
 	m.text(5, s.Name)
-	m.varint(6, uint64(s.Kind))              //nolint:gosec // an enum
-	m.fixed64(7, uint64(s.Start.UnixNano())) //nolint:gosec // after 1970
-	m.fixed64(8, uint64(s.End.UnixNano()))   //nolint:gosec // after 1970
+	m.varint(6, uint64(s.Kind))              // an enum
+	m.fixed64(7, uint64(s.Start.UnixNano())) // after 1970
+	m.fixed64(8, uint64(s.End.UnixNano()))   // after 1970
 	m.attributes(9, s.Attributes)
 	if s.Link.Valid() {
 		m.in(13, func(m *message) { // Link

@@ -230,10 +230,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 	slices.SortStableFunc(order, func(a, b *deadGroup) int { return b.n - a.n })
 	for _, g := range order[:min(len(order), mostGroups)] {
 		slices.SortStableFunc(g.order, func(a, b string) int { return g.by[b] - g.by[a] })
-		var parts []string
-		for _, said := range g.order[:min(len(g.order), 3)] {
-			parts = append(parts, said)
-		}
+		parts := slices.Clone(g.order[:min(len(g.order), 3)])
 		if more := len(g.order) - len(parts); more > 0 {
 			parts = append(parts, many(more, "other", "others"))
 		}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -319,7 +318,7 @@ func sendExample(v *visit) (string, error) {
 	if err != nil || n < 1 || n > len(t.Versions) || len(t.Versions[n-1].Example) == 0 {
 		return "", refused(http.StatusConflict, "This version has no example.", "Add a version with an example, or publish an event of your own.")
 	}
-	e := client.NewEvent{Type: t.Name, Tenant: t.Tenant, Data: json.RawMessage(t.Versions[n-1].Example)}
+	e := client.NewEvent{Type: t.Name, Tenant: t.Tenant, Data: t.Versions[n-1].Example}
 	if n != len(t.Versions) {
 		e.Metadata = map[string]string{grapnel.SchemaVersionKey: strconv.Itoa(n)}
 	}

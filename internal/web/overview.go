@@ -46,7 +46,7 @@ type chart struct {
 }
 
 // drawn is a finished picture: its package escapes all text from outside.
-func drawn(s picture.SVG) template.HTML { return template.HTML(s) } //nolint:gosec // see the comment
+func drawn(s picture.SVG) template.HTML { return template.HTML(s) }
 
 // mostEyes is how many endpoints that need attention the overview shows.
 const mostEyes = 8

@@ -178,7 +178,7 @@ func (w *web) draw(b *bytes.Buffer, page string, s sheet) error {
 	if err := w.templates.ExecuteTemplate(&main, page, s); err != nil {
 		return err
 	}
-	s.Main = template.HTML(main.Bytes()) //nolint:gosec // a template drew it
+	s.Main = template.HTML(main.Bytes()) // a template drew it
 	return w.templates.ExecuteTemplate(b, w.layout, s)
 }
 

@@ -217,10 +217,8 @@ func (m *replayModel) facts(v *visit, r *client.Replay) {
 	if r.Status.Final() {
 		rest = "Not repeated"
 	}
-	for _, f := range []fact{{Name: "Arrived", Value: count(r.Delivered)}, {Name: "Failed", Value: count(r.Failed)},
-		{Name: "On their way", Value: count(r.Made - r.Done)}, {Name: rest, Value: count(max(r.Total-r.Made, 0))}} {
-		m.Figures = append(m.Figures, f)
-	}
+	m.Figures = append(m.Figures, fact{Name: "Arrived", Value: count(r.Delivered)}, fact{Name: "Failed", Value: count(r.Failed)},
+		fact{Name: "On their way", Value: count(r.Made - r.Done)}, fact{Name: rest, Value: count(max(r.Total-r.Made, 0))})
 	guard := "never"
 	if r.StopAfter > 0 {
 		guard = "after " + many(r.StopAfter, "failure", "failures") + " in a row"

@@ -58,7 +58,7 @@ func (s *Stmt) Text(v string) *Stmt {
 	return s.next(sqlite3.Xsqlite3_bind_text(s.conn.tls, s.handle, s.bound, p, int32(len(v)), 0))
 }
 
-// Ints and Texts bind several values.
+// Ints binds several values.
 func (s *Stmt) Ints(values ...int64) *Stmt {
 	for _, v := range values {
 		s.Int(v)
@@ -66,6 +66,7 @@ func (s *Stmt) Ints(values ...int64) *Stmt {
 	return s
 }
 
+// Texts binds several values.
 func (s *Stmt) Texts(values ...string) *Stmt {
 	for _, v := range values {
 		s.Text(v)
