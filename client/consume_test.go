@@ -122,6 +122,16 @@ func (q *queue) seen() []string {
 	return append([]string(nil), q.log...)
 }
 
+// onceAcked stops a consumer with its first message, which must be acked.
+func onceAcked(t *testing.T, stop func()) client.ConsumeOptions {
+	return client.ConsumeOptions{Settled: func(s client.Settled) {
+		stop()
+		if s.Err != nil || s.Outcome != client.Acked {
+			t.Errorf("told %+v", s)
+		}
+	}}
+}
+
 // consume consumes until everything that was settled is n, or for a minute.
 func (q *queue) consume(t *testing.T, n int, o client.ConsumeOptions, handle client.Handler) []client.Settled {
 	t.Helper()
@@ -240,12 +250,7 @@ func TestConsumeDoesNotTrustItsOwnClock(t *testing.T) {
 		err := with(t, skewed).Consume(ctx, "orders", func(ctx context.Context, _ *client.Message) error {
 			<-time.After(20 * time.Second)
 			return context.Cause(ctx)
-		}, client.ConsumeOptions{Settled: func(s client.Settled) {
-			stop()
-			if s.Err != nil || s.Outcome != client.Acked {
-				t.Errorf("told %+v", s)
-			}
-		}})
+		}, onceAcked(t, stop))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,12 +294,7 @@ func TestConsumeExtendsTheLongestLease(t *testing.T) {
 			case <-time.After(13 * time.Hour):
 			}
 			return context.Cause(ctx)
-		}, client.ConsumeOptions{Settled: func(s client.Settled) {
-			stop()
-			if s.Err != nil || s.Outcome != client.Acked {
-				t.Errorf("told %+v", s)
-			}
-		}})
+		}, onceAcked(t, stop))
 		if err != nil {
 			t.Fatal(err)
 		}

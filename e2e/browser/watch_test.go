@@ -36,11 +36,9 @@ type watch struct {
 	mu       sync.Mutex
 	faults   []string
 	allowed  []*regexp.Regexp
-	sure     bool // questions are answered with yes; else they are faults
-	asked    []string
 	requests []string // method and path of all requests so far, of this server
 
-	dialogs chan bool
+	dialogs chan struct{}  // one for each that opened
 	ended   sync.WaitGroup // goroutines that end with the tab
 }
 
@@ -50,14 +48,14 @@ func (w *watch) attach(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	dialogs := make(chan bool, 64)
+	dialogs := make(chan struct{}, 64)
 	w.dialogs = dialogs
 	if err := chromedp.Listen(ctx, func(ev any) { w.hear(ev, home.Host) }); err != nil {
 		return err
 	}
 	w.ended.Go(func() {
-		for yes := range dialogs { // not of the field, which hush sets to nil
-			_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: yes}) // fails if the page is left
+		for range dialogs { // not of the field, which hush sets to nil
+			_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}) // fails if the page is left
 		}
 	})
 	return chromedp.Do(ctx,
@@ -104,12 +102,9 @@ func (w *watch) hear(ev any, home string) {
 			w.fault("the Content-Security-Policy was violated: %s", ev.Payload)
 		}
 	case *page.EventJavascriptDialogOpening:
-		w.asked = append(w.asked, ev.Message)
-		if !w.sure {
-			w.fault("a dialog opened: %s: %s", ev.Type, ev.Message)
-		}
+		w.fault("a dialog opened: %s: %s", ev.Type, ev.Message)
 		if w.dialogs != nil {
-			w.dialogs <- w.sure
+			w.dialogs <- struct{}{}
 		}
 	case *network.EventRequestWillBeSent:
 		to, err := url.Parse(ev.Request.URL)

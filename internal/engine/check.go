@@ -23,12 +23,12 @@ func (p *publisher) Check(ctx context.Context, events []store.Incoming) (map[int
 		}
 		faults[i] = found
 	}
-	for i := range events {
-		if there, err := p.types.admits(ctx, events[i].Event); err != nil {
-			return nil, err
-		} else if !there {
-			refuse(i, catalogue.Fault{Pointer: "/type", Detail: p.types.crowded()})
-		}
+	added, err := p.types.refused(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range added {
+		refuse(i, catalogue.Fault{Pointer: "/type", Detail: p.types.crowded()})
 	}
 	conf := p.book.Snapshot()
 	if !conf.Checks() {

@@ -120,12 +120,12 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 	match func(*configuration.Snapshot) error) (accepted store.Accepted, err error) {
 	spans := produce(p.traces, events)
 	defer func() { spans.end(p.traces, events, accepted, err) }()
-	for i := range events {
-		if there, err := p.types.admits(ctx, events[i].Event); err != nil {
-			return store.Accepted{}, err
-		} else if !there {
-			return store.Accepted{}, grapnel.Errorf(grapnel.CodeTooManyTypes, "The type %q %s.", events[i].Event.Type, p.types.crowded())
-		}
+	added, err := p.types.refused(ctx, events)
+	if err != nil {
+		return store.Accepted{}, err
+	}
+	if len(added) > 0 {
+		return store.Accepted{}, grapnel.Errorf(grapnel.CodeTooManyTypes, "The type %q %s.", events[added[0]].Event.Type, p.types.crowded())
 	}
 	for {
 		config := p.book.Snapshot()

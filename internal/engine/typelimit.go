@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // typeLimit limits how many event types a tenant may publish. Stores keep a row for each type for
@@ -30,11 +31,25 @@ func newTypeLimit(s Store, most, names int) *typeLimit {
 	return &typeLimit{store: s, most: most, names: names, seen: map[typeOf]struct{}{}, count: map[string]int{}}
 }
 
+// refused are the indexes of events of types that their tenants may not add.
+func (t *typeLimit) refused(ctx context.Context, events []store.Incoming) (at []int, err error) {
+	if t.most == 0 {
+		return nil, nil
+	}
+	for i := range events {
+		admitted, err := t.admits(ctx, events[i].Event)
+		if err != nil {
+			return nil, err
+		}
+		if !admitted {
+			at = append(at, i)
+		}
+	}
+	return at, nil
+}
+
 // admits says whether an event's tenant may publish events of its type.
 func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error) {
-	if t.most == 0 {
-		return true, nil
-	}
 	of := typeOf{ev.Tenant, ev.Type}
 	t.mu.Lock()
 	_, seen := t.seen[of]
