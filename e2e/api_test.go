@@ -176,8 +176,8 @@ func (c *child) some(query url.Values, enough int) []row {
 	return pages[row](c, "/v1/deliveries", query, enough)
 }
 
-// pages reads a list until it has enough, or until its end. A page may be short, or empty, while
-// next says that there is more: a server looks for as long as a page may take.
+// pages reads a list until it has enough, or until its end. A page may be short, or empty, before
+// the end: the server stops a page after 10 ms, and next is the cursor of the rest.
 func pages[T any](c *child, path string, query url.Values, enough int) (all []T) {
 	c.t.Helper()
 	query.Set("limit", strconv.Itoa(min(enough, 500)))
