@@ -20,7 +20,7 @@ func (s *session) backupCommand() *cobra.Command {
 		Long: "Copy the SQLite database of --store to a new file that is complete by itself. A server may go on meanwhile: " +
 			"the copy has everything that it acknowledged before. To restore it, stop the server, move the data directory " +
 			"away, and put the file where --store says. A copy that another tool made of the database alone lacks the " +
-			"journal, and a server refuses it: give it to --store to make a usable one of what it has.",
+			"journal and the file of data, and a server refuses it: give it to --store to make a usable one of what it has.",
 		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
 		Args:    takes(cobra.NoArgs),
 	}
@@ -44,7 +44,7 @@ func (s *session) backupCommand() *cobra.Command {
 		}
 		state := "complete"
 		if !whole {
-			state = "without the journal, which was not beside the database: writes of its last second may be missing"
+			state = "not complete: the journal or the file of data was not beside the database, so its last writes or data of events are missing"
 		}
 		doc := cli.Encode(struct {
 			File     string `json:"file"`

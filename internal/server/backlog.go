@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
@@ -183,13 +184,13 @@ func (p Place) size(of keeper) func(context.Context) (int64, error) {
 		return db.Size
 	}
 	return func(context.Context) (all int64, err error) {
-		for _, end := range []string{"", "-wal"} {
+		for _, end := range []string{"", "-wal", ".data"} {
 			info, err := os.Stat(p.path + end)
 			if err != nil && (end == "" || !os.IsNotExist(err)) {
 				return 0, err
 			}
 			if err == nil {
-				all += info.Size()
+				all += journal.Size(info)
 			}
 		}
 		return all, nil

@@ -164,7 +164,7 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 	return append(numbers(db.Stats, []number[sqlite.Stats]{
 		{"grapnel_store_operations_total", "Operations that were committed; against commits, how many share one.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Operations) }},
-		{"grapnel_store_written_bytes_total", "Bytes written to the journal and to the write-ahead log of the tables.", false,
+		{"grapnel_store_written_bytes_total", "Bytes written to the journal, to the file of data and to the log of the tables.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Bytes) }},
 		{"grapnel_store_fills_total", "Commits that brought operations of the journal into the tables.", false,
 			func(s sqlite.Stats) float64 { return float64(s.Fills) }},

@@ -14,7 +14,34 @@ import (
 const (
 	packedNot  = 0
 	packedZstd = 1
+	// packedApart is added if the data are in another file, and their Place is in the row.
+	packedApart = 2
 )
+
+// Place is a part of a file.
+type Place struct{ At, Until int64 }
+
+// PutApart replaces the data by their place in another file.
+func (f *Frozen) PutApart(p Place) {
+	var enc encoder
+	enc.int(p.At)
+	enc.int(p.Until)
+	f.Data, f.Packed = enc.b, f.Packed+packedApart
+}
+
+// Apart is the place of data that are in another file, and their encoding there; false: they are in
+// the row.
+func Apart(data []byte, packed int64) (p Place, there int64, apart bool) {
+	if packed < packedApart {
+		return Place{}, packed, false
+	}
+	d := decoder{b: data}
+	p = Place{d.int(), d.int()}
+	if d.bad || len(d.b) > 0 || p.At < 0 || p.Until < p.At {
+		p = Place{}
+	}
+	return p, packed - packedApart, true
+}
 
 // Data above packFrom bytes is compressed, and stored compressed if that saves at least an eighth:
 // less is not worth decompressing for.

@@ -32,3 +32,32 @@ func WriteBack(fd int, at, size int64) error {
 		}
 	}
 }
+
+// Allocate gives a part of a file blocks of the device, without writing them, and makes the file as
+// long. They read as zeros.
+func Allocate(f *os.File, at, size int64) error {
+	return os.NewSyscallError("fallocate", retried(func() error { return syscall.Fallocate(int(f.Fd()), 0, at, size) }))
+}
+
+// Punch makes a part of a file a hole: its blocks go back to the file system, and the bytes of
+// blocks that other parts share become zeros. The file stays as long.
+func Punch(f *os.File, at, size int64) error {
+	const punch, keepSize = 2, 1
+	return os.NewSyscallError("fallocate", retried(func() error { return syscall.Fallocate(int(f.Fd()), punch|keepSize, at, size) }))
+}
+
+func retried(call func() error) error {
+	for {
+		if err := call(); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// Size is the number of bytes that a file has on the device. Holes have none.
+func Size(info os.FileInfo) int64 {
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		return stat.Blocks * 512
+	}
+	return info.Size()
+}

@@ -147,6 +147,9 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 	if err != nil {
 		return store.Placed{}, err
 	}
+	if err := t.data.rises(&e.frozen); err != nil {
+		return store.Placed{}, err
+	}
 	at := codec.Micros(e.AcceptedAt)
 	t.owed.add(e, seq, kind, first)
 	t.newest.add(e.ID)
@@ -204,7 +207,7 @@ func (t *tx) meet(e *incoming) (*store.Placed, error) {
 	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
 	same := q.String(3) == e.Type && q.String(4) == e.Key
 	if same {
-		same, _ = t.packer.Same(&e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
+		same, _ = t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
 	}
 	if !same {
 		there = store.Placed{Conflict: true}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
@@ -20,8 +21,11 @@ import (
 // the copied journal, one after the other: between two frames that are not in the tables no
 // transaction can be missing.
 //
-// The schema stays as it is. whole is false if the tables need a journal that is not there. Then
-// the copy has the tables alone.
+// The data of events that are in a file of their own are put into their rows. Until that is done a
+// snapshot of the database is open, so that no purge makes holes in the file.
+//
+// The schema stays as it is. whole is false if the tables need a journal, or a file of data, that
+// does not exist. Then the copy has the tables alone.
 func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "%s exists already; a backup goes to a new file", to)
@@ -37,13 +41,18 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	}
 	remove() // of a backup that was interrupted
 	defer remove()
+	held, err := openSnapshot(path)
+	if err != nil {
+		return false, fmt.Errorf("copying %s: %w", path, err)
+	}
+	defer func() { _ = held.Close() }()
 	err = journal.Copy(path+".journal", part+".journal")
 	journaled := err == nil
 	if journaled || errors.Is(err, fs.ErrNotExist) {
 		err = copyTables(ctx, path, part)
 	}
 	if err == nil {
-		whole, err = complete(ctx, part, journaled)
+		whole, err = complete(ctx, part, path+".data", journaled)
 	}
 	if err != nil {
 		return false, fmt.Errorf("copying %s: %w", path, err)
@@ -67,38 +76,108 @@ func copyTables(ctx context.Context, path, to string) (err error) {
 	return errors.Join(q.Text(to).Run(), ctx.Err())
 }
 
-// complete makes copied tables need no journal.
-func complete(ctx context.Context, path string, journaled bool) (whole bool, err error) {
+// openSnapshot opens a snapshot of a database. It ends when the connection is closed.
+func openSnapshot(path string) (*sqlite3.Conn, error) {
+	conn, err := connect(path, sqlite3.ReadOnly, 64)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Exec("BEGIN; SELECT count(*) FROM sqlite_schema"); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// complete makes copied tables need neither a journal nor a file of data.
+func complete(ctx context.Context, path, data string, journaled bool) (whole bool, err error) {
 	conn, err := connect(path, sqlite3.ReadWrite, 64)
 	if err != nil {
 		return false, err
 	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	status, err := missing(conn, migrations)
-	needed := int64(0)
-	if err == nil && status.Has >= journalStep {
-		needed, err = one(conn, "SELECT needed FROM journal")
-	}
-	if err == nil && needed == 1 && !journaled {
-		err = conn.Exec("UPDATE journal SET needed = 0")
-	}
-	switch err := errors.Join(err, conn.Close()); {
-	case err != nil || needed == 0:
+	if err != nil || status.Has < journalStep {
 		return true, err
-	case !journaled:
-		return false, nil
-	case len(status.Steps) > 0:
-		return false, grapnel.Errorf(grapnel.CodeConflict, "its server was not stopped properly and is older than this program: "+
-			"start and stop that server once, then repeat the backup")
 	}
-	s, err := Open(ctx, path, Options{Ballast: -1}) // applies the frames that the tables lack
+	needed, err := one(conn, "SELECT needed FROM journal")
+	switch {
+	case err != nil:
+		return false, err
+	case needed == 1 && !journaled:
+		err = conn.Exec("UPDATE journal SET needed = 0")
+	case needed == 1 && len(status.Steps) > 0:
+		err = grapnel.Errorf(grapnel.CodeConflict, "its server was not stopped properly and is older than this program: "+
+			"start and stop that server once, then repeat the backup")
+	case needed == 1:
+		var s *Store
+		if s, err = Open(ctx, path, Options{Ballast: -1, data: data}); err == nil { // applies the frames that the tables lack
+			err = s.Close()
+		}
+	}
+	if err != nil || status.Has < dataStep {
+		return needed == 0 || journaled, err
+	}
+	lost, err := putBack(ctx, conn, data)
+	return (needed == 0 || journaled) && !lost, err
+}
+
+const apartQuery = "SELECT seq, packed, data FROM event WHERE packed >= 2 AND seq > ? ORDER BY seq LIMIT 64"
+
+// putBack puts the data of all events from a file into their rows. Data of a file that does not
+// exist are lost: their events are corrupt then.
+func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, err error) {
+	type row struct {
+		seq, packed int64
+		data        []byte
+	}
+	key, err := one(conn, "SELECT key FROM journal")
 	if err != nil {
 		return false, err
 	}
-	return true, s.Close()
+	needed, err := one(conn, "SELECT data FROM journal")
+	d := dataFile{path: path, copied: true}
+	if err == nil {
+		err = conn.Exec("PRAGMA synchronous = OFF") // the copy is synced before it gets its name
+	}
+	if err == nil {
+		err = d.open(uint64(key), needed == 1)
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for last := int64(0); err == nil && needed == 1; err = ctx.Err() {
+		rows, err := each(conn.Query(apartQuery).Int(last), func(q *sqlite3.Stmt) (r row, err error) {
+			r.seq = q.Integer(0)
+			if r.data, r.packed, err = d.whole(q.Bytes(2), q.Integer(1)); errors.Is(err, codec.ErrMangled) {
+				r.data, r.packed, lost, err = nil, 0, true, nil
+			}
+			return r, err
+		})
+		if err != nil {
+			return lost, err
+		}
+		if len(rows) == 0 {
+			return lost, conn.Exec("DELETE FROM hole; UPDATE journal SET data = 0")
+		}
+		if err := conn.Exec("BEGIN IMMEDIATE"); err != nil {
+			return lost, err
+		}
+		for _, r := range rows {
+			last = r.seq
+			if err := conn.Query("UPDATE event SET packed = ?, data = ? WHERE seq = ?").Int(r.packed).Blob(r.data).Int(r.seq).Run(); err != nil {
+				return lost, err
+			}
+		}
+		if err := conn.Exec("COMMIT"); err != nil {
+			return lost, err
+		}
+	}
+	return lost, err
 }
 
 // journalStep is the schema from which on a database has a journal.
 const journalStep = 14
+
+// dataStep is the schema from which on a database may have a file of data.
+const dataStep = 16
 
 func syncFile(path string) error {
 	f, err := os.Open(path)

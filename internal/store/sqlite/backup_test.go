@@ -11,7 +11,13 @@ import (
 
 // TestBackup copies databases in each state that they may be in.
 func TestBackup(t *testing.T) {
-	s, path := openNew(t)
+	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {
+		t.Run(name, func(t *testing.T) { isBackedUp(t, b) })
+	}
+}
+
+func isBackedUp(t *testing.T, b Bounds) {
+	s, path := openWith(t, b)
 	publishOne := func(id string) {
 		t.Helper()
 		if _, err := publish(t, s, id, 100); err != nil {
@@ -47,6 +53,9 @@ func TestBackup(t *testing.T) {
 	}
 	if got, whole := copied(killed); whole || got == want {
 		t.Errorf("of a store without its journal: whole %v", whole)
+	}
+	if n := apartRows(t, s); (n > 0) != (b.Apart > 0) {
+		t.Errorf("the data of %d events are in a file", n)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,17 @@ type Bounds struct {
 	Half    int `bound:"32768" tiny:"64"`
 	Journal journal.Bounds
 
+	// The data of new events go to a file of their own if a batch has Apart bytes of them: below that
+	// the second sync costs more than is saved. Data of less than LeastApart bytes stay in their row.
+	// The file grows by ApartStep, and is written ApartWrite bytes at once.
+	Apart      int   `bound:"16KiB" tiny:"1"`
+	LeastApart int   `bound:"128" tiny:"2"`
+	ApartStep  int64 `bound:"4MiB" tiny:"4KiB"`
+	ApartWrite int   `bound:"256KiB" tiny:"16"`
+	// Beside is how many rows before and after a purged event are examined for the data next to its
+	// own. If all of them have their data in themselves, up to two blocks of the file system stay.
+	Beside int `bound:"1024" tiny:"2"`
+
 	// Readers is the number of concurrent reads.
 	Readers int `bound:"4"`
 	// Retry is the pause before a full disk is checked again.

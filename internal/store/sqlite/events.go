@@ -157,7 +157,11 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			defer row.Reset()
 			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
 			if ofSource && f.Takes(scope, row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
-				if e := s.readEvent(row); e != nil {
+				e, err := s.readEvent(row)
+				if err != nil {
+					return false, err
+				}
+				if e != nil {
 					list = append(list, *e)
 				}
 			}
@@ -183,7 +187,10 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		if !found {
 			return store.ErrNotFound("event")
 		}
-		if e = s.readEvent(q); e == nil {
+		if e, err = s.readEvent(q); err != nil {
+			return err
+		}
+		if e == nil {
 			return fmt.Errorf("sqlite: event %s: %w", id, codec.ErrMangled)
 		}
 		if !q.IsNull(15) {

@@ -60,7 +60,7 @@ func TestCallsThatNeedNoFill(t *testing.T) {
 // TestFillsHaveAPagesLimit: operations that change many pages are filled a few at a time.
 func TestFillsHaveAPagesLimit(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
-		Bounds: Bounds{FillEvery: time.Hour, FillPages: 40, FillLeast: 4}})
+		Bounds: Bounds{FillEvery: time.Hour, FillPages: 40, FillLeast: 4, Apart: 1 << 30}}) // data are in rows
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -309,10 +309,17 @@ func TestFullWithoutBallast(t *testing.T) {
 // TestDiskFull fills a small file system: accepted events are stored, outcomes are recorded in the
 // ballast's space, and once space is free again the store recovers by itself.
 func TestDiskFull(t *testing.T) {
+	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {
+		t.Run(name, func(t *testing.T) { diskFull(t, b) })
+	}
+}
+
+func diskFull(t *testing.T, b Bounds) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 20<<20)
 	path := filepath.Join(dir, "grapnel.db")
-	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Bounds: Bounds{Retry: time.Millisecond}})
+	b.Retry = time.Millisecond
+	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Bounds: b})
 	if err != nil {
 		t.Fatal(err)
 	}

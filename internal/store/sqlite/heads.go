@@ -95,15 +95,18 @@ func (s *Store) readEvents(r *sqlite3.Conn, seqs []int64, events []*grapnel.Even
 			return err
 		}
 		if found {
-			events[i] = s.readEvent(q)
+			events[i], err = s.readEvent(q)
 			q.Reset()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // readEvent reads the eventColumns of a row. It returns nil if the event's checksum differs.
-func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
+func (s *Store) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
 		AcceptedAt: codec.Moment(q.Integer(5)), OccurredAt: codec.Moment(q.Integer(6)), ContentType: grapnel.JSONType,
@@ -115,11 +118,14 @@ func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
 	metadata, err := codec.DecodeMetadata(q.Bytes(8))
 	if err == nil {
 		e.Metadata = metadata
-		e.Data, err = s.packer.Thaw(q.Bytes(11), q.Integer(9))
+		e.Data, err = s.data.thaw(s.packer, q.Bytes(11), q.Integer(9))
+	}
+	if broken(err) {
+		return nil, err
 	}
 	if err != nil || codec.Sum(e) != q.Integer(10) {
 		s.log.Error("corrupt event in the database", "event", e.Seq)
-		return nil
+		return nil, nil
 	}
-	return e
+	return e, nil
 }

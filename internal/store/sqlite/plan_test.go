@@ -73,6 +73,11 @@ func openNew(t *testing.T) (*Store, string) {
 func openWith(t *testing.T, b Bounds) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(fast(t), "grapnel.db")
+	return openAt(t, path, b), path
+}
+
+func openAt(t *testing.T, path string, b Bounds) *Store {
+	t.Helper()
 	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: b})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +87,7 @@ func openWith(t *testing.T, b Bounds) (*Store, string) {
 			t.Error(err)
 		}
 	})
-	return s, path
+	return s
 }
 
 // TestPlans pins the plans of queries on tables of millions of rows: they find rows by an index or

@@ -6,14 +6,16 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // purge is the position at which Purge continues.
 type purge struct {
 	mu    sync.Mutex
-	block int64 // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
-	owed  bool  // something was removed, by this process or an earlier one, that may still be in the log
+	block int64         // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
+	owed  bool          // something was removed, by this process or an earlier one, that may still be in the log
+	holes []codec.Place // that were made and are in the table still
 }
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in
@@ -48,13 +50,20 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 func (s *Store) erased(ctx context.Context, remove func() error) error {
 	s.purge.owed = true
 	err := s.pinned(ctx, func() error {
-		if err := remove(); err != nil {
-			return err
+		err := s.dropHoles(ctx)
+		if err == nil {
+			err = remove()
 		}
-		return s.scrubPurged(ctx)
+		if err == nil {
+			err = s.scrubPurged(ctx)
+		}
+		return err
 	})
 	if err == nil {
 		err = s.empty(ctx)
+	}
+	if err == nil {
+		err = s.punch(ctx)
 	}
 	s.purge.owed = err != nil
 	return err
@@ -124,7 +133,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 	if left == 1 || err != nil {
 		return removed, err
 	}
-	if err := t.q.dropEvent.Int(e.seq).Run(); err != nil {
+	if err := errors.Join(t.leaveHole(e.seq), t.q.dropEvent.Int(e.seq).Run()); err != nil {
 		return removed, err
 	}
 	if len(e.deliveries) == 0 {

@@ -25,7 +25,7 @@ func secret(i int) string { return fmt.Sprintf("<secret-%06d-of-somebody>", i) }
 func files(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)
-	for _, suffix := range []string{"", "-wal", "-shm", ".journal"} {
+	for _, suffix := range []string{"", "-wal", "-shm", ".journal", ".data"} {
 		b, err := os.ReadFile(path + suffix)
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
@@ -66,11 +66,18 @@ func (s *Store) tail(data []byte) []byte {
 // removes some of them in pages of all sizes, and looks for the removed data in the bytes of the
 // files: data stored as published, compressed data, receivers' answers, metadata and notes.
 func TestPurgedBytesAreGone(t *testing.T) {
+	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {
+		t.Run(name, func(t *testing.T) { purgedBytesAreGone(t, b) })
+	}
+}
+
+func purgedBytesAreGone(t *testing.T, b Bounds) {
 	n := 1500
 	if slow {
 		n = 300
 	}
-	s, path := openWith(t, Bounds{Behind: int64(n) / 4})
+	b.Behind = int64(n) / 4
+	s, path := openWith(t, b)
 	random := rand.New(rand.NewPCG(1, 2))
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	packed := make(map[int][]byte)
@@ -138,6 +145,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 				}
 			}
 		}
+		all[""] = append(all[""], all[".data"]...)
 		there := secretsIn(all[""])
 		for i := range n {
 			if !gone(i) && !there[i] {
@@ -201,12 +209,18 @@ func integrity(t *testing.T, path string) []string {
 	return rows(t, conn, "PRAGMA integrity_check")
 }
 
-// stocked fills a store with finished deliveries, one per second, atOnce in a transaction.
+// stocked fills a store with n finished deliveries, one per second, atOnce in a transaction.
 func stocked(t testing.TB, s *Store, base time.Time, n, atOnce int) {
 	t.Helper()
-	for from := 0; from < n; from += atOnce {
+	stockedFrom(t, s, base, 0, n, atOnce)
+}
+
+// stockedFrom does so with the deliveries from a number to another one.
+func stockedFrom(t testing.TB, s *Store, base time.Time, from, to, atOnce int) {
+	t.Helper()
+	for ; from < to; from += atOnce {
 		var events []store.Incoming
-		for i := from; i < min(from+atOnce, n); i++ {
+		for i := from; i < min(from+atOnce, to); i++ {
 			e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Key: fmt.Sprint("k", i%100), ContentType: grapnel.JSONType,
 				Data: append([]byte(secret(i)), make([]byte, 900)...), AcceptedAt: base.Add(time.Duration(i) * time.Second)}
 			events = append(events, store.Incoming{Event: e, Targets: []store.Target{{Endpoint: fmt.Sprint("ep", i%10)}}})

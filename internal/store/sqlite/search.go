@@ -163,7 +163,11 @@ func (s *search) contains(event int64) (bool, error) {
 	s.event, s.found = event, false
 	if there {
 		defer q.Reset()
-		if e := s.store.readEvent(q); e != nil {
+		e, err := s.store.readEvent(q)
+		if err != nil {
+			return false, err
+		}
+		if e != nil {
 			s.look.bytes += len(e.Data)
 			s.found = bytes.Contains(e.Data, s.text)
 		}

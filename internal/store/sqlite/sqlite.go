@@ -13,11 +13,13 @@
 // heads of its endpoint.
 //
 // Totals of the current hour are stored beside those counts, so they cost a transaction nothing;
-// older totals have rows of their own. A purge removes a few rows in each of many small
-// transactions, overwrites the removed bytes, and at its end truncates the log and the journal:
-// then no byte of them is in the database's files, if the database has less than 256 GiB; see
-// treePage for larger ones. Copies of overwritten blocks in the file system or the disk are out of
-// its reach.
+// older totals have rows of their own. The data of events that come in large batches are in a file
+// of their own (datafile.go).
+//
+// A purge removes a few rows in each of many small transactions, overwrites the removed bytes, and
+// at its end truncates the log and the journal, and makes holes in the file of data: then no byte
+// of them is in the database's files, if the database has less than 256 GiB; see treePage for
+// larger ones. Copies of overwritten blocks in the file system or the disk are out of its reach.
 //
 // The disk: synchronous is FULL at the start, which is read back, and for each batch that SQLite
 // commits by itself. Commits of what the journal has already are not synced. While the disk is
@@ -62,6 +64,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Now measures durations for Stats; nil: time.Now.
 	Now func() time.Time
+
+	data string // the file of data, for a copy of the database; "": the one beside it
 }
 
 // DefaultBallast is the size of the ballast file unless Options say otherwise.
@@ -77,6 +81,7 @@ type Store struct {
 	lendable    int // number of readers
 	bounds      Bounds
 	packer      *codec.Packer
+	data        *dataFile
 	ids         *grapnel.IDs
 	stats       stats
 	drained     drained
@@ -121,6 +126,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		purge:   purge{owed: true},
 		path:    path,
 	}
+	s.data = &dataFile{path: cmp.Or(o.data, path+".data"), copied: o.data != "", bounds: &s.bounds}
 	s.drained = drained{most: s.bounds.Names, to: make(map[string]int64)}
 	if s.now == nil {
 		s.now = time.Now
@@ -178,7 +184,7 @@ func (s *Store) connect(path string) error {
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, replayed: &s.replayed}
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, replayed: &s.replayed}
 	if err := migrate(conn, migrations, usable); err != nil {
 		return err
 	}
@@ -356,7 +362,7 @@ func (s *Store) Close() error {
 
 // release frees the resources taken by open.
 func (s *Store) release() error {
-	err := s.disconnect()
+	err := errors.Join(s.disconnect(), s.data.close())
 	if s.packer != nil {
 		s.packer.Close()
 	}

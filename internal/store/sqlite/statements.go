@@ -6,6 +6,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
+// placed is the beginning of queries for the places of data in the file. Data in rows are not read.
+const placed = "SELECT packed, CASE WHEN packed >= 2 THEN data END"
+
 // statements are the writer's. They determine the cost of a delivery that succeeds at the first
 // attempt:
 //
@@ -44,6 +47,7 @@ type statements struct {
 	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
 	addEnding, dropEnding                                                        *sqlite3.Stmt
+	eventData, dataBefore, dataAfter, addHole                                    *sqlite3.Stmt
 
 	eventByID, eventKey, eventOf                       *sqlite3.Stmt
 	pending, dropPending, plan, mark, lead             *sqlite3.Stmt
@@ -120,7 +124,7 @@ func (q *statements) all(rows int) []text {
 		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
-		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?"},
+		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?, data = ?"},
 		{&q.totalHour, "SELECT body FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.setTotalHour, "INSERT OR REPLACE INTO total_hour (hour, target, tenant, body) VALUES (?, ?, ?, ?)"},
 		{&q.account, "SELECT hour, totals FROM tally WHERE target = ? AND tenant = ? AND status = 1"},
@@ -150,6 +154,10 @@ func (q *statements) all(rows int) []text {
 		{&q.dropMark, "DELETE FROM mark WHERE delivery = ?"},
 		{&q.dropRedelivery, "DELETE FROM redelivery WHERE delivery = ?"},
 		{&q.dropEvent, "DELETE FROM event WHERE seq = ?"},
+		{&q.eventData, placed + " FROM event WHERE seq = ?"},
+		{&q.dataBefore, placed + " FROM event WHERE seq < ? ORDER BY seq DESC LIMIT ?"},
+		{&q.dataAfter, placed + " FROM event WHERE seq > ? ORDER BY seq LIMIT ?"},
+		{&q.addHole, "INSERT INTO hole (at, until) VALUES (?, ?) ON CONFLICT (at) DO UPDATE SET until = max(until, excluded.until)"},
 		{&q.anyDelivery, anyDeliveryQuery},
 		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 

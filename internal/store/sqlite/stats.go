@@ -37,7 +37,7 @@ func (s *stats) committed(operations int, took time.Duration) {
 	s.sum.Add(operations, took)
 }
 
-// kept counts a frame of the journal.
+// kept counts a frame of the journal, or data in their file.
 func (s *stats) kept(bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

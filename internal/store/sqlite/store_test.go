@@ -113,11 +113,12 @@ func fast(t *testing.T) string {
 
 // snapshot copies a database with its log and its journal, without asking the process that uses it.
 // The journal comes first: a frame that was copied may then be in the copied tables already, but
-// none that they lack can be missing.
+// none that they lack can be missing. The data come last: those that rows and frames refer to were
+// written before.
 func snapshot(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(fast(t), filepath.Base(path))
-	for _, suffix := range []string{".journal", "", "-wal"} {
+	for _, suffix := range []string{".journal", "", "-wal", ".data"} {
 		copyFile(t, path+suffix, to+suffix)
 	}
 	return to

@@ -16,6 +16,7 @@ type tx struct {
 	conn     *sqlite3.Conn
 	bounds   *Bounds
 	packer   *codec.Packer
+	data     *dataFile
 	q        *statements
 	names    names
 	recent   recent
@@ -150,12 +151,8 @@ func (t *tx) combine(number uint64, needed bool) error {
 			return err
 		}
 	}
-	if number != t.number || needed != t.needed {
-		needs := int64(0)
-		if needed {
-			needs = 1
-		}
-		if err := t.q.setJournal.Int(int64(number)).Int(needs).Run(); err != nil {
+	if number != t.number || needed != t.needed || t.data.used != t.data.noted {
+		if err := t.q.setJournal.Int(int64(number)).Bool(needed).Bool(t.data.used).Run(); err != nil {
 			return err
 		}
 	}
@@ -166,7 +163,7 @@ func (t *tx) combine(number uint64, needed bool) error {
 
 // committedWith notes that the transaction is committed.
 func (t *tx) committedWith(number uint64, needed bool) {
-	t.committed, t.number, t.needed = t.version, number, needed
+	t.committed, t.number, t.needed, t.data.noted = t.version, number, needed, t.data.used
 	t.replayed.Store(false)
 	t.recent.committed()
 }
@@ -177,6 +174,7 @@ func (t *tx) rollback() error {
 	t.recent.rolledBack()
 	clear(t.tallies)
 	t.ledger = ledger{}
+	t.data.used = t.data.noted
 	clear(t.hours)
 	t.forget()
 	if t.conn.InTransaction() {
@@ -194,6 +192,7 @@ func (t *tx) forget() {
 	t.holders.forget()
 	t.waiting.forget()
 	t.owed.forget()
+	t.data.last = 0
 }
 
 // decided says whether an operation failed by its own decision, before it wrote anything. After any

@@ -47,7 +47,7 @@ type young struct {
 }
 
 const (
-	journalQuery = "SELECT key, number, needed FROM journal"
+	journalQuery = "SELECT key, number, needed, data FROM journal"
 	strict       = "PRAGMA synchronous = FULL"
 	loose        = "PRAGMA synchronous = NORMAL"
 )
@@ -65,7 +65,11 @@ func (s *Store) catchUp() error {
 	}
 	y.key, y.number, w.tx.needed = uint64(q.Integer(0)), uint64(q.Integer(1)), q.Integer(2) == 1
 	w.tx.number = y.number
+	data := q.Integer(3) == 1
 	q.Reset()
+	if err := s.data.open(y.key, data); err != nil {
+		return err
+	}
 	if w.tx.needed {
 		if err := w.readJournal(); err != nil {
 			return errors.Join(err, w.tx.rollback())
@@ -115,6 +119,7 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	if w.young.journal != nil {
 		number++
 	}
+	w.store.data.willBeUsed()
 	if err := w.tx.commit(number, w.young.journal != nil); err != nil {
 		return -1, err
 	}
@@ -129,16 +134,36 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 // returns at which request it failed, or -1.
 func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
 	event, delivery := w.tx.events.last, w.tx.deliveries.last
+	var synced func() error
+	at := w.store.data.at.Load()
+	if young {
+		if synced, err = w.store.data.put(batch); err != nil {
+			return -1, err
+		}
+	}
+	culprit, err = w.decide(batch)
+	if synced != nil {
+		if err := synced(); err != nil {
+			return -1, err
+		}
+		w.store.stats.kept(int(w.store.data.at.Load() - at))
+		w.store.reach("data were synced")
+	}
+	if err == nil && young {
+		err = w.keep(batch, event, delivery)
+	}
+	return culprit, err
+}
+
+// decide calls the operations of a batch. It returns at which request it failed, or -1.
+func (w *writer) decide(batch []*request) (culprit int, err error) {
 	for i, r := range batch {
 		r.err = w.tx.do(r.operation)
 		if r.err != nil && !decided(r.err) {
 			return i, r.err
 		}
 	}
-	if young {
-		err = w.keep(batch, event, delivery)
-	}
-	return -1, err
+	return -1, nil
 }
 
 // ready opens a transaction for a batch, and says whether its changes will be young.
@@ -156,6 +181,14 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		w.store.reach("the journal was created")
 	case !w.tx.needed:
 		young = false
+	case w.store.data.lacks(batch):
+		young = false // it is committed with the note that the file is used, before any row refers to it
+		if err = w.store.data.create(y.key); full(err) {
+			return false, err
+		} else if err != nil {
+			w.store.log.Warn("data of events stay in the database, as they cannot have a file", "err", err)
+			w.store.data.never = true
+		}
 	case !y.room(w.store.bounds.Half):
 		if young = y.journal.Other() <= y.synced.Load(); young {
 			y.journal.Turn()

@@ -11,17 +11,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// content is everything in the tables of a database, but its position in the journal.
-func content(t *testing.T, conn *sqlite3.Conn) string {
+// content is everything in the tables of a database, but its position in the journal. Data in a
+// file of their own are as if they were in their rows.
+func content(t *testing.T, conn *sqlite3.Conn, data *dataFile) string {
 	t.Helper()
 	var all strings.Builder
-	for _, table := range rows(t, conn, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('journal') ORDER BY name") {
+	q := conn.Query("SELECT seq, packed, data FROM event ORDER BY seq")
+	var err error
+	for q.More(&err) {
+		there, packed, err := data.whole(q.Bytes(2), q.Integer(1))
+		if err != nil {
+			t.Errorf("the data of event %d: %v", q.Integer(0), err)
+		}
+		fmt.Fprintf(&all, "event %d: %d %x\n", q.Integer(0), packed, there)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('journal', 'hole') ORDER BY name"
+	for _, table := range rows(t, conn, tables) {
 		var columns []string
-		for _, c := range rows(t, conn, fmt.Sprintf("SELECT name FROM pragma_table_info('%s')", table)) {
+		for _, c := range rows(t, conn, fmt.Sprintf("SELECT name FROM pragma_table_info('%s') WHERE '%[1]s' <> 'event' OR name NOT IN ('packed', 'data')", table)) {
 			columns = append(columns, fmt.Sprintf("quote(\"%s\")", c))
 		}
 		list := rows(t, conn, fmt.Sprintf("SELECT %s AS line FROM \"%s\" ORDER BY line", strings.Join(columns, "||','||"), table))
@@ -71,7 +86,14 @@ func contentWith(t *testing.T, path string, b Bounds) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	return content(t, conn)
+	key, err := one(conn, "SELECT key FROM journal")
+	used, failed := one(conn, "SELECT data FROM journal")
+	data := &dataFile{path: path + ".data"}
+	if err := errors.Join(err, failed, data.open(uint64(key), used == 1)); err != nil {
+		t.Fatal(err)
+	}
+	defer data.close()
+	return content(t, conn, data)
 }
 
 // TestTheJournalMakesTheSameTables lets a store work, and compares its tables with those that a
@@ -85,24 +107,25 @@ func TestTheJournalMakesTheSameTables(t *testing.T) {
 	if os.Getenv("GRAPNEL_SOAK") != "" {
 		seeds = 3000
 	}
-	replayed, light := 0, 0
+	replayed, light, inFile := 0, 0, int64(0)
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			needed, during := worksAndIsCopied(t, seed, steps)
-			replayed, light = replayed+needed, light+during
+			needed, during, apart := worksAndIsCopied(t, seed, steps)
+			replayed, light, inFile = replayed+needed, light+during, inFile+apart
 		})
 	}
-	if replayed == 0 || light == 0 {
-		t.Errorf("copies needed %d frames, and %d were written during fills", replayed, light)
+	if replayed == 0 || light == 0 || inFile == 0 {
+		t.Errorf("copies needed %d frames, %d were written during fills, and %d events had their data in a file", replayed, light, inFile)
 	}
 }
 
-// worksAndIsCopied returns how many frames copies have needed, and how many were written during
-// fills.
-func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
+// worksAndIsCopied returns how many frames copies have needed, how many were written during fills,
+// and how many events have their data in a file at the end.
+func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int, inFile int64) {
 	t.Helper()
 	r := &randomly{Rand: rand.New(rand.NewPCG(uint64(seed), 1)), t: t, config: 1, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	b := Bounds{Young: 1 + r.IntN(40), Owed: 1 + r.IntN(40), Behind: 1 + r.Int64N(40), FillEvery: time.Hour,
+		Apart: 1 << r.IntN(14), LeastApart: 1 << r.IntN(12), ApartStep: 4096, ApartWrite: 1 << r.IntN(14), Beside: 1 + r.IntN(4),
 		Journal: journal.Bounds{Half: 1 << (14 + r.IntN(8)), Step: 4096}}
 	later := Bounds{Behind: b.Behind} // of the process that opens a copy
 	path := filepath.Join(fast(t), "grapnel.db")
@@ -133,11 +156,16 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
 			r.s.checkpoints.asked <- copied
 			<-copied
 			synced = snapshot(t, path)
+		case 3:
+			if _, err := r.s.Purge(t.Context(), store.Keep{Now: r.now, For: time.Duration(r.IntN(200)) * time.Second}, 1+r.IntN(10)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if t.Failed() {
 			break
 		}
 	}
+	inFile = apartRows(t, r.s)
 	want := contentWith(t, snapshot(t, path), later)
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)
@@ -145,7 +173,7 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int) {
 	if got := contentWith(t, path, later); got != want {
 		t.Errorf("a closed database differs from a killed one: %s", difference(got, want))
 	}
-	return replayed, o.light
+	return replayed, o.light, inFile
 }
 
 // TestCrashAtEveryStep copies the files at each step on the way to durability and in the middle of
@@ -164,7 +192,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed, operations, steps) })
 	}
 	t.Log(steps)
-	for _, step := range []string{"the journal was created", "SQLite has committed", "a frame was written", "the tables were filled",
+	for _, step := range []string{"the journal was created", "SQLite has committed", "data were synced", "a frame was written", "the tables were filled",
 		"the log was cut off", "the journal is not needed", "without power"} {
 		if steps[step] == 0 {
 			t.Errorf("no crash when %s", step)
@@ -179,7 +207,8 @@ func crashes(t *testing.T, seed, operations int, steps map[string]int) {
 	path := filepath.Join(fast(t), "grapnel.db")
 	var err error
 	r.s, err = Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Young: 1 + r.IntN(6), Owed: 1 + r.IntN(6), Rows: 1 + r.IntN(3),
-		FillEvery: time.Hour, Journal: journal.Bounds{Half: 16 << 10, Step: 4096}}})
+		FillEvery: time.Hour, Journal: journal.Bounds{Half: 16 << 10, Step: 4096},
+		Apart: 1 << r.IntN(12), LeastApart: 100, ApartStep: 4096, ApartWrite: 1 << r.IntN(12)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +358,7 @@ func loosePower(t *testing.T, s *Store, earlier, into string) int {
 func compare(t *testing.T, when, got string, s *Store) {
 	t.Helper()
 	err := s.read(t.Context(), func(r *sqlite3.Conn) error {
-		if want := content(t, r); got != want {
+		if want := content(t, r, s.data); got != want {
 			t.Errorf("%s: %s", when, difference(got, want))
 		}
 		return nil

@@ -1,0 +1,265 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
+)
+
+// dataFile is the file beside the database that has the data of most events which are accepted
+// under load. Their rows say where they are. So data are written once, and not to the journal, to
+// SQLite's log and to the database.
+//
+// The data of a batch are synced before its frame is written: a valid frame, and so a row, refers
+// to data that are on the disk. The file only grows, and rows refer to rising places. A purge makes
+// holes in it (holes.go). Data without a row (of a repeated event, or of a batch that a crash cut
+// off) become a part of these.
+//
+// The writer calls all methods but thaw and punch, which any goroutine may call.
+type dataFile struct {
+	path   string
+	copied bool // the file belongs to the database of which this one is a copy: it is only read
+	bounds *Bounds
+
+	file  atomic.Pointer[os.File] // nil: none is used
+	used  bool                    // what the next commit notes: rows may refer to it
+	noted bool                    // what the tables say, also after a loss of power
+	never bool                    // it cannot be used here
+	at    atomic.Int64            // where the next data go
+	grown int64                   // the file has blocks up to here
+	last  int64                   // the highest place that a row refers to, as far as this process knows
+	found []*codec.Frozen
+	out   []byte
+}
+
+const (
+	dataMagic  = "grapnel data v1\n"
+	dataHeader = 4096
+)
+
+// open opens the file of a database that refers to it.
+func (d *dataFile) open(key uint64, needed bool) error {
+	if d.used, d.noted = needed, needed; !needed {
+		return nil
+	}
+	mode := os.O_RDWR
+	if d.copied {
+		mode = os.O_RDONLY
+	}
+	file, err := os.OpenFile(d.path, mode, 0)
+	if d.copied && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return d.missing(err)
+	}
+	d.file.Store(file)
+	var head [dataHeader]byte
+	info, err := file.Stat()
+	if err == nil {
+		_, err = file.ReadAt(head[:], 0)
+	}
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case err != nil || string(head[:]) != string(newHead(key)):
+		return d.missing(errors.New("the file belongs to another database"))
+	}
+	// Behind the last row's data may be some of a batch that was not answered.
+	d.grown = (info.Size() + dataHeader - 1) &^ (dataHeader - 1)
+	d.at.Store(d.grown)
+	return nil
+}
+
+func (d *dataFile) missing(err error) error {
+	return fmt.Errorf("events of the database have their data in %s. Put that file back; for a copy that was made without it, "+
+		"see `grapnel backup`: %w", d.path, err)
+}
+
+func newHead(key uint64) []byte {
+	head := make([]byte, dataHeader)
+	binary.LittleEndian.PutUint64(head[copy(head, dataMagic):], key)
+	return head
+}
+
+// lacks says whether a batch needs the file and there is none.
+func (d *dataFile) lacks(batch []*request) bool {
+	return !d.noted && !d.never && d.enough(batch)
+}
+
+// create makes an empty file, in place of one that no row refers to. The next synced commit notes
+// that it is used.
+func (d *dataFile) create(key uint64) (err error) {
+	if old := d.file.Swap(nil); old != nil {
+		_ = old.Close()
+	}
+	file, err := os.OpenFile(d.path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = file.WriteAt(newHead(key), 0); err == nil {
+		err = journal.Allocate(file, dataHeader, dataHeader)
+	}
+	if err == nil {
+		err = journal.Punch(file, dataHeader, dataHeader)
+	}
+	if err == nil {
+		err = errors.Join(file.Chmod(0o600), file.Sync(), journal.SyncDirectory(d.path))
+	}
+	if err != nil {
+		return errors.Join(err, file.Close(), os.Remove(d.path))
+	}
+	d.at.Store(dataHeader)
+	d.grown = 2 * dataHeader
+	d.file.Store(file)
+	return nil
+}
+
+// willBeUsed lets the next commit, which is synced, note that the file is used, if there is one.
+func (d *dataFile) willBeUsed() {
+	if d.file.Load() != nil && !d.copied {
+		d.used = true
+	}
+}
+
+// enough says whether a batch has so many data of new events that they are put into the file, and
+// keeps these events for put.
+func (d *dataFile) enough(batch []*request) bool {
+	d.found = emptied(d.found, cap(d.found))
+	n := 0
+	for _, r := range batch {
+		a, is := r.operation.(*appending)
+		for i := 0; is && i < len(a.batch.events); i++ {
+			f := &a.batch.events[i].frozen
+			if _, _, apart := codec.Apart(f.Data, f.Packed); !apart && len(f.Data) >= d.bounds.LeastApart {
+				d.found = append(d.found, f)
+				n += len(f.Data)
+			}
+		}
+	}
+	return n >= d.bounds.Apart
+}
+
+// put writes the data of a batch's new events to the file, if they are enough, and begins to sync
+// it. What it returns waits for the sync; nil: nothing was written.
+func (d *dataFile) put(batch []*request) (synced func() error, err error) {
+	if !d.noted || !d.enough(batch) {
+		return nil, nil
+	}
+	begin := d.at.Load()
+	end := begin
+	for i, f := range d.found {
+		if d.out = append(d.out, f.Data...); len(d.out) >= d.bounds.ApartWrite || i == len(d.found)-1 {
+			err = d.write(end)
+			end, d.out = end+int64(len(d.out)), emptied(d.out, 2*d.bounds.ApartWrite)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range d.found {
+		place := codec.Place{At: begin, Until: begin + int64(len(f.Data))}
+		f.PutApart(place)
+		begin = place.Until
+	}
+	d.at.Store(end)
+	clear(d.found)
+	file, done := d.file.Load(), make(chan error, 1)
+	go func() { done <- journal.Sync(file) }()
+	return func() error {
+		if err := <-done; err != nil {
+			return fmt.Errorf("%w: fsync: %w", journal.ErrFailed, err)
+		}
+		return nil
+	}, nil
+}
+
+// write writes the gathered data. The file gets blocks before that, so a full disk is noticed here.
+func (d *dataFile) write(at int64) error {
+	for d.grown < at+int64(len(d.out)) {
+		if err := journal.Allocate(d.file.Load(), d.grown, d.bounds.ApartStep); err != nil {
+			if journal.Full(err) {
+				return err
+			}
+			return fmt.Errorf("%w: %w", journal.ErrFailed, err)
+		}
+		d.grown += d.bounds.ApartStep
+	}
+	if _, err := d.file.Load().WriteAt(d.out, at); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
+	}
+	return nil
+}
+
+// whole returns data and their encoding, from the file if they are there.
+func (d *dataFile) whole(data []byte, packed int64) ([]byte, int64, error) {
+	place, packed, apart := codec.Apart(data, packed)
+	if !apart {
+		return data, packed, nil
+	}
+	file := d.file.Load()
+	if file == nil || place.Until > d.at.Load() {
+		return nil, 0, codec.ErrMangled
+	}
+	there := make([]byte, place.Until-place.At)
+	switch _, err := file.ReadAt(there, place.At); {
+	case errors.Is(err, io.EOF):
+		return nil, 0, codec.ErrMangled
+	case err != nil:
+		return nil, 0, fmt.Errorf("%w: %w", journal.ErrFailed, err)
+	}
+	return there, packed, nil
+}
+
+// rises notes that a new row refers to its data. They are behind those of earlier rows, or a purge
+// would remove them together with those (holes.go).
+func (d *dataFile) rises(f *codec.Frozen) error {
+	place, _, apart := codec.Apart(f.Data, f.Packed)
+	if apart && place.At < d.last {
+		return fmt.Errorf("sqlite: %w: data at %d come after those up to %d", errNotRising, place.At, d.last)
+	}
+	d.last = max(d.last, place.Until)
+	return nil
+}
+
+// thaw returns data as they were published.
+func (d *dataFile) thaw(p *codec.Packer, data []byte, packed int64) ([]byte, error) {
+	data, packed, err := d.whole(data, packed)
+	if err != nil {
+		return nil, err
+	}
+	return p.Thaw(data, packed)
+}
+
+// same says whether an event's data in a row are those of another event.
+func (d *dataFile) same(p *codec.Packer, f *codec.Frozen, data []byte, packed int64) (bool, error) {
+	var here codec.Frozen
+	var err error
+	if here.Data, here.Packed, err = d.whole(f.Data, f.Packed); err != nil {
+		return false, err
+	}
+	if data, packed, err = d.whole(data, packed); err != nil {
+		return false, err
+	}
+	return p.Same(&here, data, packed)
+}
+
+// close ends the file behind the last data, and closes it.
+func (d *dataFile) close() error {
+	file := d.file.Swap(nil)
+	if file == nil {
+		return nil
+	}
+	var err error
+	if at := d.at.Load(); !d.copied && d.grown > at {
+		err = file.Truncate(at)
+	}
+	return errors.Join(err, file.Close())
+}
