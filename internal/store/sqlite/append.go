@@ -152,7 +152,7 @@ func (t *tx) enter(e *incoming, done *store.Accepted) (store.Placed, error) {
 	}
 	at := codec.Micros(e.AcceptedAt)
 	t.owed.add(e, seq, kind, first)
-	t.newest.add(e.ID)
+	t.newest.add(e.Tenant, e.ID, at)
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
@@ -190,7 +190,7 @@ const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.d
 
 // meet is the answer to an event whose tenant has used its id; nil: the id is new.
 func (t *tx) meet(e *incoming) (*store.Placed, error) {
-	if !t.newest.mayHave(e.ID) {
+	if !t.newest.mayHave(e.Tenant, e.ID) {
 		return nil, nil
 	}
 	if t.owed.event(e.ID) {

@@ -101,6 +101,8 @@ type Bounds struct {
 
 	// IDs is how many ids of events the writer remembers, and as many earlier ones.
 	IDs int `bound:"2048"`
+	// Ahead is how many ids above those of the server an open reads: half a second.
+	Ahead int `bound:"262144"`
 	// Names bounds each map of names that the writer caches, and the map of drained endpoints.
 	// Publishers invent types, so their number is unbounded.
 	Names int `bound:"16384"`

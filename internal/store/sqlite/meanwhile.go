@@ -99,7 +99,7 @@ func (t *tx) light(o operation) bool {
 func (t *tx) lightEvent(e *incoming, seq int64) bool {
 	tenant := t.names.tenants[e.Tenant]
 	if tenant == 0 || t.names.kinds[kind{e.Tenant, e.Type, e.Source}] == 0 || e.known != nil || e.Source != "" ||
-		t.newest.mayHave(e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {
+		t.newest.mayHave(e.Tenant, e.ID) || seq > t.hours[codec.HourOf(codec.Micros(e.AcceptedAt))] {
 		return false
 	}
 	for i := range e.targets {

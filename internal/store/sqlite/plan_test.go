@@ -119,6 +119,9 @@ func TestPlans(t *testing.T) {
 		{eventQuery, []string{"SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{eventByIDQuery, []string{"SEARCH e USING INDEX event_id (id=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{metQuery, []string{"SEARCH e USING INDEX event_id (id=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{highestDrawnQuery, []string{"SEARCH event USING COVERING INDEX event_id (id>? AND id<?)"}},
+		{aheadQuery, []string{"SEARCH e USING COVERING INDEX event_id (id>? AND id<?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{lastAcceptedQuery, []string{"SCAN event"}}, // its last row
 		{targetQuery, []string{"SEARCH target USING COVERING INDEX sqlite_autoindex_target_1 (endpoint=?)"}},
 		{waitingQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{oldestQuery, []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>?)"}},

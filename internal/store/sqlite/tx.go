@@ -80,7 +80,7 @@ func (t *tx) prepare() (err error) {
 			return err
 		}
 	}
-	if t.newest, err = newestOf(t.conn, t.bounds.IDs); err != nil {
+	if t.newest, err = newestOf(t.conn, t.bounds); err != nil {
 		return err
 	}
 	t.committed = t.version
