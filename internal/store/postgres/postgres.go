@@ -87,6 +87,7 @@ type Store struct {
 	cut     atomic.Int64 // when a transaction last found its connection cut, in nanoseconds since 1970
 	names   names
 	days    days
+	round   round // of Purge
 	packer  *codec.Packer
 	ids     *grapnel.IDs
 	log     *slog.Logger

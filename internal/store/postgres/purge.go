@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -97,8 +99,16 @@ type part struct {
 	tenant     string
 }
 
+// round is how far the calls of Purge with one Keep have come.
+type round struct {
+	mu   sync.Mutex
+	keep store.Keep
+	last int64 // no event up to this row id has a row left to delete
+}
+
 // Purge reads the events by row id, which is about the order of their acceptance, until it reaches
-// young ones.
+// young ones. A call whose Keep is that of the last one goes on where that reached its limit.
+// Otherwise each call would read all old events again that have to stay.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed int, err error) {
 	if err := s.merge(ctx, keep.Now); err != nil {
 		return 0, err
@@ -110,7 +120,12 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	}
 	least := slices.Min(retentions(&keep)) // a longer one also lasts longer with its extra time
 	latest := codec.Micros(keep.Now.Add(-least - keep.Late(least)))
-	for last := int64(-1); removed < limit; {
+	s.round.mu.Lock()
+	defer s.round.mu.Unlock()
+	if !reflect.DeepEqual(s.round.keep, keep) {
+		s.round.keep, s.round.last = keep, -1
+	}
+	for last := s.round.last; removed < limit; {
 		var old []oldEvent
 		var e oldEvent
 		var removable bool
@@ -131,9 +146,14 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		}
 		n, err := s.removeOld(ctx, old, limit-removed)
 		removed += n
-		if err != nil || looked < s.bounds.PurgePage || young {
+		switch {
+		case err != nil, removed >= limit: // some of these events may be left
 			return removed, err
+		case looked < s.bounds.PurgePage || young:
+			s.round.last = -1
+			return removed, nil
 		}
+		s.round.last = last
 	}
 	return removed, nil
 }
