@@ -39,7 +39,8 @@ func TestPurgeReadsEventsThatStayOnce(t *testing.T) {
 					return err
 				}
 			}
-			return conn.QueryRow(t.Context(), "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname ~ '^event_[0-9f]'").Scan(&n)
+			return conn.QueryRow(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables
+				WHERE relname ~ '^event_[0-9f]'`).Scan(&n)
 		})
 		return n
 	}

@@ -13,6 +13,8 @@ const (
 	undeliveredAfterQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq > ? AND seq < ?
 		ORDER BY seq LIMIT ?`
 	redeliveredAfterQuery = "SELECT delivery FROM redelivery WHERE delivery > ? ORDER BY delivery LIMIT ?"
+	redeliveredKeysQuery  = `SELECT r.delivery, e.hash FROM redelivery r CROSS JOIN event e ON e.seq = r.event
+		WHERE r.delivery > ? AND r.delivery <= ? ORDER BY r.delivery LIMIT ?`
 )
 
 // candidates is the state of a call of Candidates.
@@ -24,6 +26,7 @@ type candidates struct {
 	scope  store.Scope
 	target int64
 	status []int64
+	events window // range of the events in the selection's time
 	within window // range of the deliveries created by acceptance
 }
 
@@ -53,6 +56,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 			if err != nil || events.empty() {
 				return err
 			}
+			c.events = events
 			if c.within, err = when.deliveries(events); err != nil {
 				return err
 			}
@@ -95,11 +99,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	case len(sel.Deliveries) > 0:
 		return c.these(sel.Deliveries, after)
 	case len(sel.Keys) > 0 && len(sel.Keys) <= c.bounds.Keys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
-		numbers, err := c.ofKeys()
-		if err != nil {
-			return nil, false, err
-		}
-		return c.these(numbers, after)
+		return c.ofKeys(after)
 	case slices.Contains(c.status, statusDelivered):
 		numbers, more, err = c.finished(max(after, c.within.from-1))
 	default:
@@ -125,40 +125,66 @@ func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool
 	return numbers[:min(len(numbers), c.bounds.Looked)], len(numbers) > c.bounds.Looked, nil
 }
 
-// ofKeys are the numbers of all deliveries of the events that have one of the keys.
-func (c *candidates) ofKeys() (numbers []int64, err error) {
+// ofKeys takes the next deliveries of the events that have one of the keys: those of the events'
+// acceptance, whose row ids rise with the events', and the redeliveries among them.
+func (c *candidates) ofKeys(after int64) (numbers []int64, more bool, err error) {
+	hashes := make([]int64, 0, len(c.query.Selection.Keys))
 	for _, key := range c.query.Selection.Keys {
-		of := eventFilter{c.scope, store.EventQuery{Key: key, From: c.query.Selection.From, To: c.query.Selection.To}}
-		within, err := of.events(c.r)
-		if err != nil {
-			return nil, err
-		}
-		events, err := of.stream(c.ctx, c.r, c.bounds, within, nil)
-		if err != nil {
-			return nil, err
-		}
-		err = merge(c.ctx, []*stream{events}, func(event int64) (bool, error) {
-			made, err := c.made(event)
-			numbers = append(numbers, made...)
-			return err == nil, err
-		})
-		if err != nil {
-			return nil, err
+		hashes = append(hashes, keyHash(key))
+	}
+	if numbers, more, err = c.acceptedWith(hashes, after); err != nil {
+		return nil, false, err
+	}
+	last := everything(0).below
+	if more {
+		last = numbers[len(numbers)-1]
+	}
+	looked, again := 0, int64(0)
+	for q := c.r.Query(redeliveredKeysQuery).Int(after).Int(last).Int(int64(c.bounds.Looked)); q.More(&err); {
+		again = q.Integer(0)
+		if looked++; looked == c.bounds.Looked || slices.Contains(hashes, q.Integer(1)) {
+			numbers = append(numbers, again)
 		}
 	}
-	return numbers, nil
+	if looked == c.bounds.Looked {
+		numbers, more = slices.DeleteFunc(numbers, func(n int64) bool { return n > again }), true
+	}
+	slices.Sort(numbers)
+	return numbers, more, err
 }
 
-// made are the row ids of all deliveries of an event.
-func (c *candidates) made(event int64) ([]int64, error) {
-	q := c.r.Query(madeByQuery)
-	found, err := q.Int(event).Row()
-	if !found {
-		return nil, err
+// acceptedWith takes the next deliveries of the acceptance of events whose keys have these hashes.
+func (c *candidates) acceptedWith(hashes []int64, after int64) (numbers []int64, more bool, err error) {
+	there, err := stored(c.r, oldestEventQuery, newestEventQuery)
+	if err != nil {
+		return nil, false, err
 	}
-	first, made := q.Integer(0), q.Integer(1)
-	q.Reset()
-	return deliveriesOf(c.r, event, first, made)
+	first, err := originAbove(c.r, there, after)
+	if err != nil {
+		return nil, false, err
+	}
+	in, of := c.events.and(there).and(window{first, there.below}), blocks{r: c.r, wanted: hashes, most: len(hashes), one: eventsKeyQuery}
+	for block := in.from >> blockBits; block <= (in.below-1)>>blockBits && !in.empty(); block++ {
+		if err := c.ctx.Err(); err != nil {
+			return nil, false, err
+		}
+		events, err := of.block(block)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, event := range slices.Backward(newestFirst(events, in)) {
+			made, err := createdBy(c.r, event)
+			if err != nil {
+				return nil, false, err
+			}
+			for n := max(made.from, after+1); n < made.below; n++ {
+				if numbers = append(numbers, n); len(numbers) == c.bounds.Looked {
+					return numbers, true, c.ctx.Err()
+				}
+			}
+		}
+	}
+	return numbers, false, nil
 }
 
 // undelivered takes the next of each status. Those behind the last one of a status that has more

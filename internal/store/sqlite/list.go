@@ -17,6 +17,7 @@ const (
 	firstDeliveryQuery = "SELECT first FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
 	lastDeliveryQuery  = "SELECT first + made FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
 	madeByQuery        = "SELECT first, made FROM event WHERE seq = ?"
+	nextOriginQuery    = "SELECT seq, first + made FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
 	newestOriginQuery  = `SELECT max(ifnull((SELECT event FROM pending WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0),
 		ifnull((SELECT event FROM finished WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0))`
 )
@@ -170,7 +171,7 @@ func (l *lister) byEvent(within window) ([]*stream, error) {
 
 // madeBy turns a stream of events into a stream of the deliveries created by their acceptance.
 func (l *lister) madeBy(events *stream, in window) *stream {
-	return newStream(in.below, func(int64) ([]int64, error) {
+	return newStream(in.below, func(int64) (numbers []int64, err error) {
 		for {
 			event, err := events.peek()
 			if at := (gaveUp{}); errors.As(err, &at) {
@@ -184,26 +185,44 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 				return nil, err
 			}
 			events.ready = events.ready[1:]
-			made, err := l.made(event)
-			made = slices.DeleteFunc(made, func(n int64) bool { return n >= in.below })
-			if err != nil || len(made) > 0 {
-				return made, err
+			made, err := createdBy(l.r, event)
+			for n := min(made.below, in.below) - 1; n >= made.from; n-- {
+				numbers = append(numbers, n)
+			}
+			if err != nil || len(numbers) > 0 {
+				return numbers, err
 			}
 		}
 	})
 }
 
-// made are the row ids of the deliveries created by an event's acceptance, the newest first.
-func (l *lister) made(event int64) ([]int64, error) {
-	q := l.r.Query(madeByQuery)
+// createdBy is the range of the deliveries created by an event's acceptance.
+func createdBy(r *sqlite3.Conn, event int64) (in window, err error) {
+	q := r.Query(madeByQuery)
 	found, err := q.Int(event).Row()
-	if !found {
-		return nil, err
+	if found {
+		in = window{q.Integer(0), q.Integer(0) + q.Integer(1)}
+		q.Reset()
 	}
-	defer q.Reset()
-	var numbers []int64
-	for n := q.Integer(0) + q.Integer(1) - 1; n >= q.Integer(0); n-- {
-		numbers = append(numbers, n)
+	return in, err
+}
+
+// originAbove is the row id from which on events have deliveries of their acceptance above the given
+// one. These rise with the events.
+func originAbove(r *sqlite3.Conn, events window, delivery int64) (int64, error) {
+	for events.from < events.below {
+		middle := events.from + (events.below-events.from)/2
+		q := r.Query(nextOriginQuery)
+		found, err := q.Int(middle).Row()
+		if err != nil {
+			return 0, err
+		}
+		if !found || q.Integer(1) > delivery+1 {
+			events.below = middle
+		} else {
+			events.from = q.Integer(0) + 1
+		}
+		q.Reset()
 	}
-	return numbers, nil
+	return events.from, nil
 }

@@ -174,6 +174,8 @@ func TestPlans(t *testing.T) {
 			"CORRELATED SCALAR SUBQUERY 1", "SEARCH mark USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{undeliveredAfterQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)"}},
 		{redeliveredAfterQuery, []string{"SEARCH redelivery USING INTEGER PRIMARY KEY (rowid>?)"}},
+		{redeliveredKeysQuery, []string{"SEARCH r USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{nextOriginQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid>?)"}},
 		{finishedUndeliveredQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)"}},
 		{fmt.Sprintf(pendingQuery, waitingAny), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{fmt.Sprintf(pendingTargetQuery, waitingFirst), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},

@@ -118,3 +118,37 @@ func TestPurgedBlocksAreNotRead(t *testing.T) {
 		t.Errorf("%d candidates in %d steps: %v", len(list), c.asked, err)
 	}
 }
+
+// TestCandidatesOfAKeyGoOn: a call of Candidates with keys examines no delivery that an earlier
+// call has examined.
+func TestCandidatesOfAKeyGoOn(t *testing.T) {
+	const events, looked = 400, 10
+	s, _ := openWith(t, Bounds{Looked: looked})
+	for n := range events {
+		e := &grapnel.Event{ID: fmt.Sprint("e", n), Tenant: "acme", Type: "t", Key: "k", AcceptedAt: time.Unix(1, 0)}
+		in := store.Incoming{Event: e, Targets: []store.Target{{Endpoint: "ep"}}}
+		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{in}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Record(t.Context(), []store.Change{{Delivery: done.Heads[0].Delivery, At: time.Unix(2, 0), Status: grapnel.Failed,
+			Attempt: &grapnel.Attempt{Number: 1, StatusCode: 500, Class: policy.ClassStatus5xx}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &counting{Context: t.Context()}
+	q := store.CandidateQuery{Endpoint: "ep", OverBy: time.Unix(9, 0), Limit: looked, Selection: grapnel.Selection{Keys: []string{"k"}}}
+	for found := 0; ; {
+		list, resume, err := s.Candidates(c, store.Everyone(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found += len(list); resume == 0 {
+			if found != events || c.asked > 3*events {
+				t.Errorf("%d candidates in %d steps", found, c.asked)
+			}
+			return
+		}
+		q.After = resume
+	}
+}
