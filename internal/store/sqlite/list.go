@@ -18,8 +18,6 @@ const (
 	lastDeliveryQuery  = "SELECT first + made FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
 	madeByQuery        = "SELECT first, made FROM event WHERE seq = ?"
 	nextOriginQuery    = "SELECT seq, first + made FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
-	newestOriginQuery  = `SELECT max(ifnull((SELECT event FROM pending WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0),
-		ifnull((SELECT event FROM finished WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0))`
 )
 
 // lister makes one list of deliveries.
@@ -156,7 +154,11 @@ func (l *lister) deliveries(events window) (window, error) {
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {
-		newest, err := integer(l.r.Query(newestOriginQuery).Int(all.below).Int(all.below))
+		there, err := stored(l.r, oldestEventQuery, newestEventQuery)
+		if err != nil {
+			return nil, err
+		}
+		newest, err := originAbove(l.r, there, all.below-1)
 		if err != nil {
 			return nil, err
 		}
