@@ -122,6 +122,8 @@ type Bounds struct {
 	Cleared   int `bound:"64"` // audit entries, documents and rows of replays
 	Unlearned int `bound:"64"` // deduplication keys and requests that were set aside
 	Merged    int `bound:"64"` // rows of totals that become part of a day
+	// Noted is how many rows of source_block, and of delivered_outcome, one call of Purge looks at.
+	Noted int `bound:"2048"`
 	// Slack is how far a clock may have been set back without delaying a purge: a block of events
 	// is read when it is this much younger than necessary.
 	Slack time.Duration `bound:"1h"`

@@ -209,8 +209,8 @@ func createdBy(r *sqlite3.Conn, event int64) (in window, err error) {
 	return in, err
 }
 
-// originAbove is the row id from which on events have deliveries of their acceptance above the given
-// one. These rise with the events.
+// originAbove is the row id from which on events have deliveries of their acceptance above the
+// given one. These rise with the events.
 func originAbove(r *sqlite3.Conn, events window, delivery int64) (int64, error) {
 	for events.from < events.below {
 		middle := events.from + (events.below-events.from)/2

@@ -13,9 +13,10 @@ import (
 // purge is the position at which Purge continues.
 type purge struct {
 	mu    sync.Mutex
-	block int64         // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
-	owed  bool          // something was removed, by this process or an earlier one, that may still be in the log
-	holes []codec.Place // that were made and are in the table still
+	block int64                        // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
+	notes [len(blockNotesOf)]blockNote // looked at last
+	owed  bool                         // something was removed, by this process or an earlier one, that may still be in the log
+	holes []codec.Place                // that were made and are in the table still
 }
 
 // Purge looks for expired rows on a connection for reading, event by event, and removes them in
@@ -30,11 +31,15 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	if err := s.mergeDays(ctx, keep.Now); err != nil {
 		return 0, err
 	}
+	swept, err := s.sweepBlocks(ctx)
+	if err != nil {
+		return 0, err
+	}
 	found, err := s.old(ctx, keep, limit)
 	if err != nil {
 		return 0, err
 	}
-	if s.purge.owed = s.purge.owed || len(found) > 0; !s.purge.owed {
+	if s.purge.owed = s.purge.owed || swept || len(found) > 0; !s.purge.owed {
 		return 0, nil
 	}
 	removed := 0
