@@ -49,7 +49,7 @@ type Event struct {
 	Source        string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
 	OccurredAt    time.Time         `json:"occurred_at"`
 	AcceptedAt    time.Time         `json:"accepted_at"`
-	Deliveries    []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts"`
+	Deliveries    []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts; of redeliveries the newest 256"`
 }
 
 // MarshalJSON writes the event as the API does.

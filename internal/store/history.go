@@ -9,12 +9,15 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
+// MostRedeliveries is how many redeliveries Event returns.
+const MostRedeliveries = 256
+
 // History reads events and deliveries, finished and pending.
 type History interface {
-	// Event returns an event with its Intake and its deliveries (without attempts), by row id. It
-	// fails with grapnel.CodeNotFound if the event is not in scope or is another tenant's. An empty
-	// tenant means any tenant; it fails with ErrSeveral if several tenants have an event with the
-	// id.
+	// Event returns an event with its Intake and its deliveries (without attempts), by row id: those
+	// of its acceptance, and the newest MostRedeliveries of the others. It fails with
+	// grapnel.CodeNotFound if the event is not in scope or is another tenant's. An empty tenant
+	// means any tenant; it fails with ErrSeveral if several tenants have an event with the id.
 	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	// EventList returns events, the newest first. Data is included.
 	EventList(ctx context.Context, scope Scope, q EventQuery) ([]grapnel.Event, error)

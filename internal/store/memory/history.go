@@ -58,9 +58,16 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 	c := copyEvent(&e.Event)
 	c.Intake = copyIntake(e.Intake)
 	var deliveries []grapnel.Delivery
-	for _, d := range e.deliveries {
-		deliveries = append(deliveries, d.shown())
+	again := 0
+	for _, d := range slices.Backward(e.deliveries) {
+		if d.ReplayOf != 0 {
+			again++
+		}
+		if d.ReplayOf == 0 || again <= store.MostRedeliveries {
+			deliveries = append(deliveries, d.shown())
+		}
 	}
+	slices.Reverse(deliveries)
 	return &c, deliveries, nil
 }
 

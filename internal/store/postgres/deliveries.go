@@ -96,10 +96,12 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 const (
 	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind" +
 		" WHERE e.id = $1 AND ($2 = '' OR k.tenant = $2) LIMIT 2"
+	// newestAgain sorts: the primary key's order would read the redeliveries of all events.
+	newestAgain  = "(SELECT delivery FROM redelivery WHERE event = $1 ORDER BY delivery + 0 DESC LIMIT $4) r"
 	ofEventQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND seq BETWEEN $2 AND $3
-		UNION ALL SELECT ` + waitingShape + ` FROM redelivery r JOIN pending d ON d.seq = r.delivery WHERE r.event = $1
+		UNION ALL SELECT ` + waitingShape + ` FROM ` + newestAgain + ` JOIN pending d ON d.seq = r.delivery
 		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND seq BETWEEN $2 AND $3
-		UNION ALL SELECT ` + overShape + ` FROM redelivery r JOIN finished d ON d.seq = r.delivery WHERE r.event = $1)` + showJoins + " ORDER BY d.seq"
+		UNION ALL SELECT ` + overShape + ` FROM ` + newestAgain + ` JOIN finished d ON d.seq = r.delivery)` + showJoins + " ORDER BY d.seq"
 )
 
 // Event treats an empty tenant as any tenant that the scope allows.
@@ -130,7 +132,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				return err
 			}
 		}
-		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last)
+		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last, store.MostRedeliveries)
 		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
 	})
 	if err != nil {

@@ -175,7 +175,7 @@ func TestReadPlans(t *testing.T) {
 		"delivery":                of(deliveriesQuery, []int64{number(45000)}),
 		"origins":                 of(originsQuery, []int64{number(45000)}),
 		"event":                   of(eventByIDQuery, "evt_5", ""),
-		"of an event":             of(ofEventQuery, number(5), number(5), number(5)),
+		"of an event":             of(ofEventQuery, number(5), number(5), number(5), number(256)),
 		"newest":                  of(ageQuery),
 		"fresh":                   of(freshQuery, number(49900), []int16{1, 2, 3}, 10),
 		"oldest":                  of(oldestQuery, "ep_1", int64(0), int64(1<<60), 100),

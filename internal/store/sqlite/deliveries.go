@@ -25,8 +25,11 @@ const (
 	markColumns        = `m.delivery, m.note, m.discarded_at, m.discard_reason, m.replayed_at, m.replayed_by, m.replayed_as, m.replay_result`
 	newestAttemptQuery = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number DESC LIMIT 1"
 	redeliveriesQuery  = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery"
-	attemptsQuery      = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
-	lastAttemptQuery   = "SELECT " + lastColumn + " FROM finished f WHERE f.seq = ?"
+
+	newestRedeliveriesQuery = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery DESC LIMIT ?"
+
+	attemptsQuery    = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
+	lastAttemptQuery = "SELECT " + lastColumn + " FROM finished f WHERE f.seq = ?"
 	// lastColumn is the attempt that ended a delivery: in its row, or in the table ending.
 	lastColumn   = "CASE typeof(f.last) WHEN 'integer' THEN (SELECT body FROM ending WHERE number = f.last) ELSE f.last END"
 	talliesQuery = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"

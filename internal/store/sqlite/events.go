@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -198,8 +199,11 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				return fmt.Errorf("sqlite: intake of event %s: %w", id, err)
 			}
 		}
-		numbers, err := deliveriesOf(r, e.Seq, q.Integer(13), q.Integer(14))
-		for _, seq := range numbers {
+		numbers, err := integers(r.Query(newestRedeliveriesQuery).Int(e.Seq).Int(store.MostRedeliveries))
+		for n := q.Integer(13) + q.Integer(14) - 1; n >= q.Integer(13); n-- {
+			numbers = append(numbers, n)
+		}
+		for _, seq := range slices.Backward(numbers) {
 			d, err := fetch(r, seq)
 			if err != nil {
 				return err

@@ -153,6 +153,7 @@ func TestPlans(t *testing.T) {
 			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN", "CORRELATED SCALAR SUBQUERY 1",
 			"SEARCH ending USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{newestAttemptQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
+		{newestRedeliveriesQuery, []string{"SEARCH redelivery USING COVERING INDEX redelivery_event (event=?)"}},
 		{redeliveriesQuery, []string{"SEARCH redelivery USING COVERING INDEX redelivery_event (event=?)"}},
 		{attemptsQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
 		{lastAttemptQuery, []string{"SEARCH f USING INTEGER PRIMARY KEY (rowid=?)", "CORRELATED SCALAR SUBQUERY 1",

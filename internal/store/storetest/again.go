@@ -77,6 +77,22 @@ var againCases = []testCase{
 		d.publish(incoming(event("dropped", "k", 40), gone))
 		d.same(d.redeliver(d.of("dropped")[0].Seq, 50).Head.Position, int64(1), "position of what was dropped")
 	}},
+	{"is shown with its event, unless that has many newer ones", func(d *driver) {
+		n := d.lane("k", 1)
+		d.change(delivered(n[0], 0, 10))
+		want := []int64{n[0]}
+		for i := range store.MostRedeliveries + 2 {
+			done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: n[0], At: at(20)})
+			d.must(err, "Again")
+			if i%2 == 0 {
+				d.change(delivered(done.Delivery, 0, 30))
+			}
+			if i >= 2 {
+				want = append(want, done.Delivery)
+			}
+		}
+		d.same(seqs(d.of("k_1")), want, "deliveries of the event")
+	}},
 	{"finds only existing deliveries in scope", func(d *driver) {
 		n := d.lane("k", 1)
 		for what, try := range map[string]struct {
