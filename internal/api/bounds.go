@@ -77,6 +77,11 @@ type Bounds struct {
 	TypeVersions   int `bound:"100" tiny:"100"`   // of one event type
 	CatalogueBytes int `bound:"4MiB" tiny:"4MiB"` // schemas and examples; every node has them in memory
 
+	// Records of one tenant that every node has in memory, and copies with each change of one of them.
+	Sources  int `bound:"10000" tiny:"10000"`
+	Policies int `bound:"1000" tiny:"1000"`
+	Keys     int `bound:"10000" tiny:"10000"`
+
 	Counted int64 `bound:"20000" tiny:"3"` // heads, and dead letters, that an overview counts
 
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/grapnelhq/grapnel"
 )
 
@@ -223,6 +225,38 @@ func TestTheCatalogueHasRoomForSoMuch(t *testing.T) {
 	w.must(409, "POST", "/v1/event-types/b/versions", `{"schema":{"title":"`+strings.Repeat("x", 1000)+`"}}`)
 	w.must(201, "POST", "/v1/event-types/a/versions", `{"schema":{}}`)
 	w.must(409, "POST", "/v1/event-types/a/versions", `{"schema":{"type":"null"}}`)
+}
+
+// TestATenantHasSoManyRecords: sources, policies and keys are limited for each tenant. A repeated
+// request gets its answer, and a tenant that deletes one may create another.
+func TestATenantHasSoManyRecords(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.Sources, o.Bounds.Policies, o.Bounds.Keys = 2, 2, 8 })
+	for path, body := range map[string]string{
+		"/v1/sources": `{"name":"%s","verify":{"scheme":"none"}}`, "/v1/policies": `{"name":"%s","timeout":"5s"}`,
+		"/v1/keys": `{"name":"%s","scopes":["read"]}`,
+	} {
+		made := ""
+		for n := 0; ; n++ {
+			r := w.ask(acmeAdmin, "POST", path, fmt.Sprintf(body, fmt.Sprint("n", n)), "Idempotency-Key", fmt.Sprint(path, n))
+			if r.StatusCode == 409 {
+				if n == 0 || !strings.Contains(string(r.body), "which is the limit") {
+					t.Errorf("%s: %s", path, r.body)
+				}
+				if again := w.ask(acmeAdmin, "POST", path, fmt.Sprintf(body, fmt.Sprint("n", n-1)),
+					"Idempotency-Key", fmt.Sprint(path, n-1)); again.StatusCode != 201 {
+					t.Errorf("%s repeated: %d %s", path, again.StatusCode, again.body)
+				}
+				break
+			}
+			if r.StatusCode != 201 || n > 5 {
+				t.Fatalf("%s %d: %d %s", path, n, r.StatusCode, r.body)
+			}
+			made = gjson.GetBytes(r.body, "id").String()
+		}
+		w.as(admin, 201, "POST", path, fmt.Sprintf(body, "other"))
+		w.as(acmeAdmin, 204, "DELETE", path+"/"+made, "")
+		w.as(acmeAdmin, 201, "POST", path, fmt.Sprintf(body, "new"))
+	}
 }
 
 // TestEventTypesByName: a key of no tenant finds a name that one tenant has; of several, it says

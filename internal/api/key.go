@@ -65,6 +65,11 @@ func createKey(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
+	if k.Tenant != "" {
+		if err := roomFor(k.Tenant, "keys", a.Bounds.Keys, a.Engine.Keys(store.Of(k.Tenant))); err != nil {
+			return answer{}, err
+		}
+	}
 	var secret [32]byte
 	if _, err := io.ReadFull(a.Random, secret[:]); err != nil {
 		return answer{}, err

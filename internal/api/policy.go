@@ -210,6 +210,9 @@ func createPolicy(a *api, c *call) (answer, error) {
 	if err := taken(p.Name); err != nil {
 		return answer{}, err
 	}
+	if err := roomFor(p.Tenant, "policies", a.Bounds.Policies, a.Engine.Policies(store.Of(p.Tenant))); err != nil {
+		return answer{}, err
+	}
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
 	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
 	done, err := a.Engine.PutPolicy(c.Context(), c.scope, p,

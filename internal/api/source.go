@@ -80,6 +80,9 @@ func createSource(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
+	if err := roomFor(s.Tenant, "sources", a.Bounds.Sources, a.Engine.Sources(store.Of(s.Tenant))); err != nil {
+		return answer{}, err
+	}
 	reply := func(done store.Put) answer {
 		s := s
 		s.Revision = done.Revision

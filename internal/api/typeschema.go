@@ -71,6 +71,15 @@ func (a *api) roomForType(t *grapnel.EventType) error {
 	return nil
 }
 
+// roomFor refuses a further record if a tenant has most of its kind. Requests at the same moment
+// may all pass.
+func roomFor[R any](tenant, kind string, most int, has []R) error {
+	if len(has) < most {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d %s, which is the limit. Delete some.", tenant, len(has), kind)
+}
+
 func schemaBytes(t *grapnel.EventType) (size int) {
 	for i := range t.Versions {
 		size += len(t.Versions[i].Schema) + len(t.Versions[i].Example)
