@@ -99,17 +99,6 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 	}
 }
 
-// deliveriesOf returns the row ids of an event's deliveries: first those of its acceptance, then
-// the redeliveries.
-func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
-	var numbers []int64
-	for i := range made {
-		numbers = append(numbers, first+i)
-	}
-	again, err := integers(r.Query(redeliveriesQuery).Int(event))
-	return append(numbers, again...), err
-}
-
 // Delivery returns attempts in the order in which they were recorded. The last attempt of a
 // finished delivery is apart from the others (lastColumn).
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {

@@ -127,24 +127,32 @@ func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
 	if q.Reset(); accepted >= before {
 		return nil
 	}
-	numbers, err := deliveriesOf(r, seq, e.first, e.made)
-	if err != nil {
-		return err
-	}
-	left := false
-	for _, number := range numbers {
+	left, again := false, r.Query(redeliveriesQuery)
+	defer again.Reset()
+	for i := int64(0); f.limit > 0; i++ { // an event may have a million redeliveries
+		number := e.first + i
+		if i == e.made {
+			again.Int(seq)
+		}
+		if i >= e.made {
+			if !again.More(&err) {
+				break
+			}
+			number = again.Integer(0)
+		}
 		is, err := stateOf(r, number, before)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case is == stateOld && f.limit > 0:
+		}
+		if is == stateOld {
 			e.deliveries = append(e.deliveries, number)
 			f.limit--
-		case is != stateGone:
-			left = true
 		}
+		left = left || is == stateStays
 	}
 	switch {
+	case err != nil:
+		return err
 	case len(e.deliveries) > 0:
 		f.found = append(f.found, e)
 	case !left:
