@@ -119,7 +119,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		}
 	}
 	least := slices.Min(retentions(&keep)) // a longer one also lasts longer with its extra time
-	latest := codec.Micros(keep.Now.Add(-least - keep.Late(least)))
+	now, latest := codec.Micros(keep.Now), codec.Micros(keep.Now.Add(-least-keep.Late(least)))
 	s.round.mu.Lock()
 	defer s.round.mu.Unlock()
 	if !reflect.DeepEqual(s.round.keep, keep) {
@@ -135,7 +135,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		into := []any{&e.seq, &removable, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}
 		err := ask(ctx, s.chores, oldEventsQuery, last, s.bounds.PurgePage).each(into, func() {
 			looked, last = looked+1, e.seq
-			young = young && accepted >= latest+slack
+			young = young && accepted >= latest+slack && accepted <= now // later ones are of a clock that was ahead
 			kept := keep.Of(tenant, eventType)
 			if e.before = codec.Micros(keep.Now.Add(-kept - keep.Late(kept))); removable && accepted < e.before {
 				old = append(old, e)

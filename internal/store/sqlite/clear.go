@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -24,7 +23,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	defer s.purge.mu.Unlock()
 	var over []int64
 	err = s.read(ctx, func(r *sqlite3.Conn) (err error) {
-		over, err = overSince(r, codec.Micros(c.Replays), s.bounds.Slack)
+		over, err = overSince(r, codec.Micros(c.Replays))
 		return err
 	})
 	for err == nil && removed < limit {
@@ -42,18 +41,15 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	return removed, err
 }
 
-// overSince are the numbers of replays that finished before a time. A replay created later finished
-// later as well, unless the clock was set back by more than slack.
-func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []int64, err error) {
+// overSince are the numbers of replays that finished before a time. All finished replays are read:
+// one that a clock years ahead created says nothing about those behind it.
+func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 	q := r.Query(overReplaysQuery)
 	defer q.Reset()
 	for q.More(&err) {
 		one, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 		if err != nil {
 			return nil, err
-		}
-		if codec.Micros(one.CreatedAt) >= before+slack.Microseconds() {
-			return numbers, nil
 		}
 		if codec.Micros(one.FinishedAt) < before {
 			numbers = append(numbers, q.Integer(0))

@@ -88,6 +88,9 @@ func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 	}
 	block = q.Integer(0) >> blockBits
 	oldest := q.Integer(1) - f.slack.Microseconds()
+	if q.Integer(1) > codec.Micros(f.keep.Now) {
+		oldest = -1 << 62 // of a clock that was ahead: it says nothing about the events behind
+	}
 	q.Reset()
 	if oldest >= f.last {
 		return block, true, nil

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -23,6 +25,15 @@ func (d *driver) ended(r grapnel.Replay, status grapnel.ReplayStatus, when float
 }
 
 var clearCases = []testCase{
+	{"purges events behind one that a clock years ahead accepted", func(d *driver) {
+		ahead := make([]store.Incoming, 512)
+		for i := range ahead {
+			ahead[i] = incoming(event(fmt.Sprint("ahead_", i), "", 1e9))
+		}
+		d.publish(append(ahead, incoming(event("e", "", 0), to(epA)))...)
+		d.change(delivered(d.of("e")[0].Seq, 0, 5))
+		d.purge(1000, 10, 100, 1)
+	}},
 	{"clears entries from before a time, and never the newest", func(d *driver) {
 		d.tidy(100, 100, 10, 0)
 		for i, word := range []string{"a", "b", "c", "d"} {
@@ -72,6 +83,12 @@ var clearCases = []testCase{
 		d.same(d.replayed("rpl_2").Delivered, 1, "counts of one that is there")
 		d.tidy(0, 1000, 10, 2)
 		d.same(len(d.replays(store.ReplayQuery{})), 2, "those that are not over stay")
+	}},
+	{"clears replays behind one that a clock years ahead created", func(d *driver) {
+		d.dead("k", 1)
+		d.ended(d.order(replayOf("rpl_ahead", 1e9)), grapnel.ReplayCancelled, 1e9+1)
+		d.ended(d.order(replayOf("rpl_1", 30)), grapnel.ReplayCancelled, 40)
+		d.tidy(0, 1000, 10, 1)
 	}},
 	{"clears no more than the limit", func(d *driver) {
 		n := d.dead("k", 5)
