@@ -185,7 +185,7 @@ func (p Place) size(of keeper) func(context.Context) (int64, error) {
 	}
 	return func(context.Context) (all int64, err error) {
 		for _, end := range []string{"", "-wal", ".data"} {
-			info, err := os.Stat(p.path + end)
+			info, err := os.Stat(p.file() + end)
 			if err != nil && (end == "" || !os.IsNotExist(err)) {
 				return 0, err
 			}

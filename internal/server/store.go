@@ -33,7 +33,15 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 	if p.url != "" {
 		return nil
 	}
-	return func() (engine.DiskSpace, error) { return spaceAt(p.dir()) }
+	return func() (engine.DiskSpace, error) { return spaceAt(filepath.Dir(p.file())) }
+}
+
+// file is the path of the database without symbolic links: its disk and its log are there.
+func (p Place) file() string {
+	if file, err := filepath.EvalSymlinks(p.path); err == nil {
+		return file
+	}
+	return p.path
 }
 
 // space returns the function that measures space for the rule of alerts; nil: it cannot be

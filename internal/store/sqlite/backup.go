@@ -30,7 +30,8 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "%s exists already; a backup goes to a new file", to)
 	}
-	if _, err := os.Stat(path); err != nil {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
 		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
 	}
 	part := to + ".part"
@@ -46,13 +47,13 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 		return false, fmt.Errorf("copying %s: %w", path, err)
 	}
 	defer func() { _ = held.Close() }()
-	err = journal.Copy(path+".journal", part+".journal")
+	err = journal.Copy(file+".journal", part+".journal")
 	journaled := err == nil
 	if journaled || errors.Is(err, fs.ErrNotExist) {
 		err = copyTables(ctx, path, part)
 	}
 	if err == nil {
-		whole, err = complete(ctx, part, path+".data", journaled)
+		whole, err = complete(ctx, part, file+".data", journaled)
 	}
 	if err != nil {
 		return false, fmt.Errorf("copying %s: %w", path, err)

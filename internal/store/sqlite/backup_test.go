@@ -48,6 +48,13 @@ func isBackedUp(t *testing.T, b Bounds) {
 	if got, whole := copied(killed); !whole || got != want {
 		t.Errorf("of a store that was killed: whole %v, %s", whole, difference(got, want))
 	}
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(killed, link); err != nil {
+		t.Fatal(err)
+	}
+	if got, whole := copied(link); !whole || got != want {
+		t.Errorf("by a symbolic link: whole %v, %s", whole, difference(got, want))
+	}
 	if err := os.Remove(killed + ".journal"); err != nil {
 		t.Fatal(err)
 	}

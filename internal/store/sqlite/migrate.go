@@ -56,14 +56,15 @@ func Inspect(_ context.Context, path string) (schema.Status, error) {
 // open.
 func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	before.Place = path
-	held, err := lock(path + ".lock")
+	file, err := locate(path)
+	if err != nil {
+		return before, err
+	}
+	held, err := lock(file + ".lock")
 	if err != nil {
 		return before, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	if err := create(path); err != nil {
-		return before, err
-	}
 	conn, err := connect(path, sqlite3.ReadWrite, 16<<10)
 	if err != nil {
 		return before, fmt.Errorf("opening the database %s: %w", path, err)

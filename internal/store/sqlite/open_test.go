@@ -59,12 +59,18 @@ func TestTheLogIsAskedFor(t *testing.T) {
 
 func TestOneProcessAtATime(t *testing.T) {
 	s, path := openNew(t)
-	_, err := Open(t.Context(), path, Options{Ballast: -1})
-	if err == nil {
-		t.Fatal("the database was opened twice")
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("in use by another process (number %d", os.Getpid()); !strings.Contains(err.Error(), want) {
-		t.Errorf("%v does not say %q", err, want)
+	want := fmt.Sprintf("in use by another process (number %d", os.Getpid())
+	for _, name := range []string{path, link} {
+		if _, err := Open(t.Context(), name, Options{Ballast: -1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("opened twice, as %s: %v does not say %q", name, err, want)
+		}
+		if _, err := Migrate(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("migrated while open, as %s: %v does not say %q", name, err, want)
+		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

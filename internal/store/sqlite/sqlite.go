@@ -42,6 +42,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,11 @@ var errClosed = errors.New("sqlite: the store is closed")
 
 // Open opens the database at path, or creates it. The directory must exist.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	named := path
+	path, err := locate(named)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", named, err)
+	}
 	s := &Store{
 		bounds:  bounds.Fill(o.Bounds),
 		log:     cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
@@ -143,7 +149,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
-		return nil, fmt.Errorf("opening the database %s: %w", path, err)
+		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
 	go s.moveRecent(s.writer.tx.recent.out, s.writer.tx.recent.back)
 	go s.writer.run()
@@ -156,9 +162,6 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	if s.lock, err = lock(path + ".lock"); err != nil {
-		return err
-	}
-	if err := create(path); err != nil {
 		return err
 	}
 	if s.packer, err = codec.NewPacker(); err != nil {
@@ -260,6 +263,15 @@ func (s *Store) disconnect() error {
 		s.writer.tx = nil
 	}
 	return errors.Join(errs...)
+}
+
+// locate creates the file unless it exists, and returns its path without symbolic links. Lock,
+// journal and ballast are beside the file itself, so they are the same by each of its names.
+func locate(path string) (string, error) {
+	if err := create(path); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // create creates an empty file that only its owner may read, and makes its name durable. SQLite
