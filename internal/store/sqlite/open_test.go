@@ -231,6 +231,45 @@ func TestOtherFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A database was moved away after a crash, without its log and its journal. Another in its place
+// would delete both, and with them the last writes.
+func TestWritesOfADatabaseThatWasMovedAreKept(t *testing.T) {
+	s, open := openNew(t)
+	if _, err := publish(t, s, "evt_1", 100); err != nil {
+		t.Fatal(err)
+	}
+	path := snapshot(t, open)
+	before := map[string][]byte{}
+	for _, end := range []string{"-wal", ".journal"} {
+		before[end] = read(t, path+end)
+	}
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string, err error) {
+		if err == nil || !strings.Contains(err.Error(), "put the database back") {
+			t.Errorf("%s: %v", when, err)
+		}
+		for end, content := range before {
+			if !bytes.Equal(read(t, path+end), content) {
+				t.Errorf("%s: %s was changed", when, end)
+			}
+		}
+	}
+	for range 2 {
+		_, err := Open(t.Context(), path, Options{Ballast: -1})
+		refused("opened", err)
+		_, err = Migrate(t.Context(), path)
+		refused("migrated", err)
+	}
+	if err := os.Remove(path + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	delete(before, "-wal")
+	_, err := Open(t.Context(), path, Options{Ballast: -1})
+	refused("opened without the log", err)
+}
+
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)

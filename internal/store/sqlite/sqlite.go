@@ -266,12 +266,23 @@ func (s *Store) disconnect() error {
 }
 
 // locate creates the file unless it exists, and returns its path without symbolic links. Lock,
-// journal and ballast are beside the file itself, so they are the same by each of its names.
+// journal and ballast are beside the file itself, so they are the same by each of its names. An
+// empty file beside a log or a journal is refused: SQLite deletes such a log, catchUp the journal.
 func locate(path string) (string, error) {
 	if err := create(path); err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(path)
+	file, err := filepath.EvalSymlinks(path)
+	if info, failed := os.Stat(file); err != nil || failed != nil || info.Size() > 0 {
+		return file, errors.Join(err, failed)
+	}
+	for _, beside := range []string{file + "-wal", file + ".journal"} {
+		if info, err := os.Stat(beside); err == nil && info.Size() > 0 {
+			return "", fmt.Errorf("the database was moved, deleted or emptied, and its last writes are in %s: "+
+				"put the database back, or move that file away too", beside)
+		}
+	}
+	return file, nil
 }
 
 // create creates an empty file that only its owner may read, and makes its name durable. SQLite
