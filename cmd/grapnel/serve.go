@@ -5,10 +5,12 @@ import (
 	"io"
 	"log"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +52,8 @@ const heapFloor = 48 << 20
 
 // runServer opens a server and runs it until ctx ends. started is called once it accepts requests.
 func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
+	// If the reader of the log ends, a line is lost. By default Go would end the process.
+	signal.Ignore(syscall.SIGPIPE)
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	if os.Getenv("GOMAXPROCS") == "" {

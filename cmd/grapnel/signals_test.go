@@ -39,7 +39,10 @@ func environment(more ...string) []string {
 }
 
 // child starts the program as a process and waits for its line.
-func child(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
+func child(t *testing.T, args ...string) (cmd *exec.Cmd, url string) { return logging(t, nil, args...) }
+
+// logging is child with a file for the program's log.
+func logging(t *testing.T, log *os.File, args ...string) (cmd *exec.Cmd, url string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -47,6 +50,9 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
 	}
 	cmd = exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = environment("GRAPNEL_ADMIN_KEY="+adminKey, "GRAPNEL_EGRESS_ALLOW=127.0.0.0/8", "GOCOVERDIR="+t.TempDir())
+	if log != nil {
+		cmd.Stderr = log
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -115,6 +121,22 @@ func TestFirstSignalDrainsAndASecondOneEnds(t *testing.T) {
 		if code, by := ended(t, cmd); by != signal {
 			t.Errorf("a second %v while draining: exit %d, signal %v", signal, code, by)
 		}
+	}
+}
+
+// The reader of the log dies, and the server writes a line. It does not end for that.
+func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
+	reader, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, _ := logging(t, log, "serve", "--listen", "127.0.0.1:0", "--store", "sqlite:"+filepath.Join(t.TempDir(), "grapnel.db"))
+	if err := errors.Join(reader.Close(), log.Close(), cmd.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	if code, by := ended(t, cmd); code != 0 || by != nil {
+		t.Errorf("exit %d, signal %v", code, by)
 	}
 }
 
