@@ -58,7 +58,8 @@ func (a *alarms) due(now time.Time) *endpoint {
 const setBack = time.Second
 
 // rewind moves the core's own waiting times back with the clock, so that a wait of one second stays
-// a wait of one second. The due times of deliveries stay: they are promises about the clock.
+// a wait of one second. The due times of deliveries stay: they are promises about the clock. Those
+// that are far away now are read again, because their clock may have been wrong (ahead).
 func (c *Core) rewind(now time.Time, by time.Duration) {
 	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
@@ -68,7 +69,8 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 				*at = latest(at.Add(-by), now)
 			}
 		}
-		if slices.ContainsFunc(ep.window.waiting, func(h *head) bool { return h.misfires > 0 }) {
+		far := now.Add(c.bounds.Horizon)
+		if slices.ContainsFunc(ep.window.waiting, func(h *head) bool { return h.misfires > 0 || h.due.After(far) }) {
 			ep.window.forgetPlans(now) // their due times are in the store
 		}
 		c.refresh(now, ep)

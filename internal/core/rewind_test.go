@@ -57,3 +57,53 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("after a restart %d attempts begin", len(begun))
 	}
 }
+
+// A server ran with a clock that was a year ahead: a delivery was accepted then and has not been
+// attempted, one was attempted then, and one has failed before and then. Once the clock is right
+// they are attempted, in memory or only in the store, and go on by their schedules.
+func TestDeliveriesPlannedByAClockThatWasAhead(t *testing.T) {
+	const year = 400 * 24 * time.Hour
+	for name, plan := range map[string]func(h *store.Head){
+		"accepted": func(h *store.Head) {
+			h.CreatedAt, h.Anchor, h.Due = h.CreatedAt.Add(year), h.Anchor.Add(year), h.Due.Add(year+time.Minute)
+		},
+		"attempted":        func(h *store.Head) { h.Attempts, h.Anchor, h.Due = 1, h.Anchor.Add(year), h.Due.Add(year+time.Minute) },
+		"attempted before": func(h *store.Head) { h.Attempts, h.Due = 2, h.Due.Add(year+time.Minute) },
+	} {
+		for _, first := range []policy.Mode{policy.SincePrevious, policy.SinceFirst} {
+			for _, running := range []bool{true, false} {
+				w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.Schedule.Mode, ep.Policy.Breaker.Failures = first, 100 })
+				w.now = w.now.Add(time.Minute)
+				planned := store.Head{Delivery: 7, Event: 7, Endpoint: "ep", Due: w.now, Anchor: w.now, CreatedAt: w.now,
+					Trigger: grapnel.TriggerSchedule}
+				later := planned // by a right clock
+				plan(&planned)
+				later.Delivery, later.Due = 8, w.now.Add(24*time.Hour)
+				if running {
+					w.now = w.now.Add(year)
+					w.step(Tick{})
+					w.step(Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{planned}})
+					w.now = w.now.Add(-year)
+				}
+				var begun []Attempt
+				for range 2 * 60 {
+					w.now = w.now.Add(time.Second)
+					w.step(Tick{})
+					begun = append(begun, of[Attempt](w.out)...)
+					if len(of[Load](w.out)) > 0 && len(begun) == 0 {
+						w.step(Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{later, planned}})
+						begun = append(begun, of[Attempt](w.out)...)
+					}
+				}
+				if len(begun) != 1 || begun[0].Head.Delivery != 7 {
+					t.Errorf("%s, %s, running %v: within two minutes these attempts begin: %+v", name, first, running, begun)
+					continue
+				}
+				ch := w.end(begun[0], 503)
+				if wait := ch.Due.Sub(w.now); wait < 5*time.Second || wait > 24*time.Hour || ch.Anchor.After(w.now) {
+					t.Errorf("%s, %s, running %v: the next attempt is due after %v, counted from %v", name, first, running, wait, ch.Anchor)
+				}
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // phase is the state of a head in the window.
@@ -298,9 +299,9 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 				continue
 			}
 			complete = false
-			if h.Due.After(now.Add(w.bounds.Horizon)) {
-				w.chill(h.Due) // pages are sorted, so this is the earliest of the rest
-				break
+			if h.Due.After(now.Add(w.bounds.Horizon)) && !ahead(now, &h) {
+				w.chill(h.Due)
+				continue
 			}
 			c.admit(now, ep, h)
 		}
@@ -343,5 +344,16 @@ func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 		return
 	}
 	sh.Endpoint = ep.config.ID // one string for all heads
-	w.put(now, &head{Head: sh, due: sh.Due})
+	h := &head{Head: sh, due: sh.Due}
+	if ahead(now, &sh) {
+		h.due, h.Anchor = now, now
+	}
+	w.put(now, h)
+}
+
+// ahead says whether a head was planned by a clock that was ahead and has been set right. Its own
+// time may never come, and deliveries behind it in its lane would wait for it. A delivery that a
+// right clock has planned was never due further ahead than a policy may reach.
+func ahead(now time.Time, h *store.Head) bool {
+	return h.Anchor.After(now.Add(time.Hour)) || h.Due.After(now.Add(policy.MaxAge))
 }
