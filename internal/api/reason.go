@@ -98,7 +98,7 @@ func (s situation) reason() string {
 	case s.endpoint.Queue != nil && !next.After(s.now):
 		return fmt.Sprintf("pending: it waits for a consumer since %s", clock(next)) + after(d.Reason)
 	case s.endpoint.Queue != nil:
-		return fmt.Sprintf("pending: a consumer has it until %s; unless settled, it is leased again from then on", clock(next)) +
+		return fmt.Sprintf("pending: it can be leased from %s on; until then it is delayed, or a consumer has it", clock(next)) +
 			after(d.Reason)
 	case next.After(d.Waiting.Due):
 		return "pending: " + explain(s.health, s.now)

@@ -17,6 +17,7 @@ func TestReasons(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := now.Add(time.Hour)
 	enabled := &grapnel.Endpoint{Status: grapnel.EndpointEnabled}
+	queue := &grapnel.Endpoint{Status: grapnel.EndpointEnabled, Queue: &grapnel.Queue{}}
 	paused := &grapnel.Endpoint{Status: grapnel.EndpointPaused}
 	disabled := &grapnel.Endpoint{Status: grapnel.EndpointDisabled, DisabledReason: "it answered 410"}
 	head := grapnel.Waiting{Head: true, Due: now}
@@ -46,6 +47,9 @@ func TestReasons(t *testing.T) {
 		{"scheduled again", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled, AttemptsMade: 2,
 			Reason: "attempt 2 failed: the endpoint answered 503"}, enabled, grapnel.Health{}, grapnel.Pending,
 			"pending: attempt 3 is scheduled for 2026-01-02T04:04:05Z; attempt 2 failed: the endpoint answered 503", later},
+		{"delayed in a queue after a nack", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled, AttemptsMade: 1,
+			Reason: "attempt 1 failed: nack"}, queue, grapnel.Health{}, grapnel.Pending,
+			"pending: it can be leased from 2026-01-02T04:04:05Z on; until then it is delayed, or a consumer has it; attempt 1 failed: nack", later},
 		{"due again", grapnel.Delivery{Status: grapnel.Pending, Waiting: head, AttemptsMade: 1,
 			Reason: "attempt 1 failed: timeout"}, enabled, grapnel.Health{}, grapnel.Pending,
 			"pending: attempt 2 has been due since 2026-01-02T03:04:05Z; it is in progress or next in turn; attempt 1 failed: timeout", now},
