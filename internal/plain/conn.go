@@ -74,6 +74,12 @@ func (c *conn) serve() {
 			_ = c.Close()
 			return
 		}
+		for !first && c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
+			c.r++ // some clients send a line break behind a body; net/http skips it, too
+		}
+		if c.r == c.w {
+			continue
+		}
 		size, ok := c.head.read(c.buf[c.r:c.w], c.server.plain, c.server.bounds.Lines)
 		if !ok {
 			if c.SetDeadline(time.Time{}) != nil { // net/http sets its own

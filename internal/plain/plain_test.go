@@ -173,6 +173,29 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
+// TestLineBreaksAfterABody: some clients send a line break behind the body of a POST. net/http
+// skips it, and so does this package, whether the next request comes with it or later.
+func TestLineBreaksAfterABody(t *testing.T) {
+	w := newWorld(t, Bounds{}, nil)
+	c := w.dial()
+	c.send(post("/v1/events", "1") + "\r\n" + post("/v1/events", "2") + "\r\n")
+	c.want(http.StatusAccepted, "1")
+	c.want(http.StatusAccepted, "2")
+	c.send("\n")
+	c.send(post("/in/a", "3") + "\r\n")
+	c.want(http.StatusAccepted, "3")
+	if n := w.plain.Load(); n != 3 {
+		t.Errorf("%d of 3 requests were plain", n)
+	}
+	c.send("GET /v1/events HTTP/1.1\r\nHost: h\r\n\r\n")
+	c.want(http.StatusAccepted, "")
+	c = w.dial()
+	c.send("\r\n\r\n\r\n" + post("/v1/events", "no body came before"))
+	if status, _, _, err := c.answer(); err != nil || status != http.StatusBadRequest {
+		t.Error(status, err)
+	}
+}
+
 // TestOthersGoToNetHTTP: a request that is not plain is answered by net/http, and so are all after
 // it on its connection; none is lost where several were sent at once.
 func TestOthersGoToNetHTTP(t *testing.T) {
