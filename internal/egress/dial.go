@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -225,6 +226,9 @@ func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, g *guar
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if errors.Is(err, syscall.EADDRNOTAVAIL) && sourceless(addr) {
+			err = syscall.ENETUNREACH
+		}
 		if first == nil {
 			first = err
 		}
@@ -233,4 +237,15 @@ func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, g *guar
 		return nil, errBlocked
 	}
 	return nil, connectError(first)
+}
+
+// sourceless says whether this machine has no address to reach another one from: it has no IPv6, or
+// no IPv4. Its TCP ports may be used up instead. UDP has ports of its own, and connecting sends
+// nothing.
+func sourceless(to netip.AddrPort) bool {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, syscall.EADDRNOTAVAIL)
 }
