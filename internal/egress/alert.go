@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -37,7 +38,7 @@ func checkMail(m *channels.Mail, g *guard) error {
 		return errors.New("has a port that is not a number from 1 to 65535")
 	}
 	ip := net.ParseIP(m.Host)
-	return checkHost(m.Host, uint16(port), ip != nil && ip.To4() == nil, g)
+	return checkHost(strings.ToLower(m.Host), uint16(port), ip != nil && ip.To4() == nil, g)
 }
 
 // prepareChannel makes the route of a channel.
@@ -103,7 +104,7 @@ func encoded(t *channels.Target, message []byte) (body []byte, contentType strin
 // alertRequest is the request of an attempt of a channel. Its URL may name the event.
 func (r *route) alertRequest(m *message, d Delivery, contentType string) error {
 	u, err := url.Parse(r.target.URL(d.Event))
-	if err == nil && u.Host == r.host {
+	if err == nil && strings.EqualFold(u.Host, r.host) {
 		m.lines, err = firstLines(r.method, u)
 	}
 	if err != nil || m.lines == "" {
