@@ -100,7 +100,8 @@ func sortedKeys(form url.Values) []string {
 // urls are the addresses to which a request may have been sent: the source's public one or, if none
 // is set, the path below the server's; and the request's own. Behind a proxy the request's scheme
 // may be wrong, and providers differ in whether they name the port, so there are several. Trying
-// them is safe: whatever the address is, only the owner of the secret can sign it.
+// them is safe: only the owner of the secret can sign any of them, and each has the whole query,
+// which may hold the hash of the body.
 func (in *incoming) urls() []string {
 	path := in.r.URL.RequestURI()
 	bases := []string{"https://" + in.r.Host + path, "http://" + in.r.Host + path}
@@ -108,12 +109,13 @@ func (in *incoming) urls() []string {
 		bases = append(bases, in.origin+path)
 	}
 	if public := in.source.PublicURL; public != "" {
-		query := ""
-		if in.r.URL.RawQuery != "" && !strings.Contains(public, "?") {
-			query = "?" + in.r.URL.RawQuery
+		// It may be the whole address, to whose query the provider adds, or that of a proxy in front of
+		// everything.
+		bases = []string{public, strings.TrimSuffix(public, "/") + path}
+		if in.r.URL.RawQuery != "" {
+			address, _, _ := strings.Cut(public, "?")
+			bases[0] = address + "?" + in.r.URL.RawQuery
 		}
-		// It may be the whole address, or that of a proxy in front of everything.
-		bases = []string{public + query, strings.TrimSuffix(public, "/") + path}
 	}
 	var all []string
 	for _, base := range bases {

@@ -3,6 +3,8 @@ package ingress
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // Twilio signs with it
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -528,4 +530,34 @@ func TestWhereAProviderSends(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAProvidersURLWithAQuery: a source's address may have a query. A provider that adds to the
+// query signs all of it. A signature that covers less of the query is refused.
+func TestAProvidersURLWithAQuery(t *testing.T) {
+	tried := 0
+	each(t, func(t *testing.T, v vector) {
+		asked, hash, hashed := strings.Cut(v.URL, "&bodySHA256=")
+		if v.scheme != "twilio" || !hashed {
+			return
+		}
+		tried++
+		w := v.world(t, v.Verify.Secrets...)
+		w.source(v.verify(v.Verify.Secrets...), func(s *grapnel.Source) { s.PublicURL = asked })
+		r := v.request()
+		r.Host = "10.0.0.7:8420"
+		if got := w.send(r); got.status != http.StatusAccepted {
+			t.Errorf("with the address %s, and bodySHA256=%s added: answered %d %s", asked, hash, got.status, got.body)
+		}
+		r = v.request()
+		mac := hmac.New(sha1.New, []byte(v.Verify.Secrets[0]))
+		mac.Write([]byte(asked))
+		r.Header.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		if got := w.send(r); got.status != http.StatusUnauthorized {
+			t.Errorf("with a signature that covers no body: answered %d %s", got.status, got.body)
+		}
+	})
+	if tried == 0 {
+		t.Error("no vector has a query and a hash")
+	}
 }
