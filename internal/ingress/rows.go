@@ -144,7 +144,12 @@ var rows = []*row{
 		},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
-		key: []place{body("repository.full_name"), body("organization.login")},
+		key: []place{
+			body("repository.full_name"),
+			body("organization.login"),
+			payload("repository.full_name"),
+			payload("organization.login"),
+		},
 	},
 	{
 		Scheme: Scheme{
