@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -73,8 +74,10 @@ func RetrySeconds(d time.Duration) int { return max(1, int((d+time.Second-1)/tim
 // jsonType is shared by all answers and never changed.
 var jsonType = []string{grapnel.JSONType}
 
-// taken writes the answer to a request that was accepted.
-func taken(w http.ResponseWriter, status int, id string, more string) {
+// taken writes the answer to a request that was accepted. A provider that does not take 202 for
+// success would send the request again, and some end a webhook that they think fails.
+func (r *row) taken(w http.ResponseWriter, status int, id string, more string) {
+	status = cmp.Or(r.Success, status)
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
 	text := make([]byte, 0, 128)

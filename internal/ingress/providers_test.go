@@ -66,6 +66,9 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 		}
 		line("type", s.Type)
 		line("key", s.Key)
+		if s.Success != 0 {
+			line("answer", fmt.Sprintf("%d instead of 202, which %s does not take for success", s.Success, s.Title))
+		}
 		line("sends again", s.Retries)
 		if s.Retries != "" && s.Checked != "" {
 			line("", "compared with its documentation on "+s.Checked)

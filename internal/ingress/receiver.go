@@ -154,14 +154,14 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 		aside.Event = placed.ID
 		if recv.setAside(w, in, in.source.meter.conflicts, aside) {
 			recv.answered(in, conflicting)
-			taken(w, http.StatusOK, placed.ID, isConflict)
+			in.source.row.taken(w, http.StatusOK, placed.ID, isConflict)
 		}
 	case placed.Duplicate:
 		recv.answered(in, repeated)
-		taken(w, http.StatusOK, placed.ID, isDuplicate)
+		in.source.row.taken(w, http.StatusOK, placed.ID, isDuplicate)
 	default:
 		recv.answered(in, accepted)
-		taken(w, http.StatusAccepted, ev.ID, isNew)
+		in.source.row.taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
 }
 
@@ -201,7 +201,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)
 	if recv.setAside(w, in, in.source.meter.aside, aside) {
 		recv.answered(in, quarantined)
-		taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+		in.source.row.taken(w, http.StatusAccepted, aside.ID, isQuarantined)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -144,12 +145,7 @@ var rows = []*row{
 		},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
-		key: []place{
-			body("repository.full_name"),
-			body("organization.login"),
-			payload("repository.full_name"),
-			payload("organization.login"),
-		},
+		key: []place{body("repository.full_name"), body("organization.login"), payload("repository.full_name"), payload("organization.login")},
 	},
 	{
 		Scheme: Scheme{
@@ -173,7 +169,7 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "linear", Title: "Linear", Signature: "HMAC-SHA256 over the body, which has the timestamp, in Linear-Signature.",
-			Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
+			Success: http.StatusOK, Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
 			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
 		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		timestamp: []place{body("webhookTimestamp")}, signs: signsOnce,
@@ -186,6 +182,7 @@ var rows = []*row{
 			Signature:  "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
 			Needs:      "the account's webhook signing key",
 			Unsigned:   true,
+			Success:    http.StatusOK,
 			RetriesFor: 8 * time.Hour,
 			Retries:    "for 8 hours; an answer of 406 ends it",
 			Checked:    checkedOn,
@@ -219,6 +216,7 @@ var rows = []*row{
 			Title:      "Paddle",
 			Signature:  "HMAC-SHA256 over timestamp and body in Paddle-Signature, as ts=…;h1=….",
 			Needs:      "the notification destination's secret key",
+			Success:    http.StatusOK,
 			RetriesFor: 72 * time.Hour,
 			Retries:    "60 times within 3 days; in sandboxes 3 times within 15 minutes",
 			Checked:    checkedOn,
@@ -380,7 +378,7 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "zoom", Title: "Zoom", Signature: "HMAC-SHA256 over version, timestamp and body in X-Zm-Signature.",
-			Needs: "the app's secret token", RetriesFor: 85 * time.Minute,
+			Success: http.StatusOK, Needs: "the app's secret token", RetriesFor: 85 * time.Minute,
 			Retries: "three times, after 5, 20 and 60 minutes", Checked: checkedOn, Docs: "https://developers.zoom.us/blog/webhook-delays"},
 		proof: byHMAC, header: "X-Zm-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
 		timestamp: []place{header("X-Zm-Request-Timestamp")},

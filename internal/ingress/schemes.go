@@ -18,6 +18,7 @@ type Scheme struct {
 	Type       string   // where the type is found
 	Key        string   // where the ordering key is found
 	Unsigned   bool     // the ids are not signed
+	Success    int      // of accepted requests, where the provider does not take 202 for success; 0: it does
 	// duration of the provider's retries; 0: it does not retry, or unknown
 	RetriesFor time.Duration
 	Retries    string // the same in words; empty: the provider does not say

@@ -52,7 +52,7 @@ func TestVectorsBecomeEvents(t *testing.T) {
 	each(t, func(t *testing.T, v vector) {
 		w := v.world(t, v.Verify.Secrets...)
 		got := w.send(v.request())
-		if got.status != http.StatusAccepted || got.Duplicate || len(w.events) != 1 {
+		if got.status != success(v.scheme) || got.Duplicate || len(w.events) != 1 {
 			t.Fatalf("answered %d %s", got.status, got.body)
 		}
 		ev := w.events[0]
@@ -136,7 +136,7 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 	w.source(v.verify(texts...), func(s *grapnel.Source) { s.PublicURL, s.OnUnverified = v.PublicURL, grapnel.Quarantine })
 	r.Body = io.NopCloser(bytes.NewReader(raw))
 	got = w.send(r)
-	if got.status != http.StatusAccepted || !got.Quarantined || len(w.events) != 0 || len(w.asides) != 1 || len(w.known) != 0 {
+	if got.status != success(v.scheme) || !got.Quarantined || len(w.events) != 0 || len(w.asides) != 1 || len(w.known) != 0 {
 		t.Fatalf("%s: answered %d %s", what, got.status, got.body)
 	}
 	aside := w.asides[0]
@@ -319,7 +319,7 @@ func TestVectorsOfAnotherTimeAreNotBelieved(t *testing.T) {
 			if c.allowed {
 				w := v.world(t, v.Verify.Secrets...)
 				w.now = signed.Add(c.at)
-				if got := w.send(v.request()); got.status != http.StatusAccepted {
+				if got := w.send(v.request()); got.status != success(v.scheme) {
 					t.Errorf("%s off: answered %d %s", c.at, got.status, got.body)
 				} else if !says(w.events[0].Intake.Checks, c.says) {
 					t.Errorf("%s off: %v", c.at, w.events[0].Intake.Checks)
@@ -374,7 +374,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 			t.Errorf("another secret: %v", checks)
 		}
 		w := v.world(t, other(right), right)
-		if got := w.send(v.request()); got.status != http.StatusAccepted {
+		if got := w.send(v.request()); got.status != success(v.scheme) {
 			t.Fatalf("with the right secret as the second: answered %d %s", got.status, got.body)
 		}
 		checks = w.events[0].Intake.Checks
@@ -393,7 +393,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 		s.Verify.Secrets[1].ExpiresAt = w.now.Add(time.Nanosecond)
 		s.Revision++
 		w.sources["src_1"] = s
-		if got := w.send(v.request()); got.status != http.StatusAccepted {
+		if got := w.send(v.request()); got.status != success(v.scheme) {
 			t.Errorf("with a secret about to expire: answered %d %s", got.status, got.body)
 		}
 	})
@@ -453,7 +453,7 @@ func TestNothingSecretIsKept(t *testing.T) {
 		if v.Headers["Authorization"] == "" {
 			r.Header.Set("Authorization", "Bearer of-somebody")
 		}
-		if got := w.send(r); got.status != http.StatusAccepted {
+		if got := w.send(r); got.status != success(v.scheme) {
 			t.Fatalf("answered %d %s", got.status, got.body)
 		}
 		kept := fmt.Sprintf("%+v", *w.events[0].Intake)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -72,8 +73,9 @@ func (l *lab) incoming(ctx context.Context, s *server) ([]section, error) {
 		return nil, err
 	}
 	out := section{title: "Signatures that providers make",
-		about: "A request that the library signed must become an event (202) with its type and key. With one digit changed it must be refused (401), and\n" +
-			"sent again it must be a duplicate (200). Libraries that only verify must agree with the first two."}
+		about: "A request that the library signed must become an event (202; 200 for providers to which 202 is a failure) with its type and\n" +
+			"key. With one digit changed it must be refused (401), and sent again it must be a duplicate (200). Libraries that only verify must\n" +
+			"agree with the first two."}
 	for i, p := range all {
 		r := row{library: p.language + " `" + p.library + "`", what: p.what}
 		if p.library == "" {
@@ -129,7 +131,12 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 		ID        string `json:"id"`
 		Duplicate bool   `json:"duplicate"`
 	}
-	if err != nil || status != http.StatusAccepted || json.Unmarshal([]byte(text), &first) != nil || first.Duplicate {
+	success := http.StatusAccepted
+	switch p.scheme {
+	case "linear", "mailgun", "paddle", "zoom": // to them any other status than 200 is a failure
+		success = http.StatusOK
+	}
+	if err != nil || status != success || json.Unmarshal([]byte(text), &first) != nil || first.Duplicate {
 		return "", fmt.Sprintf("answered %d %s", status, text), err
 	}
 	event, err := s.Event(ctx, first.ID)
@@ -143,7 +150,7 @@ func (s *server) take(ctx context.Context, p sender, r request) (result, fault s
 	if err != nil || status != http.StatusOK || json.Unmarshal([]byte(text), &second) != nil || !second.Duplicate || second.ID != first.ID {
 		return "", fmt.Sprintf("sent again: answered %d %s", status, text), err
 	}
-	return "202 as `" + event.Type + "`, then 200; 401 if changed", "", nil
+	return strconv.Itoa(success) + " as `" + event.Type + "`, then 200; 401 if changed", "", nil
 }
 
 func (s *server) post(ctx context.Context, source string, r request, body string) (status int, text string, err error) {
