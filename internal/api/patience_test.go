@@ -74,6 +74,32 @@ func TestLongPollIsNotCutOff(t *testing.T) {
 	})
 }
 
+// A caller without a key that does not finish its body is answered soon all the same, and its
+// connection ends, so that it holds up no stop for longer.
+func TestTheRestOfABodyIsNotAwaited(t *testing.T) {
+	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
+		for line, status := range map[string]int{"GET /livez": 200, "POST /v1/events": 401, "POST /v1/keys": 401, "POST /nothing": 404} {
+			conn := dial()
+			began := time.Now()
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: grapnel\r\nContent-Length: 100\r\n\r\nthe beginning", line); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(line, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if n, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%s: %d bytes follow the answer", line, n)
+			}
+			if took := time.Since(began); resp.StatusCode != status || took > w.options.Bounds.DiscardTime+time.Second {
+				t.Errorf("%s: answered %d, the connection ended after %s", line, resp.StatusCode, took)
+			}
+		}
+	})
+}
+
 // A caller that reads nothing is cut off, and unsent messages go at once to the next caller.
 func TestStreamOfWhoDoesNotRead(t *testing.T) {
 	served(t, func(t *testing.T, w *world, dial func() net.Conn) {

@@ -52,8 +52,7 @@ func (w *web) lookAtLink(rw http.ResponseWriter, r *http.Request) {
 // followLink acknowledges the alert.
 func (w *web) followLink(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
-	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
-	if err := r.ParseForm(); err != nil || w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
+	if err := w.readForm(rw, r); err != nil || w.foreign(r) || !w.seals.isToken(w.cookie(r, formCookie), r.PostForm.Get("token")) {
 		v.fail(refused(http.StatusForbidden, "The form was not from this page.", "Open the link again; the browser has to accept cookies."))
 		return
 	}

@@ -92,8 +92,7 @@ func (v *visit) formID() (id string, ok bool) {
 // takes the same time for every key.
 func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
-	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
-	if err := r.ParseForm(); err != nil {
+	if err := w.readForm(rw, r); err != nil {
 		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
 		return
 	}
@@ -219,10 +218,22 @@ func contains(values []string, value string) bool {
 	return false
 }
 
+// readForm reads a form in limited time: callers without a session can send one, and would delay a
+// stop.
+func (w *web) readForm(rw http.ResponseWriter, r *http.Request) error {
+	connection := http.NewResponseController(rw)
+	_ = connection.SetReadDeadline(time.Now().Add(w.Bounds.FormTime)) // else the server's own limit holds
+	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
+	if err := r.ParseForm(); err != nil {
+		return err
+	}
+	_ = connection.SetReadDeadline(time.Time{}) // a deadline that passes would end the request's context
+	return nil
+}
+
 // ownForm reads a form and refuses one that is not from this session's pages.
 func (v *visit) ownForm() error {
-	v.Body = http.MaxBytesReader(v.rw, v.Body, v.web.Bounds.FormBody)
-	switch err := v.ParseForm(); {
+	switch err := v.web.readForm(v.rw, v.Request); {
 	case err != nil:
 		return refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again.")
 	case v.session == nil:

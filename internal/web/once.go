@@ -108,8 +108,7 @@ func (w *web) once(rw http.ResponseWriter, r *http.Request) {
 // signInOnce exchanges the code for a session.
 func (w *web) signInOnce(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
-	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
-	if err := r.ParseForm(); err != nil {
+	if err := w.readForm(rw, r); err != nil {
 		v.fail(refused(http.StatusBadRequest, "The form cannot be read.", "Go back and send it again."))
 		return
 	}

@@ -50,8 +50,7 @@ type opened struct {
 // open exchanges the code of a link for a session.
 func (w *web) open(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
-	r.Body = http.MaxBytesReader(rw, r.Body, w.Bounds.FormBody)
-	if err := r.ParseForm(); err != nil || w.foreign(r) {
+	if err := w.readForm(rw, r); err != nil || w.foreign(r) {
 		v.told(http.StatusForbidden, "The request is not from the portal's own page.")
 		return
 	}

@@ -62,6 +62,7 @@ type Bounds struct {
 	Flows    int           `bound:"4096"`                 // finished sign-ins that are remembered
 	SignIns  time.Duration `bound:"1s" tiny:"1ms"`        // least time between two log lines about failed sign-ins
 	FormBody int64         `bound:"256KiB" tiny:"256KiB"` // bytes of a form
+	FormTime time.Duration `bound:"10s"`                  // for a form to arrive
 	Key      int           `bound:"512" tiny:"512"`       // bytes of a key that is typed in
 	Next     int           `bound:"2048" tiny:"2048"`     // bytes of the address to go to after signing in
 	Search   int           `bound:"1024" tiny:"256"`      // bytes of a search
