@@ -44,9 +44,16 @@ const (
 	dataHeader = 4096
 )
 
-// open opens the file of a database that refers to it.
+// open opens the file of a database that refers to it. Beside another one, such as a backup in the
+// place of its database, there must be none with data: create would overwrite it.
 func (d *dataFile) open(key uint64, needed bool) error {
+	if err := d.close(); err != nil { // of an earlier try
+		return err
+	}
 	if d.used, d.noted = needed, needed; !needed {
+		if info, err := os.Stat(d.path); !d.copied && err == nil && info.Size() > 2*dataHeader {
+			return fmt.Errorf("%s has data of events of another database: move that file away, or put its database back", d.path)
+		}
 		return nil
 	}
 	mode := os.O_RDWR

@@ -207,6 +207,22 @@ func TestTheFileOfDataIsMissing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	restored := snapshot(t, path) // a backup takes the place of its database, whose other files stay
+	if err := os.Remove(restored); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), restored, Options{Ballast: -1}); err == nil || !strings.Contains(err.Error(), "put the database back") {
+		t.Errorf("without the database: %v", err)
+	}
+	if _, err := Backup(t.Context(), path, restored+".backup"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(restored+".backup", restored); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), restored, Options{Ballast: -1}); err == nil || !strings.Contains(err.Error(), "put its database back") {
+		t.Errorf("a backup beside the data of its database: %v", err)
+	}
 	if err := os.Remove(whole + ".data"); err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,8 @@ func (s *Store) disconnect() error {
 
 // locate creates the file unless it exists, and returns its path without symbolic links. Lock,
 // journal and ballast are beside the file itself, so they are the same by each of its names. An
-// empty file beside a log or a journal is refused: SQLite deletes such a log, catchUp the journal.
+// empty file beside a log, a journal or a file of data is refused: SQLite deletes such a log,
+// catchUp the journal, and the data would be overwritten.
 func locate(path string) (string, error) {
 	if err := create(path); err != nil {
 		return "", err
@@ -276,9 +277,9 @@ func locate(path string) (string, error) {
 	if info, failed := os.Stat(file); err != nil || failed != nil || info.Size() > 0 {
 		return file, errors.Join(err, failed)
 	}
-	for _, beside := range []string{file + "-wal", file + ".journal"} {
+	for _, beside := range []string{file + "-wal", file + ".journal", file + ".data"} {
 		if info, err := os.Stat(beside); err == nil && info.Size() > 0 {
-			return "", fmt.Errorf("the database was moved, deleted or emptied, and its last writes are in %s: "+
+			return "", fmt.Errorf("the database was moved, deleted or emptied, and writes of it are in %s: "+
 				"put the database back, or move that file away too", beside)
 		}
 	}
