@@ -162,7 +162,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event
 	if ch.Attempt != nil {
 		ch.Expect, ch.Lone = h.Attempts, h.Lane == ""
 	} else {
-		ch.Expect = store.AnyAttempts
+		ch.Expect = min(ch.Expect, store.AnyAttempts)
 	}
 	ch.NextDelay = ep.delay
 	h.phase = recording

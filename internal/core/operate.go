@@ -53,6 +53,9 @@ func (c *Core) operate(now time.Time, o Operated) {
 	}
 	h.order = &o
 	ch := store.Change{At: now, Audit: o.Audit}
+	if !o.Verb.gives() {
+		ch.Expect = store.OfHead
+	}
 	switch o.Verb {
 	case Skip:
 		ch.Status, ch.Reason = grapnel.Skipped, o.Reason

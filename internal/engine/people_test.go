@@ -159,3 +159,32 @@ func TestDiscardMovesABlockedKeyOn(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedRetryChangesNothing: a retry that is refused because an earlier event of the key is
+// pending leaves no trace: the delivery is attempted in its turn, by schedule.
+func TestRefusedRetryChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx, all := context.Background(), store.Everyone()
+		r := &receiver{then: status(500)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName = "paylera" })
+		b.publish("k", 2)
+		time.Sleep(time.Minute)
+		second := b.deliveries("ep")[1]
+		if _, err := b.engine.Retry(ctx, all, second.Seq, grapnel.By{}, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Fatalf("retrying one that waits behind its key: %v", err)
+		}
+		if is := b.deliveries("ep")[1]; is.Reason != second.Reason {
+			t.Errorf("its reason is %q", is.Reason)
+		}
+		entries, err := b.store.AuditList(ctx, all, store.AuditQuery{Delivery: second.PlainID(), Limit: 5})
+		if err != nil || len(entries) != 0 {
+			t.Errorf("on record: %+v, %v", entries, err)
+		}
+		r.answer(nil)
+		time.Sleep(time.Hour)
+		got := r.log()
+		if last := got[len(got)-1]; last.id != second.EventID || last.trigger != "schedule" {
+			t.Errorf("the last attempt is %+v", last)
+		}
+	})
+}

@@ -152,14 +152,17 @@ type Head struct {
 	CreatedAt time.Time
 }
 
-// AnyAttempts as Change.Expect applies the change whatever the number of attempts.
-const AnyAttempts = -1
+// In place of a number of attempts in Change.Expect: the change applies whatever that number is.
+const (
+	AnyAttempts = -1
+	OfHead      = -3 // but only to a delivery that is the head of its lane, or has none
+)
 
 // Change is a delivery's transition to another state.
 type Change struct {
 	Delivery int64
 	Identity Identity         // of the delivery; the change applies to no other one that has its row id now
-	Expect   int              // number of attempts before; the change applies only to a pending delivery with this many
+	Expect   int              // number of attempts before: it applies only to a pending delivery with as many; or AnyAttempts, OfHead
 	Attempt  *grapnel.Attempt // nil if no attempt led here but an operator or the clock
 	At       time.Time
 

@@ -27,7 +27,7 @@ func (f *Found) Judge(c *store.Change) store.Changed {
 		return store.Changed{Foreign: true}
 	case d == nil:
 		return store.Changed{Status: f.Status}
-	case c.Expect != d.Attempts && c.Expect != store.AnyAttempts || !c.Yields(d.Token, Moment(d.Due)):
+	case c.Expect != d.Attempts && c.Expect != store.AnyAttempts && !(c.Expect == store.OfHead && d.Head) || !c.Yields(d.Token, Moment(d.Due)):
 		return store.Changed{Status: grapnel.Pending}
 	case c.Status.Final():
 		return store.Changed{Applied: true, Status: c.Status}

@@ -145,7 +145,7 @@ func (m *machine) records(t *rapid.T) {
 				grapnel.ReasonExhausted),
 			Due: now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Second), Blocked: chance(t, "blocked", 4),
 			Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerManual), NextDelay: pick(t, "next delay", 0, 0, time.Second),
-			Expect: store.AnyAttempts,
+			Expect: pick(t, "expect", store.AnyAttempts, store.OfHead),
 		}
 		if r := m.model.find(c.Delivery); r != nil && !chance(t, "any attempts", 4) {
 			c.Expect = r.AttemptsMade

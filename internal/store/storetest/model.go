@@ -178,8 +178,8 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 		m.stand(c.Standing)
 		var is store.Changed
 		if r := m.find(c.Delivery); r != nil {
-			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade) &&
-				r.settles(c); is.Applied {
+			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade ||
+				c.Expect == store.OfHead && r.Waiting.Head) && r.settles(c); is.Applied {
 				m.apply(r, c)
 			}
 			is.Status = r.Status

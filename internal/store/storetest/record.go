@@ -225,6 +225,17 @@ var recordCases = []testCase{
 		d.same(is.Next.Anchor, at(20), "anchor when it leads")
 		d.same(is.Next.Trigger, grapnel.TriggerManual, "the trigger is what it kept")
 	}},
+	{"applies what is for heads to no other", func(d *driver) {
+		n := d.lane("k", 2)
+		c := by(n[1], grapnel.Pending, 10)
+		c.Expect, c.Due, c.Trigger, c.Audit = store.OfHead, at(10), grapnel.TriggerManual, &grapnel.AuditEntry{At: at(10), Tenant: acme}
+		is := d.record(c)[0]
+		d.same([]any{is.Applied, is.Status, is.Next.Delivery}, []any{false, grapnel.Pending, n[0]}, "behind its head")
+		d.same(d.delivery(n[1]).Reason, "", "reason")
+		d.same(d.change(delivered(n[0], 0, 20)).Next.Trigger, grapnel.TriggerSchedule, "trigger")
+		is = d.record(c)[0]
+		d.same([]any{is.Applied, is.Next.Trigger}, []any{true, grapnel.TriggerManual}, "as the head")
+	}},
 	{"reports a delivery without lane itself", func(d *driver) {
 		d.publish(incoming(event("a", "", 1), to(epA)), incoming(event("b", "", 1), to(epA)))
 		a := d.of("a")[0].Seq
