@@ -88,6 +88,6 @@ type Mark struct {
 	DiscardReason string
 	ReplayedAt    time.Time // when it was last delivered again
 	ReplayedBy    string    // the replay's id; empty: a manual retry
-	ReplayedAs    int64     // the new delivery
+	ReplayedAs    int64     // the new delivery, or the later one by which its event was delivered
 	ReplayResult  Status    // outcome of the redelivery; Pending until it is finished
 }

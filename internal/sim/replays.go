@@ -195,11 +195,19 @@ func (w *world) rerunsOver() bool {
 // audit compares the deliveries that replays created with their selections.
 func (w *world) audit() {
 	ctx := context.Background()
-	known, made := map[int64]*grapnel.Delivery{}, map[int64]int{}
+	type received struct {
+		event    int64
+		endpoint string
+	}
+	known, made, arrived := map[int64]*grapnel.Delivery{}, map[int64]int{}, map[received]bool{}
 	all := w.everything()
 	for i := range all {
-		known[all[i].Seq] = &all[i]
-		made[all[i].ReplayOf]++
+		d := &all[i]
+		known[d.Seq] = d
+		made[d.ReplayOf]++
+		if d.ReplayOf != 0 && d.Status == grapnel.Delivered {
+			arrived[received{d.EventSeq, d.EndpointID}] = true // by a redelivery of another of its dead letters
+		}
 	}
 	gone := map[int64]bool{}
 	for _, d := range w.purged {
@@ -233,7 +241,7 @@ func (w *world) audit() {
 		}
 		for _, d := range p.meant {
 			listed := slices.ContainsFunc(items, func(i grapnel.ReplayItem) bool { return i.Original == d.Seq })
-			if !listed && made[d.Seq] == 0 && !gone[d.Seq] {
+			if !listed && made[d.Seq] == 0 && !gone[d.Seq] && !arrived[received{d.EventSeq, d.EndpointID}] {
 				w.excess("%s skips delivery %d", p.id, d.Seq)
 			}
 		}

@@ -167,6 +167,9 @@ func (s *Store) tally(d *delivery) {
 	if of := s.delivery(d.ReplayOf); of != nil && of.mark.ReplayedAs == d.Seq {
 		of.mark.ReplayResult = d.status
 	}
+	if d.ReplayOf != 0 && d.status == grapnel.Delivered {
+		s.resolve(d)
+	}
 	if d.item == nil || d.item.of == nil {
 		return
 	}
@@ -180,6 +183,20 @@ func (s *Store) tally(d *delivery) {
 	}
 	r.Failed++
 	r.Row++
+}
+
+// resolve marks the failed deliveries of an event that a redelivery has delivered to their
+// endpoint, unless they were redelivered once more since.
+func (s *Store) resolve(d *delivery) {
+	by := ""
+	if d.item != nil && d.item.of != nil {
+		by = d.item.of.ID
+	}
+	for _, of := range d.event.deliveries {
+		if m := &of.mark; of.Endpoint == d.Endpoint && of.status == grapnel.Failed && of.Seq < d.Seq && m.ReplayedAs < d.Seq {
+			m.ReplayedAt, m.ReplayedBy, m.ReplayedAs, m.ReplayResult = codec.Moment(d.Created), by, d.Seq, d.status
+		}
+	}
 }
 
 // ReplayItems returns at most limit; no limit is none.

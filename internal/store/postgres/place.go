@@ -171,7 +171,7 @@ func (t *tx) finish(p *place, e store.Ending, body []byte, delay time.Duration) 
 	*t.tally(p).of(grapnel.Pending)--
 	t.archive(p, e, body)
 	if p.ReplayOf != 0 {
-		t.repeated = append(t.repeated, repeated{p.ReplayOf, p.Seq, e.Status})
+		t.repeated = append(t.repeated, repeated{p.ReplayOf, p.Seq, e.Status, len(t.finished)})
 	}
 	if p.lane == nil {
 		return

@@ -210,7 +210,33 @@ func (o *advancing) apply(t *tx) error {
 // The outcome of a delivery that repeats another one is stored on the original, and counted for the
 // replay that created it.
 const (
-	marksLock   = "SELECT FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE"
+	marksLock = "SELECT FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE"
+	// others finds the failed deliveries of the events that redeliveries ($1) have delivered, at their
+	// endpoints. Those that failed later in the transaction ($3, each after the redelivery in $2) are
+	// left out.
+	others = `WITH RECURSIVE d AS (
+			SELECT seq AS made, event, target, created, replay_of FROM finished WHERE seq = ANY($1)
+		), up AS (
+			SELECT made, replay_of AS seq FROM d UNION ALL SELECT made, o.replay_of FROM up CROSS JOIN LATERAL (
+				SELECT replay_of FROM finished WHERE seq = up.seq UNION ALL SELECT replay_of FROM pending WHERE seq = up.seq) o
+			WHERE o.replay_of <> 0
+		), near AS (
+			SELECT made, seq FROM up
+			UNION SELECT made, delivery FROM d CROSS JOIN LATERAL (SELECT delivery FROM redelivery WHERE event = d.event OFFSET 0) r
+		), others AS (
+			SELECT DISTINCT ON (f.seq) f.seq, d.made, d.created FROM near JOIN d USING (made)
+				CROSS JOIN LATERAL (SELECT seq, target, status FROM finished WHERE seq = near.seq OFFSET 0) f
+			WHERE f.target = d.target AND f.status = 'failed' AND f.seq < d.made
+				AND NOT EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) l(made, seq) WHERE l.made = d.made AND l.seq = f.seq)
+			ORDER BY f.seq, d.made DESC
+		) `
+	othersLock = others + `SELECT FROM mark WHERE delivery = ANY(ARRAY(SELECT seq FROM others UNION SELECT unnest($4::bigint[])))
+		ORDER BY delivery FOR UPDATE`
+	markOthers = others + `INSERT INTO mark (delivery, replayed, replayed_by, replayed_as, replay_result)
+		SELECT seq, created, coalesce((SELECT r.id FROM replay_item i JOIN replay r ON r.number = i.replay WHERE i.made = o.made), ''), made,
+			'delivered' FROM others o ORDER BY seq
+		ON CONFLICT (delivery) DO UPDATE SET replayed = excluded.replayed, replayed_by = excluded.replayed_by, replayed_as = excluded.replayed_as,
+			replay_result = excluded.replay_result WHERE mark.replayed_as < excluded.replayed_as`
 	setReplayed = `INSERT INTO mark (delivery, replayed, replayed_by, replayed_as, replay_result)
 		SELECT *, 'pending' FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[])
 		ON CONFLICT (delivery) DO UPDATE SET replayed = excluded.replayed, replayed_by = excluded.replayed_by, replayed_as = excluded.replayed_as,
@@ -247,7 +273,24 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 	if len(made) > 0 {
 		b.Queue(progressLock, made) // before the marks, as Advance does (lockReplay)
 	}
-	b.Queue(marksLock, slices.Compact(locks))
+	var delivered, after, late []int64
+	for _, r := range t.repeated {
+		if r.status != grapnel.Delivered {
+			continue
+		}
+		delivered = append(delivered, r.seq)
+		event := t.finished[r.later-1].Event
+		for _, f := range t.finished[r.later:] {
+			if f.status == grapnel.Failed && f.Event == event {
+				after, late = append(after, r.seq), append(late, f.Seq)
+			}
+		}
+	}
+	if locks = slices.Compact(locks); len(delivered) == 0 {
+		b.Queue(marksLock, locks)
+	} else {
+		b.Queue(othersLock, delivered, after, late, locks)
+	}
 	if len(originals) > 0 {
 		b.Queue(setReplayed, originals, column(originals, func(of int64) int64 { return last[of].at }),
 			column(originals, func(of int64) string { return last[of].by }), column(originals, func(of int64) int64 { return last[of].as }))
@@ -256,5 +299,8 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 		results := column(t.repeated, func(r repeated) string { return string(r.status) })
 		b.Queue(setResults, column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
 		b.Queue(countItems, made, results)
+	}
+	if len(delivered) > 0 {
+		b.Queue(markOthers, delivered, after, late)
 	}
 }

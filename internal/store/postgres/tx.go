@@ -93,6 +93,7 @@ type redelivery struct{ delivery, event int64 }
 type repeated struct {
 	of, seq int64
 	status  grapnel.Status
+	later   int // index in finished of the deliveries that the transaction finished afterwards
 }
 
 // replayed records that a delivery is repeated.

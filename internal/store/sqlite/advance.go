@@ -143,11 +143,48 @@ func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	if err := t.q.markResult.Int(status).Int(d.ReplayOf).Int(d.Seq).Run(); err != nil {
 		return err
 	}
+	delivered := status == statusDelivered
+	if delivered {
+		if err := t.resolve(d); err != nil {
+			return err
+		}
+	}
 	replay, err := integer(t.q.endItem.Int(status).Int(d.Seq))
 	if replay == 0 {
 		return err
 	}
 	t.replayed.Store(true)
-	delivered := status == statusDelivered
 	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()
+}
+
+// markOthersQuery takes a redelivery, its creation, its event, the delivery of the event's
+// acceptance, and the endpoint.
+const markOthersQuery = `INSERT INTO mark (delivery, replayed_at, replayed_by, replayed_as, replay_result)
+	SELECT seq, ?2, ifnull((SELECT r.id FROM replay_item i JOIN replay r ON r.number = i.replay WHERE i.made = ?1), ''), ?1, 3 FROM finished
+	WHERE (seq = ?4 OR seq IN (SELECT delivery FROM redelivery WHERE event = ?3)) AND +target = ?5 AND +status = 4 AND +seq < ?1
+	ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
+	replayed_as = excluded.replayed_as, replay_result = excluded.replay_result WHERE replayed_as < excluded.replayed_as`
+
+// resolve marks the failed deliveries of an event that a redelivery has delivered to their
+// endpoint, unless they were redelivered once more since.
+func (t *tx) resolve(d *place) error {
+	first := d.Seq
+	for of := d.ReplayOf; of != 0; {
+		first = of
+		there, err := t.place(of)
+		if err == nil && there == nil {
+			var f *ended
+			if f, err = t.over(of); f != nil {
+				there = &f.place
+			}
+		}
+		if there == nil {
+			if err != nil {
+				return err
+			}
+			break
+		}
+		of = there.ReplayOf
+	}
+	return t.q.markOthers.Int(d.Seq).Int(d.Created).Int(d.Event).Int(first).Int(d.target).Run()
 }

@@ -65,7 +65,7 @@ var (
 		number("attempts", adds, func(f *ended) *int { return &f.Attempts }),
 		number("created", adds|reads, func(f *ended) *int64 { return &f.Created }),
 		number("finished", adds, func(f *ended) *int64 { return &f.at }),
-		number("replay_of", adds, func(f *ended) *int64 { return &f.ReplayOf }),
+		number("replay_of", adds|reads, func(f *ended) *int64 { return &f.ReplayOf }),
 		word("code", adds, reasonCodes, func(f *ended) *grapnel.ReasonCode { return &f.Code }),
 		textual("reason", adds, func(f *ended) *string { return &f.Reason }),
 		{name: "last", uses: adds, bind: func(s *sqlite3.Stmt, f *ended) {

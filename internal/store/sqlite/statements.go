@@ -57,7 +57,7 @@ type statements struct {
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
 	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
-	markReplayed, markResult                           *sqlite3.Stmt
+	markReplayed, markResult, markOthers               *sqlite3.Stmt
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
@@ -202,6 +202,7 @@ func (q *statements) all(rows int) []text {
 			ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
 			replayed_as = excluded.replayed_as, replay_result = excluded.replay_result`},
 		{&q.markResult, "UPDATE mark SET replay_result = ? WHERE delivery = ? AND replayed_as = ?"},
+		{&q.markOthers, markOthersQuery},
 
 		{&q.setStanding, `INSERT INTO standing (endpoint, number, body) VALUES (?, ?, ?)
 			ON CONFLICT (endpoint) DO UPDATE SET number = excluded.number, body = excluded.body WHERE excluded.number > number`},

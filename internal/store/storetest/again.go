@@ -93,6 +93,30 @@ var againCases = []testCase{
 		}
 		d.same(seqs(d.of("k_1")), want, "deliveries of the event")
 	}},
+	{"leaves no dead letter of an event that it has delivered", func(d *driver) {
+		letters := func() (all []int64) {
+			for _, x := range d.list(store.DeliveryQuery{DeadLetters: true}) {
+				all = append(all, x.Seq)
+			}
+			return all
+		}
+		n := d.dead("k", 2)
+		again := func(of int64, status grapnel.Status, when float64) int64 {
+			made := d.redeliver(of, when).Delivery
+			d.change(by(made, status, when+1))
+			return made
+		}
+		copied := again(n[0], grapnel.Failed, 40)
+		sibling := again(n[0], grapnel.Failed, 50)
+		d.same(letters(), []int64{sibling, copied, n[1], n[0]}, "dead letters of failed redeliveries")
+		last := again(copied, grapnel.Delivered, 60)
+		d.same(letters(), []int64{n[1]}, "dead letters once one is delivered")
+		for _, one := range []int64{n[0], copied, sibling} {
+			d.same(d.delivery(one).Mark, grapnel.Mark{ReplayedAt: at(60), ReplayedAs: last, ReplayResult: grapnel.Delivered}, "mark")
+		}
+		once := again(last, grapnel.Failed, 70)
+		d.same(letters(), []int64{once, n[1]}, "one that failed later")
+	}},
 	{"finds only existing deliveries in scope", func(d *driver) {
 		n := d.lane("k", 1)
 		for what, try := range map[string]struct {

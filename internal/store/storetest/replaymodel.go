@@ -78,6 +78,9 @@ func (m *model) over(r *row) {
 	if of := m.find(r.ReplayOf); of != nil && of.Mark.ReplayedAs == r.Seq {
 		of.Mark.ReplayResult = r.Status
 	}
+	if r.ReplayOf != 0 && r.Status == grapnel.Delivered {
+		m.resolve(r)
+	}
 	if r.by == nil {
 		return
 	}
@@ -93,6 +96,19 @@ func (m *model) over(r *row) {
 	} else {
 		r.by.Failed++
 		r.by.Row++
+	}
+}
+
+// resolve marks the failed deliveries of an event that a redelivery delivered to their endpoint.
+func (m *model) resolve(r *row) {
+	by := ""
+	if r.by != nil {
+		by = r.by.ID
+	}
+	for _, of := range m.rows[:r.Seq] {
+		if of.EventSeq == r.EventSeq && of.EndpointID == r.EndpointID && of.Status == grapnel.Failed && of.Mark.ReplayedAs < r.Seq {
+			of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = r.CreatedAt, by, r.Seq, grapnel.Delivered
+		}
 	}
 }
 
