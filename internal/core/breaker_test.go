@@ -433,6 +433,23 @@ func TestWhatDoesNotCountTowardsDisabling(t *testing.T) {
 	}
 }
 
+// A replay's first failure does not begin the time after which its endpoint is disabled; that of a
+// scheduled retry does.
+func TestScheduledRetriesOfReplaysCount(t *testing.T) {
+	w := newWard(t, nil)
+	head := store.Head{Delivery: 1, Event: 1, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerReplay}
+	w.step(Arrived{Heads: []store.Head{head}})
+	ch := w.end(of[Attempt](w.out)[0], 422)
+	if ch.Standing != nil || ch.Trigger != grapnel.TriggerSchedule {
+		t.Errorf("the first attempt counts: %+v", ch)
+	}
+	head.Attempts, head.Trigger, head.Due = 1, ch.Trigger, w.now
+	w.step(Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{head}})
+	if ch = w.end(of[Attempt](w.out)[0], 422); ch.Standing == nil || !ch.Standing.FailingSince.Equal(w.now) || ch.Standing.Strikes != 0 {
+		t.Errorf("the second attempt does not count: %+v", ch.Standing)
+	}
+}
+
 func TestAgeEndsWhatWaitsForABrokenEndpoint(t *testing.T) {
 	w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.MaxAge = policy.Duration(30 * time.Second) })
 	w.open()
