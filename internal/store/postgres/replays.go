@@ -213,16 +213,16 @@ const (
 	marksLock = "SELECT FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE"
 	// others finds the failed deliveries of the events that redeliveries ($1) have delivered, at their
 	// endpoints. Those that failed later in the transaction ($3, each after the redelivery in $2) are
-	// left out.
+	// left out. It looks at $4 redeliveries of each event and at as many originals of originals.
 	others = `WITH RECURSIVE d AS (
 			SELECT seq AS made, event, target, created, replay_of FROM finished WHERE seq = ANY($1)
 		), up AS (
-			SELECT made, replay_of AS seq FROM d UNION ALL SELECT made, o.replay_of FROM up CROSS JOIN LATERAL (
+			SELECT made, replay_of AS seq, 1 AS steps FROM d UNION ALL SELECT made, o.replay_of, steps + 1 FROM up CROSS JOIN LATERAL (
 				SELECT replay_of FROM finished WHERE seq = up.seq UNION ALL SELECT replay_of FROM pending WHERE seq = up.seq) o
-			WHERE o.replay_of <> 0
+			WHERE o.replay_of <> 0 AND steps < $4::int
 		), near AS (
 			SELECT made, seq FROM up
-			UNION SELECT made, delivery FROM d CROSS JOIN LATERAL (SELECT delivery FROM redelivery WHERE event = d.event OFFSET 0) r
+			UNION SELECT made, delivery FROM d CROSS JOIN LATERAL (SELECT delivery FROM redelivery WHERE event = d.event LIMIT $4::int) r
 		), others AS (
 			SELECT DISTINCT ON (f.seq) f.seq, d.made, d.created FROM near JOIN d USING (made)
 				CROSS JOIN LATERAL (SELECT seq, target, status FROM finished WHERE seq = near.seq OFFSET 0) f
@@ -230,7 +230,7 @@ const (
 				AND NOT EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) l(made, seq) WHERE l.made = d.made AND l.seq = f.seq)
 			ORDER BY f.seq, d.made DESC
 		) `
-	othersLock = others + `SELECT FROM mark WHERE delivery = ANY(ARRAY(SELECT seq FROM others UNION SELECT unnest($4::bigint[])))
+	othersLock = others + `SELECT FROM mark WHERE delivery = ANY(ARRAY(SELECT seq FROM others UNION SELECT unnest($5::bigint[])))
 		ORDER BY delivery FOR UPDATE`
 	markOthers = others + `INSERT INTO mark (delivery, replayed, replayed_by, replayed_as, replay_result)
 		SELECT seq, created, coalesce((SELECT r.id FROM replay_item i JOIN replay r ON r.number = i.replay WHERE i.made = o.made), ''), made,
@@ -289,7 +289,7 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 	if locks = slices.Compact(locks); len(delivered) == 0 {
 		b.Queue(marksLock, locks)
 	} else {
-		b.Queue(othersLock, delivered, after, late, locks)
+		b.Queue(othersLock, delivered, after, late, store.MostRedeliveries, locks)
 	}
 	if len(originals) > 0 {
 		b.Queue(setReplayed, originals, column(originals, func(of int64) int64 { return last[of].at }),
@@ -301,6 +301,6 @@ func (t *tx) flushRepeated(b *pgx.Batch) {
 		b.Queue(countItems, made, results)
 	}
 	if len(delivered) > 0 {
-		b.Queue(markOthers, delivered, after, late)
+		b.Queue(markOthers, delivered, after, late, store.MostRedeliveries)
 	}
 }

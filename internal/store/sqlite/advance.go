@@ -158,10 +158,10 @@ func (t *tx) repeated(d *place, ended grapnel.Status) error {
 }
 
 // markOthersQuery takes a redelivery, its creation, its event, the delivery of the event's
-// acceptance, and the endpoint.
+// acceptance, the endpoint, and how many of the event's newest redeliveries it looks at.
 const markOthersQuery = `INSERT INTO mark (delivery, replayed_at, replayed_by, replayed_as, replay_result)
 	SELECT seq, ?2, ifnull((SELECT r.id FROM replay_item i JOIN replay r ON r.number = i.replay WHERE i.made = ?1), ''), ?1, 3 FROM finished
-	WHERE (seq = ?4 OR seq IN (SELECT delivery FROM redelivery WHERE event = ?3)) AND +target = ?5 AND +status = 4 AND +seq < ?1
+	WHERE (seq = ?4 OR seq IN (SELECT delivery FROM redelivery WHERE event = ?3 ORDER BY delivery DESC LIMIT ?6)) AND +target = ?5 AND +status = 4 AND +seq < ?1
 	ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
 	replayed_as = excluded.replayed_as, replay_result = excluded.replay_result WHERE replayed_as < excluded.replayed_as`
 
@@ -169,7 +169,7 @@ const markOthersQuery = `INSERT INTO mark (delivery, replayed_at, replayed_by, r
 // endpoint, unless they were redelivered once more since.
 func (t *tx) resolve(d *place) error {
 	first := d.Seq
-	for of := d.ReplayOf; of != 0; {
+	for of, steps := d.ReplayOf, 0; of != 0 && steps < store.MostRedeliveries; steps++ {
 		first = of
 		there, err := t.place(of)
 		if err == nil && there == nil {
@@ -186,5 +186,5 @@ func (t *tx) resolve(d *place) error {
 		}
 		of = there.ReplayOf
 	}
-	return t.q.markOthers.Int(d.Seq).Int(d.Created).Int(d.Event).Int(first).Int(d.target).Run()
+	return t.q.markOthers.Int(d.Seq).Int(d.Created).Int(d.Event).Int(first).Int(d.target).Int(store.MostRedeliveries).Run()
 }
