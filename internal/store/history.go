@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// MostRedeliveries is how many redeliveries Event returns. A redelivery that is delivered resolves as
-// many others of its event, at least.
+// MostRedeliveries is how many redeliveries Event returns. A redelivery that is delivered resolves
+// as many others of its event, at least.
 const MostRedeliveries = 256
 
 // History reads events and deliveries, finished and pending.
