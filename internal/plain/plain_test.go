@@ -221,6 +221,9 @@ func TestOthersGoToNetHTTP(t *testing.T) {
 		w := newWorld(t, Bounds{}, nil)
 		c := w.dial()
 		text := post("/v1/events", "1")
+		for w.taken() != 0 {
+			time.Sleep(time.Millisecond) // until the connection was accepted
+		}
 		c.send(text[:20])
 		for w.taken() == 0 {
 			time.Sleep(time.Millisecond) // until the first piece was read, alone
@@ -241,7 +244,7 @@ func TestOthersGoToNetHTTP(t *testing.T) {
 	})
 }
 
-// taken is the number of connections that went to net/http.
+// taken is the number of connections that went to net/http, if one was accepted.
 func (w *world) taken() int {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

@@ -189,8 +189,12 @@ func (p Place) size(of keeper) func(context.Context) (int64, error) {
 			if err != nil && (end == "" || !os.IsNotExist(err)) {
 				return 0, err
 			}
-			if err == nil {
+			switch {
+			case err != nil:
+			case end == ".data":
 				all += journal.Size(info)
+			default:
+				all += info.Size()
 			}
 		}
 		return all, nil

@@ -135,7 +135,7 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
 	event, delivery := w.tx.events.last, w.tx.deliveries.last
 	var synced func() error
-	at := w.store.data.at.Load()
+	before := w.store.data.at.Load()
 	if young {
 		if synced, err = w.store.data.put(batch); err != nil {
 			return -1, err
@@ -146,7 +146,7 @@ func (w *writer) apply(batch []*request, young bool) (culprit int, err error) {
 		if err := synced(); err != nil {
 			return -1, err
 		}
-		w.store.stats.kept(int(w.store.data.at.Load() - at))
+		w.store.stats.kept(int(w.store.data.at.Load() - before))
 		w.store.reach("data were synced")
 	}
 	if err == nil && young {
