@@ -47,11 +47,11 @@ type Bounds struct {
 	Half    int `bound:"32768" tiny:"64"`
 	Journal journal.Bounds
 
-	// The data of new events go to a file of their own if a batch has Apart bytes of them: below that
-	// the second sync costs more than is saved. Data of less than LeastApart bytes stay in their row.
+	// Data of new events that have LeastApart bytes or more go to a file of their own, if a batch has
+	// Apart bytes of them. Below that the second sync costs more than is saved.
 	// The file grows by ApartStep, and is written ApartWrite bytes at once.
 	Apart      int   `bound:"16KiB" tiny:"1"`
-	LeastApart int   `bound:"128" tiny:"2"`
+	LeastApart int   `bound:"1536" tiny:"2"`
 	ApartStep  int64 `bound:"4MiB" tiny:"4KiB"`
 	ApartWrite int   `bound:"256KiB" tiny:"16"`
 	// Beside is how many rows before and after a purged event are examined for the data next to its

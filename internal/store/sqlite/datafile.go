@@ -13,9 +13,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/journal"
 )
 
-// dataFile is the file beside the database that has the data of most events which are accepted
-// under load. Their rows say where they are. So data are written once, and not to the journal, to
-// SQLite's log and to the database.
+// dataFile is the file beside the database that has the data of events above a size which are
+// accepted under load. Their rows say where they are. So data are written once, and not to the
+// journal, to SQLite's log and to the database.
 //
 // The data of a batch are synced before its frame is written: a valid frame, and so a row, refers
 // to data that are on the disk. The file only grows, and rows refer to rising places. A purge makes

@@ -35,7 +35,7 @@ func apartRows(t *testing.T, s *Store) (n int64) {
 // TestDataAreWrittenOnce: the data of large batches are in their file, and in no other one after
 // the tables were filled. The data of small ones are not.
 func TestDataAreWrittenOnce(t *testing.T) {
-	s, path := openNew(t)
+	s, path := openWith(t, Bounds{LeastApart: 900})
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	stocked(t, s, base, 2, 1)
 	stockedFrom(t, s, base, 2, 302, 100)

@@ -13,8 +13,8 @@
 // heads of its endpoint.
 //
 // Totals of the current hour are stored beside those counts, so they cost a transaction nothing;
-// older totals have rows of their own. The data of events that come in large batches are in a file
-// of their own (datafile.go).
+// older totals have rows of their own. The data of larger events that come in batches are in a
+// file of their own (datafile.go).
 //
 // A purge removes a few rows in each of many small transactions, overwrites the removed bytes, and
 // at its end truncates the log and the journal, and makes holes in the file of data: then no byte
