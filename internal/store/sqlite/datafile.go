@@ -104,8 +104,8 @@ func (d *dataFile) lacks(batch []*request) bool {
 // create makes an empty file, in place of one that no row refers to. The next synced commit notes
 // that it is used.
 func (d *dataFile) create(key uint64) (err error) {
-	if old := d.file.Swap(nil); old != nil {
-		_ = old.Close()
+	if err := d.close(); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(d.path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {

@@ -39,7 +39,8 @@ func TestDataAreWrittenOnce(t *testing.T) {
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	stocked(t, s, base, 2, 1)
 	stockedFrom(t, s, base, 2, 302, 100)
-	if n := apartRows(t, s); n != 200 { // the first large batch is committed with the note that there is a file
+	// SQLite commits the first large batch, and notes with it that the database has a file of data.
+	if n := apartRows(t, s); n != 200 {
 		t.Errorf("the data of %d events are in the file", n)
 	}
 	for name, b := range files(t, path) {

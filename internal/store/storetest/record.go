@@ -225,7 +225,7 @@ var recordCases = []testCase{
 		d.same(is.Next.Anchor, at(20), "anchor when it leads")
 		d.same(is.Next.Trigger, grapnel.TriggerManual, "the trigger is what it kept")
 	}},
-	{"applies what is for heads to no other", func(d *driver) {
+	{"applies a change for heads to no other delivery", func(d *driver) {
 		n := d.lane("k", 2)
 		c := by(n[1], grapnel.Pending, 10)
 		c.Expect, c.Due, c.Trigger, c.Audit = store.OfHead, at(10), grapnel.TriggerManual, &grapnel.AuditEntry{At: at(10), Tenant: acme}
