@@ -39,6 +39,10 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		}
 	}
 	config.ShouldPing = s.ping
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		planArrays(conn.TypeMap())
+		return nil
+	}
 	// Reads are described and not prepared, so that each is planned for its own arguments.
 	add := func(conns int, within, limit time.Duration, cached pgx.QueryExecMode) (*pool, error) {
 		config := config.Copy()
