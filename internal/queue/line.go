@@ -214,7 +214,10 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	}
 	var wants []store.Want
 	for _, w := range page {
-		wants = append(wants, w.wants...)
+		for _, want := range w.wants {
+			want.For, want.Most = ep.Queue.Lease, ep.Queue.MaxLeased // as they are now: the waiter may have joined before a change
+			wants = append(wants, want)
+		}
 	}
 	l.mu.Lock()
 	came := l.came

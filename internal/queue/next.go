@@ -24,8 +24,7 @@ func (r *Broker) Next(ctx context.Context, q *grapnel.Endpoint, consumer string,
 	w := &waiter{wants: make([]store.Want, most), once: wait <= 0, reply: make(chan taken, 1)}
 	for until := time.Now().Add(wait); ; {
 		for i := range w.wants {
-			w.wants[i] = store.Want{Token: grapnel.NewToken(grapnel.LeasePrefix, r.random), Consumer: consumer, For: q.Queue.Lease,
-				Most: q.Queue.MaxLeased}
+			w.wants[i] = store.Want{Token: grapnel.NewToken(grapnel.LeasePrefix, r.random), Consumer: consumer}
 		}
 		leases, err := l.take(ctx, w, ends)
 		if err != nil || len(leases) == 0 {
