@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -41,6 +43,25 @@ func TestLeaseFollowsAChangeOfTheQueue(t *testing.T) {
 			if by := m.Until.Sub(m.GrantedAt); by != time.Hour {
 				t.Errorf("a lease of %s, while the queue's are of an hour", by)
 			}
+		}
+	})
+}
+
+// TestExpiredLeaseIsNotReturned: a stream that is resumed releases what the one before it sent, for
+// a quarter of an hour.
+func TestExpiredLeaseIsNotReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New())
+		defer w.halt()
+		q := w.queue()
+		w.publish("")
+		w.publish("")
+		expired := w.next(q, "c", 1)
+		time.Sleep(11 * time.Second)
+		w.broker.Release([]grapnel.Lease{expired[0].Lease, w.next(q, "c", 1)[0].Lease})
+		var returned dto.Metric
+		if err := w.broker.metrics.returned.Write(&returned); err != nil || returned.Counter.GetValue() != 1 {
+			t.Errorf("of two released leases one had expired, and %v count as returned (%v)", returned.Counter.GetValue(), err)
 		}
 	})
 }

@@ -348,9 +348,13 @@ func (r *Broker) giveBack(leases []grapnel.Lease) {
 		return
 	}
 	for try := 1; ; try++ {
-		_, err := r.engine.Settle(context.Background(), changes)
+		results, err := r.engine.Settle(context.Background(), changes)
+		for i := range results {
+			if results[i].Applied { // else it had expired, or its consumer got it after all and settled it
+				r.metrics.returned.Inc()
+			}
+		}
 		if err == nil {
-			r.metrics.returned.Add(float64(len(changes)))
 			return
 		}
 		if try == r.bounds.GiveBack {
