@@ -31,6 +31,7 @@ type endpoint struct {
 	alarm     alarm
 
 	since     time.Time // when its status last changed
+	unsure    bool      // the status may have changed before since: this core has not seen that
 	hasten    bool      // deliveries delayed by its outage must be made due
 	hastening bool      // a Hasten is on its way
 	hastened  int       // limit of that Hasten
@@ -89,7 +90,7 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 	ep.delay = FirstDelay(&cfg.Policy)
 	ep.gate.configure(now, cfg)
 	if before == nil {
-		ep.since = cfg.UpdatedAt
+		ep.since, ep.unsure = cfg.UpdatedAt, true
 	} else {
 		ep.changed(now, before)
 	}
@@ -107,8 +108,11 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	g, cfg := &ep.gate, ep.config
 	paused := now.Sub(ep.since)
+	if ep.unsure { // an edit during the pause has moved UpdatedAt: the pause may be as old as the first failure
+		paused = now.Sub(g.standing.FailingSince)
+	}
 	if before.Status != cfg.Status {
-		ep.since, ep.refusedAt = now, now // it took nothing until now, if it takes something from now on
+		ep.since, ep.refusedAt, ep.unsure = now, now, false // it took nothing until now, if it takes something from now on
 	}
 	switch enabled := cfg.Status == grapnel.EndpointEnabled; {
 	case enabled && before.Status == grapnel.EndpointDisabled:
