@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -150,7 +151,13 @@ func retryDelivery(a *api, c *call) (answer, error) {
 	was := a.look(c).situation(old)
 	was.urgent = true
 	reply := func(done store.Redelivered) answer { return retried(was, done) }
-	done, err := a.Engine.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
+	ctx := c.Context()
+	if c.once != nil {
+		// A repetition would deliver again what this order has delivered meanwhile. So the answer is
+		// awaited and stored, also for a caller that has left.
+		ctx = context.WithoutCancel(ctx)
+	}
+	done, err := a.Engine.Retry(ctx, c.scope, old.Seq, by, withEffect(c, reply))
 	return answered(done, done.Answer, err, reply)
 }
 
