@@ -186,7 +186,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 		if err != nil {
 			return err
 		}
-		j.runner.made(len(created))
+		j.runner.made(created)
 		j.pace.spend(now, r.Rate, len(step.Items))
 	}
 	j.searched, j.atTheEnd = step.To, atTheEnd

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Metrics are the runner's metrics, as prometheus collects them. Those of active replays are as old
@@ -79,11 +80,15 @@ func (r *Runner) grown(was, is *grapnel.Replay) {
 	r.items.other += max(int64(is.Done-was.Done)-delivered-failed, 0)
 }
 
-// made counts deliveries that a step created.
-func (r *Runner) made(n int) {
+// made counts deliveries that a step created; one whose original was purged meanwhile is zero.
+func (r *Runner) made(all []store.Redelivered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items.created += int64(n)
+	for i := range all {
+		if all[i].Delivery != 0 {
+			r.items.created++
+		}
+	}
 }
 
 // finished counts and logs a replay that has ended.
