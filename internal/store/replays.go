@@ -31,7 +31,7 @@ type Replays interface {
 	// absent or marked as deleted. The store counts the results of the new deliveries in the
 	// transactions in which they finish, and marks the originals. The result is parallel to the
 	// items. An item whose original is not a finished delivery of the replay's endpoint (it may
-	// have been purged) creates nothing, and its entry is zero.
+	// have been purged), or was overtaken, creates nothing, and its entry is zero.
 	Advance(ctx context.Context, s ReplayStep) ([]Redelivered, error)
 	// ReplayItems returns the deliveries that a replay has created, in order, after the original
 	// with the given row id.
@@ -80,6 +80,6 @@ type ReplayStep struct {
 	Replay string
 	From   int64        // the cursor before
 	To     int64        // and after
-	Items  []Redelivery // by rising Of, all above From and at most To; only Of, Ordered and Delay count
+	Items  []Redelivery // by rising Of, all above From and at most To; only Of, Ordered, Delay and Seen count
 	At     time.Time
 }

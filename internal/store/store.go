@@ -256,6 +256,15 @@ type Redelivery struct {
 	At      time.Time
 	Once    *Once
 	Audit   *grapnel.AuditEntry // stored with it
+
+	// Seen is the mark of a replay's original when the replay chose it. If the original was
+	// redelivered or discarded since, the item creates nothing. nil: that is not checked.
+	Seen *grapnel.Mark
+}
+
+// Overtaken says whether an original with this mark was redelivered or discarded since it was Seen.
+func (r *Redelivery) Overtaken(replayedAs int64, discarded bool) bool {
+	return r.Seen != nil && (replayedAs != r.Seen.ReplayedAs || discarded && r.Seen.DiscardedAt.IsZero())
 }
 
 // Redelivered is the new delivery.

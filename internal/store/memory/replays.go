@@ -134,7 +134,8 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	done := make([]store.Redelivered, len(step.Items))
 	for i, one := range step.Items {
 		of := s.delivery(one.Of)
-		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint {
+		if of == nil || !of.status.Final() || of.Endpoint != r.Endpoint ||
+			one.Overtaken(of.mark.ReplayedAs, !of.mark.DiscardedAt.IsZero()) {
 			continue
 		}
 		done[i] = s.again(of, grapnel.TriggerReplay, one.Ordered, one.Delay, step.At, r.ID)

@@ -191,9 +191,13 @@ func (o *advancing) apply(t *tx) error {
 		return err
 	}
 	o.done = make([]store.Redelivered, len(o.Items))
+	overtaken, err := o.overtaken(t)
+	if err != nil {
+		return err
+	}
 	var made, originals []int64
 	for n, i := range o.Items {
-		if of := o.origins[i.Of]; of.endpoint == o.endpoint && t.over[i.Of] != nil {
+		if of := o.origins[i.Of]; of.endpoint == o.endpoint && t.over[i.Of] != nil && !overtaken[i.Of] {
 			if o.done[n], err = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, o.At, o.Replay); err != nil {
 				return err
 			}
@@ -205,6 +209,23 @@ func (o *advancing) apply(t *tx) error {
 	}
 	t.then(advanceTo, r.Number, o.To, len(made))
 	return nil
+}
+
+// marksSeen locks in the order of marksLock.
+const marksSeen = `SELECT delivery, replayed_as, discarded IS NOT NULL FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE`
+
+// overtaken are the originals that were redelivered or discarded since the replay chose them.
+func (o *advancing) overtaken(t *tx) (map[int64]bool, error) {
+	items := make(map[int64]*store.Redelivery, len(o.Items))
+	for n := range o.Items {
+		items[o.Items[n].Of] = &o.Items[n]
+	}
+	overtaken := make(map[int64]bool)
+	var delivery, as int64
+	var discarded bool
+	err := ask(t.ctx, t.conn, marksSeen, column(o.Items, func(i store.Redelivery) int64 { return i.Of })).
+		each([]any{&delivery, &as, &discarded}, func() { overtaken[delivery] = items[delivery].Overtaken(as, discarded) })
+	return overtaken, err
 }
 
 // The outcome of a delivery that repeats another one is stored on the original, and counted for the

@@ -48,6 +48,12 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		if of == nil || of.status == "" || of.target != target {
 			continue
 		}
+		if overtaken, err := t.overtaken(item); overtaken || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
 			return nil, err
 		}
@@ -59,6 +65,14 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		started++
 	}
 	return done, t.q.advance.Int(step.To).Int(started).Int(r.Number).Run()
+}
+
+// overtaken says whether an original was redelivered or discarded since its replay chose it.
+func (t *tx) overtaken(item *store.Redelivery) (bool, error) {
+	q := t.q.markOf.Int(item.Of)
+	defer q.Reset()
+	found, err := q.Row()
+	return found && item.Overtaken(q.Integer(0), q.Integer(1) != 0), err
 }
 
 // open refuses an endpoint that takes no new deliveries.

@@ -57,7 +57,7 @@ type statements struct {
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
 	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
-	markReplayed, markResult, markOthers               *sqlite3.Stmt
+	markOf, markReplayed, markResult, markOthers       *sqlite3.Stmt
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
@@ -198,6 +198,7 @@ func (q *statements) all(rows int) []text {
 		{&q.endItem, "UPDATE replay_item SET status = ? WHERE made = ? RETURNING replay"},
 		{&q.countItem, `UPDATE replay_progress SET done = done + 1, delivered = delivered + ?, failed = failed + ?,
 			run = CASE WHEN ? THEN 0 ELSE run + 1 END WHERE replay = ?`},
+		{&q.markOf, "SELECT replayed_as, discarded_at IS NOT NULL FROM mark WHERE delivery = ?"},
 		{&q.markReplayed, `INSERT INTO mark (delivery, replayed_at, replayed_by, replayed_as, replay_result) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
 			replayed_as = excluded.replayed_as, replay_result = excluded.replay_result`},

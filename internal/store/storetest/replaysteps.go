@@ -166,6 +166,27 @@ var replayStepCases = []testCase{
 		d.must(err, "ReplayItems")
 		d.same(page, want[2:4], "a page of items")
 	}},
+	{"passes over originals that were redelivered or discarded since they were seen", func(d *driver) {
+		n := d.dead("k", 5)
+		d.redeliver(n[3], 70)
+		d.annotate(n[4], "", "no use", 70)
+		s := stepOver(d.order(replayOf("rpl_1", 80, grapnel.Failed)), n...)
+		for i := range s.Items {
+			mark := d.delivery(n[i]).Mark
+			s.Items[i].Seen = &mark
+		}
+		by := d.redeliver(n[1], 90).Delivery
+		d.annotate(n[2], "", "no use", 90)
+		done, err := d.Advance(d.ctx, s)
+		d.must(err, "Advance")
+		for i, made := range []bool{true, false, false, true, true} {
+			d.same(done[i].Delivery != 0, made, "made")
+		}
+		d.same(d.delivery(n[1]).Mark.ReplayedAs, by, "mark")
+		r := d.replayed("rpl_1")
+		d.same([]any{r.Cursor, r.Started}, []any{n[4], 3}, "where it is")
+		d.sound()
+	}},
 	{"records on an original its last redelivery", func(d *driver) {
 		n := d.dead("k", 1)
 		d.order(replayOf("rpl_1", 60, grapnel.Failed))

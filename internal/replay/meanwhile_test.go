@@ -1,0 +1,41 @@
+package replay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestOrdersDuringAStep: a step has found the dead letters and not redelivered them yet. One is
+// retried by hand, another discarded. The receiver gets the first once, the second not at all.
+func TestOrdersDuringAStep(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(4, 0)
+		letters, err := w.store.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Endpoint: "ep", Limit: 4})
+		w.must(err)
+		ordered := false
+		w.mortal.advancing.Store(new(func() {
+			if ordered {
+				return
+			}
+			ordered = true
+			_, err := w.engine.Retry(ctx, store.Everyone(), letters[0].Seq, grapnel.By{}, nil)
+			w.must(err)
+			w.must(w.store.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: letters[1].Seq, Discard: "no use", At: time.Now()}))
+		}))
+		w.is(w.begin(nil), grapnel.ReplayCompleted, time.Minute)
+		all, err := w.store.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Endpoint: "ep", Limit: 20})
+		w.must(err)
+		again := map[int64]int{}
+		for i := range all {
+			again[all[i].ReplayOf]++
+		}
+		for i, want := range []int{1, 0, 1, 1} {
+			if got := again[letters[i].Seq]; got != want {
+				t.Errorf("letter %d was redelivered %d times, not %d", i, got, want)
+			}
+		}
+	})
+}
