@@ -69,6 +69,7 @@ type Bounds struct {
 	// Idempotency keys.
 	AnswerKept   time.Duration `bound:"48h"` // for which an answer is given again
 	RememberTime time.Duration `bound:"5s"`  // for storing one afterwards, also for a caller who has left
+	RetryTime    time.Duration `bound:"1m"`  // for which a retry's result is awaited after its caller has left
 
 	FormerShapes int `bound:"32"` // values of format and transform that an endpoint had and that deliveries still have
 

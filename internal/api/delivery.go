@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -154,8 +155,11 @@ func retryDelivery(a *api, c *call) (answer, error) {
 	ctx := c.Context()
 	if c.once != nil {
 		// A repetition would deliver again what this order has delivered meanwhile. So the answer is
-		// awaited and stored, also for a caller that has left.
-		ctx = context.WithoutCancel(ctx)
+		// awaited and stored for a while, also for a caller that has left.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(c.Context(), func() { time.AfterFunc(a.Bounds.RetryTime, cancel) })()
 	}
 	done, err := a.Engine.Retry(ctx, c.scope, old.Seq, by, withEffect(c, reply))
 	return answered(done, done.Answer, err, reply)
