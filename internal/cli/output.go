@@ -24,7 +24,7 @@ type View struct {
 	JSON  json.RawMessage // the whole answer
 	Items []Item          // the object, or those of a list
 	Parts []Part          // for people
-	More  string          // said on stderr after a table, as "more follows"
+	More  string          // said on stderr, as "more follows", unless the whole JSON is printed
 }
 
 // empty says whether a view is the empty last page of a list.
@@ -113,7 +113,7 @@ func (p *Printer) Print(v View) error {
 	if _, err := p.world.Stdout.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("the answer cannot be written: %w", err)
 	}
-	if p.form == Table && p.query == nil && v.More != "" {
+	if v.More != "" && (p.form != JSON || p.query != nil) { // the whole JSON has the cursor
 		_, _ = fmt.Fprintln(p.world.Stderr, v.More)
 	}
 	return nil

@@ -32,12 +32,12 @@ var sample = cli.View{
 func TestForms(t *testing.T) {
 	for _, tc := range []struct{ form, jq, want, errs string }{
 		{cli.Table, "", "ID  STATUS     NOTE\na   delivered  é [31m\nbb  failed\n", "there is more: --cursor c\n"},
-		{cli.Names, "", "a\nbb\n", ""},
-		{cli.Lines, "", `{"id":"a","n":1.00}` + "\n" + `{"id":"bb"}` + "\n", ""},
+		{cli.Names, "", "a\nbb\n", "there is more: --cursor c\n"},
+		{cli.Lines, "", `{"id":"a","n":1.00}` + "\n" + `{"id":"bb"}` + "\n", "there is more: --cursor c\n"},
 		{cli.JSON, "", "{\n  \"data\": [\n    {\n      \"id\": \"a\",\n      \"n\": 1.00,\n      \"s\": \"<&>\"\n    },\n" +
 			"    {\n      \"id\": \"bb\",\n      \"n\": 12345678901234567890\n    }\n  ],\n  \"next\": \"c\"\n}\n", ""},
-		{cli.Table, ".data[].id", "a\nbb\n", ""},
-		{cli.Table, ".data[1].n, (.data|length)", "12345678901234567890\n2\n", ""},
+		{cli.Table, ".data[].id", "a\nbb\n", "there is more: --cursor c\n"},
+		{cli.Table, ".data[1].n, (.data|length)", "12345678901234567890\n2\n", "there is more: --cursor c\n"},
 	} {
 		t.Run(tc.form+tc.jq, func(t *testing.T) {
 			w, out, errs := pipes()
