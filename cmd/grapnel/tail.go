@@ -114,7 +114,8 @@ func (t *follower) ask(ctx context.Context, began bool, before int) (bool, error
 			}
 			found = append(found, p.Data[i])
 		}
-		if f.Cursor = p.Next; fresh < len(found) || !began || p.Next == "" {
+		// A page may be short, or empty, before the list ends.
+		if f.Cursor = p.Next; fresh < len(found) || !began && len(found) >= max(before, 1) || p.Next == "" {
 			break
 		}
 	}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 // TestFollowerKnowsWhatItTold: ids do not say which delivery is newer. Deliveries of the
@@ -30,4 +34,37 @@ func TestFollowerKnowsWhatItTold(t *testing.T) {
 	knows(&f, true, d, c, b, a, x)
 	f.remember(nil) // the answer was empty
 	knows(&f, true, d, c, b, a, x)
+}
+
+// The server looks through a bounded number of deliveries for a page, so the page is empty where
+// the type is rare. The follower begins with the newest deliveries of the type, not with none, and
+// does not take them for new ones at the next poll.
+func TestFollowerBeginsBehindPagesThatAreShort(t *testing.T) {
+	f := newFake(t, func(r *http.Request) (int, string) {
+		switch r.URL.Query().Get("cursor") {
+		case "":
+			return http.StatusOK, `{"data":[],"next":"1"}`
+		case "1":
+			return http.StatusOK, `{"data":[{"id":"dlv_3","status":"delivered","created_at":"2026-01-03T00:00:00Z"}],"next":"2"}`
+		default:
+			return http.StatusOK, `{"data":[{"id":"dlv_2","status":"delivered","created_at":"2026-01-02T00:00:00Z"},` +
+				`{"id":"dlv_1","status":"delivered","created_at":"2026-01-01T00:00:00Z"}],"next":null}`
+		}
+	})
+	var out bytes.Buffer
+	w := &cli.World{Stdout: &out, Stderr: &bytes.Buffer{}, Now: time.Now, Lookup: func(string) (string, bool) { return "", false }}
+	s := &session{World: w, server: f.URL, key: "k", output: cli.Names, timeout: time.Minute}
+	r, err := s.reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := &follower{reader: r, progress: w.Progress()}
+	for _, began := range []bool{false, true, true} {
+		if fresh, err := tail.ask(t.Context(), began, 2); !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+	}
+	if got := strings.Fields(out.String()); len(got) != 2 || got[0] != "dlv_2" || got[1] != "dlv_3" {
+		t.Errorf("printed %v", got)
+	}
 }
