@@ -117,12 +117,13 @@ func issuesReplay(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if plan.Total == 0 {
+			if plan.Total == 0 && !plan.Partial {
 				return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "nothing to replay" + leftOut(plan)}
 			}
 			r.world.Note("%s of %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), args[0], plan.Keys, plan.LongestChain,
 				overtaken(plan)+leftOut(plan))
-			if err := r.world.Confirm(start.yes || plan.Total == 1, "Replay %s?", deliveriesOf(plan.Total, plan.Partial)); err != nil {
+			alone := plan.Total == 1 && !plan.Partial
+			if err := r.world.Confirm(start.yes || alone, "Replay %s?", deliveriesOf(plan.Total, plan.Partial)); err != nil {
 				return err
 			}
 			one, err := r.ReplayIssue(ctx, args[0], ask)

@@ -164,7 +164,7 @@ type order struct {
 // replayAll says what replays would do, starts them once that is confirmed, and watches them with
 // --watch.
 func replayAll(ctx context.Context, r reader, orders []order, w *starting) error {
-	total := 0
+	total, more := 0, false
 	for i, o := range orders {
 		plan, err := r.PlanReplay(ctx, o.endpoint, o.NewReplay)
 		if err != nil {
@@ -172,16 +172,16 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		}
 		r.world.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys,
 			plan.LongestChain, overtaken(plan)+leftOut(plan))
-		total += plan.Total
-		if plan.Total == 0 {
+		total, more = total+plan.Total, more || plan.Partial
+		if plan.Total == 0 && !plan.Partial {
 			orders[i].endpoint = ""
 		}
 	}
-	if total == 0 {
+	if total == 0 && !more {
 		return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "nothing to replay"}
 	}
-	if total > 1 {
-		if err := r.world.Confirm(w.yes, "Replay %s?", deliveriesOf(total, false)); err != nil {
+	if total > 1 || more {
+		if err := r.world.Confirm(w.yes, "Replay %s?", deliveriesOf(total, more)); err != nil {
 			return err
 		}
 	}

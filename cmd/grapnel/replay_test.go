@@ -141,6 +141,29 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	call("dlq", "replay", dead[0], "--again", "--watch")
 }
 
+// A plan whose count was cut short has at least as many deliveries as it says: if it found none,
+// that is not "nothing to replay", and if it found one, thousands may follow, without a question.
+func TestReplayOfAPlanThatIsPartial(t *testing.T) {
+	for _, command := range []string{"replay start ep_1", "dlq replay --endpoint ep_1", "issues replay iss_1"} {
+		for _, total := range []string{"0", "1"} {
+			var f *fake
+			f = newFake(t, func(*http.Request) (int, string) {
+				if strings.Contains(f.seen[len(f.seen)-1].Body, `"dry_run":true`) {
+					return http.StatusOK, `{"dry_run":true,"total":` + total + `,"partial":true}`
+				}
+				return http.StatusAccepted, `{"id":"rpl_1","status":"running"}`
+			})
+			got := invoke(t, f.env(), "", strings.Fields(command)...)
+			if got.code != 2 || !strings.Contains(got.errs, "Replay "+total+"+ deliveries") {
+				t.Errorf("%s, %s found: %+v", command, total, got)
+			}
+			if got := invoke(t, f.env(), "", strings.Fields(command+" --yes -o name")...); got.code != 0 || got.out != "rpl_1\n" {
+				t.Errorf("%s --yes, %s found: %+v", command, total, got)
+			}
+		}
+	}
+}
+
 // tail prints each followed delivery when it is created and when it finishes, until interrupted.
 func TestTailFollowsUntilInterrupted(t *testing.T) {
 	release := make(chan struct{})
