@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -256,6 +257,26 @@ func TestPreciseAnswers(t *testing.T) {
 	var want, have any
 	if json.Unmarshal([]byte(answer), &want) != nil || json.Unmarshal([]byte(got.out), &have) != nil || cmp.Diff(want, have) != "" || !strings.Contains(got.out, "1.50") {
 		t.Errorf("-o json is not the server's answer: %s", got.out)
+	}
+}
+
+// An interrupted command about several ids asks for no more of them, prints those that are done,
+// and says that it was interrupted, not that the others failed.
+func TestInterruptedBetweenIDs(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	f := newFake(t, func(r *http.Request) (int, string) {
+		if r.URL.Path == "/v1/deliveries/dlv_2/retry" {
+			interrupt()
+			<-r.Context().Done()
+		}
+		return http.StatusOK, `{"id":"dlv_1"}`
+	})
+	var out, errs bytes.Buffer
+	code := runProgram(ctx, &cli.World{Args: []string{"deliveries", "retry", "dlv_1", "dlv_2", "dlv_3", "-o", "name"},
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: time.Now,
+		Lookup: func(name string) (string, bool) { v, ok := f.env()[name]; return v, ok }})
+	if code != 130 || out.String() != "dlv_1\n" || errs.String() != "error: interrupted\n" {
+		t.Errorf("exits %d: %s%s", code, out.String(), errs.String())
 	}
 }
 

@@ -90,8 +90,13 @@ func (s *session) askEach(head []string,
 		var view cli.View
 		var rows [][]string
 		var failures []error
+		var stopped error // by a signal
 		for _, id := range ids {
 			answer, row, err := call(cmd.Context(), r, id)
+			if err != nil && cmd.Context().Err() != nil {
+				stopped = err
+				break
+			}
 			if err != nil {
 				failures = append(failures, err)
 				if len(ids) > 1 {
@@ -103,14 +108,14 @@ func (s *session) askEach(head []string,
 			rows = append(rows, row)
 		}
 		if len(view.Items) == 0 {
-			return errors.Join(failures...)
+			return cmp.Or(stopped, errors.Join(failures...))
 		}
 		view.Parts = []cli.Part{{Head: head, Rows: rows}}
 		view.JSON = view.Items[0].JSON
 		if len(ids) > 1 {
 			view.JSON = listDocument(view.Items)
 		}
-		if err := r.Print(view); err != nil || len(failures) == 0 {
+		if err := cmp.Or(r.Print(view), stopped); err != nil || len(failures) == 0 {
 			return err
 		}
 		return cli.Partial("%d of %d failed", len(failures), len(ids))
