@@ -372,6 +372,8 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"tail --every 1ms", ok, 2},
 		{"tail --last -1", ok, 2},
 		{"tail", problem(401, "unauthenticated"), 4},
+		{"serve --listen nowhere", ok, 2},
+		{"serve --listen 127.0.0.1:99999", ok, 2},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			f := newFake(t, tc.answer)
