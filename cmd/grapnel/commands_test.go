@@ -372,6 +372,7 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"tail --every 1ms", ok, 2},
 		{"tail --last -1", ok, 2},
 		{"tail", problem(401, "unauthenticated"), 4},
+		{"serve --store= --listen nowhere:1", ok, 2},
 		{"serve --listen nowhere", ok, 2},
 		{"serve --listen 127.0.0.1:99999", ok, 2},
 	} {

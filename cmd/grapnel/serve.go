@@ -173,6 +173,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, err
 	}
 	switch {
+	case f.store == "": // of a variable that is not set, perhaps: the default would be another database
+		return server.Options{}, cli.Usagef("--store: it must not be empty; leave it out for %s", server.DefaultStore)
 	case f.drain <= 0:
 		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.drain)
 	case f.retention <= 0:
