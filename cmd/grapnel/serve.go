@@ -143,7 +143,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
-	flags.Var(&f.databaseSpace, "database-space", "space that each database of PostgreSQL may use, for the alert disk_full; 0: unknown")
+	flags.Var(&f.databaseSpace, "database-space", "space that each database of PostgreSQL may use, for the alert disk_full; none without it")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
