@@ -13,6 +13,7 @@ import (
 
 // runProgram is the whole program; it returns the exit code.
 func runProgram(ctx context.Context, w *cli.World) int {
+	w.Interrupted = ctx.Done()
 	s := &session{World: w}
 	root := s.rootCommand()
 	root.SetArgs(w.Args)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 // asProgram makes this test binary the program itself: signals need a process of its own.
@@ -163,5 +167,36 @@ func TestCommandThatIsInterruptedSaysSo(t *testing.T) {
 	}
 	if code, _ := ended(t, cmd); code != 130 {
 		t.Errorf("exits %d", code)
+	}
+}
+
+// silent is a standard input at which no line comes: it interrupts the command that reads it.
+type silent struct {
+	interrupt func()
+	ended     chan struct{}
+}
+
+func (s silent) Read([]byte) (int, error) {
+	s.interrupt()
+	<-s.ended
+	return 0, io.EOF
+}
+
+// A command that reads its standard input ends at the first signal, and not once a line comes.
+func TestInterruptEndsAReadOfTheInput(t *testing.T) {
+	in := silent{ended: make(chan struct{})}
+	var ctx context.Context
+	ctx, in.interrupt = context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		code <- runProgram(ctx, &cli.World{Args: []string{"send", "a.b", "-d", "-"}, Stdin: in, Stdout: io.Discard, Stderr: io.Discard,
+			Now: time.Now, Lookup: func(string) (string, bool) { return "", false }})
+	}()
+	late := time.AfterFunc(time.Minute, func() { close(in.ended) })
+	if got := <-code; got != 130 {
+		t.Errorf("exits %d", got)
+	}
+	if late.Stop() {
+		close(in.ended)
 	}
 }

@@ -30,6 +30,8 @@ type World struct {
 	Lookup  func(name string) (string, bool) // an environment variable
 	Now     func() time.Time
 
+	Interrupted <-chan struct{} // closed by a signal to stop; nil: never
+
 	lines *slog.Logger // writes notes and errors, if the log is JSON; nil: they are text
 }
 

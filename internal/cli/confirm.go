@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -31,8 +33,12 @@ func (w *World) ConfirmAtTerminal(yes bool, format string, args ...any) error {
 
 func (w *World) asked(question string) error {
 	_, _ = fmt.Fprintf(w.Stderr, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(w.Stdin).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	line, err := w.typed(func() ([]byte, error) { return bufio.NewReader(w.Stdin).ReadBytes('\n') })
+	if errors.Is(err, context.Canceled) {
+		_, _ = fmt.Fprintln(w.Stderr) // the question's line
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(string(line))) {
 	case "y", "yes":
 		return nil
 	}

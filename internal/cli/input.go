@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -12,7 +14,10 @@ func (w *World) Content(name, value string) ([]byte, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	switch {
 	case value == "-":
-		text, err := io.ReadAll(w.Stdin)
+		text, err := w.typed(func() ([]byte, error) { return io.ReadAll(w.Stdin) })
+		if errors.Is(err, context.Canceled) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, Usagef("%s: cannot read standard input: %v", name, err)
 		}
@@ -31,4 +36,24 @@ func (w *World) Content(name, value string) ([]byte, error) {
 func (w *World) Text(name, value string) (string, error) {
 	content, err := w.Content(name, value)
 	return strings.TrimSpace(string(content)), err
+}
+
+// typed runs a read of standard input, which nothing but its input can end. A signal leaves it
+// behind: the process ends then.
+func (w *World) typed(read func() ([]byte, error)) ([]byte, error) {
+	type input struct {
+		text []byte
+		err  error
+	}
+	got := make(chan input, 1)
+	go func() {
+		text, err := read()
+		got <- input{text, err}
+	}()
+	select {
+	case in := <-got:
+		return in.text, in.err
+	case <-w.Interrupted:
+		return nil, context.Canceled
+	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -46,5 +47,13 @@ func TestConfirm(t *testing.T) {
 	}
 	if err := w.Confirm(true, "Replay?"); err != nil {
 		t.Errorf("said before: %v", err)
+	}
+	in, typing := io.Pipe() // nothing is typed
+	defer func() { _ = typing.Close() }()
+	interrupted := make(chan struct{})
+	close(interrupted)
+	w = &World{Stdin: in, Stderr: &bytes.Buffer{}, Interrupted: interrupted}
+	if err := w.asked("Replay?"); Explain(err).Exit != ExitInterrupted {
+		t.Errorf("interrupted: %v", err)
 	}
 }
