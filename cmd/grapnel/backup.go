@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -32,12 +30,8 @@ func (s *session) backupCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx := cmd.Context()
-		if cmd.Flags().Changed("timeout") { // a large database takes longer than a request
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, s.timeout)
-			defer cancel()
-		}
+		ctx, cancel := s.limited(cmd)
+		defer cancel()
 		whole, err := server.Backup(ctx, f.store, to)
 		if err != nil {
 			return err

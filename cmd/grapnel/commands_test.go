@@ -280,6 +280,22 @@ func TestInterruptedBetweenIDs(t *testing.T) {
 	}
 }
 
+// An export takes as long as it needs, but not longer than a --timeout that is given.
+func TestExportKeepsToItsTimeout(t *testing.T) {
+	f := newFake(t, func(r *http.Request) (int, string) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+		return http.StatusOK, ""
+	})
+	for _, what := range []string{"deliveries", "dlq"} {
+		if got := invoke(t, f.env(), "", what, "export", "--timeout", "20ms"); got.code != 124 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
+
 // -o jsonl has the objects that -o json has.
 func TestEveryAnswerHasLines(t *testing.T) {
 	for args, want := range map[string]string{

@@ -44,7 +44,9 @@ func export(s *session, what string, anyStatus bool,
 				out = f
 			}
 			counted := &counter{to: out, progress: s.Progress(), what: what, heading: format == client.CSV}
-			err = call(r.Client, cmd.Context(), which.Filter(), format, counted)
+			ctx, cancel := s.limited(cmd)
+			defer cancel()
+			err = call(r.Client, ctx, which.Filter(), format, counted)
 			counted.progress.Done()
 			return err
 		},

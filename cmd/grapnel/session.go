@@ -61,6 +61,14 @@ func (s *session) reader() (reader, error) {
 	return reader{c, p, s.World}, err
 }
 
+// limited limits work that takes longer than a request, by --timeout only if that is given.
+func (s *session) limited(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	if cmd.Flags().Changed("timeout") {
+		return context.WithTimeout(cmd.Context(), s.timeout)
+	}
+	return context.WithCancel(cmd.Context())
+}
+
 // ask runs a command that makes one call and prints its answer.
 func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
