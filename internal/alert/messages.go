@@ -54,7 +54,7 @@ func (b *Boxes) Encode() []byte { return encode(b) }
 // Due says whether a digest has to be sent.
 func (b *Boxes) Due(now time.Time) bool {
 	for _, box := range b.Recipients {
-		if box.Count > 0 && !now.Before(box.Until) {
+		if box.Count > 0 && (!now.Before(box.Until) || now.Before(box.Began)) {
 			return true
 		}
 	}
@@ -169,6 +169,9 @@ func (p *posting) to(r Recipient, box *Box) {
 		for _, c := range at {
 			p.hold(r, box, c, end)
 		}
+	}
+	if p.now.Before(box.Began) {
+		box.Until = p.now // the clock was ahead
 	}
 	if box.Count > 0 && box.Severity != grapnel.SeverityPage {
 		box.Until = later(box.Until, r.Quiet) // quiet hours may have begun since

@@ -106,6 +106,25 @@ func TestEveryTransitionHasOneMessage(t *testing.T) {
 	}
 }
 
+// TestADigestOfAClockAhead: a digest that was begun while the clock was ahead is sent once the
+// clock is right, not when the wrong time comes.
+func TestADigestOfAClockAhead(t *testing.T) {
+	bounds, ahead := bounds.Fill(Bounds{}), begin.AddDate(1, 0, 0)
+	all := map[string]Recipient{"a": {ID: "a", Gather: 5 * time.Minute}}
+	wants := func(*Change) []string { return []string{"a"} }
+	var boxes Boxes
+	if got := boxes.Post(ahead, bounds, "t", []Change{firing(1, grapnel.SeverityWarning, ahead)}, all, wants); len(got) != 0 {
+		t.Fatalf("at once: %+v", got)
+	}
+	boxes = stored(t, &boxes)
+	if !boxes.Due(begin) {
+		t.Error("no digest is due")
+	}
+	if got := boxes.Post(begin, bounds, "t", nil, all, wants); len(got) != 1 || got[0].Data.Count != 1 {
+		t.Errorf("once the clock is right: %+v", got)
+	}
+}
+
 // TestStorm: a thousand alerts at once are one digest for each channel, and what follows within the
 // window another.
 func TestStorm(t *testing.T) {
