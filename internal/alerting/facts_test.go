@@ -153,3 +153,19 @@ func TestAnAlertThatMovedHere(t *testing.T) {
 		}
 	})
 }
+
+// TestABaselineOfAClockAhead: dead letters are compared with those of the time before now, although
+// the clock was ahead and found no hours before it.
+func TestABaselineOfAClockAhead(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.mortal.fails.Store(10)
+		time.Sleep(2 * time.Minute)
+		w.ahead.Store(int64(365 * 24 * time.Hour))
+		time.Sleep(2 * time.Hour)
+		w.ahead.Store(0)
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.DeadLetters, State: alert.Firing}); len(all) > 0 {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}

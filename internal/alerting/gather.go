@@ -312,7 +312,7 @@ func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string)
 	}
 	begin := now.Truncate(time.Hour).Add(-time.Hour)
 	from := begin
-	again := is.at.IsZero() || now.Sub(is.at) >= g.k.bounds.Usual
+	again := is.at.IsZero() || now.Sub(is.at) >= g.k.bounds.Usual || now.Before(is.at)
 	if again {
 		from = begin.Add(-alert.BaselineFor)
 	}

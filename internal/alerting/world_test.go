@@ -43,11 +43,14 @@ type world struct {
 	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
 	every  time.Duration                            // between two rounds; 0: the default
 	late   int                                      // alerting.Bounds.Late
+	crowd  int                                      // tenants besides the one that moves; 0: those of the engine
+	turn   int                                      // alerting.Bounds.Tenants
 	sender *egress.Sender
 	engine *engine.Engine
 	deaf   atomic.Bool // the owners of endpoints do not answer
 	came   arrival
-	other  atomic.Bool // sources and open alerts are in another cell
+	other  atomic.Bool  // sources, open alerts and a tenant are in another cell
+	ahead  atomic.Int64 // by which the keeper's clock is ahead, in nanoseconds
 	keeper *alerting.Keeper
 	mortal *mortal
 	stop   context.CancelFunc
@@ -63,6 +66,7 @@ type mortal struct {
 
 	came  *arrival
 	other *atomic.Bool
+	fails atomic.Int64 // dead letters of each hour up to now
 }
 
 var errDead = errors.New("the process is dead")
@@ -79,6 +83,16 @@ func (m *mortal) EventList(ctx context.Context, scope store.Scope, q store.Event
 		return nil, errDead
 	}
 	return m.Store.EventList(ctx, scope, q)
+}
+
+func (m *mortal) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) (all []grapnel.Bucket, _ error) {
+	if m.fails.Load() == 0 {
+		return m.Store.Totals(ctx, scope, q)
+	}
+	for at := q.From; at.Before(time.Now()); at = at.Add(time.Hour) {
+		all = append(all, grapnel.Bucket{At: at, Totals: grapnel.Totals{Failed: m.fails.Load()}})
+	}
+	return all, nil
 }
 
 func (m *mortal) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
@@ -115,9 +129,9 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")
-	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late},
-		Engine: asked{w.engine, &w.deaf, &w.came, &w.other}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells,
-		Home: w.home, Certificate: w.shows,
+	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late, Tenants: w.turn},
+		Engine: asked{w.engine, &w.deaf, &w.came, &w.other, w.crowd}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells,
+		Home: w.home, Certificate: w.shows, Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
@@ -131,6 +145,21 @@ type asked struct {
 	deaf  *atomic.Bool
 	came  *arrival
 	other *atomic.Bool
+	crowd int
+}
+
+// Tenants are those of a cell with many more.
+func (a asked) Tenants() (all []string) {
+	if a.crowd == 0 {
+		return a.Engine.Tenants()
+	}
+	for i := range a.crowd {
+		all = append(all, fmt.Sprintf("tenant_%04d", i))
+	}
+	if !a.other.Load() {
+		all = append(all, "tenant_last")
+	}
+	return all
 }
 
 func (a asked) Sources(scope store.Scope) []grapnel.Source {
