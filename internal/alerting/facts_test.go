@@ -169,3 +169,25 @@ func TestABaselineOfAClockAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestATenantThatMovedHereIsReadLate: an alert about a tenant's totals that came from another cell
+// stays until the totals were read here, however many tenants are read before.
+func TestATenantThatMovedHereIsReadLate(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.crowd, w.turn, w.every = 40, 2, 30*time.Second // a turn of all tenants takes 20 minutes
+		w.kill()
+		w.mortal.fails.Store(10)
+		low := 0.5
+		_, err := w.keeper.SetRule(ctx, store.Everyone(), "tenant_last", alert.DeadLetters, grapnel.By{Actor: "key_1"},
+			func(alerting.Rule) (alert.Setting, error) { return alert.Setting{Threshold: &low}, nil })
+		w.must(err)
+		time.Sleep(25 * time.Minute)
+		w.other.Store(true)
+		time.Sleep(17 * time.Minute)
+		w.other.Store(false)
+		time.Sleep(35 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.DeadLetters}); len(all) != 1 || all[0].State != alert.Firing {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}

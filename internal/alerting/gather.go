@@ -21,11 +21,12 @@ type gathering struct {
 
 	tenants, sources, endpoints turns
 
-	hours map[string]*usualHours // by tenant; "": all
-	// Both have the objects that were looked at. Others are those of a tenant that came from another
-	// cell a moment ago: their alerts came along, and are not resolved for want of facts.
-	last         map[string]time.Time // of the last event, by source; zero: there was none
-	certificates map[string]time.Time // end of validity, by endpoint; zero: unknown
+	// The maps have the objects that were looked at. Others are those of a tenant that came from
+	// another cell a moment ago, and the tenant itself: their alerts came along, and are not resolved
+	// for want of facts.
+	hours        map[string]*usualHours // by tenant; "": all
+	last         map[string]time.Time   // of the last event, by source; zero: there was none
+	certificates map[string]time.Time   // end of validity, by endpoint; zero: unknown
 	imbalance    *int64
 	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
 	looked       time.Time  // when it was read last, well or not
@@ -98,6 +99,11 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 			s.Unverified = g.k.o.Unverified(s.ID)
 		}
 		f.Sources = append(f.Sources, s)
+	}
+	for _, tenant := range e.Tenants() {
+		if g.hours[tenant] == nil {
+			f.Unread[alert.UnreadIn(alert.DeadLetters, tenant)], f.Unread[alert.UnreadIn(alert.FirstAttempts, tenant)] = true, true
+		}
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(g.hours)) {
 		f.Hours = append(f.Hours, g.hours[tenant].Hours)
