@@ -80,6 +80,7 @@ type ownHour struct {
 	at       time.Time
 	revision int64
 	dirty    bool // not stored as it is
+	tried    bool // a write was begun
 }
 
 // keepPromises completes the sampler once the cells are open.
@@ -233,6 +234,7 @@ func (p *promises) write(ctx context.Context) error {
 	for _, h := range p.own {
 		if h.dirty {
 			due = append(due, *h)
+			h.tried = true
 		}
 	}
 	p.mu.Unlock()
@@ -253,24 +255,33 @@ func (p *promises) write(ctx context.Context) error {
 			if failed != nil && grapnel.CodeOf(failed) != grapnel.CodeNotFound {
 				return failed
 			}
-			p.stored(h, is.Revision, true)
+			var before promise.Hour
+			if failed == nil && !h.tried { // the hour was forgotten while the clock was ahead
+				if err := json.Unmarshal(is.Body, &before); err != nil {
+					return err
+				}
+			}
+			p.stored(h, is.Revision, &before)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		p.stored(h, done.Revision, false)
+		p.stored(h, done.Revision, nil)
 	}
 	return nil
 }
 
 // stored remembers the revision of an hour's document. The hour is clean unless something was
-// counted meanwhile.
-func (p *promises) stored(h *ownHour, revision int64, again bool) {
+// counted meanwhile, or the document has other counts, of which the hour lacks before.
+func (p *promises) stored(h *ownHour, revision int64, before *promise.Hour) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own := p.own[hourOf(h.at)]
-	own.revision, own.dirty = revision, again || own.is != h.is
+	own.revision, own.dirty = revision, before != nil || own.is != h.is
+	if before != nil {
+		own.is.Plus(before)
+	}
 }
 
 // read reads the incidents, and the documents of the hours that may have changed since it did not

@@ -145,6 +145,29 @@ func TestANodeThatWasAway(t *testing.T) {
 	}
 }
 
+// TestAnHourThatComesAgain: counts of an hour that was stored and forgotten, because the clock was
+// ahead for a moment, are part of the hour once it goes on.
+func TestAnHourThatComesAgain(t *testing.T) {
+	ctx, db := t.Context(), memory.New()
+	w := newWatched(t, db, "node_a", slotTime)
+	w.publishes(100, 0)
+	w.round(ctx)
+	w.clock = slotTime.Add(3 * time.Hour)
+	w.round(ctx)
+	w.clock = slotTime.Add(time.Minute)
+	for range 2 {
+		w.publishes(10, 0)
+		w.round(ctx)
+	}
+	next := newWatched(t, db, "node_b", slotTime.Add(time.Minute))
+	next.round(ctx)
+	for _, is := range []*watched{w, next} {
+		if got := is.availability(); got != (promise.Count{Good: 120}) {
+			t.Errorf("%s counts %+v", is.node, got)
+		}
+	}
+}
+
 // TestPageWhileTheStoreFails: the last page is served, counts go on in memory and are stored later,
 // and the log says once that the store fails.
 func TestPageWhileTheStoreFails(t *testing.T) {
