@@ -285,10 +285,11 @@ func (p *promises) stored(h *ownHour, revision int64, before *promise.Hour) {
 }
 
 // read reads the incidents, and the documents of the hours that may have changed since it did not
-// fail last; at first those of the whole window.
+// fail last; at first, and after the clock was set back, those of the whole window. This node's own
+// are read only of hours that it has forgotten.
 func (p *promises) read(ctx context.Context, now time.Time) error {
 	from := now.Add(-keptHours)
-	if last := p.loaded.Add(-time.Hour); last.After(from) {
+	if last := p.loaded.Add(-time.Hour); last.After(from) && !p.loaded.After(now) {
 		from = last
 	}
 	sums := map[int64]promise.Hour{}
@@ -300,11 +301,14 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 		for _, d := range found {
 			after = d.ID
 			name, node, ok := strings.Cut(d.ID, "/")
-			if !ok || node == p.node || d.Tenant != "" {
+			if !ok || d.Tenant != "" {
 				continue
 			}
 			var h promise.Hour
 			at, err := time.Parse(hourLayout, name)
+			if node == p.node && p.has(at, now) {
+				continue
+			}
 			if err = errors.Join(err, json.Unmarshal(d.Body, &h)); err != nil {
 				p.log.Warn("counts of promises cannot be read; left out", "document", d.ID, "err", err)
 				continue
@@ -318,13 +322,20 @@ func (p *promises) read(ctx context.Context, now time.Time) error {
 		}
 	}
 	maps.Copy(p.others, sums)
-	p.loaded = now
+	p.loaded = now.Round(0) // so that comparisons see a clock that was set
 	incidents, err := p.readIncidents(ctx)
 	if err != nil {
 		return err
 	}
 	p.incidents = incidents
 	return p.clear(ctx, now)
+}
+
+// has says whether this node has its counts of an hour, or will have them once it counts again.
+func (p *promises) has(at, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own[hourOf(at)] != nil || hourOf(at) >= hourOf(now)-1
 }
 
 // clear deletes counts that no window reaches any more, once an hour.

@@ -145,6 +145,34 @@ func TestANodeThatWasAway(t *testing.T) {
 	}
 }
 
+// TestCountsAfterAClockAhead: a node whose clock was ahead reads the counts of the whole window
+// again once it is right, its own and those that other nodes have stored meanwhile.
+func TestCountsAfterAClockAhead(t *testing.T) {
+	ctx, db := t.Context(), memory.New()
+	here, there := newWatched(t, db, "node_a", slotTime), newWatched(t, db, "node_b", slotTime)
+	here.publishes(100, 0)
+	for range 5 {
+		there.publishes(100, 0)
+		there.round(ctx)
+		here.clock = there.clock
+		here.round(ctx)
+		there.clock = there.clock.Add(time.Hour)
+	}
+	here.clock = there.clock.AddDate(1, 0, 0)
+	here.cleared = here.clock // no purge is due: the clock does not decide when the next one is
+	here.round(ctx)
+	for range 5 {
+		there.publishes(100, 0)
+		there.round(ctx)
+		there.clock = there.clock.Add(time.Hour)
+	}
+	here.clock = there.clock
+	here.round(ctx)
+	if got := here.availability(); got != (promise.Count{Good: 1100}) {
+		t.Errorf("after its clock was ahead it counts %+v", got)
+	}
+}
+
 // TestAnHourThatComesAgain: counts of an hour that was stored and forgotten, because the clock was
 // ahead for a moment, are part of the hour once it goes on.
 func TestAnHourThatComesAgain(t *testing.T) {
