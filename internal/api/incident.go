@@ -30,12 +30,13 @@ func incidentRoutes() []route {
 			name: "get-incident", tag: promiseTag, summary: "Get an incident with its messages", gives: map[int]any{200: wire.Incident{}}},
 		{method: "POST", path: "/v1/incidents/{id}/updates", scope: grapnel.ScopeAdmin, handle: updateIncident,
 			name: "update-incident", tag: promiseTag, summary: "Add a message to an incident, or resolve it",
-			about: "409 for an incident that is resolved, or has 50 messages.",
+			about: "409 for an incident that is resolved, or has 50 messages and is not resolved by this one.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewIncidentUpdate{}, gives: map[int]any{200: wire.Incident{}}},
 	}
 }
 
-// mostMessages is how many messages an incident may have: they are one document.
+// mostMessages is how many messages an incident may have, besides the one that resolves it: they
+// are one document.
 const mostMessages = 50
 
 // incidentPrefix begins ids of incidents.
@@ -195,7 +196,7 @@ func addMessage(in *wire.Incident, req *wire.NewIncidentUpdate, at time.Time) er
 	switch maintenance := in.Kind == "maintenance"; {
 	case now == "resolved" || now == "finished":
 		return grapnel.Errorf(grapnel.CodeConflict, "This is %s; open another one.", now)
-	case len(in.Updates) >= mostMessages:
+	case len(in.Updates) >= mostMessages && req.Status != "resolved":
 		return grapnel.Errorf(grapnel.CodeConflict, "This has %d messages, which is the most; resolve it and open another one.", mostMessages)
 	case maintenance && req.Status != "" && req.Status != "resolved":
 		f.Add("/status", "must not be given together with maintenance, which follows the clock; only resolved ends it")

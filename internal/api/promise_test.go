@@ -86,6 +86,20 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
+// TestAnIncidentOfManyMessages: an incident that may not have more messages can be resolved.
+func TestAnIncidentOfManyMessages(t *testing.T) {
+	w := newWorld(t)
+	in := w.must(201, "POST", "/v1/incidents", `{"title":"Publishing is slow","text":"We look."}`)
+	path := "/v1/incidents/" + in["id"].(string) + "/updates"
+	for range mostMessages - 1 {
+		w.must(200, "POST", path, `{"text":"We still look."}`)
+	}
+	w.must(409, "POST", path, `{"text":"We still look."}`)
+	if in = w.must(200, "POST", path, `{"text":"Mended.","status":"resolved"}`); in["status"] != "resolved" {
+		t.Errorf("the incident is %v", in)
+	}
+}
+
 func TestIncidentsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	in := w.must(201, "POST", "/v1/incidents", `{"title":"a","text":"b"}`)
