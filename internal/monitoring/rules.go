@@ -62,7 +62,7 @@ func signs() []sign {
 		{"GrapnelRecordsFail", "page", `increase(grapnel_record_failures_total[10m]) > 0`, 5 * time.Minute, "outcomes cannot be stored and are repeated",
 			"The store is in trouble: read the log, look at the disk and the database."},
 		{"GrapnelShardsWithoutOwner", "page",
-			`(sum(grapnel_shards{state="held"}) < 256) and (count(grapnel_shards) > 0)`, 2 * time.Minute,
+			`sum by (cell) (grapnel_shards{state="held"}) < 256`, 2 * time.Minute,
 			"some endpoints have no node", "grapnel cluster status names the shards; check the nodes' connection to the database."},
 		{"GrapnelStoreSlow", "ticket", `max(grapnel_commit_average_seconds) > 0.25`, 10 * time.Minute, "commits take more than 250 ms",
 			"The disk or the database is too slow for the load."},
