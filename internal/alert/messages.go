@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,8 +32,9 @@ type Box struct {
 	Window time.Time `json:"window,omitzero"` // begin of the window in which Sent are counted
 	Sent   int       `json:"sent,omitempty"`
 
-	Began    time.Time `json:"began,omitzero"` // of the first transition in the box
-	Until    time.Time `json:"until,omitzero"` // the digest is sent then
+	Began    time.Time `json:"began,omitzero"`  // of the first transition in the box
+	Event    string    `json:"event,omitempty"` // id of the digest
+	Until    time.Time `json:"until,omitzero"`  // the digest is sent then
 	Count    int       `json:"count,omitempty"`
 	Fired    int       `json:"fired,omitempty"`
 	Severity string    `json:"severity,omitempty"` // the gravest
@@ -219,6 +221,7 @@ func (c *Change) Alone(now time.Time) Message {
 func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if box.Count == 0 {
 		box.Began, box.Until, box.Severity = p.now, until, c.Alert.Severity
+		box.Event = digestID(p.tenant, p.now, r.ID, c.Alert.ID, string(c.Transition))
 		box.Titles, box.Fired = nil, 0
 	}
 	box.Count++
@@ -234,7 +237,12 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if len(box.Titles) < p.bounds.Titles {
 		box.Titles = append(box.Titles, headline(c))
 	}
-	c.Alert.sent(Sent{c.Transition, digestID(p.tenant, box.Began, r.ID), p.now})
+	c.Alert.sent(Sent{c.Transition, box.event(p.tenant, r), p.now})
+}
+
+// event is the id of the digest. Boxes of an earlier version do not have it.
+func (box *Box) event(tenant string, r Recipient) string {
+	return cmp.Or(box.Event, digestID(tenant, box.Began, r.ID))
 }
 
 // digest sends what the box has.
@@ -257,7 +265,7 @@ func (p *posting) digest(r Recipient, box *Box) {
 	if more := box.Count - len(box.Titles); more > 0 {
 		text += fmt.Sprintf("\nand %d more", more)
 	}
-	p.messages = append(p.messages, Message{Event: digestID(p.tenant, box.Began, r.ID), Type: grapnel.EventAlertDigest, To: []string{r.ID},
+	p.messages = append(p.messages, Message{Event: box.event(p.tenant, r), Type: grapnel.EventAlertDigest, To: []string{r.ID},
 		Data: Data{Rule: "digest", State: state, Severity: box.Severity, Tenant: p.tenant, Subject: subject,
 			Title: strings.Join(parts, ", "), Text: text, Since: box.Began, Count: box.Count, Alerts: box.Titles}})
 	*box = Box{Window: box.Window, Sent: box.Sent}

@@ -107,6 +107,24 @@ func TestAStormIsOneDigest(t *testing.T) {
 	})
 }
 
+// TestAStormOfSeveralCommits: alerts that fire at once and are too many for one commit are in two
+// digests, each with an id of its own.
+func TestAStormOfSeveralCommits(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		chat := w.channel("chat", "acme")
+		time.Sleep(65 * time.Second) // in the middle between two rounds
+		w.disabled(1500)
+		time.Sleep(3 * time.Minute)
+		told := 0
+		for _, m := range chat.messages() {
+			told += m.data.Count
+		}
+		if told != 1500 {
+			t.Errorf("the channel was told of %d alerts", told)
+		}
+	})
+}
+
 // TestNothingIsLostOrToldTwice kills the process at many moments, loses answers of the store, and
 // keeps the channel down for a while. In the end the channel has each transition once.
 func TestNothingIsLostOrToldTwice(t *testing.T) {
