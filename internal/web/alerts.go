@@ -201,6 +201,10 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 	if more && firing+acknowledged == len(all) {
 		plus = " at least"
 	}
+	none := "No alert fires"
+	if m.Newest != "" || !m.Views[0].Here && !m.Views[1].Here { // those that fire are on another page
+		none = "No alert of this page fires"
+	}
 	switch {
 	case firing > 0:
 		m.Verdict.Pieces = []piece{{many(firing, "alert fires", "alerts fire") + plus, toneBad}, {".", ""}}
@@ -209,12 +213,12 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 			m.Verdict.Next += " Acknowledge it when you take care of it: pages are then not repeated."
 		}
 	case acknowledged > 0:
-		m.Verdict.Pieces = []piece{{"No alert fires; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
+		m.Verdict.Pieces = []piece{{none + "; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
 	case m.Portal:
-		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
+		m.Verdict.Pieces = []piece{{none + ".", ""}}
 		m.Verdict.Next = "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end."
 	default:
-		m.Verdict.Pieces = []piece{{"No alert fires.", ""}}
+		m.Verdict.Pieces = []piece{{none + ".", ""}}
 		m.Verdict.Next = "The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down."
 	}
 	switch {

@@ -49,3 +49,23 @@ func TestTheLinkOfAMessageShowsAButton(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// TestWhichAlertsTheVerdictIsAbout: a page on which alerts that fire cannot be does not say that
+// none does.
+func TestWhichAlertsTheVerdictIsAbout(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if name == "alerts" {
+			for _, a := range answer.(map[string]any)["data"].([]any) {
+				a.(map[string]any)["state"] = "resolved"
+			}
+		}
+		return answer
+	}
+	s.signIn()
+	for query, all := range map[string]bool{"": true, "?state=firing": true, "?state=resolved": false, "?cursor=x": false} {
+		if body := s.ask("GET", "/alerts"+query, nil).Body.String(); strings.Contains(body, "No alert fires.") != all {
+			t.Errorf("/alerts%s says that no alert fires: %t", query, !all)
+		}
+	}
+}
