@@ -64,11 +64,14 @@ func (i *Issue) At(now time.Time) State {
 	return i.State
 }
 
-// Merge adds failures. One that is later than the resolution opens the issue again; one that was
-// recorded before and is only flushed now does not.
-func (i *Issue) Merge(d *Delta) {
+// ahead is by how much a resolution has to be in the future to be one by a clock that was ahead.
+const ahead = time.Hour
+
+// Merge adds failures. One that is later than the resolution, or comes after one by a clock that
+// was ahead, opens the issue again; one that was recorded before and is only flushed now does not.
+func (i *Issue) Merge(d *Delta, now time.Time) {
 	i.Delta.Merge(d)
-	if i.State != Resolved || !d.Last.After(i.ResolvedAt) {
+	if i.State != Resolved || !d.Last.After(i.ResolvedAt) && i.ResolvedAt.Sub(now) < ahead {
 		return
 	}
 	i.State, i.ChangedAt, i.ChangedBy, i.Resolution = Open, d.Last, "", ""

@@ -383,3 +383,19 @@ func TestSentences(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestAnIssueThatAClockAheadResolved: a failure opens it again once the clock is right.
+func TestAnIssueThatAClockAheadResolved(t *testing.T) {
+	w := newWorld(t)
+	n, g := w.node(Bounds{}), group(503, "down")
+	w.fails(n, g)
+	n.flush()
+	w.now = w.now.AddDate(1, 0, 0)
+	w.set(g, Resolved)
+	w.now = start.Add(time.Hour)
+	w.fails(n, g)
+	n.flush()
+	if i := w.issue(g); i.State != Open || i.Regressions != 1 {
+		t.Errorf("the issue is %s with %d regressions", i.State, i.Regressions)
+	}
+}

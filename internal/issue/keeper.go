@@ -181,7 +181,7 @@ func (b *merging) merge(g Group, d *Delta) error {
 		b.issues[g] = i
 		b.order = append(b.order, g)
 	}
-	i.Merge(d.clone())
+	i.Merge(d.clone(), b.k.o.Now())
 	if b.streaks == nil {
 		b.streaks = map[string]int64{}
 	}
