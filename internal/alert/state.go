@@ -119,10 +119,11 @@ func (m *Memory) Step(r Round) []Change {
 		}
 	}
 	for _, a := range r.Open {
-		if rule, known := RuleOf(a.Rule); !seen[a.Key()] && !r.Unread.has(a.Key()) {
-			if !known {
-				rule = &Rule{}
-			}
+		rule, known := RuleOf(a.Rule)
+		if !known {
+			rule = &Rule{}
+		}
+		if !seen[a.Key()] && !(r.Unread.has(a.Key()) && r.Settings.Of(rule, a.Tenant).Enabled) {
 			changes = m.resolves(changes, rule, a, r.Now) // what it is about is deleted or well
 		}
 	}

@@ -191,3 +191,29 @@ func TestATenantThatMovedHereIsReadLate(t *testing.T) {
 		}
 	})
 }
+
+// TestFactsThatARestartForgets: an alert stays after a restart if the event or the attempt with its
+// facts was purged, and ends once its rule is off.
+func TestFactsThatARestartForgets(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.silentSource()
+		w.endpoint("safe", nil, func(ep *grapnel.Endpoint) { ep.URL = "https://safe.test/" })
+		w.mortal.until.Store(time.Now().Add(10 * 24 * time.Hour).Unix())
+		time.Sleep(5 * time.Minute)
+		w.kill()
+		w.mortal.empty.Store(true)
+		time.Sleep(5 * time.Minute)
+		for _, rule := range []string{alert.SourceSilent, alert.Certificate} {
+			if all := w.alerts(alerting.Query{Rule: rule}); len(all) != 1 || all[0].State != alert.Firing {
+				t.Errorf("the alerts of %s are %+v", rule, all)
+			}
+			_, err := w.keeper.SetRule(ctx, store.Everyone(), "acme", rule, grapnel.By{Actor: "key_1"},
+				func(alerting.Rule) (alert.Setting, error) { return alert.Setting{Enabled: new(bool)}, nil })
+			w.must(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if all := w.alerts(alerting.Query{State: alert.Firing}); len(all) != 0 {
+			t.Errorf("with both rules off the alerts are %+v", all)
+		}
+	})
+}

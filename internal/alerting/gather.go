@@ -23,7 +23,7 @@ type gathering struct {
 
 	// The maps have the objects that were looked at. Others are those of a tenant that came from
 	// another cell a moment ago, and the tenant itself: their alerts came along, and are not resolved
-	// for want of facts.
+	// for want of facts. Nor are those whose facts were purged before a restart.
 	hours        map[string]*usualHours // by tenant; "": all
 	last         map[string]time.Time   // of the last event, by source; zero: there was none
 	certificates map[string]time.Time   // end of validity, by endpoint; zero: unknown
@@ -90,8 +90,8 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	}
 	g.addEndpoints(ctx, f, eps)
 	for i := range sources {
-		last, known := g.last[sources[i].ID]
-		if !known {
+		last := g.last[sources[i].ID]
+		if last.IsZero() && !sources[i].Paused {
 			f.Unread[alert.UnreadIn(alert.SourceSilent, sources[i].ID)] = true
 		}
 		s := alert.Source{Source: &sources[i], Last: last}
@@ -165,8 +165,8 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		healths = append(healths, g.k.o.Engine.Healths(part)...)
 	}
 	for i := range eps {
-		until, known := g.certificates[eps[i].ID]
-		if !known && strings.HasPrefix(eps[i].URL, "https:") {
+		until := g.certificates[eps[i].ID]
+		if until.IsZero() && strings.HasPrefix(eps[i].URL, "https:") && eps[i].Status != grapnel.EndpointDisabled {
 			f.Unread[alert.UnreadIn(alert.Certificate, eps[i].ID)] = true
 		}
 		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until}

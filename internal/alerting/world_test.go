@@ -67,6 +67,8 @@ type mortal struct {
 	came  *arrival
 	other *atomic.Bool
 	fails atomic.Int64 // dead letters of each hour up to now
+	until atomic.Int64 // end of the certificate that all endpoints showed, in seconds since 1970; 0: as stored
+	empty atomic.Bool  // all events were purged
 }
 
 var errDead = errors.New("the process is dead")
@@ -79,10 +81,28 @@ func (m *mortal) Record(ctx context.Context, changes []store.Change) ([]store.Ch
 }
 
 func (m *mortal) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	if m.away.Load() {
+	switch {
+	case m.away.Load():
 		return nil, errDead
+	case m.empty.Load():
+		return nil, nil
 	}
 	return m.Store.EventList(ctx, scope, q)
+}
+
+func (m *mortal) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	if m.until.Load() == 0 {
+		return m.Store.DeliveryList(ctx, scope, q)
+	}
+	return []grapnel.Delivery{{AttemptsMade: 1}}, nil
+}
+
+func (m *mortal) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	until := m.until.Load()
+	if until == 0 {
+		return m.Store.Delivery(ctx, scope, seq)
+	}
+	return &grapnel.Delivery{Attempts: []grapnel.Attempt{{Peer: grapnel.Peer{CertificateUntil: time.Unix(until, 0).UTC()}}}}, nil
 }
 
 func (m *mortal) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) (all []grapnel.Bucket, _ error) {
