@@ -23,7 +23,7 @@ func (r *Runner) Metrics() Metrics {
 		deliveries: prometheus.NewDesc("grapnel_replay_deliveries",
 			"Deliveries of unfinished replays, by state: to be created, pending, finished.", []string{"state"}, nil),
 		items: prometheus.NewDesc("grapnel_replay_items_total",
-			"Deliveries of replays that this node runs, by result: created, delivered, failed, other (skipped, discarded or dropped).",
+			"Deliveries of replays that this node runs, by result: created, delivered, failed (or skipped, discarded, dropped).",
 			[]string{"result"}, nil),
 	}
 }
@@ -59,7 +59,7 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(m.ended, prometheus.CounterValue, float64(m.runner.ended[status]), string(status))
 	}
 	for result, n := range map[string]int64{"created": m.runner.items.created, "delivered": m.runner.items.delivered,
-		"failed": m.runner.items.failed, "other": m.runner.items.other} {
+		"failed": m.runner.items.failed} {
 		to <- prometheus.MustNewConstMetric(m.items, prometheus.CounterValue, float64(n), result)
 	}
 	gauge(m.deliveries, left, "left")
@@ -68,16 +68,14 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // items counts deliveries of replays by result.
-type items struct{ created, delivered, failed, other int64 }
+type items struct{ created, delivered, failed int64 }
 
 // grown counts what a replay has finished since the job's last look at it.
 func (r *Runner) grown(was, is *grapnel.Replay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delivered, failed := int64(is.Delivered-was.Delivered), int64(is.Failed-was.Failed)
-	r.items.delivered += max(delivered, 0)
-	r.items.failed += max(failed, 0)
-	r.items.other += max(int64(is.Done-was.Done)-delivered-failed, 0)
+	r.items.delivered += max(int64(is.Delivered-was.Delivered), 0)
+	r.items.failed += max(int64(is.Failed-was.Failed), 0)
 }
 
 // made counts deliveries that a step created; one whose original was purged meanwhile is zero.
