@@ -44,13 +44,17 @@ func paging(cmd *cobra.Command, limit *int, cursor *string) *cobra.Command {
 	return cmd
 }
 
-// needs makes flags required; "a|b" requires one of the two. Leaving one out is a usage error that
-// names it.
+// needs makes flags required; "a|b" requires one of the two. One that is left out, or empty, is a
+// usage error that names it.
 func needs(cmd *cobra.Command, flags ...string) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		given := func(name string) bool { // an empty one is that of a variable that is not set, perhaps
+			flag := cmd.Flags().Lookup(name)
+			return flag != nil && flag.Changed && flag.Value.String() != ""
+		}
 		for _, names := range flags {
-			if !slices.ContainsFunc(strings.Split(names, "|"), cmd.Flags().Changed) {
+			if !slices.ContainsFunc(strings.Split(names, "|"), given) {
 				return misused(cmd, "%s needs --%s", cmd.CommandPath(), strings.ReplaceAll(names, "|", " or --"))
 			}
 		}
