@@ -146,6 +146,9 @@ func TestDiskFull(t *testing.T) {
 		`mount -t tmpfs -o size=128m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
 	gate := make(chan struct{})
 	behaved := healthy(x.dice)
+	// The requests wait for their answers until the disk is full, on a slow machine too.
+	policy, rules := inline(5*time.Minute, 50, time.Second)
+	behaved.create["policy"], behaved.rules = policy, rules
 	behaved.behave = func() reply {
 		<-gate
 		return reply{status: http.StatusOK}

@@ -198,6 +198,22 @@ func TestRules(t *testing.T) {
 			again(h, 160*ms)
 			h.Receipts[2].Attempt, h.Receipts[2].Status = 3, 200
 		}, []Rule{Schedule}},
+		{"in time counted from a timeout that the receiver did not notice", func(h *History) {
+			h.Endpoints[0].Delays, h.Finals[0].Attempts, h.Finals[1].Status = []time.Duration{100 * ms}, 2, grapnel.Skipped
+			h.Actions = []Action{{Kind: Skip, Endpoint: "ep", Delivery: "db", Invoke: 150 * ms, Return: 160 * ms}}
+			h.Receipts = h.Receipts[:1]
+			h.Receipts[0].End = 1190 * ms // answered with 200, 90 ms after the sender had left
+			again(h, 1200*ms)
+			h.Receipts[1].Attempt = 2
+		}, nil},
+		{"too early counted from a timeout that the receiver did not notice", func(h *History) {
+			h.Endpoints[0].Delays, h.Finals[0].Attempts, h.Finals[1].Status = []time.Duration{120 * ms}, 2, grapnel.Skipped
+			h.Actions = []Action{{Kind: Skip, Endpoint: "ep", Delivery: "db", Invoke: 150 * ms, Return: 160 * ms}}
+			h.Receipts = h.Receipts[:1]
+			h.Receipts[0].End = 1190 * ms
+			again(h, 1200*ms)
+			h.Receipts[1].Attempt = 2
+		}, []Rule{Schedule}},
 		{"too early counted from the first attempt", func(h *History) {
 			h.Endpoints[0].Delays, h.Endpoints[0].SinceFirst = []time.Duration{50 * ms}, true
 			h.Receipts[0].Status, h.Finals[0].Attempts = 503, 2

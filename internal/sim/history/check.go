@@ -248,13 +248,18 @@ func (c *checker) unheard(r *Receipt, ep *Endpoint) bool {
 	return r.AnswerLost || ep.Timeout > 0 && r.End-r.Start+c.Limits.Transit >= ep.Timeout
 }
 
-// quit is the earliest moment at which the sender may have ended the request. A receiver notices a
-// disconnected peer late.
-func (c *checker) quit(r *Receipt) time.Duration {
-	if r.Status != 0 {
-		return r.End
+// quit is the earliest moment at which the sender may have ended the request: when it had the
+// answer, when its receiver noticed that it had gone, or at its timeout. A receiver notices a
+// disconnected peer late, and one that is busy with the request does not notice it at all.
+func (c *checker) quit(r *Receipt, ep *Endpoint) time.Duration {
+	end, left := r.End, r.Status == 0
+	if ep.Timeout > 0 && r.Start+ep.Timeout < end {
+		end, left = r.Start+ep.Timeout, true
 	}
-	return max(r.Start, r.End-c.Limits.Transit)
+	if !left {
+		return end
+	}
+	return max(r.Start, end-c.Limits.Transit)
 }
 
 // explains says whether the fault may have kept this receipt's outcome from becoming durable.

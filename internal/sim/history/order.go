@@ -117,10 +117,10 @@ func (c *checker) overlap(l *lane) {
 	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.Start, b.Start) })
 	var open *Receipt
 	for _, r := range all {
-		if open != nil && c.quit(open) > r.Start && !c.died(open, r.Start) {
+		if open != nil && c.quit(open, l.endpoint) > r.Start && !c.died(open, r.Start) {
 			c.report(Overlap, r.d, r.Start, "sent while %s was in flight until %v", open.Delivery, open.End)
 		}
-		if open == nil || c.quit(r.Receipt) > c.quit(open) {
+		if open == nil || c.quit(r.Receipt, l.endpoint) > c.quit(open, l.endpoint) {
 			open = r.Receipt
 		}
 	}
@@ -147,7 +147,7 @@ func (c *checker) over(d *delivery) time.Duration {
 	}
 	if len(d.receipts) == 0 {
 		if len(d.aside) > 0 {
-			return c.quit(d.all()[0]) // the stored outcome may be one of the lost past
+			return c.quit(d.all()[0], d.endpoint) // the stored outcome may be one of the lost past
 		}
 		return f.Finished
 	}
@@ -155,7 +155,7 @@ func (c *checker) over(d *delivery) time.Duration {
 	if f.Status == grapnel.Skipped || f.Status == grapnel.Dropped {
 		return last.Start // an operator ended it, maybe while the request was in flight
 	}
-	return c.quit(last)
+	return c.quit(last, d.endpoint)
 }
 
 func firstSent(d *delivery) (time.Duration, bool) {

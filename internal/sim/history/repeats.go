@@ -77,7 +77,7 @@ func (c *checker) schedule(d *delivery) {
 		if !r.automatic() || before.Attempt < 1 || r.Attempt <= before.Attempt {
 			continue // an operator's order, or the same attempt again after a crash
 		}
-		since, wait := c.quit(before), time.Duration(0)
+		since, wait := c.quit(before, d.endpoint), time.Duration(0)
 		if d.endpoint.SinceFirst {
 			since, wait = d.receipts[0].Start, delays[min(r.Attempt-2, len(delays)-1)]
 			if d.receipts[0].Attempt != 1 {
