@@ -6,7 +6,10 @@
 //
 //   - Append commits events, all their deliveries and their positions in their lanes together, or
 //     nothing. When it returns without error everything is durable.
-//   - Positions in a lane are 1, 2, 3 … in commit order, without gaps.
+//   - Positions in a lane are 1, 2, 3 … in commit order, without gaps. A purge that removes the
+//     delivery with a lane's last position forgets the lane, if nothing waits in it: then the next
+//     lane that begins at the endpoint, of that key or another, goes on above the highest forgotten
+//     position. So the positions of a key never go back.
 //   - Record applies each Change only to a delivery in the state that the change expects. So
 //     repeating a Record whose answer was lost changes nothing: its operational events have their
 //     ids already, and no audit entry is stored twice.

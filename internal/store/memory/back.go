@@ -48,6 +48,7 @@ func (s *Store) Snapshot() *Store {
 	}
 	for endpoint, q := range s.queues {
 		is := c.queue(endpoint)
+		is.forgot = q.forgot
 		for key, l := range q.lanes {
 			is.lane(key).last = l.last
 		}

@@ -30,10 +30,11 @@ type queue struct {
 	leased  order          // the leased ones of due
 	held    map[string]int // leases by consumer
 	lanes   map[string]*lane
+	forgot  int64 // the highest position of the lanes that were forgotten
 }
 
-// lane is one key's lane at one endpoint. It outlives its deliveries, because its positions
-// continue.
+// lane is one key's lane at one endpoint. Its positions continue for as long as the delivery with
+// the last one is stored.
 type lane struct {
 	last    int64 // the last assigned position
 	pending order // the head first
@@ -58,10 +59,19 @@ func (s *Store) queue(endpoint string) *queue {
 func (q *queue) lane(key string) *lane {
 	l := q.lanes[key]
 	if l == nil {
-		l = &lane{pending: order{before: byNumber}} // numbers and positions are given together, so they agree
+		l = &lane{last: q.forgot, pending: order{before: byNumber}} // numbers and positions are given together, so they agree
 		q.lanes[key] = l
 	}
 	return l
+}
+
+// forget removes the lane of a purged delivery if it has the lane's last position and nothing
+// waits. Lanes that begin later have higher positions, so those of a key never go back.
+func (q *queue) forget(d *delivery) {
+	if l := q.lanes[d.Key]; d.lane != nil && d.lane == l && d.Position == l.last && l.pending.first() == nil {
+		delete(q.lanes, d.Key)
+		q.forgot = max(q.forgot, l.last)
+	}
 }
 
 // enlist adds d, as it is scheduled and leased now, to the orders of its queue.

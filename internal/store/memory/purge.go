@@ -43,6 +43,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
 		if gone[d] {
 			s.purged++
+			s.queue(d.Endpoint).forget(d)
 		}
 		return gone[d]
 	})

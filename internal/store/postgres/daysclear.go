@@ -88,6 +88,9 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (remo
 	if err != nil {
 		return 0, err
 	}
+	if err := s.forgetDay(ctx, c); err != nil {
+		return 0, err
+	}
 	err = s.inDays(ctx, func(tx pgx.Tx) error { return c.clear(ctx, tx) })
 	if err != nil {
 		return 0, err

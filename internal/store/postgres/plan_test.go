@@ -28,6 +28,7 @@ func hot(c *calendar) map[string]string {
 		lanesLock:                         some,
 		loneLock:                          some,
 		positionsSQL:                      "'{1}','{k}','{1}'," + some,
+		forgottenQuery:                    "'{1}'",
 		placesQuery:                       some,
 		lockLone:                          some,
 		takeLone:                          some,
@@ -167,7 +168,7 @@ func TestReadPlans(t *testing.T) {
 	}
 	// Days are small here, which may make a scan cheaper than an index. Then the index must at least
 	// be usable.
-	small := map[string]bool{"of an event": true, "those of a key": true}
+	small := map[string]bool{"of an event": true, "those of a key": true, "lanes to forget": true, "a day's lanes to forget": true}
 	for name, q := range map[string]query{
 		"heads":                   of(headsQuery, "ep_1", 10),
 		"head":                    of(placesQuery, []int64{number(45000)}),
@@ -190,6 +191,8 @@ func TestReadPlans(t *testing.T) {
 		"a tenant's documents":    documented(store.DocumentQuery{Tenant: "acme", After: "a77"}),
 		"documents to clear":      of(clearDocuments, "alert", int64(1), 10),
 		"those of a key":          listed(store.DeliveryQuery{Key: "k77"}),
+		"lanes to forget":         of(forgetLanes, []int64{number(45000), number(45001)}),
+		"a day's lanes to forget": of(ofDayTables(forgetPage, today), begins(today), 10, []int64{-1}),
 	} {
 		var plan []string
 		err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {

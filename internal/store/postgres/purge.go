@@ -236,6 +236,7 @@ func (r *removal) batch() *pgx.Batch {
 		b.Queue("DELETE FROM event WHERE seq = ANY($1)", r.events)
 	}
 	if len(r.deliveries) > 0 {
+		b.Queue(forgetLanes, r.deliveries)
 		b.Queue(marksLock, r.deliveries)
 		for _, drop := range []string{"DELETE FROM mark WHERE delivery = ANY($1)", "DELETE FROM finished WHERE seq = ANY($1)",
 			"DELETE FROM attempt WHERE delivery = ANY($1)", "DELETE FROM redelivery WHERE delivery = ANY($1)"} {

@@ -121,6 +121,7 @@ func (t *tx) begin() error {
 	switch {
 	case len(targets) > 0:
 		b.Queue(positionsSQL, targets, keys, counts, n.deliveries).Query(t.readPositions)
+		b.Queue(forgottenQuery, targets).Query(t.readForgotten)
 	case len(n.deliveries) > 0:
 		b.Queue(lanesLock, n.deliveries)
 	}

@@ -13,6 +13,7 @@ import (
 // oldEvent is an event with the rows of it to remove.
 type oldEvent struct {
 	seq, first, made int64
+	key              string
 	deliveries       []int64
 }
 
@@ -30,7 +31,7 @@ type searcher struct {
 
 const (
 	nextEventQuery   = "SELECT seq, accepted FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
-	oldEventQuery    = "SELECT accepted, first, made FROM event WHERE seq = ?"
+	oldEventQuery    = "SELECT accepted, first, made, key FROM event WHERE seq = ?"
 	overQuery        = "SELECT finished FROM finished WHERE seq = ?"
 	waitsQuery       = "SELECT 1 FROM pending WHERE seq = ?"
 	anyDeliveryQuery = `SELECT 1 FROM pending WHERE seq >= ? AND seq < ? UNION ALL SELECT 1 FROM finished WHERE seq >= ? AND seq < ?
@@ -125,7 +126,7 @@ func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
 	if !found {
 		return err
 	}
-	e := oldEvent{seq: seq, first: q.Integer(1), made: q.Integer(2)}
+	e := oldEvent{seq: seq, first: q.Integer(1), made: q.Integer(2), key: q.String(3)}
 	accepted := q.Integer(0)
 	if q.Reset(); accepted >= before {
 		return nil

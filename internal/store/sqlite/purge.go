@@ -118,7 +118,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		if !found {
 			continue
 		}
-		target, status, ending := q.Integer(0), q.Integer(2), q.Integer(3)
+		target, status, ending, position := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4)
 		t.tallies[tally{target, q.Integer(1), status}]--
 		q.Reset()
 		if status == statusFailed {
@@ -129,7 +129,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		t.ledger.purged++
 		removed++
 		if err := errors.Join(t.q.dropAttempts.Int(number).Run(), t.q.dropMark.Int(number).Run(), t.q.dropRedelivery.Int(number).Run(),
-			t.q.dropEnding.Int(ending).Run()); err != nil {
+			t.q.dropEnding.Int(ending).Run(), t.forgetLane(laneOf{target, e.key}, position)); err != nil {
 			return removed, err
 		}
 	}

@@ -51,7 +51,8 @@ type statements struct {
 
 	eventByID, eventKey, eventOf                       *sqlite3.Stmt
 	pending, dropPending, plan, mark, lead             *sqlite3.Stmt
-	laneHead, lane, setLane, finished                  *sqlite3.Stmt
+	laneHead, lane, setLane, dropLane, raiseLane       *sqlite3.Stmt
+	finished                                           *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
@@ -147,7 +148,8 @@ func (q *statements) all(rows int) []text {
 		{&q.dropType, "DELETE FROM total_type WHERE whole = 0 AND hour = ? AND tenant = ? AND type = ?"},
 		{&q.readPage, readPageQuery},
 		{&q.writePage, writePageQuery},
-		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0)"},
+		{&q.dropFinished, `DELETE FROM finished WHERE seq = ?
+			RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0), position`},
 		{&q.addEnding, "INSERT INTO ending (body) VALUES (?) RETURNING number"},
 		{&q.dropEnding, "DELETE FROM ending WHERE number = ?"},
 		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},
@@ -175,6 +177,10 @@ func (q *statements) all(rows int) []text {
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
 		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
+		{&q.dropLane, `DELETE FROM lane WHERE target = ? AND key = ? AND last = ?
+			AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.target = lane.target AND p.lane = key AND p.position > 0)`},
+		{&q.raiseLane, `INSERT INTO lane (target, key, last) VALUES (?, ?, ?)
+			ON CONFLICT (target, key) DO UPDATE SET last = max(last, excluded.last)`},
 		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},

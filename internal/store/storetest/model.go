@@ -24,7 +24,8 @@ type model struct {
 
 	facts            []fact
 	gone, goneEvents map[int64]bool // row ids of purged deliveries and events
-	replays          []*replay      // by id
+	positions        positions
+	replays          []*replay // by id
 	documents        []store.Document
 }
 
@@ -36,6 +37,7 @@ type row struct {
 	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
 
 	uncounted bool // no totals count its end
+	parted    bool // its lane has been forgotten
 }
 
 type kept struct {
@@ -102,12 +104,7 @@ func (m *model) add(e *grapnel.Event, r row, ordered bool, delay time.Duration) 
 	r.Seq, r.EventSeq, r.EventID = int64(len(m.rows)+1), e.Seq, e.ID
 	r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key
 	if ordered && r.Key != "" && r.Status == grapnel.Pending {
-		r.Position = 1
-		for _, other := range m.rows {
-			if other.EndpointID == r.EndpointID && other.Key == r.Key && other.Position > 0 {
-				r.Position++
-			}
-		}
+		r.Position = m.positions.next(r.EndpointID, r.Key)
 	}
 	m.rows = append(m.rows, &r)
 	return m.settle(r.CreatedAt, delay)
