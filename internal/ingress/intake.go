@@ -148,9 +148,12 @@ func validKey(key string) string {
 }
 
 // known is the identity by which the request is deduplicated: the first of the chain that the
-// request has. nil: none, so it is always new. kind is the provider's type.
+// request has. nil: none, so it is always new. Types are part of it as the provider names them:
+// the source's expression may give one type to several. Content also has the event's type, which
+// the expression may have found in a header.
 func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 	s := in.source
+	named := validType(in.find(s.kind))
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
 	for _, by := range s.Dedupe.By {
 		var parts [][]byte
@@ -166,11 +169,13 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 			}
 			into.Known, parts = id, [][]byte{[]byte(id)}
 			if by == grapnel.ByEventID && s.row.perType {
-				parts = append(parts, []byte(kind))
+				parts = append(parts, []byte(named))
 			}
 		case grapnel.ByContent:
 			sum := in.document().sum
-			into.Known, parts = hex.EncodeToString(sum[:]), [][]byte{sum[:], []byte(kind)}
+			if into.Known, parts = hex.EncodeToString(sum[:]), [][]byte{sum[:], []byte(kind)}; named != kind {
+				parts = append(parts, []byte(named))
+			}
 		default:
 			continue
 		}

@@ -196,6 +196,24 @@ func TestTheSameBytesSignedTwice(t *testing.T) {
 	}
 }
 
+// TestTypesThatASourceRenames: a source's expression may give two topics of Shopify, which share an
+// event id, the same type. They stay two events.
+func TestTypesThatASourceRenames(t *testing.T) {
+	for _, by := range everyKind {
+		w := newWorld(t)
+		w.source(grapnel.Verify{Scheme: "shopify", Secrets: secrets(signingKey)}, func(s *grapnel.Source) {
+			s.Type, s.Dedupe.By = `"shop.order"`, []grapnel.DedupeBy{by}
+		})
+		for i, topic := range []string{"orders/create", "orders/paid", "orders/create"} {
+			got := w.post(`{"id":1}`, "X-Shopify-Hmac-Sha256", base64.StdEncoding.EncodeToString(macOf(`{"id":1}`)), "X-Shopify-Topic", topic,
+				"X-Shopify-Event-Id", "e", "X-Shopify-Webhook-Id", topic)
+			if got.Duplicate != (i == 2) {
+				t.Errorf("by %s, %s: answered %d %s", by, topic, got.status, got.body)
+			}
+		}
+	}
+}
+
 // TestSignaturesOnRealStores: a signature is stored in the event's transaction, so it survives a
 // restart.
 func TestSignaturesOnRealStores(t *testing.T) {
