@@ -3,6 +3,7 @@ package ingress
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -245,8 +246,9 @@ func (recv *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.Aside
 }
 
 // refuse answers that a request was not accepted. Faults of the server or of the source's tenant
-// are logged, a line for each TallyEvery, because anyone can send any number of requests. Overload
-// and a full disk are not logged here: their own packages log when they begin and end.
+// are logged, a line for each TallyEvery, because anyone can send any number of requests. Overload,
+// a full disk and the move of a tenant are not logged here: their own packages log when they begin
+// and end.
 func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
 	recv.metrics.count(s, as)
 	recv.o.Refused(string(refused.Code))
@@ -254,7 +256,8 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 	if s != nil {
 		s.meter.refused.add(recv.o.Now(), &refused)
 	}
-	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
+	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull &&
+		!errors.Is(refused.Err, store.ErrSealed) {
 		if requests, due := s.meter.faults.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
 			recv.o.Log.LogAttrs(r.Context(), slog.LevelError, "receiving requests failed",
 				slog.String("source", s.ID), slog.Int("requests", requests), slog.Any("error", refused.Err))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // TestRefusedSourcesAreLogged: the first request that cannot be verified is logged at once. After
@@ -66,5 +67,26 @@ func TestRefusedSourcesAreLogged(t *testing.T) {
 	send(1, "src_1")
 	if text := lines(); text != "" {
 		t.Errorf("logged %s", text)
+	}
+}
+
+// TestATenantOnItsWayIsNotLogged: its sources answer 503 while it moves to another cell. A failure
+// is logged.
+func TestATenantOnItsWayIsNotLogged(t *testing.T) {
+	var logged bytes.Buffer
+	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
+	for _, on := range []grapnel.Unverified{grapnel.RejectUnverified, grapnel.Quarantine} {
+		w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right key")}, func(s *grapnel.Source) { s.OnUnverified = on })
+		key := map[grapnel.Unverified]string{grapnel.RejectUnverified: "right key", grapnel.Quarantine: "wrong key"}[on]
+		w.err = store.ErrSealed
+		got := w.post(`{}`, "X-Api-Key", key)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" || strings.Contains(logged.String(), "ERROR") {
+			t.Errorf("%s: answered %d, logged %s", on, got.status, logged.String())
+		}
+	}
+	w.err = store.ErrUnknown
+	w.post(`{}`, "X-Api-Key", "wrong key")
+	if strings.Count(logged.String(), "level=ERROR") != 1 {
+		t.Errorf("a failure: logged %s", logged.String())
 	}
 }
