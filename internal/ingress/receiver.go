@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,7 +20,9 @@ import (
 // Receiver receives requests. It is safe for concurrent use and has no goroutines of its own.
 type Receiver struct {
 	o       Options
-	sources sync.Map // id → *source, of those that exist and were asked for
+	sources sync.Map     // id → *source, of those that were asked for; see forget
+	fresh   atomic.Int64 // added to sources since forget looked at all of them
+	stayed  atomic.Int64 // sources that existed then
 	busy    *admission
 	metrics *metrics
 }
@@ -308,10 +311,30 @@ func (recv *Receiver) source(id string) *source {
 		s := prepare(now, before, &recv.o.Bounds)
 		if before == nil {
 			if _, late := recv.sources.LoadOrStore(id, s); !late {
+				recv.forget()
 				return s
 			}
 		} else if recv.sources.CompareAndSwap(id, before, s) {
 			return s
 		}
 	}
+}
+
+// forget removes deleted sources, each time that more were added than existed the last time. So
+// memory has at most twice the sources that existed then, and adding one costs two looks at most.
+func (recv *Receiver) forget() {
+	if recv.fresh.Add(1) <= recv.stayed.Load() {
+		return
+	}
+	recv.fresh.Store(0)
+	stayed := int64(0)
+	recv.sources.Range(func(id, _ any) bool {
+		if _, there := recv.o.Engine.Source(store.Everyone(), id.(string)); there {
+			stayed++
+		} else {
+			recv.sources.Delete(id)
+		}
+		return true
+	})
+	recv.stayed.Store(stayed)
 }

@@ -1,0 +1,39 @@
+package ingress
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// TestDeletedSourcesAreForgotten: memory follows the sources that exist, also if no request comes
+// for a deleted one. Those that exist keep their counters.
+func TestDeletedSourcesAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	use := func(id string) {
+		w.receiver.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/"+id, `{}`, "Content-Encoding", "gzip"), id)
+	}
+	create := func(n int) string { return w.source(open, func(s *grapnel.Source) { s.ID = fmt.Sprint("src_", n) }) }
+	const stay = 50
+	for n := range stay {
+		use(create(n))
+	}
+	for n := range 1000 {
+		id := create(stay + n)
+		use(id)
+		delete(w.sources, id)
+	}
+	held := 0
+	w.receiver.sources.Range(func(any, any) bool { held++; return true })
+	if held > 3*stay {
+		t.Errorf("%d sources are in memory, %d exist", held, stay)
+	}
+	for n := range stay {
+		if told := w.receiver.Refusals(fmt.Sprint("src_", n)); told.LastHour != 1 {
+			t.Errorf("source %d: %+v", n, told)
+		}
+	}
+}
