@@ -20,6 +20,10 @@ func newBucket(l *grapnel.RateLimit) *bucket {
 	return &bucket{each: each, depth: depth}
 }
 
+// setBack is how far a bucket may be beyond empty before that means that the clock was set back.
+// Requests that take tokens at once differ by the time that verifying them takes, which is less.
+const setBack = time.Minute
+
 // take takes a token, or returns the time until the next one.
 func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) { return b.takeAll(now, 1) }
 
@@ -31,6 +35,10 @@ func (b *bucket) takeAll(now time.Time, tokens int) (wait time.Duration, ok bool
 	cost := min(time.Duration(tokens), b.depth/b.each) * b.each
 	for {
 		before := b.full.Load()
+		if empty := now.Add(b.depth).UnixNano(); before > empty+int64(setBack) {
+			b.full.CompareAndSwap(before, empty)
+			continue
+		}
 		full := max(before, now.UnixNano()) + int64(cost)
 		if late := full - now.UnixNano() - int64(b.depth); late > 0 {
 			return time.Duration(late), false
