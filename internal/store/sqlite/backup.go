@@ -24,9 +24,20 @@ import (
 // The data of events that are in a file of their own are put into their rows. Until that is done a
 // snapshot of the database is open, so that no purge makes holes in the file.
 //
+// One backup at a time makes the file at to: two would write to the same part.
+//
 // The schema stays as it is. whole is false if the tables need a journal, or a file of data, that
 // does not exist. Then the copy has the tables alone.
 func Backup(ctx context.Context, path, to string) (whole bool, err error) {
+	part := to + ".part"
+	alone, err := lock(part + ".busy")
+	if grapnel.CodeOf(err) == grapnel.CodeConflict {
+		return false, grapnel.Errorf(grapnel.CodeConflict, "another backup to %s is being made", to)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = errors.Join(os.Remove(part+".busy"), alone.Close()) }()
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "%s exists already; a backup goes to a new file", to)
 	}
@@ -34,7 +45,6 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if err != nil {
 		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
 	}
-	part := to + ".part"
 	remove := func() {
 		for _, suffix := range []string{"", "-wal", "-shm", ".journal", ".lock"} {
 			_ = os.Remove(part + suffix)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,5 +76,47 @@ func isBackedUp(t *testing.T, b Bounds) {
 	}
 	if _, err := Backup(t.Context(), path+".none", path+".new"); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 		t.Errorf("of nothing: %v", err)
+	}
+}
+
+// TestBackupsAtOnce: of several backups to one file one is made, and it is whole; the others fail.
+func TestBackupsAtOnce(t *testing.T) {
+	s, path := openWith(t, Bounds{})
+	for i := range 50 {
+		if _, err := publish(t, s, fmt.Sprint("evt_", i), 20_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := contentAt(t, snapshot(t, path))
+	for range 5 {
+		to := filepath.Join(fast(t), "copy.db")
+		errs := make(chan error, 4)
+		for range cap(errs) {
+			go func() {
+				whole, err := Backup(t.Context(), path, to)
+				if err == nil && !whole {
+					err = errors.New("it is not whole")
+				}
+				errs <- err
+			}()
+		}
+		made := 0
+		for range cap(errs) {
+			switch err := <-errs; {
+			case err == nil:
+				made++
+			case grapnel.CodeOf(err) != grapnel.CodeConflict:
+				t.Error(err)
+			}
+		}
+		if made != 1 {
+			t.Fatalf("%d backups were made", made)
+		}
+		if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 1 {
+			t.Errorf("the backups left %v, %v", left, err)
+		}
+		if got := contentAt(t, to); got != want {
+			t.Error(difference(got, want))
+		}
 	}
 }
