@@ -105,7 +105,12 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() {
+		if err == nil {
+			err = conn.Truncate() // Close copies the log, too, but a full disk is no error to it
+		}
+		err = errors.Join(err, conn.Close())
+	}()
 	status, err := missing(conn, migrations)
 	if err != nil || status.Has < journalStep {
 		return true, err

@@ -120,3 +120,36 @@ func TestBackupsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestBackupToAFullDisk: a backup that says that it is whole has everything, however small the disk
+// is.
+func TestBackupToAFullDisk(t *testing.T) {
+	for name, b := range map[string]Bounds{"rows": {}, "file": apart} {
+		t.Run(name, func(t *testing.T) {
+			s, path := openWith(t, b)
+			for i := range 40 {
+				if _, err := publish(t, s, fmt.Sprint("evt_", i), 20_000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := contentAt(t, snapshot(t, path))
+			made, failed := 0, 0
+			for size := 256 << 10; made < 3; size += 64 << 10 {
+				dir := t.TempDir()
+				mountSmall(t, dir, size)
+				to := filepath.Join(dir, "copy.db")
+				if whole, err := Backup(t.Context(), path, to); err != nil || !whole {
+					failed++
+					continue
+				}
+				made++
+				if got := contentAt(t, snapshot(t, to)); got != want {
+					t.Errorf("with %d bytes: %s", size, difference(got, want))
+				}
+			}
+			if failed == 0 {
+				t.Error("none of the disks was too small")
+			}
+		})
+	}
+}
