@@ -23,14 +23,15 @@ type Described struct {
 	ID, Tenant, Name string // its name is unique within the tenant; empty: it has none
 	Revision         *int64 // nil: it has none
 	Free             bool   // its writer need not have read it
+	Deleted          bool   // marked as deleted; endpoints only
 }
 
 // Describe returns what a store knows of an object.
 func Describe[T Configured](o *T) Described {
 	switch o := any(o).(type) {
 	case *grapnel.Endpoint:
-		d := Described{ID: o.ID, Tenant: o.Tenant, Revision: &o.Revision}
-		if o.Queue != nil && o.DeletedAt.IsZero() {
+		d := Described{ID: o.ID, Tenant: o.Tenant, Revision: &o.Revision, Deleted: !o.DeletedAt.IsZero()}
+		if o.Queue != nil && !d.Deleted {
 			d.Name = o.Queue.Name
 		}
 		return d

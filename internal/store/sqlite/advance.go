@@ -77,7 +77,7 @@ func (t *tx) overtaken(item *store.Redelivery) (bool, error) {
 
 // open refuses an endpoint that takes no new deliveries.
 func (t *tx) open(endpoint string) error {
-	at, err := t.endpointRow(endpoint)
+	at, err := t.object(endpoints, endpoint)
 	if err == nil {
 		err = at.Open()
 	}

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -10,28 +12,43 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// objectKind is a kind of configuration objects whose names are unique within a tenant.
+// objectKind is a kind of configuration objects.
 type objectKind int
 
 const (
-	sources objectKind = iota
+	endpoints objectKind = iota
+	sources
 	policies
 	eventTypes
+	keys
 )
 
-var objectKinds = [...]struct{ what, table string }{{"source", "source"}, {"policy", "policy"}, {"event type", "event_type"}}
+// objectKinds say how errors call a kind and its names, and which columns its table has: the state
+// of an object, and all of them in the order in which putObject binds them. Keys have no names.
+var objectKinds = [...]struct{ what, named, table, name, state, columns string }{
+	endpoints:  {"endpoint", "queue", "endpoint", "queue", "tenant, revision, deleted", "id, tenant, body, revision, queue, deleted"},
+	sources:    {"source", "source", "source", "name", "tenant, revision", "id, tenant, body, revision, name"},
+	policies:   {"policy", "policy", "policy", "name", "tenant, revision", "id, tenant, body, revision, name"},
+	eventTypes: {"event type", "event type", "event_type", "name", "tenant, revision", "id, tenant, body, revision, name"},
+	keys:       {"key", "", "api_key", "", "tenant", "id, tenant, body"},
+}
 
 // objects are the statements of a kind.
 type objects struct{ row, named, set, drop *sqlite3.Stmt }
 
-func (o *objects) all(table string) []text {
-	return []text{
-		{&o.row, "SELECT tenant, revision FROM " + table + " WHERE id = ?"},
-		{&o.named, "SELECT id FROM " + table + " WHERE tenant = ? AND name = ?"},
-		{&o.set, "INSERT INTO " + table + ` (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
-		{&o.drop, "DELETE FROM " + table + " WHERE id = ?"},
+func (o *objects) all(kind int) []text {
+	k := &objectKinds[kind]
+	values := "?" + strings.Repeat(", ?", strings.Count(k.columns, ","))
+	texts := []text{
+		{&o.row, "SELECT " + k.state + " FROM " + k.table + " WHERE id = ?"},
+		{&o.set, "INSERT INTO " + k.table + " (" + k.columns + ") VALUES (" + values + ") ON CONFLICT (id) DO UPDATE SET (" +
+			k.columns + ") = (excluded." + strings.ReplaceAll(k.columns, ", ", ", excluded.") + ")"},
+		{&o.drop, "DELETE FROM " + k.table + " WHERE id = ?"},
 	}
+	if k.name != "" {
+		texts = append(texts, text{&o.named, "SELECT id FROM " + k.table + " WHERE tenant = ? AND " + k.name + " = ?"})
+	}
+	return texts
 }
 
 // readObject reads tenant, revision and deleted, as far as the statement returns them.
@@ -44,7 +61,9 @@ func readObject(q *sqlite3.Stmt) (decide.Object, error) {
 	return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
 }
 
-func (t *tx) endpointRow(id string) (decide.Object, error) { return readObject(t.q.endpoint.Text(id)) }
+func (t *tx) object(kind objectKind, id string) (decide.Object, error) {
+	return readObject(t.q.objects[kind].row.Text(id))
+}
 
 // putting is the operation of the calls that write configuration, and replays.
 type putting struct {
@@ -108,33 +127,6 @@ func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error)
 	}})
 }
 
-// PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	is, before := decide.Describe(&ep), ep.Revision
-	ep.Revision++
-	body, err := codec.EncodeEndpoint(ep)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.put(ctx, with, func(t *tx) (int64, error) {
-		at, err := t.endpointRow(ep.ID)
-		if err == nil {
-			err = at.Writable(scope, ep.Tenant, "endpoint")
-		}
-		if err == nil {
-			err = at.Revisable(before, "endpoint")
-		}
-		if err == nil && is.Name != "" {
-			err = unnamed(t.q.queueNamed.Text(ep.Tenant).Text(is.Name), ep.ID, "queue")
-		}
-		if err != nil {
-			return 0, err
-		}
-		set := t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body)
-		return ep.Revision, bindName(set, is.Name).Run()
-	})
-}
-
 // unnamed fails with a conflict if a name is used by an object other than the given one. named
 // looks up the id of the object with the name.
 func unnamed(named *sqlite3.Stmt, id, what string) error {
@@ -152,24 +144,21 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 // RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
-		at, err := t.endpointRow(id)
+		at, err := t.object(endpoints, id)
 		if err == nil {
-			err = at.Leaves(false)
+			err = at.Leaves(false) // waits would give an unknown endpoint a number
 		}
-		waits := false
-		if err == nil {
-			waits, err = t.waits(id)
+		if err != nil {
+			return err
 		}
+		waits, err := t.waits(id)
 		if err == nil {
 			err = at.Leaves(waits)
 		}
-		if err == nil {
-			err = t.q.dropStanding.Text(id).Run()
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = t.q.dropEndpoint.Text(id).Run()
-		}
-		return err
+		return errors.Join(t.q.dropStanding.Text(id).Run(), t.q.objects[endpoints].drop.Text(id).Run())
 	})
 }
 
@@ -189,102 +178,103 @@ func (t *tx) waits(endpoint string) (bool, error) {
 	return n > 0, err
 }
 
-// putNamed writes an object of a kind whose names are unique within a tenant.
-func putNamed[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, kind objectKind, o T,
+// putObject writes an object of the configuration.
+func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, kind objectKind, o T,
 	encode func(T) ([]byte, error)) (store.Put, error) {
 	is := decide.Describe(&o)
 	read := is.Read()
-	*is.Revision++
+	if is.Revision != nil {
+		*is.Revision++
+	}
 	body, err := encode(o)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, with, func(t *tx) (int64, error) {
-		q, what := &t.q.objects[kind], objectKinds[kind].what
-		at, err := readObject(q.row.Text(is.ID))
+	return s.put(ctx, with, func(t *tx) (revision int64, err error) {
+		q, of := &t.q.objects[kind], &objectKinds[kind]
+		at, err := t.object(kind, is.ID)
 		if err == nil {
-			err = at.Writable(scope, is.Tenant, what)
+			err = at.Writable(scope, is.Tenant, of.what)
 		}
 		if err == nil {
-			err = at.Revisable(read, what)
+			err = at.Revisable(read, of.what)
 		}
-		if err == nil {
-			err = unnamed(q.named.Text(is.Tenant).Text(is.Name), is.ID, what)
+		if err == nil && is.Name != "" {
+			err = unnamed(q.named.Text(is.Tenant).Text(is.Name), is.ID, of.named)
 		}
 		if err != nil {
 			return 0, err
 		}
-		return at.Revision + 1, q.set.Text(is.ID).Text(is.Tenant).Int(at.Revision + 1).Text(is.Name).Blob(body).Run()
+		set := q.set.Text(is.ID).Text(is.Tenant).Blob(body)
+		if is.Revision != nil {
+			revision = at.Revision + 1
+			set.Int(revision)
+		}
+		switch kind {
+		case endpoints:
+			bindName(set, is.Name).Bool(is.Deleted)
+		case sources, policies, eventTypes:
+			set.Text(is.Name)
+		}
+		return revision, set.Run()
 	})
 }
 
-// dropObject deletes an object, which a statement finds.
-func dropObject(row, drop *sqlite3.Stmt, scope store.Scope, id, what string) error {
-	at, err := readObject(row.Text(id))
+// dropObject deletes an object.
+func (t *tx) dropObject(scope store.Scope, kind objectKind, id string) error {
+	at, err := t.object(kind, id)
 	if err == nil {
-		err = at.Removable(scope, what)
+		err = at.Removable(scope, objectKinds[kind].what)
 	}
 	if err != nil {
 		return err
 	}
-	return drop.Text(id).Run()
+	return t.q.objects[kind].drop.Text(id).Run()
 }
 
-func (t *tx) dropNamed(scope store.Scope, kind objectKind, id string) error {
-	return dropObject(t.q.objects[kind].row, t.q.objects[kind].drop, scope, id, objectKinds[kind].what)
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	return putObject(ctx, s, scope, with, endpoints, ep, codec.EncodeEndpoint)
 }
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, sources, src, codec.EncodeSource)
+	return putObject(ctx, s, scope, with, sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, t.dropNamed(scope, sources, id) })
+	return s.put(ctx, with, func(t *tx) (int64, error) { return 0, t.dropObject(scope, sources, id) })
 }
 
 // PutEventType gives a new event type revision 1.
 func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, eventTypes, et, codec.EncodeEventType)
+	return putObject(ctx, s, scope, with, eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
 func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropNamed(scope, eventTypes, id) })
+	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, eventTypes, id) })
 }
 
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, policies, p, codec.EncodePolicy)
+	return putObject(ctx, s, scope, with, policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return t.dropNamed(scope, policies, id) })
+	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, policies, id) })
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
-	body, err := codec.EncodeKey(k)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.put(ctx, with, func(t *tx) (int64, error) {
-		at, err := readObject(t.q.apiKey.Text(k.ID))
-		if err == nil {
-			err = at.Writable(scope, k.Tenant, "key")
-		}
-		if err != nil {
-			return 0, err
-		}
-		return 0, t.q.setAPIKey.Text(k.ID).Text(k.Tenant).Blob(body).Run()
-	})
+	return putObject(ctx, s, scope, with, keys, k, codec.EncodeKey)
 }
 
 // DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return s.remove(ctx, with, func(t *tx) error { return dropObject(t.q.apiKey, t.q.dropAPIKey, scope, id, "key") })
+	return s.remove(ctx, with, func(t *tx) error { return t.dropObject(scope, keys, id) })
 }
 
 // Version returns what Config would return as version and newest.

@@ -13,7 +13,7 @@ const standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY end
 // stand stores a change's standing, unless a newer one is stored or the endpoint was removed: no
 // call would delete that standing any more.
 func (t *tx) stand(s *store.Standing, body []byte) error {
-	at, err := t.endpointRow(s.Endpoint)
+	at, err := t.object(endpoints, s.Endpoint)
 	if err != nil || !at.There {
 		return err
 	}

@@ -32,7 +32,6 @@ type statements struct {
 
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
 
-	queueNamed                                *sqlite3.Stmt
 	known, indexed, dropKnown                 *sqlite3.Stmt
 	addKnownKey, dropKnownKeys, setKnownMoved *sqlite3.Stmt
 	addAside, dropAside, addSourceBlock       *sqlite3.Stmt
@@ -49,22 +48,20 @@ type statements struct {
 	addEnding, dropEnding                                                        *sqlite3.Stmt
 	eventData, dataBefore, dataAfter, addHole                                    *sqlite3.Stmt
 
-	eventByID, eventKey, eventOf                       *sqlite3.Stmt
-	pending, dropPending, plan, mark, lead             *sqlite3.Stmt
-	laneHead, lane, setLane, dropLane, raiseLane       *sqlite3.Stmt
-	finished                                           *sqlite3.Stmt
-	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
-	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
-	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
-	addItem, endItem, countItem                        *sqlite3.Stmt
-	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
-	markOf, markReplayed, markResult, markOthers       *sqlite3.Stmt
-	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
-	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
-	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
-	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
-	document, setDocument, dropDocument                *sqlite3.Stmt
-	clearDocuments                                     *sqlite3.Stmt
+	eventByID, eventKey, eventOf                        *sqlite3.Stmt
+	pending, dropPending, plan, mark, lead              *sqlite3.Stmt
+	laneHead, lane, setLane, dropLane, raiseLane        *sqlite3.Stmt
+	finished                                            *sqlite3.Stmt
+	addAttempt, addRedelivery, hasten                   *sqlite3.Stmt
+	lease, grant, extend, over, claimable, holders      *sqlite3.Stmt
+	replay, addReplay, setReplay, addProgress, advance  *sqlite3.Stmt
+	addItem, endItem, countItem                         *sqlite3.Stmt
+	addBlockOutcome, addTargetOutcome                   *sqlite3.Stmt
+	markOf, markReplayed, markResult, markOthers        *sqlite3.Stmt
+	setStanding, dropStanding, noted, addNote           *sqlite3.Stmt
+	answer, setAnswer, dropAnswers                      *sqlite3.Stmt
+	waiting                                             *sqlite3.Stmt
+	document, setDocument, dropDocument, clearDocuments *sqlite3.Stmt
 
 	addEvents, addKnown, addPending, addFinished adding
 
@@ -98,7 +95,7 @@ type text struct {
 func (q *statements) all(rows int) []text {
 	var objects []text
 	for i := range q.objects {
-		objects = append(objects, q.objects[i].all(objectKinds[i].table)...)
+		objects = append(objects, q.objects[i].all(i)...)
 	}
 	for into, insert := range map[*adding]func(rows int) string{
 		&q.addEvents: eventAdded.insert("event"), &q.addKnown: knownAdded.insert("known"),
@@ -223,11 +220,6 @@ func (q *statements) all(rows int) []text {
 		{&q.dropAnswers, `DELETE FROM answer WHERE rowid IN
 			(SELECT rowid FROM answer WHERE expires <= ? ORDER BY expires LIMIT ?)`},
 
-		{&q.endpoint, "SELECT tenant, revision, deleted FROM endpoint WHERE id = ?"},
-		{&q.setEndpoint, `INSERT INTO endpoint (id, tenant, revision, deleted, body, queue) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id)
-			DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, body = excluded.body, queue = excluded.queue`},
-		{&q.queueNamed, "SELECT id FROM endpoint WHERE tenant = ? AND queue = ?"},
-		{&q.dropEndpoint, "DELETE FROM endpoint WHERE id = ?"},
 		{&q.waiting, waitingQuery},
 		{&q.known, knownQuery},
 		{&q.indexed, indexedQuery},
@@ -240,9 +232,6 @@ func (q *statements) all(rows int) []text {
 		{&q.addSourceBlock, "INSERT OR IGNORE INTO source_block (source, block) VALUES (?, ?)"},
 		{&q.dropAside, "DELETE FROM aside WHERE number = ?"},
 
-		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
-		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
-		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},
 		{&q.document, "SELECT revision FROM document WHERE tenant = ? AND kind = ? AND id = ?"},
 		{&q.setDocument, `INSERT INTO document (tenant, kind, id, revision, at, body) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (tenant, kind, id) DO UPDATE SET revision = excluded.revision, at = excluded.at, body = excluded.body`},
