@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // Advance commits the cursor together with the deliveries before it, so a repeated step finds the
@@ -69,10 +70,9 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 
 // overtaken says whether an original was redelivered or discarded since its replay chose it.
 func (t *tx) overtaken(item *store.Redelivery) (bool, error) {
-	q := t.q.markOf.Int(item.Of)
-	defer q.Reset()
-	found, err := q.Row()
-	return found && item.Overtaken(q.Integer(0), q.Integer(1) != 0), err
+	return first(t.q.markOf.Int(item.Of), nil, func(q *sqlite3.Stmt) (bool, error) {
+		return item.Overtaken(q.Integer(0), q.Integer(1) != 0), nil
+	})
 }
 
 // open refuses an endpoint that takes no new deliveries.
@@ -137,14 +137,10 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 		}
 		of.target, of.event, of.created, of.status = f.target, f.Event, f.Created, f.status
 	}
-	q := t.q.eventOf.Int(of.event)
-	found, err := q.Row()
-	if !found {
-		return nil, err
-	}
-	defer q.Reset()
-	of.tenant, of.key, of.kind = q.String(0), q.String(1), q.Integer(2)
-	return of, nil
+	return first(t.q.eventOf.Int(of.event), nil, func(q *sqlite3.Stmt) (*origin, error) {
+		of.tenant, of.key, of.kind = q.String(0), q.String(1), q.Integer(2)
+		return of, nil
+	})
 }
 
 // repeated records the result of a redelivery: on its original, unless that was redelivered once

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // Append checks the idempotency key first, so that a repeated call gets its answer even if the
@@ -198,21 +199,15 @@ func (t *tx) meet(e *incoming) (*store.Placed, error) {
 			return nil, err
 		}
 	}
-	q := t.q.eventByID.Text(e.ID).Text(e.Tenant)
-	found, err := q.Row()
-	if !found {
-		return nil, err
-	}
-	defer q.Reset()
-	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
-	same := q.String(3) == e.Type && q.String(4) == e.Key
-	if same {
-		same, _ = t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)) // corrupt data are other data
-	}
-	if !same {
-		there = store.Placed{Conflict: true}
-	}
-	return &there, nil
+	return first(t.q.eventByID.Text(e.ID).Text(e.Tenant), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
+		if q.String(3) == e.Type && q.String(4) == e.Key {
+			if same, _ := t.data.same(t.packer, &e.frozen, q.Bytes(6), q.Integer(5)); same { // corrupt data are other data
+				return &store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)),
+					Duplicate: true}, nil
+			}
+		}
+		return &store.Placed{Conflict: true}, nil
+	})
 }
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The

@@ -51,18 +51,11 @@ func (o *objects) all(kind int) []text {
 	return texts
 }
 
-// readObject reads tenant, revision and deleted, as far as the statement returns them.
-func readObject(q *sqlite3.Stmt) (decide.Object, error) {
-	found, err := q.Row()
-	if !found {
-		return decide.Object{}, err
-	}
-	defer q.Reset()
-	return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
-}
-
+// object is the state of an object. Columns that the table of its kind does not have are zeros.
 func (t *tx) object(kind objectKind, id string) (decide.Object, error) {
-	return readObject(t.q.objects[kind].row.Text(id))
+	return first(t.q.objects[kind].row.Text(id), nil, func(q *sqlite3.Stmt) (decide.Object, error) {
+		return decide.Object{There: true, Tenant: q.String(0), Revision: q.Integer(1), Deleted: q.Integer(2) == 1}, nil
+	})
 }
 
 // putting is the operation of the calls that write configuration, and replays.
@@ -130,15 +123,11 @@ func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error)
 // unnamed fails with a conflict if a name is used by an object other than the given one. named
 // looks up the id of the object with the name.
 func unnamed(named *sqlite3.Stmt, id, what string) error {
-	taken, err := named.Row()
-	if !taken {
-		return err
+	taken, err := first(named, nil, readText)
+	if err == nil && taken != "" && taken != id {
+		err = decide.ErrNamed(what)
 	}
-	defer named.Reset()
-	if named.String(0) != id {
-		return decide.ErrNamed(what)
-	}
-	return nil
+	return err
 }
 
 // RemoveEndpoint also deletes the endpoint's standing.

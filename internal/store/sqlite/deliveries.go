@@ -67,13 +67,9 @@ func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if d.AttemptsMade == 0 {
 		return grapnel.Last{}, nil
 	}
-	q := r.Query(newestAttemptQuery)
-	found, err := q.Int(d.Seq).Row()
-	if !found {
-		return grapnel.Last{}, err
-	}
-	defer q.Reset()
-	return codec.DecodeLast(q.Bytes(0))
+	return first(r.Query(newestAttemptQuery).Int(d.Seq), nil, func(q *sqlite3.Stmt) (grapnel.Last, error) {
+		return codec.DecodeLast(q.Bytes(0))
+	})
 }
 
 func readRow(q *sqlite3.Stmt) *row {

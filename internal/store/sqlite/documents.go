@@ -96,15 +96,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 	}
 	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) (store.Document, error) {
 		q := r.Query(documentQuery).Text(tenant).Text(kind).Text(id)
-		found, err := q.Row()
-		if err == nil && !found {
-			err = store.ErrNotFound("document")
-		}
-		if err != nil {
-			return store.Document{}, err
-		}
-		defer q.Reset()
-		return readDocument(q, kind), nil
+		return first(q, store.ErrNotFound("document"), func(q *sqlite3.Stmt) (store.Document, error) { return readDocument(q, kind), nil })
 	})
 }
 

@@ -107,21 +107,3 @@ func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err err
 	waiting, err = integer(r.Query(waitingQuery).Int(target))
 	return target, waiting, err
 }
-
-// integer returns the first column of the first row, or 0 without a row.
-func integer(q *sqlite3.Stmt) (int64, error) {
-	found, err := q.Row()
-	if !found {
-		return 0, err
-	}
-	defer q.Reset()
-	return q.Integer(0), nil
-}
-
-// integers returns the first column of all rows.
-func integers(q *sqlite3.Stmt) (all []int64, err error) {
-	for q.More(&err) {
-		all = append(all, q.Integer(0))
-	}
-	return all, err
-}

@@ -53,23 +53,19 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	if f.From.IsZero() && f.To.IsZero() {
 		return all, nil
 	}
-	first, last := int64(-1<<62), int64(1<<62)
+	from, to := int64(-1<<62), int64(1<<62)
 	if !f.From.IsZero() {
-		first = codec.HourOf(codec.Micros(f.From))
+		from = codec.HourOf(codec.Micros(f.From))
 	}
 	if !f.To.IsZero() {
-		last = codec.HourOf(codec.Micros(f.To) - 1)
+		to = codec.HourOf(codec.Micros(f.To) - 1)
 	}
-	q := r.Query(hoursQuery)
-	found, err := q.Int(first).Int(last).Row()
-	if !found {
-		return all, err
-	}
-	defer q.Reset()
-	if q.IsNull(0) {
-		return window{}, nil
-	}
-	return window{q.Integer(0), q.Integer(1) + 1}, nil
+	return first(r.Query(hoursQuery).Int(from).Int(to), nil, func(q *sqlite3.Stmt) (in window, err error) {
+		if !q.IsNull(0) {
+			in = window{q.Integer(0), q.Integer(1) + 1}
+		}
+		return in, nil
+	})
 }
 
 // stream is the numbers of the events in a window that may pass the filter: all that pass are among
@@ -96,13 +92,13 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 
 // blockUpTo is the newest block, up to one, that has events of the source; -1: none.
 func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
-	q := r.Query(blockSourceQuery)
-	found, err := q.Text(f.Source).Int(block).Row()
-	if !found {
-		return -1, err
-	}
-	defer q.Reset()
-	return q.Integer(0), nil
+	return newestBlock(r.Query(blockSourceQuery).Text(f.Source).Int(block))
+}
+
+// newestBlock is the block that a query finds; -1: none.
+func newestBlock(q *sqlite3.Stmt) (int64, error) {
+	above, err := first(q, nil, func(q *sqlite3.Stmt) (int64, error) { return q.Integer(0) + 1, nil })
+	return above - 1, err
 }
 
 // kinds are the numbers of the kinds of events that pass the filter.

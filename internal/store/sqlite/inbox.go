@@ -51,23 +51,20 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 
 // Aside returns a request with its body.
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (a grapnel.Aside, err error) {
-		q := r.Query(asideQuery)
-		found, err := q.Text(id).Row()
-		if err != nil {
-			return a, err
-		}
-		defer q.Reset()
-		if !found || !scope.Allows(q.String(1)) {
-			return a, store.ErrNotFound("request")
-		}
-		if a, err = readAside(q); err != nil {
-			return a, err
-		}
-		if a.Body, err = s.packer.Thaw(q.Bytes(9), q.Integer(7)); err != nil || codec.SumAside(&a) != q.Integer(8) {
-			return a, fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
-		}
-		return a, nil
+	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Aside, error) {
+		none := store.ErrNotFound("request")
+		return first(r.Query(asideQuery).Text(id), none, func(q *sqlite3.Stmt) (a grapnel.Aside, err error) {
+			if !scope.Allows(q.String(1)) {
+				return a, none
+			}
+			if a, err = readAside(q); err != nil {
+				return a, err
+			}
+			if a.Body, err = s.packer.Thaw(q.Bytes(9), q.Integer(7)); err != nil || codec.SumAside(&a) != q.Integer(8) {
+				return a, fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
+			}
+			return a, nil
+		})
 	})
 }
 

@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -51,7 +53,7 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
 	d, err := fetch(r, head)
 	if d == nil {
-		return grapnel.Lane{}, orMangled(err)
+		return grapnel.Lane{}, cmp.Or(err, codec.ErrMangled)
 	}
 	behind, err := integer(r.Query(behindQuery).Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting))
 	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err

@@ -89,14 +89,3 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 	}
 	return n, nil
 }
-
-// single reads the single row of a query.
-func single(q *sqlite3.Stmt, read func()) error {
-	found, err := q.Row()
-	if !found {
-		return orMangled(err)
-	}
-	defer q.Reset()
-	read()
-	return nil
-}

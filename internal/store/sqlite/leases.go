@@ -234,16 +234,9 @@ func (o *extending) apply(t *tx) error {
 // Lease finds a lease by its token.
 func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
 	return reading(ctx, s.read, func(r *sqlite3.Conn) (grapnel.Lease, error) {
-		q := r.Query(leaseOfQuery).Text(token)
-		found, err := q.Row()
-		if err == nil && !found {
-			err = store.ErrNotFound("lease")
-		}
-		if err != nil {
-			return grapnel.Lease{}, err
-		}
-		defer q.Reset()
-		return readLease(q, q.String(12)), nil
+		return first(r.Query(leaseOfQuery).Text(token), store.ErrNotFound("lease"), func(q *sqlite3.Stmt) (grapnel.Lease, error) {
+			return readLease(q, q.String(12)), nil
+		})
 	})
 }
 

@@ -199,14 +199,10 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 }
 
 // createdBy is the range of the deliveries created by an event's acceptance.
-func createdBy(r *sqlite3.Conn, event int64) (in window, err error) {
-	q := r.Query(madeByQuery)
-	found, err := q.Int(event).Row()
-	if found {
-		in = window{q.Integer(0), q.Integer(0) + q.Integer(1)}
-		q.Reset()
-	}
-	return in, err
+func createdBy(r *sqlite3.Conn, event int64) (window, error) {
+	return first(r.Query(madeByQuery).Int(event), nil, func(q *sqlite3.Stmt) (window, error) {
+		return window{q.Integer(0), q.Integer(0) + q.Integer(1)}, nil
+	})
 }
 
 // originAbove is the row id from which on events have deliveries of their acceptance above the

@@ -1,9 +1,6 @@
 package sqlite
 
-import (
-	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
-)
+import "github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 
 // names caches the numbers that rows contain in place of names. Only the writer assigns numbers, so
 // its cache is valid until a transaction is rolled back.
@@ -69,26 +66,6 @@ func (t *tx) endpoint(target int64) (string, error) {
 	return id, err
 }
 
-// lookUpText returns the text in the first row of a query, which must have one.
-func lookUpText(q *sqlite3.Stmt) (string, error) {
-	found, err := q.Row()
-	if !found {
-		return "", orMangled(err)
-	}
-	defer q.Reset()
-	return q.String(0), nil
-}
-
-// lookUp returns the number in the first row of a query, which must have one.
-func lookUp(q *sqlite3.Stmt) (int64, error) {
-	found, err := q.Row()
-	if !found {
-		return 0, orMangled(err)
-	}
-	defer q.Reset()
-	return q.Integer(0), nil
-}
-
 func numbered[K comparable](known map[K]int64, most int, name K, number func() (int64, error)) (int64, error) {
 	if n := known[name]; n != 0 {
 		return n, nil
@@ -111,23 +88,9 @@ func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
 
 // lookOrGive returns the number that look finds, or that give, an INSERT … RETURNING, assigns.
 func lookOrGive(look *sqlite3.Stmt, give func() *sqlite3.Stmt) (int64, error) {
-	s := look
-	found, err := s.Row()
-	if err == nil && !found {
-		s = give()
-		found, err = s.Row()
+	n, err := integer(look)
+	if err == nil && n == 0 {
+		n, err = lookUp(give())
 	}
-	if !found {
-		return 0, orMangled(err)
-	}
-	defer s.Reset()
-	return s.Integer(0), nil
-}
-
-// orMangled is the error for a row that must exist.
-func orMangled(err error) error {
-	if err != nil {
-		return err
-	}
-	return codec.ErrMangled
+	return n, err
 }

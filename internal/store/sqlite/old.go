@@ -176,21 +176,18 @@ const (
 )
 
 func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
-	q := r.Query(overQuery)
-	found, err := q.Int(delivery).Row()
-	if err != nil {
-		return stateGone, err
-	}
-	if found {
-		defer q.Reset()
+	is, err := first(r.Query(overQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (state, error) {
 		if q.Integer(0) < before {
 			return stateOld, nil
 		}
 		return stateStays, nil
+	})
+	if is != stateGone || err != nil {
+		return is, err
 	}
 	waits, err := integer(r.Query(waitsQuery).Int(delivery))
 	if waits == 1 {
-		return stateStays, err
+		is = stateStays
 	}
-	return stateGone, err
+	return is, err
 }

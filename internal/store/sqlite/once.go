@@ -15,14 +15,11 @@ const answerQuery = "SELECT fingerprint, status, body FROM answer WHERE key = ? 
 
 // live reads the answer that a key has at a time, or returns nil.
 func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
-	found, err := q.Text(key).Int(codec.Micros(now)).Row()
-	if !found {
-		return nil, err
-	}
-	defer q.Reset()
-	a := &store.Answer{Status: int(q.Integer(1)), Body: q.Bytes(2)}
-	copy(a.Fingerprint[:], q.Bytes(0))
-	return a, nil
+	return first(q.Text(key).Int(codec.Micros(now)), nil, func(q *sqlite3.Stmt) (*store.Answer, error) {
+		a := &store.Answer{Status: int(q.Integer(1)), Body: q.Bytes(2)}
+		copy(a.Fingerprint[:], q.Bytes(0))
+		return a, nil
+	})
 }
 
 // recall is the first step of every operation with an idempotency key: an answer or an error ends

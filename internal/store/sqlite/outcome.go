@@ -234,14 +234,11 @@ func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err erro
 	newest = -1
 	q := l.r.Query(blockOfOutcomeQuery)
 	for _, outcome := range outcomes {
-		found, err := q.Int(outcome).Int(upTo).Row()
+		block, err := newestBlock(q.Int(outcome).Int(upTo))
 		if err != nil {
 			return newest, err
 		}
-		if found {
-			newest = max(newest, q.Integer(0))
-			q.Reset()
-		}
+		newest = max(newest, block)
 	}
 	return newest, nil
 }

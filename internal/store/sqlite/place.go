@@ -102,29 +102,22 @@ func (t *tx) place(delivery int64) (*place, error) {
 
 // readPlace reads the pending delivery that a query finds, or returns nil.
 func (t *tx) readPlace(q *sqlite3.Stmt) (*place, error) {
-	found, err := q.Row()
-	if !found {
-		return nil, err
-	}
-	d := new(place)
-	pendingRead.read(q, d)
-	q.Reset()
-	d.Endpoint, err = t.endpoint(d.target)
-	return d, err
+	return first(q, nil, func(q *sqlite3.Stmt) (d *place, err error) {
+		d = new(place)
+		pendingRead.read(q, d)
+		d.Endpoint, err = t.endpoint(d.target)
+		return d, err
+	})
 }
 
 // over reads a finished delivery, or returns nil.
 func (t *tx) over(delivery int64) (*ended, error) {
-	q := t.q.finished.Int(delivery)
-	found, err := q.Row()
-	if !found {
-		return nil, err
-	}
-	f := new(ended)
-	finishedRead.read(q, f)
-	q.Reset()
-	f.Endpoint, err = t.endpoint(f.target)
-	return f, err
+	return first(t.q.finished.Int(delivery), nil, func(q *sqlite3.Stmt) (f *ended, err error) {
+		f = new(ended)
+		finishedRead.read(q, f)
+		f.Endpoint, err = t.endpoint(f.target)
+		return f, err
+	})
 }
 
 // finish makes d final and returns the new head of its lane, if there is one. If d was the head,

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -85,6 +87,43 @@ func reading[T any](ctx context.Context, lend func(context.Context, func(*sqlite
 	}
 	return is, nil
 }
+
+// first reads the first row of a query. Without a row its error is none, which may be nil.
+func first[T any](q *sqlite3.Stmt, none error, read func(*sqlite3.Stmt) (T, error)) (is T, err error) {
+	found, err := q.Row()
+	if !found {
+		return is, cmp.Or(err, none)
+	}
+	defer q.Reset()
+	return read(q)
+}
+
+func readInteger(q *sqlite3.Stmt) (int64, error) { return q.Integer(0), nil }
+func readText(q *sqlite3.Stmt) (string, error)   { return q.String(0), nil }
+
+// integer returns the first column of the first row, or 0 without a row.
+func integer(q *sqlite3.Stmt) (int64, error) { return first(q, nil, readInteger) }
+
+// lookUp returns the same of a query that must have a row.
+func lookUp(q *sqlite3.Stmt) (int64, error) { return first(q, codec.ErrMangled, readInteger) }
+
+// one is lookUp for a query without values.
+func one(conn *sqlite3.Conn, query string) (int64, error) { return lookUp(conn.Query(query)) }
+
+// lookUpText returns the text in the first row of a query, which must have one.
+func lookUpText(q *sqlite3.Stmt) (string, error) { return first(q, codec.ErrMangled, readText) }
+
+// single calls read for the first row of a query, which must have one.
+func single(q *sqlite3.Stmt, read func()) error {
+	_, err := first(q, codec.ErrMangled, func(*sqlite3.Stmt) (none struct{}, err error) {
+		read()
+		return none, nil
+	})
+	return err
+}
+
+// integers returns the first column of all rows.
+func integers(q *sqlite3.Stmt) ([]int64, error) { return each(q, readInteger) }
 
 // each reads all rows of a query.
 func each[T any](q *sqlite3.Stmt, read func(*sqlite3.Stmt) (T, error)) (all []T, err error) {

@@ -122,13 +122,10 @@ func (t *tx) late(c *store.Change) (store.Changed, error) {
 	if done.Foreign || f.Position == 0 {
 		return done, nil
 	}
-	q := t.q.eventKey.Int(f.Event)
-	there, err := q.Row()
-	if !there {
+	lane, err := first(t.q.eventKey.Int(f.Event), nil, readText)
+	if lane == "" || err != nil {
 		return done, err
 	}
-	lane := q.String(0)
-	q.Reset()
 	next, err := t.laneHead(f.target, lane)
 	done.Next = next.head()
 	return done, err

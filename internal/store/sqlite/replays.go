@@ -33,12 +33,7 @@ func readReplay(q *sqlite3.Stmt) (*decide.StoredReplay, error) {
 
 // findReplay returns the replay that a statement with the replayQuery finds, or nil.
 func findReplay(q *sqlite3.Stmt, id string) (*decide.StoredReplay, error) {
-	found, err := q.Text(id).Row()
-	if !found {
-		return nil, err
-	}
-	defer q.Reset()
-	return readReplay(q)
+	return first(q.Text(id), nil, readReplay)
 }
 
 // PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:

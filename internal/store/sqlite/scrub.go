@@ -55,17 +55,11 @@ func (t *tx) scrub(numbers []int64) error {
 		return err
 	}
 	for _, number := range numbers {
-		q := t.q.readPage.Int(number)
-		found, err := q.Row()
+		page, err := first(t.q.readPage.Int(number), nil, func(q *sqlite3.Stmt) ([]byte, error) { return q.Bytes(0), nil })
 		if err != nil {
 			return err
 		}
-		if !found {
-			continue
-		}
-		page := q.Bytes(0)
-		q.Reset()
-		if treePage(page, number, pages) && scrub(page, number == 1) {
+		if page != nil && treePage(page, number, pages) && scrub(page, number == 1) {
 			if err := t.q.writePage.Blob(page).Int(number).Run(); err != nil {
 				return err
 			}

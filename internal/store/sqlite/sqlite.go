@@ -233,12 +233,9 @@ func (s *Store) connect(path string) error {
 
 // readIDKey reads the key of the deliveries' ids.
 func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
-	q := conn.Query("SELECT secret, plain FROM id_key")
-	if found, err := q.Row(); !found {
-		return nil, orMangled(err)
-	}
-	defer q.Reset()
-	return grapnel.NewIDs(grapnel.IDKey{Secret: q.Bytes(0), Plain: q.Integer(1)}), nil
+	return first(conn.Query("SELECT secret, plain FROM id_key"), codec.ErrMangled, func(q *sqlite3.Stmt) (*grapnel.IDs, error) {
+		return grapnel.NewIDs(grapnel.IDKey{Secret: q.Bytes(0), Plain: q.Integer(1)}), nil
+	})
 }
 
 // IDs returns the ids read when the store was opened.

@@ -45,18 +45,13 @@ func (t *tx) account(of accountOf) (*account, error) {
 	a := t.accounts.known[of]
 	if a == nil {
 		a = new(account)
-		q := t.q.account.Int(of.target).Int(of.tenant)
-		found, err := q.Row()
-		if err != nil {
-			return nil, err
-		}
-		if found && !q.IsNull(0) {
-			a.open, a.hour = true, q.Integer(0)
-			a.totals, err = codec.DecodeTotals(q.Bytes(1))
-		}
-		if found {
-			q.Reset()
-		}
+		_, err := first(t.q.account.Int(of.target).Int(of.tenant), nil, func(q *sqlite3.Stmt) (_ struct{}, err error) {
+			if !q.IsNull(0) {
+				a.open, a.hour = true, q.Integer(0)
+				a.totals, err = codec.DecodeTotals(q.Bytes(1))
+			}
+			return struct{}{}, err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -166,18 +161,11 @@ func (t *tx) addHour(hour int64, of accountOf, more *grapnel.Totals) error {
 
 // addTotals adds to the totals that get returns, and writes them with set, as its next value.
 func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
-	sum := *more
-	found, err := get.Row()
+	sum, err := first(get, nil, func(q *sqlite3.Stmt) (grapnel.Totals, error) { return codec.DecodeTotals(q.Bytes(0)) })
 	if err != nil {
 		return err
 	}
-	if found {
-		there, err := codec.DecodeTotals(get.Bytes(0))
-		if get.Reset(); err != nil {
-			return err
-		}
-		sum.Add(&there)
-	}
+	sum.Add(more)
 	return set.Blob(codec.EncodeTotals(&sum)).Run()
 }
 

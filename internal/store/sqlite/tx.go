@@ -88,9 +88,6 @@ func (t *tx) prepare() (err error) {
 	return nil
 }
 
-// one returns the integer that a query without values has as its answer.
-func one(conn *sqlite3.Conn, query string) (int64, error) { return lookUp(conn.Query(query)) }
-
 // do does an operation.
 func (t *tx) do(o operation) error {
 	t.waiting.reuse(t.bounds.Batch)

@@ -41,14 +41,15 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 	if l := t.waiting.lanes[of]; l != nil {
 		return l, nil
 	}
-	last, found, err := t.given(of)
-	if !found && err == nil {
-		last, _, err = t.given(laneOf{of.target, forgotten})
+	last, err := integer(t.q.lane.Int(of.target).Text(of.key))
+	stored := last != 0 // a row of lane has a position
+	if !stored && err == nil {
+		last, err = integer(t.q.lane.Int(of.target).Text(forgotten))
 	}
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{last: last, stored: last, table: found}
+	l := &lane{last: last, stored: last, table: stored}
 	t.waiting.lanes[of] = l
 	return l, nil
 }
@@ -56,17 +57,6 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 // forgotten is the key of the row with the highest position of an endpoint's forgotten lanes. A
 // lane that begins goes on above it, so the positions of a key never go back.
 const forgotten = ""
-
-// given is the position that a row of lane says was given last.
-func (t *tx) given(of laneOf) (last int64, found bool, err error) {
-	q := t.q.lane.Int(of.target).Text(of.key)
-	defer q.Reset()
-	found, err = q.Row()
-	if found {
-		last = q.Integer(0)
-	}
-	return last, found, err
-}
 
 // forgetLane removes the row of a lane, if the purged delivery had its last position and nothing
 // waits in it. Otherwise each key that was ever used would have a row for ever.

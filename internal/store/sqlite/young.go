@@ -56,17 +56,14 @@ const (
 // journal is needed.
 func (s *Store) catchUp() error {
 	w, y := &s.writer, &s.writer.young
-	q, err := w.tx.conn.Prepare(journalQuery)
+	q, data := w.tx.conn.Query(journalQuery), false
+	err := single(q, func() {
+		y.key, y.number, w.tx.needed, data = uint64(q.Integer(0)), uint64(q.Integer(1)), q.Integer(2) == 1, q.Integer(3) == 1
+	})
 	if err != nil {
 		return err
 	}
-	if found, err := q.Row(); !found {
-		return orMangled(err)
-	}
-	y.key, y.number, w.tx.needed = uint64(q.Integer(0)), uint64(q.Integer(1)), q.Integer(2) == 1
 	w.tx.number = y.number
-	data := q.Integer(3) == 1
-	q.Reset()
 	if err := s.data.open(y.key, data); err != nil {
 		return err
 	}
