@@ -163,12 +163,12 @@ func (c *candidates) acceptedWith(hashes []int64, after int64) (numbers []int64,
 	if err != nil {
 		return nil, false, err
 	}
-	in, of := c.events.and(there).and(window{first, there.below}), blocks{r: c.r, wanted: hashes, most: len(hashes), one: eventsKeyQuery}
+	in, with := c.events.and(there).and(window{first, there.below}), having(c.r, hashes, len(hashes), eventsKeyQuery, "")
 	for block := in.from >> blockBits; block <= (in.below-1)>>blockBits && !in.empty(); block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		events, err := of.block(block)
+		events, err := with(block)
 		if err != nil {
 			return nil, false, err
 		}

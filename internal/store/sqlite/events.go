@@ -78,21 +78,22 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 	if err != nil {
 		return nil, err
 	}
-	blocks := blocks{ctx: ctx, r: r, look: look, most: b.Wanted, in: in.and(there), one: eventsKindQuery, all: eventsKindsQuery}
+	of := blocks{ctx: ctx, look: look, in: in.and(there)}
 	if f.Source != "" {
-		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
+		of.upTo = func(block int64) (int64, error) {
+			return newestBlock(r.Query(blockSourceQuery).Text(f.Source).Int(block))
+		}
 	}
 	if f.Key != "" {
-		blocks.one, blocks.wanted = eventsKeyQuery, []int64{keyHash(f.Key)}
-	} else if blocks.wanted, err = f.kinds(r); err != nil {
-		return nil, err
+		of.read = having(r, []int64{keyHash(f.Key)}, b.Wanted, eventsKeyQuery, "")
+		return of.stream(), nil
 	}
-	return blocks.stream(), nil
-}
-
-// blockUpTo is the newest block, up to one, that has events of the source; -1: none.
-func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
-	return newestBlock(r.Query(blockSourceQuery).Text(f.Source).Int(block))
+	kinds, err := f.kinds(r)
+	if err != nil || len(kinds) == 0 {
+		return listStream(nil, in), err
+	}
+	of.read = having(r, kinds, b.Wanted, eventsKindQuery, eventsKindsQuery)
+	return of.stream(), nil
 }
 
 // newestBlock is the block that a query finds; -1: none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // An outcome packs a delivery's result into one number: the status code of its last attempt, 5 bits
@@ -173,31 +174,17 @@ func (l *lister) delivered(targets []int64, in window) (*stream, error) {
 		return listStream(nil, in), err
 	}
 	slices.Sort(targets)
-	return newStream(in.below, func(below int64) ([]int64, error) {
-		for block := (below - 1) >> blockBits; !in.empty(); block-- {
-			if err := l.ctx.Err(); err != nil {
-				return nil, err
-			}
-			block, err = l.blockWith(outcomes, block)
-			if err != nil || block < in.from>>blockBits {
-				return nil, err
-			}
-			if l.look.spent() {
-				return nil, gaveUp{min(below, (block+1)<<blockBits)}
-			}
-			var numbers []int64
-			if all {
-				numbers, err = l.sift(block, targets, outcomes)
-			} else {
-				numbers, err = l.inBlock(block, wanted)
-			}
-			numbers = newestFirst(numbers, window{in.from, below})
-			if err != nil || len(numbers) > 0 {
-				return numbers, err
-			}
+	of := blocks{ctx: l.ctx, in: in, look: l.look, upTo: func(block int64) (int64, error) { return l.blockWith(outcomes, block) }}
+	if all {
+		q := l.r.Query(blockOutcomesQuery)
+		of.read = func(block int64) ([]int64, error) { return sift(q.Int(block), targets, outcomes) }
+	} else {
+		q := l.r.Query(blockOutcomeQuery)
+		of.read = func(block int64) ([]int64, error) {
+			return lookUpAll(wanted, func(at targetOutcome) *sqlite3.Stmt { return q.Int(block).Int(at.target).Int(at.outcome) })
 		}
-		return nil, nil
-	}), nil
+	}
+	return of.stream(), nil
 }
 
 // occurring lists the combinations of outcomes and targets that occur. all: they are so frequent
@@ -241,30 +228,4 @@ func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err erro
 		newest = max(newest, block)
 	}
 	return newest, nil
-}
-
-// sift returns the row ids in a block that are at the targets and have one of the outcomes.
-func (l *lister) sift(block int64, targets, outcomes []int64) (numbers []int64, err error) {
-	q := l.r.Query(blockOutcomesQuery)
-	for q.Int(block); q.More(&err); {
-		_, at := slices.BinarySearch(targets, q.Integer(1))
-		_, with := slices.BinarySearch(outcomes, q.Integer(2))
-		if with && (at || len(targets) == 0) {
-			numbers = append(numbers, q.Integer(0))
-		}
-	}
-	return numbers, err
-}
-
-// inBlock returns the row ids in a block that have one of the outcomes at its target.
-func (l *lister) inBlock(block int64, wanted []targetOutcome) (numbers []int64, err error) {
-	q := l.r.Query(blockOutcomeQuery)
-	for _, of := range wanted {
-		more, err := integers(q.Int(block).Int(of.target).Int(of.outcome))
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, more...)
-	}
-	return numbers, nil
 }

@@ -59,15 +59,11 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 // with the block are read block by block.
 const blockBits = 12
 
-// blocks are the row ids in a window that have the wanted value in an index.
+// blocks are the row ids in a window that an index by blocks has.
 type blocks struct {
-	ctx    context.Context
-	r      *sqlite3.Conn
-	in     window
-	most   int // values that are looked up one by one
-	wanted []int64
-	one    string // the numbers in a block with one value
-	all    string // the numbers in a block, and their values
+	ctx  context.Context
+	in   window
+	read func(block int64) ([]int64, error) // those of a block, in any order
 	// upTo returns the newest block up to one that may have any, or -1. nil: each may.
 	upTo func(block int64) (int64, error)
 	look *look // nil: until the end
@@ -75,10 +71,7 @@ type blocks struct {
 
 func (b blocks) stream() *stream {
 	return newStream(b.in.below, func(below int64) ([]int64, error) {
-		if b.in.empty() || len(b.wanted) == 0 {
-			return nil, nil
-		}
-		for block := (below - 1) >> blockBits; ; block-- {
+		for block := (below - 1) >> blockBits; !b.in.empty(); block-- {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -94,23 +87,33 @@ func (b blocks) stream() *stream {
 			if b.look.spent() {
 				return nil, gaveUp{min(below, (block+1)<<blockBits)}
 			}
-			numbers, err := b.block(block)
+			numbers, err := b.read(block)
 			numbers = newestFirst(numbers, window{b.in.from, below})
 			if err != nil || len(numbers) > 0 {
 				return numbers, err
 			}
 		}
+		return nil, nil
 	})
 }
 
-func (b blocks) block(block int64) ([]int64, error) {
-	if len(b.wanted) > b.most {
-		return b.sift(block)
+// having reads the row ids of a block that have one of the wanted values. For up to `most` values
+// the query `one` looks each up; for more `all` reads the row ids of the block with their values.
+func having(r *sqlite3.Conn, wanted []int64, most int, one, all string) func(block int64) ([]int64, error) {
+	slices.Sort(wanted)
+	return func(block int64) ([]int64, error) {
+		if len(wanted) > most {
+			return sift(r.Query(all).Int(block), wanted)
+		}
+		q := r.Query(one)
+		return lookUpAll(wanted, func(value int64) *sqlite3.Stmt { return q.Int(block).Int(value) })
 	}
-	q := b.r.Query(b.one)
-	var numbers []int64
-	for _, value := range b.wanted {
-		more, err := integers(q.Int(block).Int(value))
+}
+
+// lookUpAll returns the row ids that a query finds for each value.
+func lookUpAll[V any](values []V, query func(V) *sqlite3.Stmt) (numbers []int64, err error) {
+	for _, value := range values {
+		more, err := integers(query(value))
 		if err != nil {
 			return nil, err
 		}
@@ -119,12 +122,16 @@ func (b blocks) block(block int64) ([]int64, error) {
 	return numbers, nil
 }
 
-func (b blocks) sift(block int64) (numbers []int64, err error) {
-	q := b.r.Query(b.all)
-	slices.Sort(b.wanted)
-	q.Int(block)
+// sift returns the first column of the rows whose further columns are in these sorted lists. An
+// empty list has every value.
+func sift(q *sqlite3.Stmt, lists ...[]int64) (numbers []int64, err error) {
 	for q.More(&err) {
-		if _, wanted := slices.BinarySearch(b.wanted, q.Integer(1)); wanted {
+		fits := true
+		for i, list := range lists {
+			_, in := slices.BinarySearch(list, q.Integer(1+i))
+			fits = fits && (in || len(list) == 0)
+		}
+		if fits {
 			numbers = append(numbers, q.Integer(0))
 		}
 	}

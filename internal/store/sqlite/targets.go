@@ -126,23 +126,21 @@ func (l *lister) finished(targets []target) (*stream, error) {
 		return nil, err
 	}
 	in := l.within.and(there)
+	if _, one := l.events.oneTenant(); l.narrow() && !one && l.query.Endpoint == "" {
+		return l.delivered(nil, in) // of every target
+	}
+	var numbers []int64
+	for _, t := range targets {
+		numbers = append(numbers, t.number)
+	}
+	if len(numbers) == 0 {
+		return listStream(nil, in), nil
+	}
 	if l.narrow() {
-		var numbers []int64
-		if _, one := l.events.oneTenant(); one || l.query.Endpoint != "" {
-			for _, t := range targets {
-				numbers = append(numbers, t.number)
-			}
-			if len(numbers) == 0 {
-				return listStream(nil, in), nil
-			}
-		}
 		return l.delivered(numbers, in)
 	}
-	blocks := blocks{ctx: l.ctx, r: l.r, look: l.look, most: l.bounds.Wanted, in: in, one: finishedTargetQuery, all: finishedTargetsQuery}
-	for _, t := range targets {
-		blocks.wanted = append(blocks.wanted, t.number)
-	}
-	return blocks.stream(), nil
+	read := having(l.r, numbers, l.bounds.Wanted, finishedTargetQuery, finishedTargetsQuery)
+	return blocks{ctx: l.ctx, look: l.look, in: in, read: read}.stream(), nil
 }
 
 // target is an endpoint with its numbers of deliveries by status.
