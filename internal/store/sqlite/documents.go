@@ -106,13 +106,10 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 	if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 		return nil, ctx.Err()
 	}
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []store.Document, err error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]store.Document, error) {
 		sql, values := documentsQuery(q)
 		rows := r.Query(sql).Texts(values...).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for rows.More(&err) {
-			list = append(list, readDocument(rows, q.Kind))
-		}
-		return list, err
+		return each(rows, func(row *sqlite3.Stmt) (store.Document, error) { return readDocument(row, q.Kind), nil })
 	})
 }
 

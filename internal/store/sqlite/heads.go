@@ -34,16 +34,13 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 // Heads leaves out blocked heads: they have no due time. A page is a few hundred entries of one
 // index. That takes the writer less time than a fill.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) (heads []store.Head, err error) {
+	return reading(ctx, s.readYoung, func(r *sqlite3.Conn) ([]store.Head, error) {
 		target, err := integer(r.Query(targetQuery).Text(endpoint))
 		if err != nil || target == 0 || limit <= 0 {
 			return nil, err
 		}
 		q := r.Query(headsQuery).Int(target).Int(int64(limit))
-		for q.More(&err) {
-			heads = append(heads, readHead(q, endpoint))
-		}
-		return heads, err
+		return each(q, func(q *sqlite3.Stmt) (store.Head, error) { return readHead(q, endpoint), nil })
 	})
 }
 

@@ -41,20 +41,19 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 
 // AuditList returns at most Limit entries; no limit: none.
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	return reading(ctx, s.read, func(r *sqlite3.Conn) (list []grapnel.AuditEntry, err error) {
+	return reading(ctx, s.read, func(r *sqlite3.Conn) ([]grapnel.AuditEntry, error) {
 		var some bool
 		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil, nil
 		}
 		sql, values := auditQuery(q)
 		entries := r.Query(sql).Texts(values...).Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
-		for entries.More(&err) {
-			list = append(list, grapnel.AuditEntry{
-				Seq: entries.Integer(0), At: codec.Moment(entries.Integer(1)), Tenant: entries.String(2), Actor: entries.String(3),
-				Verb: grapnel.Verb(entries.String(4)), Endpoint: entries.String(5), Delivery: entries.String(6), Reason: entries.String(7),
-			})
-		}
-		return list, err
+		return each(entries, func(q *sqlite3.Stmt) (grapnel.AuditEntry, error) {
+			return grapnel.AuditEntry{
+				Seq: q.Integer(0), At: codec.Moment(q.Integer(1)), Tenant: q.String(2), Actor: q.String(3), Verb: grapnel.Verb(q.String(4)),
+				Endpoint: q.String(5), Delivery: q.String(6), Reason: q.String(7),
+			}, nil
+		})
 	})
 }
 

@@ -45,12 +45,9 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 }
 
 func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err error) {
-	q := r.Query(oldAccountsQuery)
-	q.Int(below).Int(int64(most))
-	for q.More(&err) {
-		all = append(all, accountOf{q.Integer(0), q.Integer(1)})
-	}
-	return all, err
+	return each(r.Query(oldAccountsQuery).Int(below).Int(int64(most)), func(q *sqlite3.Stmt) (accountOf, error) {
+		return accountOf{q.Integer(0), q.Integer(1)}, nil
+	})
 }
 
 // merging turns some hours into days.

@@ -141,16 +141,15 @@ func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 // ReplayItems returns at most limit; no limit is none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64,
 	limit int) ([]grapnel.ReplayItem, error) {
-	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.ReplayItem, err error) {
+	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) ([]grapnel.ReplayItem, error) {
 		of, err := scopedReplay(r, scope, id)
 		if err != nil {
 			return nil, err
 		}
 		q := r.Query(replayItemsQuery).Int(of.Number).Int(after).Int(int64(max(limit, 0)))
-		for q.More(&err) {
-			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
-				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
-		}
-		return list, err
+		return each(q, func(q *sqlite3.Stmt) (grapnel.ReplayItem, error) {
+			return grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
+				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)}, nil
+		})
 	})
 }
