@@ -115,18 +115,14 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 
 // documentsQuery is the SQL of a list with its values; the last value is the limit.
 func documentsQuery(q store.DocumentQuery) (sql string, values []string) {
-	sql, values = "SELECT tenant, id, revision, at, body FROM document WHERE kind = ?", []string{q.Kind}
-	if q.Tenant != "" {
-		sql, values = sql+" AND tenant = ?", append(values, q.Tenant)
-	}
-	beyond, order := " AND id > ?", " ORDER BY id, tenant LIMIT ?"
+	beyond, order := "id > ?", " ORDER BY id, tenant LIMIT ?"
 	if q.Backwards {
-		beyond, order = " AND id < ?", " ORDER BY id DESC, tenant DESC LIMIT ?"
+		beyond, order = "id < ?", " ORDER BY id DESC, tenant DESC LIMIT ?"
 	}
-	if q.After != "" {
-		sql, values = sql+beyond, append(values, q.After)
-	}
-	return sql + order, values
+	f := filters{all: []string{"kind = ?"}, values: []string{q.Kind}}
+	f.add("tenant = ?", q.Tenant)
+	f.add(beyond, q.After)
+	return "SELECT tenant, id, revision, at, body FROM document" + f.where() + order, f.values
 }
 
 // ClearDocuments removes a few documents in each transaction. The next Purge removes their bytes

@@ -108,24 +108,16 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	if q.Why != "" {
 		reasons = []grapnel.AsideReason{q.Why}
 	}
+	var f filters
+	f.equal("source", q.Source)
+	f.equal("tenant", q.Tenant)
+	f.add("id < ?", q.Before)
 	var parts []string
 	for _, reason := range reasons {
-		why, known := asides.Place(reason)
-		if !known {
-			continue
+		if why, known := asides.Place(reason); known {
+			of := filters{all: append(f.all, fmt.Sprintf("why = %d", why))}
+			parts, values = append(parts, "SELECT "+asideColumns+" FROM aside"+of.where()), append(values, f.values...)
 		}
-		part := fmt.Sprintf("SELECT %s FROM aside WHERE why = %d", asideColumns, why)
-		for _, filter := range []struct{ where, value string }{{"source = ?", q.Source}, {"tenant = ?", q.Tenant}, {"id < ?", q.Before}} {
-			if filter.value == "" {
-				continue
-			}
-			if filter.where[0] == 't' && q.Source != "" {
-				filter.where = "+tenant = ?" // keeps SQLite from choosing its index: a source has one tenant
-			}
-			part += " AND " + filter.where
-			values = append(values, filter.value)
-		}
-		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
 		return "", nil

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"math"
-	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -58,20 +57,12 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 }
 
 // auditQuery is the SQL of a list with the values of its filters; the last two values are: below,
-// limit. The filter that leaves the fewest chooses the index, and the plus keeps SQLite from
-// choosing another.
+// limit.
 func auditQuery(q store.AuditQuery) (sql string, values []string) {
-	var where strings.Builder
-	for _, filter := range []struct{ column, value string }{{"delivery", q.Delivery}, {"endpoint", q.Endpoint}, {"tenant", q.Tenant}} {
-		if filter.value == "" {
-			continue
-		}
-		if len(values) > 0 {
-			where.WriteByte('+')
-		}
-		where.WriteString(filter.column + " = ? AND ")
-		values = append(values, filter.value)
-	}
-	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE " + where.String() +
-		"seq < ? ORDER BY seq DESC LIMIT ?", values
+	var f filters
+	f.equal("delivery", q.Delivery)
+	f.equal("endpoint", q.Endpoint)
+	f.equal("tenant", q.Tenant)
+	f.all = append(f.all, "seq < ?")
+	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit" + f.where() + " ORDER BY seq DESC LIMIT ?", f.values
 }

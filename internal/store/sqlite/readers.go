@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -136,6 +137,32 @@ func each[T any](q *sqlite3.Stmt, read func(*sqlite3.Stmt) (T, error)) (all []T,
 		all = append(all, one)
 	}
 	return all, err
+}
+
+// filters are the conditions of a list's query, with the values of their question marks.
+type filters struct{ all, values []string }
+
+// add adds a condition, unless its value is empty.
+func (f *filters) add(condition, value string) {
+	if value != "" {
+		f.all, f.values = append(f.all, condition), append(f.values, value)
+	}
+}
+
+// equal adds the condition that a column has a value. The first condition chooses the index: the
+// plus before the column of a later one keeps SQLite from choosing another.
+func (f *filters) equal(column, value string) {
+	if len(f.all) > 0 {
+		column = "+" + column
+	}
+	f.add(column+" = ?", value)
+}
+
+func (f *filters) where() string {
+	if len(f.all) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(f.all, " AND ")
 }
 
 // snapshot runs do in one transaction, so that all its reads see one snapshot.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"math"
-	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -115,27 +114,15 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 }
 
 // replaysQuery is the SQL of a list with the values of its filters; the last value is the limit.
-// The filter that leaves the fewest chooses the index, and the plus keeps SQLite from choosing
-// another.
 func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
-	var where strings.Builder
-	plus := ""
+	var f filters
 	if q.Active {
-		where.WriteString("r.active = 1 AND ")
-		plus = "+"
+		f.all = append(f.all, "r.active = 1")
 	}
-	for _, filter := range []struct{ column, value string }{{"r.endpoint", q.Endpoint}, {"r.tenant", q.Tenant}} {
-		if filter.value == "" {
-			continue
-		}
-		where.WriteString(plus + filter.column + " = ? AND ")
-		values, plus = append(values, filter.value), "+"
-	}
-	if q.Before != "" {
-		where.WriteString("r.id < ? AND ")
-		values = append(values, q.Before)
-	}
-	return "SELECT " + replayColumns + "WHERE " + where.String() + "true ORDER BY r.id DESC LIMIT ?", values
+	f.equal("r.endpoint", q.Endpoint)
+	f.equal("r.tenant", q.Tenant)
+	f.add("r.id < ?", q.Before)
+	return "SELECT " + replayColumns + f.where() + " ORDER BY r.id DESC LIMIT ?", f.values
 }
 
 // ReplayItems returns at most limit; no limit is none.
