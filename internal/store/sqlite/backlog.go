@@ -15,7 +15,8 @@ import (
 // The numbers of pending deliveries are in the tally. Heads are counted in their index, which has
 // all columns that are needed. Few are read one by one. Many are counted by the ranges of due
 // times, which are up to 36; one that has no head costs nothing: the next due time says which range
-// to count next.
+// to count next. A count comes with the lowest row id among the heads and its creation time, which
+// SQLite takes from the row of the minimum.
 const (
 	// fewHeadsQuery begins with the blocked heads, which have no due time.
 	fewHeadsQuery = "SELECT due, seq, created FROM pending WHERE head = 1 AND target = ? ORDER BY due LIMIT ?"
@@ -23,7 +24,7 @@ const (
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
 	nextDueQuery = "SELECT due FROM pending WHERE head = 1 AND target = ? AND due >= ? ORDER BY due LIMIT 1"
 	rangeQuery   = `SELECT count(*), ifnull(min(seq), 0), ifnull(created, 0) FROM
-		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? LIMIT ?)`
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due >= ? AND due < ? ORDER BY due, seq LIMIT ?)`
 	leasedDueQuery = "SELECT due FROM pending WHERE target = ? AND token IS NOT NULL LIMIT ?"
 )
 
@@ -130,7 +131,7 @@ func (c *backlogCount) seen(q *sqlite3.Stmt) {
 
 // many counts heads by the ranges of their due times.
 func (c *backlogCount) many() error {
-	n, err := c.count(c.r.Query(blockedQuery).Int(c.target).Int(c.left))
+	n, err := c.blocked(c.left)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (c *backlogCount) many() error {
 		case part <= store.AheadParts:
 			end = c.now + store.AheadEnd(part-1).Microseconds()
 		}
-		n, err := c.count(c.r.Query(rangeQuery).Int(c.target).Int(due).Int(end).Int(c.left))
+		n, err := c.between(due, end, c.left)
 		if err != nil {
 			return err
 		}
@@ -159,12 +160,21 @@ func (c *backlogCount) many() error {
 }
 
 func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
-	q := c.r.Query(nextDueQuery)
-	if found, err = q.Int(c.target).Int(from).Row(); !found {
-		return 0, false, err
-	}
-	defer q.Reset()
-	return q.Integer(0), true, nil
+	due, err = first(c.r.Query(nextDueQuery).Int(c.target).Int(from), nil, func(q *sqlite3.Stmt) (int64, error) {
+		found = true
+		return q.Integer(0), nil
+	})
+	return due, found, err
+}
+
+// blocked counts the heads without a due time, at most this many.
+func (c *backlogCount) blocked(most int64) (int64, error) {
+	return c.count(c.r.Query(blockedQuery).Int(c.target).Int(most))
+}
+
+// between counts heads by their due time, the earliest first, at most this many.
+func (c *backlogCount) between(from, below, most int64) (int64, error) {
+	return c.count(c.r.Query(rangeQuery).Int(c.target).Int(from).Int(below).Int(most))
 }
 
 // count runs a query that counts heads, and remembers the oldest of them.

@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"math"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -16,15 +16,7 @@ import (
 // deliveries and of dead letters are in the tally. So counting a queue with a million pending
 // deliveries takes as long as counting one with ten thousand.
 const (
-	leasedQuery = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
-	// The counts of heads come with the lowest row id among them and its creation time, which
-	// SQLite takes from the row of the minimum.
-	blockedHeadsQuery = `SELECT count(*), min(seq), created FROM
-		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
-	dueHeadsQuery = `SELECT count(*), min(seq), created FROM
-		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due <= ? ORDER BY due, seq LIMIT ?)`
-	laterHeadsQuery = `SELECT count(*), min(seq), created FROM
-		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due > ? ORDER BY due, seq LIMIT ?)`
+	leasedQuery    = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
 	deadTallyQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 4"
 	// discardedQuery examines the newest dead letters.
 	discardedQuery = `SELECT count(*) FROM
@@ -51,41 +43,24 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (g
 	})
 }
 
-// heads are heads in the same state.
-type heads struct {
-	n, oldest, created int64
-}
-
-func (h *heads) read(q *sqlite3.Stmt) error {
-	return single(q, func() { *h = heads{q.Integer(0), q.Integer(1), q.Integer(2)} })
-}
-
 // countHeads counts all unfinished deliveries, `waiting` in number.
 func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCounts, err error) {
-	var leased, over int64
+	var h decide.Heads
 	q := r.Query(leasedQuery).Int(now).Int(target)
-	err = single(q, func() { leased, over = q.Integer(0), q.Integer(1) })
-	if err != nil {
+	if err := single(q, func() { h.Leased, h.Over = q.Integer(0), q.Integer(1) }); err != nil {
 		return n, err
 	}
 	// Leased heads are among the heads with a due time, so the limit grows by their number.
-	limit := store.MostCounted + leased + 1
-	var blocked, due, later heads
-	if err := errors.Join(blocked.read(r.Query(blockedHeadsQuery).Int(target).Int(limit)),
-		due.read(r.Query(dueHeadsQuery).Int(target).Int(now).Int(limit)),
-		later.read(r.Query(laterHeadsQuery).Int(target).Int(now).Int(limit))); err != nil {
-		return n, err
+	h.Limit = store.MostCounted + h.Leased + 1
+	c := backlogCount{r: r, target: target, now: now}
+	h.Blocked, err = c.blocked(h.Limit)
+	if err == nil {
+		h.Due, err = c.between(math.MinInt64, now+1, h.Limit)
 	}
-	counted := decide.Heads{Limit: limit, Due: due.n, Later: later.n, Blocked: blocked.n, Leased: leased, Over: over}
-	n = counted.Counts(waiting)
-	first := heads{}
-	for _, h := range []heads{blocked, due, later} {
-		if h.n > 0 && (first.n == 0 || h.oldest < first.oldest) {
-			first = h
-		}
+	if err == nil {
+		h.Later, err = c.between(now+1, math.MaxInt64, h.Limit)
 	}
-	if first.n > 0 {
-		n.Oldest = codec.Moment(first.created)
-	}
-	return n, nil
+	n = h.Counts(waiting)
+	n.Oldest = c.Oldest
+	return n, err
 }
