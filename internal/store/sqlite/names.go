@@ -26,14 +26,14 @@ func (n *names) forget() {
 }
 
 func (t *tx) tenant(name string) (int64, error) {
-	return numbered(t.names.tenants, t.bounds.Names, name, func() (int64, error) {
+	return cached(t.names.tenants, t.bounds.Names, name, func() (int64, error) {
 		return lookOrGive(t.q.tenant.Text(name), func() *sqlite3.Stmt { return t.q.addTenant.Text(name) })
 	})
 }
 
 func (t *tx) kind(k kind) (int64, error) {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(k.tenant).Text(k.eventType).Text(k.source) }
-	return numbered(t.names.kinds, t.bounds.Names, k, func() (int64, error) {
+	return cached(t.names.kinds, t.bounds.Names, k, func() (int64, error) {
 		return lookOrGive(bind(t.q.kind), func() *sqlite3.Stmt { return bind(t.q.addKind) })
 	})
 }
@@ -49,33 +49,27 @@ func (t *tx) cameIn(source string, seq int64) error {
 }
 
 func (t *tx) target(endpoint string) (int64, error) {
-	return numbered(t.names.targets, t.bounds.Names, endpoint, func() (int64, error) {
+	return cached(t.names.targets, t.bounds.Names, endpoint, func() (int64, error) {
 		return lookOrGive(t.q.target.Text(endpoint), func() *sqlite3.Stmt { return t.q.addTarget.Text(endpoint) })
 	})
 }
 
 // endpoint is the id behind a target's number.
 func (t *tx) endpoint(target int64) (string, error) {
-	if id, known := t.names.ids[target]; known {
-		return id, nil
-	}
-	id, err := lookUpText(t.q.targetID.Int(target))
-	if err == nil {
-		keep(t.names.ids, t.bounds.Names, target, id)
-	}
-	return id, err
+	return cached(t.names.ids, t.bounds.Names, target, func() (string, error) { return lookUpText(t.q.targetID.Int(target)) })
 }
 
-func numbered[K comparable](known map[K]int64, most int, name K, number func() (int64, error)) (int64, error) {
-	if n := known[name]; n != 0 {
-		return n, nil
+// cached returns the value of a key, which look finds if it is not cached.
+func cached[K, V comparable](known map[K]V, most int, key K, look func() (V, error)) (V, error) {
+	value, is := known[key]
+	if is {
+		return value, nil
 	}
-	n, err := number()
-	if err != nil {
-		return 0, err
+	value, err := look()
+	if err == nil {
+		keep(known, most, key, value)
 	}
-	keep(known, most, name, n)
-	return n, nil
+	return value, err
 }
 
 // keep caches a value, and empties the cache first if it is full.

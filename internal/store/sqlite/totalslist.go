@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -249,13 +250,5 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 
 // name is the name behind a number.
 func (l *totalsList) name(query string, number int64) (string, error) {
-	name, known := l.names[number]
-	if known {
-		return name, nil
-	}
-	name, err := lookUpText(l.r.Query(query).Int(number))
-	if err == nil {
-		l.names[number] = name
-	}
-	return name, err
+	return cached(l.names, math.MaxInt, number, func() (string, error) { return lookUpText(l.r.Query(query).Int(number)) })
 }

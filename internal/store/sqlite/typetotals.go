@@ -95,14 +95,7 @@ func (t *tx) typeName(d *place) (string, error) {
 			return "", err
 		}
 	}
-	if name, known := t.names.types[d.kind]; known {
-		return name, nil
-	}
-	name, err := lookUpText(t.q.kindType.Int(d.kind))
-	if err == nil {
-		keep(t.names.types, t.bounds.Names, d.kind, name)
-	}
-	return name, err
+	return cached(t.names.types, t.bounds.Names, d.kind, func() (string, error) { return lookUpText(t.q.kindType.Int(d.kind)) })
 }
 
 // typeTotal returns the totals of a type, or those of all other types if too many have some.
