@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -157,52 +156,4 @@ func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, e
 		_, waiting, err := waitingAt(r, endpoint)
 		return int(min(waiting, int64(max(limit, 0)))), err
 	})
-}
-
-// statusFilter is a query's statuses, with pending and held separated.
-type statusFilter struct {
-	wanted []grapnel.Status
-	held   []string // endpoints that hold their pending deliveries
-}
-
-// finals returns the final statuses that are wanted.
-func (f *statusFilter) finals() (finals []int64) {
-	if len(f.wanted) == 0 {
-		return []int64{statusDelivered} // represents all: the index that leaves it out cannot be used
-	}
-	for _, status := range f.wanted {
-		if n, known := statuses.Place(status); known && status.Final() {
-			finals = append(finals, n)
-		}
-	}
-	return finals
-}
-
-// waiting is the SQL condition for the pending deliveries that match; empty: none do.
-func (f *statusFilter) waiting() string {
-	pending, held := slices.Contains(f.wanted, grapnel.Pending), slices.Contains(f.wanted, grapnel.Held)
-	switch {
-	case len(f.wanted) == 0, pending && held, held && len(f.held) > 0:
-		return waitingAny
-	case pending:
-		return waitingFirst
-	case held:
-		return waitingHeld
-	}
-	return ""
-}
-
-// waitingAt is waiting for one endpoint, which may hold all its deliveries.
-func (f *statusFilter) waitingAt(endpoint string) string {
-	if len(f.wanted) == 0 {
-		return waitingAny
-	}
-	if slices.Contains(f.held, endpoint) {
-		if slices.Contains(f.wanted, grapnel.Held) {
-			return waitingAny
-		}
-		return ""
-	}
-	alone := statusFilter{wanted: f.wanted}
-	return alone.waiting()
 }

@@ -27,7 +27,6 @@ type lister struct {
 	bounds *Bounds
 	query  store.DeliveryQuery
 	events eventFilter
-	status statusFilter
 	within window // range of the deliveries created by acceptance
 	look   *look  // nil: a list is read to its end
 }
@@ -86,7 +85,7 @@ func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.D
 
 func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
-		ctx: ctx, r: r, bounds: &s.bounds, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
+		ctx: ctx, r: r, bounds: &s.bounds, query: q,
 		events: eventFilter{scope, q.Events()},
 	}
 }
@@ -113,7 +112,7 @@ func (l *lister) ways() (ways []func() ([]*stream, error), err error) {
 
 // selective says whether the query's conditions on outcomes may leave few deliveries.
 func (l *lister) selective() bool {
-	return l.narrow() || l.query.DeadLetters || len(l.status.wanted) > 0 && !slices.Contains(l.status.wanted, grapnel.Delivered)
+	return l.narrow() || l.query.DeadLetters || len(l.query.Status) > 0 && !slices.Contains(l.query.Status, grapnel.Delivered)
 }
 
 // byEnd lists by outcome and target.

@@ -53,10 +53,7 @@ const (
 
 // byTarget reads the deliveries target by target, for the targets with matching counts or for all.
 func (l *lister) byTarget() ([]*stream, error) {
-	finals, waiting := l.finals(), l.status.waiting()
-	if l.query.DeadLetters {
-		waiting = ""
-	}
+	finals, waiting := l.finals(), l.waiting(len(l.query.HeldEndpoints) > 0, false)
 	targets, limited, err := l.targets(finals)
 	if err != nil {
 		return nil, err
@@ -88,9 +85,9 @@ func (l *lister) byTarget() ([]*stream, error) {
 		streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
 	}
 	for _, t := range targets {
-		waits := l.status.waitingAt(t.endpoint)
-		if l.query.DeadLetters || atOnce {
-			waits = ""
+		waits, holds := "", slices.Contains(l.query.HeldEndpoints, t.endpoint)
+		if !atOnce {
+			waits = l.waiting(holds, holds)
 		}
 		more, err := l.ofTarget(t, finals, waits)
 		if err != nil {
@@ -103,19 +100,41 @@ func (l *lister) byTarget() ([]*stream, error) {
 
 // finals are the final statuses to look for.
 func (l *lister) finals() (finals []int64) {
-	if l.narrow() && len(l.status.wanted) == 0 {
-		all := statusFilter{wanted: grapnel.Statuses()}
-		finals = all.finals()
-	} else {
-		finals = l.status.finals()
-	}
-	if !l.query.DeadLetters {
-		return finals
-	}
-	if len(l.status.wanted) > 0 && !slices.Contains(finals, statusFailed) {
+	wanted := l.query.Status
+	switch {
+	case l.query.DeadLetters && len(wanted) > 0 && !slices.Contains(wanted, grapnel.Failed):
 		return nil
+	case l.query.DeadLetters:
+		return []int64{statusFailed}
+	case len(wanted) == 0 && !l.narrow():
+		return []int64{statusDelivered} // represents all: the index that leaves it out cannot be used
+	case len(wanted) == 0:
+		wanted = grapnel.Statuses()
 	}
-	return []int64{statusFailed}
+	for _, status := range wanted {
+		if n, known := statuses.Place(status); known && status.Final() {
+			finals = append(finals, n)
+		}
+	}
+	return finals
+}
+
+// waiting is the SQL condition for the pending deliveries that match; empty: none do. some and all
+// say of how many of their endpoints every pending delivery is held.
+func (l *lister) waiting(some, all bool) string {
+	wanted := l.query.Status
+	pending, held := slices.Contains(wanted, grapnel.Pending) && !all, slices.Contains(wanted, grapnel.Held)
+	switch {
+	case l.query.DeadLetters:
+		return ""
+	case len(wanted) == 0, pending && held, held && some:
+		return waitingAny
+	case pending:
+		return waitingFirst
+	case held:
+		return waitingHeld
+	}
+	return ""
 }
 
 // finished lists the finished deliveries of some targets, or those delivered there with a matching
