@@ -51,7 +51,9 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 				if len(ways) == 1 {
 					most = math.MaxInt
 				}
-				if list, ended, err := l.list(way, most); ended || err != nil {
+				n := 0
+				list, resume, err := l.read(way, func() bool { n++; return n > most }, nil)
+				if resume == 0 || err != nil {
 					return list, err
 				}
 			}
@@ -59,28 +61,44 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	})
 }
 
-// list reads at most `most` deliveries, and says whether that was enough.
-func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.Delivery, ended bool, err error) {
+// way finds the row ids of all deliveries that may match.
+type way func() ([]*stream, error)
+
+// read returns the deliveries of a way that match, and whose event passes has, unless that is nil.
+// It ends when the list is full, or when enough says that no further row may be read. resume is the
+// last row that was read; 0: no other is left, or has is nil and the list is full.
+func (l *lister) read(way way, enough func() bool, has func(event int64) (bool, error)) (list []grapnel.Delivery, resume int64, err error) {
 	streams, err := way()
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	ended = true
+	ended := true
 	err = merge(l.ctx, streams, func(seq int64) (bool, error) {
-		if most--; most < 0 {
+		if len(list) >= l.query.Limit || enough() {
 			ended = false
 			return false, nil
 		}
+		resume = seq
 		d, err := fetch(l.r, seq)
-		if err != nil || d == nil {
+		if err != nil || d == nil || !l.takes(d) {
 			return err == nil, err
 		}
-		if l.takes(d) {
+		found := true
+		if has != nil {
+			found, err = has(d.EventSeq)
+		}
+		if found {
 			list = append(list, d.Delivery)
 		}
-		return len(list) < l.query.Limit, nil
+		return err == nil && (has != nil || len(list) < l.query.Limit), err
 	})
-	return list, ended, err
+	if at := (gaveUp{}); errors.As(err, &at) {
+		return list, at.at, nil
+	}
+	if ended {
+		resume = 0
+	}
+	return list, resume, err
 }
 
 func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
@@ -94,8 +112,8 @@ func (l *lister) takes(d *row) bool {
 	return l.query.Takes(&d.Delivery) && l.events.Takes(l.events.scope, d.Tenant, d.Type, d.Key, d.accepted)
 }
 
-// ways are the ways of finding the row ids of all deliveries that may match.
-func (l *lister) ways() (ways []func() ([]*stream, error), err error) {
+// ways are the ways in which the list can be read.
+func (l *lister) ways() (ways []way, err error) {
 	within, err := l.events.events(l.r)
 	if err != nil || within.empty() {
 		return nil, err

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -27,9 +26,10 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		if err != nil {
 			return err
 		}
+		data := search{store: s, r: r, text: []byte(text), look: l.look}
 		for i, way := range ways {
 			l.look.begin(len(ways))
-			found, rest, err := s.look(l, way, text)
+			found, rest, err := l.read(way, l.look.enough, data.contains)
 			if err != nil {
 				return err
 			}
@@ -43,43 +43,6 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		}
 		return nil
 	})
-	return list, resume, err
-}
-
-// look makes a search in one way.
-func (s *Store) look(l *lister, way func() ([]*stream, error), text string) (list []grapnel.Delivery, resume int64, err error) {
-	streams, err := way()
-	if err != nil {
-		return nil, 0, err
-	}
-	data := search{store: s, r: l.r, text: []byte(text), look: l.look}
-	ended := true
-	err = merge(l.ctx, streams, func(seq int64) (bool, error) {
-		if len(list) >= l.query.Limit || l.look.enough() {
-			ended = false
-			return false, nil
-		}
-		resume = seq
-		d, err := fetch(l.r, seq)
-		l.look.deliveries++
-		if err != nil || d == nil || !l.takes(d) {
-			return err == nil, err
-		}
-		found := text == ""
-		if !found {
-			found, err = data.contains(d.EventSeq)
-		}
-		if found {
-			list = append(list, d.Delivery)
-		}
-		return err == nil, err
-	})
-	if at := (gaveUp{}); errors.As(err, &at) {
-		return list, at.at, nil
-	}
-	if ended {
-		resume = 0
-	}
 	return list, resume, err
 }
 
@@ -119,13 +82,14 @@ func (k *look) begin(ways int) {
 
 func (k *look) late() bool { return k.now().Sub(k.began) > k.within }
 
-// enough says whether no further row may be read.
+// enough says whether no further row may be read; otherwise it counts one.
 func (k *look) enough() bool {
-	b := k.bounds
+	b, n := k.bounds, k.deliveries
+	k.deliveries++
 	switch {
-	case k.deliveries >= b.Searched, int64(k.bytes) >= b.SearchedBytes:
+	case n >= b.Searched, int64(k.bytes) >= b.SearchedBytes:
 		return true
-	case k.deliveries < k.least, k.deliveries%k.every != 0:
+	case n < k.least, n%k.every != 0:
 		return false
 	}
 	return k.late()
@@ -152,6 +116,9 @@ type search struct {
 }
 
 func (s *search) contains(event int64) (bool, error) {
+	if len(s.text) == 0 {
+		return true, nil
+	}
 	if s.event == event {
 		return s.found, nil
 	}
