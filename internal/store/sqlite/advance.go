@@ -58,7 +58,7 @@ func (t *tx) advance(step *store.ReplayStep) ([]store.Redelivered, error) {
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, step.At, r.ID); err != nil {
 			return nil, err
 		}
-		err = t.q.addItem.Int(done[i].Delivery).Int(r.Number).Int(of.seq).Int(of.created).
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.Number).Int(of.Seq).Int(of.Created).
 			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
 		if err != nil {
 			return nil, err
@@ -89,9 +89,9 @@ func (t *tx) open(endpoint string) error {
 func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
 	by string) (done store.Redelivered, err error) {
 	d := &t.fresh
-	*d = place{Pending: decide.Pending{Event: of.event, Created: codec.Micros(at), ReplayOf: of.seq, Trigger: trigger},
+	*d = place{Pending: decide.Pending{Event: of.Event, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger},
 		target: of.target, kind: of.kind}
-	if d.tenant, err = t.tenant(of.tenant); err != nil {
+	if d.tenant, err = t.tenant(of.owner); err != nil {
 		return done, err
 	}
 	if d.Endpoint, err = t.endpoint(d.target); err != nil {
@@ -111,35 +111,24 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 	if d.Head {
 		done.Head = d.head()
 	}
-	return done, t.q.markReplayed.Int(of.seq).Int(d.Created).Text(by).Int(d.Seq).Int(statusPending).Run()
+	return done, t.q.markReplayed.Int(of.Seq).Int(d.Created).Text(by).Int(d.Seq).Int(statusPending).Run()
 }
 
-// origin is a delivery to redeliver.
+// origin is a delivery to redeliver, with the tenant and the key of its event.
 type origin struct {
-	seq, target, event, created, kind int64
-	status                            grapnel.Status // empty: it is pending
-	tenant, key                       string         // of its event
+	*ended
+	owner, key string
 }
 
 // origin returns a delivery, pending or finished, or nil.
 func (t *tx) origin(delivery int64) (*origin, error) {
-	of := &origin{seq: delivery}
-	there, err := t.place(delivery)
-	if err != nil {
+	f, err := t.find(delivery)
+	if f == nil {
 		return nil, err
 	}
-	if there != nil {
-		of.target, of.event, of.created = there.target, there.Event, there.Created
-	} else {
-		f, err := t.over(delivery)
-		if f == nil || err != nil {
-			return nil, err
-		}
-		of.target, of.event, of.created, of.status = f.target, f.Event, f.Created, f.status
-	}
-	return first(t.q.eventOf.Int(of.event), nil, func(q *sqlite3.Stmt) (*origin, error) {
-		of.tenant, of.key, of.kind = q.String(0), q.String(1), q.Integer(2)
-		return of, nil
+	return first(t.q.eventOf.Int(f.Event), nil, func(q *sqlite3.Stmt) (*origin, error) {
+		f.kind = q.Integer(2)
+		return &origin{f, q.String(0), q.String(1)}, nil
 	})
 }
 
@@ -181,17 +170,11 @@ func (t *tx) resolve(d *place) error {
 	first := d.Seq
 	for of, steps := d.ReplayOf, 0; of != 0 && steps < store.MostRedeliveries; steps++ {
 		first = of
-		there, err := t.place(of)
-		if err == nil && there == nil {
-			var f *ended
-			if f, err = t.over(of); f != nil {
-				there = &f.place
-			}
+		there, err := t.find(of)
+		if err != nil {
+			return err
 		}
 		if there == nil {
-			if err != nil {
-				return err
-			}
 			break
 		}
 		of = there.ReplayOf

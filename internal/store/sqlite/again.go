@@ -24,7 +24,7 @@ func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelive
 	if err != nil {
 		return done, err
 	}
-	if of == nil || !scope.Allows(of.tenant) {
+	if of == nil || !scope.Allows(of.owner) {
 		return done, store.ErrNotFound("delivery")
 	}
 	endpoint, err := t.endpoint(of.target)

@@ -18,7 +18,7 @@ func (t *tx) annotate(scope store.Scope, a *store.Annotation) error {
 	if err != nil {
 		return err
 	}
-	if of == nil || !scope.Allows(of.tenant) {
+	if of == nil || !scope.Allows(of.owner) {
 		return store.ErrNotFound("delivery")
 	}
 	if err := decide.Annotate(of.status, a); err != nil {

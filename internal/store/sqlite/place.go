@@ -110,10 +110,20 @@ func (t *tx) readPlace(q *sqlite3.Stmt) (*place, error) {
 	})
 }
 
+// find returns a delivery, finished or pending; then it has no status. nil: there is none.
+func (t *tx) find(delivery int64) (*ended, error) {
+	if d, err := t.place(delivery); err != nil {
+		return nil, err
+	} else if d != nil {
+		return &ended{place: *d}, nil
+	}
+	return t.over(delivery)
+}
+
 // over reads a finished delivery, or returns nil.
 func (t *tx) over(delivery int64) (*ended, error) {
 	return first(t.q.finished.Int(delivery), nil, func(q *sqlite3.Stmt) (f *ended, err error) {
-		f = new(ended)
+		f = &ended{place: place{Pending: decide.Pending{Seq: delivery}}}
 		finishedRead.read(q, f)
 		f.Endpoint, err = t.endpoint(f.target)
 		return f, err
@@ -178,7 +188,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	if status != statusFailed {
 		return nil
 	}
-	return t.letter(addLetterQuery, d.target, d.Seq)
+	return t.conn.Query(addLetterQuery).Int(d.target).Int(d.Seq).Run()
 }
 
 const (
@@ -187,9 +197,3 @@ const (
 		WHERE NOT EXISTS (SELECT 1 FROM mark WHERE delivery = ?2 AND replay_result = 3)`
 	dropLetterQuery = "DELETE FROM letter WHERE target = ? AND seq = ?"
 )
-
-// letter adds or removes a dead letter.
-func (t *tx) letter(query string, target, seq int64) error {
-	q := t.conn.Query(query)
-	return q.Int(target).Int(seq).Run()
-}

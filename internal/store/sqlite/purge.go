@@ -122,7 +122,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		t.tallies[tally{target, q.Integer(1), status}]--
 		q.Reset()
 		if status == statusFailed {
-			if err := t.letter(dropLetterQuery, target, number); err != nil {
+			if err := t.conn.Query(dropLetterQuery).Int(target).Int(number).Run(); err != nil {
 				return removed, err
 			}
 		}
