@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -14,11 +15,11 @@ import (
 // target is above 0 if it is not of all targets together.
 const (
 	nextHourQuery     = "SELECT hour FROM total_hour WHERE hour >= ? ORDER BY hour LIMIT 1"
-	totalHoursQuery   = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target = ?"
+	totalHoursQuery   = "SELECT hour, tenant, body, target FROM total_hour WHERE target = ? AND hour = ?"
 	totalHourAllQuery = "SELECT hour, tenant, body, target FROM total_hour WHERE hour = ? AND target > 0"
 	totalDaysQuery    = "SELECT day, tenant, body, target FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
 	totalDaysAllQuery = "SELECT day, tenant, body, target FROM total_day WHERE target > 0 AND day >= ? AND day <= ?"
-	openHoursQuery    = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1 AND target = ?"
+	openHoursQuery    = "SELECT hour, tenant, totals, target FROM tally WHERE target = ? AND hour >= ? AND hour <= ? AND status = 1"
 	openAllQuery      = "SELECT hour, tenant, totals, target FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
 	typesQuery        = "SELECT hour, tenant, body, type FROM total_type WHERE whole = ? AND hour >= ? AND hour <= ?"
 	nextTypesQuery    = "SELECT hour FROM total_type WHERE whole = ? AND hour >= ? ORDER BY hour LIMIT 1"
@@ -38,9 +39,12 @@ type totalsList struct {
 	first, last int64 // hours
 	sums        *store.Sums
 	names       map[int64]string // of the groups
-	rows        int              // that were read
+	taken       int              // rows that were read
 	sum         grapnel.Totals   // of the row that is being read: totals are kilobytes
 }
+
+// adder adds totals to those of a time or of a group.
+type adder = func(at time.Time, group string, sum *grapnel.Totals)
 
 // Totals reads each hour separately: the rows of one target are not adjacent.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
@@ -96,16 +100,17 @@ func (l *totalsList) aim(scope store.Scope) (found bool, err error) {
 // each says whether the rows of each target are read, in place of those of all together.
 func (l *totalsList) each() bool { return l.target == allTargets && l.query.By == store.ByEndpoint }
 
+// rows begins a query: of all targets, or of the one of the list.
+func (l *totalsList) rows(all bool, ofAll, ofOne string) *sqlite3.Stmt {
+	if all {
+		return l.r.Query(ofAll)
+	}
+	return l.r.Query(ofOne).Int(l.target)
+}
+
 func (l *totalsList) days() error {
-	query := totalDaysQuery
-	if l.each() {
-		query = totalDaysAllQuery
-	}
-	q := l.r.Query(query)
-	if !l.each() {
-		q.Int(l.target)
-	}
-	return l.take(q.Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour, l.add)
+	rows := l.rows(l.each(), totalDaysAllQuery, totalDaysQuery)
+	return l.take(rows.Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour, l.sums.Add)
 }
 
 // bucket is the hour at which the bucket of an hour begins.
@@ -118,21 +123,12 @@ func (l *totalsList) bucket(hour int64) int64 {
 
 func (l *totalsList) hours() error {
 	next := l.r.Query(nextHourQuery)
-	query := totalHoursQuery
-	if l.each() {
-		query = totalHourAllQuery
-	}
-	rows := l.r.Query(query)
 	for hour := l.first; hour <= l.last; hour++ {
-		rows.Int(hour)
-		if !l.each() {
-			rows.Int(l.target)
-		}
-		before := l.rows
-		if err := l.take(rows, l.bucket, l.add); err != nil {
+		before := l.taken
+		if err := l.take(l.rows(l.each(), totalHourAllQuery, totalHoursQuery).Int(hour), l.bucket, l.sums.Add); err != nil {
 			return err
 		}
-		if l.rows > before {
+		if l.taken > before {
 			continue // the next hour mostly has totals as well
 		}
 		found, err := next.Int(hour + 1).Row()
@@ -147,24 +143,16 @@ func (l *totalsList) hours() error {
 
 // open reads the accounts. There is none for all targets together.
 func (l *totalsList) open() error {
-	query := openHoursQuery
-	if l.target == allTargets {
-		query = openAllQuery
-	}
-	q := l.r.Query(query)
-	q.Int(l.first).Int(l.last)
-	if l.target != allTargets {
-		q.Int(l.target)
-	}
-	return l.take(q, l.bucket, l.add)
+	rows := l.rows(l.target == allTargets, openAllQuery, openHoursQuery)
+	return l.take(rows.Int(l.first).Int(l.last), l.bucket, l.sums.Add)
 }
 
 // types reads the totals by type, or only their duplicates.
 func (l *totalsList) types() error {
-	add := l.add
+	add := l.sums.Add
 	switch {
 	case l.query.AlsoTypes():
-		add = l.addDuplicates
+		add = l.sums.AddDuplicates
 	case !l.query.ByTypes():
 		return nil
 	}
@@ -176,7 +164,7 @@ func (l *totalsList) types() error {
 
 // typesOf reads rows of hours, or those of whole days. Those of one tenant are adjacent only within
 // an hour.
-func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
+func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add adder) error {
 	query := typesQuery
 	if l.tenant != 0 {
 		query = typesTenantQuery
@@ -202,18 +190,10 @@ func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add f
 	}
 }
 
-func (l *totalsList) add(hour int64, group string, sum *grapnel.Totals) {
-	l.sums.Add(codec.Moment(codec.HourBegins(hour)), group, sum)
-}
-
-func (l *totalsList) addDuplicates(hour int64, group string, sum *grapnel.Totals) {
-	l.sums.AddDuplicates(codec.Moment(codec.HourBegins(hour)), group, sum)
-}
-
 // take adds rows.
-func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) (err error) {
+func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add adder) (err error) {
 	for q.More(&err) {
-		l.rows++
+		l.taken++
 		if err := l.row(q, bucket, add); err != nil {
 			q.Reset()
 			return err
@@ -222,7 +202,7 @@ func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64, add func(in
 	return err
 }
 
-func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int64, string, *grapnel.Totals)) error {
+func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add adder) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
@@ -243,7 +223,7 @@ func (l *totalsList) row(q *sqlite3.Stmt, bucket func(int64) int64, add func(int
 		group, err = l.name(targetNameQuery, q.Integer(3))
 	}
 	if err == nil {
-		add(bucket(q.Integer(0)), group, &l.sum)
+		add(codec.Moment(codec.HourBegins(bucket(q.Integer(0)))), group, &l.sum)
 	}
 	return err
 }
