@@ -19,15 +19,11 @@ const (
 
 // candidates is the state of a call of Candidates.
 type candidates struct {
-	ctx    context.Context
-	r      *sqlite3.Conn
-	bounds *Bounds
-	query  store.CandidateQuery
-	scope  store.Scope
-	target int64
-	status []int64
-	events window // range of the events in the selection's time
-	within window // range of the deliveries created by acceptance
+	*lister
+	selected store.CandidateQuery
+	target   int64
+	status   []int64
+	accepted window // range of the events in the selection's time
 }
 
 // Candidates examines the deliveries with the wanted statuses, the oldest first.
@@ -38,26 +34,20 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		if q.Limit <= 0 {
 			return nil
 		}
-		c := &candidates{ctx: ctx, r: r, bounds: &s.bounds, query: q, scope: scope}
 		if len(q.Selection.Status) == 0 {
-			c.query.Selection.Status = []grapnel.Status{grapnel.Failed}
+			q.Selection.Status = []grapnel.Status{grapnel.Failed}
 		}
-		for _, status := range c.query.Selection.Status {
-			if n, known := statuses.Place(status); known && status.Final() && !slices.Contains(c.status, n) {
-				c.status = append(c.status, n)
-			}
-		}
+		of := store.DeliveryQuery{Status: q.Selection.Status, From: q.Selection.From, To: q.Selection.To}
+		c := &candidates{lister: s.newLister(ctx, r, scope, of), selected: q}
+		c.status = slices.Compact(slices.Sorted(slices.Values(c.finals())))
 		if c.target, err = integer(r.Query(targetQuery).Text(q.Endpoint)); err != nil || c.target == 0 {
 			return err
 		}
 		if len(q.Selection.Deliveries) == 0 {
-			when := s.newLister(ctx, r, scope, store.DeliveryQuery{From: q.Selection.From, To: q.Selection.To})
-			events, err := when.events.events(r)
-			if err != nil || events.empty() {
+			if c.accepted, err = c.events.events(r); err != nil || c.accepted.empty() {
 				return err
 			}
-			c.events = events
-			if c.within, err = when.deliveries(events); err != nil {
+			if c.within, err = c.deliveries(c.accepted); err != nil {
 				return err
 			}
 		}
@@ -76,7 +66,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 			if err != nil {
 				return err
 			}
-			if d != nil && c.query.Takes(scope, &d.Delivery, d.accepted) {
+			if d != nil && q.Takes(scope, &d.Delivery, d.accepted) {
 				list = append(list, d.Delivery)
 			}
 			if len(list) == q.Limit && (more || i+1 < len(numbers)) {
@@ -94,10 +84,13 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 
 // next returns the next row ids to read, rising, and whether more are behind them.
 func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
-	sel := &c.query.Selection
+	sel := &c.selected.Selection
 	switch {
 	case len(sel.Deliveries) > 0:
-		return c.these(sel.Deliveries, after)
+		numbers = slices.DeleteFunc(slices.Clone(sel.Deliveries), func(n int64) bool { return n <= after })
+		slices.Sort(numbers)
+		numbers = slices.Compact(numbers)
+		return numbers[:min(len(numbers), c.bounds.Looked)], len(numbers) > c.bounds.Looked, nil
 	case len(sel.Keys) > 0 && len(sel.Keys) <= c.bounds.Keys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
 		return c.ofKeys(after)
 	case slices.Contains(c.status, statusDelivered):
@@ -113,23 +106,11 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	return append(numbers, later...), len(later) == c.bounds.Looked, err
 }
 
-// these takes the next of row ids that are in memory already.
-func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool, err error) {
-	for _, n := range all {
-		if n > after {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	return numbers[:min(len(numbers), c.bounds.Looked)], len(numbers) > c.bounds.Looked, nil
-}
-
 // ofKeys takes the next deliveries of the events that have one of the keys: those of the events'
 // acceptance, whose row ids rise with the events', and the redeliveries among them.
 func (c *candidates) ofKeys(after int64) (numbers []int64, more bool, err error) {
-	hashes := make([]int64, 0, len(c.query.Selection.Keys))
-	for _, key := range c.query.Selection.Keys {
+	var hashes []int64
+	for _, key := range c.selected.Selection.Keys {
 		hashes = append(hashes, keyHash(key))
 	}
 	if numbers, more, err = c.acceptedWith(hashes, after); err != nil {
@@ -163,7 +144,7 @@ func (c *candidates) acceptedWith(hashes []int64, after int64) (numbers []int64,
 	if err != nil {
 		return nil, false, err
 	}
-	in, with := c.events.and(there).and(window{first, there.below}), having(c.r, hashes, len(hashes), eventsKeyQuery, "")
+	in, with := c.accepted.and(there).and(window{first, there.below}), having(c.r, hashes, len(hashes), eventsKeyQuery, "")
 	for block := in.from >> blockBits; block <= (in.below-1)>>blockBits && !in.empty(); block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err
