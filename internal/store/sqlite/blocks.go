@@ -59,27 +59,26 @@ func (s *Store) sweepBlocks(ctx context.Context) (swept bool, err error) {
 
 // empty returns those of the next rows whose blocks are empty.
 func (n *blockNotes) empty(r *sqlite3.Conn, at *blockNote, limit int) (empty []blockNote, err error) {
-	read, is := 0, make(map[int64]bool)
-	for q := r.Query(n.list).Text(at.of).Int(at.block).Int(int64(limit)); q.More(&err); read++ {
-		*at = blockNote{q.String(0), q.Integer(1)}
-		full, known := is[at.block]
-		if !known {
-			found, err := integer(r.Query(n.any).Int(at.block))
-			if err != nil {
-				q.Reset()
-				return nil, err
-			}
-			full = found == 1
-			is[at.block] = full
+	notes, err := each(r.Query(n.list).Text(at.of).Int(at.block).Int(int64(limit)), func(q *sqlite3.Stmt) (blockNote, error) {
+		return blockNote{q.String(0), q.Integer(1)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	is := make(map[int64]int64)
+	for _, note := range notes {
+		rows, err := cached(is, limit, note.block, func() (int64, error) { return integer(r.Query(n.any).Int(note.block)) })
+		if err != nil {
+			return nil, err
 		}
-		if !full {
-			empty = append(empty, *at)
+		if rows == 0 {
+			empty = append(empty, note)
 		}
 	}
-	if read < limit {
-		*at = blockNote{}
+	if *at = (blockNote{}); len(notes) == limit {
+		*at = notes[limit-1]
 	}
-	return empty, err
+	return empty, nil
 }
 
 // dropNotes removes rows whose blocks are still empty. If one of these blocks gets a row later, as

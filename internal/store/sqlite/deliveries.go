@@ -28,7 +28,7 @@ const (
 	newestRedeliveriesQuery = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery DESC LIMIT ?"
 
 	attemptsQuery    = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
-	lastAttemptQuery = "SELECT " + lastColumn + " FROM finished f WHERE f.seq = ?"
+	lastAttemptQuery = "SELECT " + lastColumn + " FROM finished f WHERE f.seq = ? AND f.last IS NOT NULL"
 	// lastColumn is the attempt that ended a delivery: in its row, or in the table ending.
 	lastColumn   = "CASE typeof(f.last) WHEN 'integer' THEN (SELECT body FROM ending WHERE number = f.last) ELSE f.last END"
 	talliesQuery = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
@@ -43,15 +43,12 @@ type row struct {
 // fetch reads one delivery, or returns nil. Nearly all deliveries of a store are finished.
 func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 	for _, query := range []string{finishedRowQuery, pendingRowQuery} {
-		q := r.Query(query)
-		found, err := q.Int(seq).Row()
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			defer q.Reset()
-			d := readRow(q)
+		d, err := first(r.Query(query).Int(seq), nil, func(q *sqlite3.Stmt) (d *row, err error) {
+			d = readRow(q)
 			d.Last, err = last(r, d, q.Bytes(20))
+			return d, err
+		})
+		if d != nil || err != nil {
 			return d, err
 		}
 	}
@@ -112,21 +109,11 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 
 func attempts(r *sqlite3.Conn, delivery int64) (all []grapnel.Attempt, err error) {
 	for _, query := range []string{attemptsQuery, lastAttemptQuery} {
-		q := r.Query(query)
-		for q.Int(delivery); q.More(&err); {
-			if q.IsNull(0) {
-				continue
-			}
-			a, err := codec.DecodeAttempt(q.Bytes(0))
-			if err != nil {
-				q.Reset()
-				return nil, err
-			}
-			all = append(all, a)
-		}
+		some, err := each(r.Query(query).Int(delivery), func(q *sqlite3.Stmt) (grapnel.Attempt, error) { return codec.DecodeAttempt(q.Bytes(0)) })
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, some...)
 	}
 	return all, nil
 }

@@ -147,23 +147,17 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			return nil, err
 		}
 		err = merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
-			row := r.Query(eventQuery)
-			found, err := row.Int(seq).Row()
-			if !found {
-				return err == nil, err
-			}
-			defer row.Reset()
-			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
-			if ofSource && f.Takes(scope, row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
-				e, err := s.readEvent(row)
-				if err != nil {
-					return false, err
+			e, err := first(r.Query(eventQuery).Int(seq), nil, func(row *sqlite3.Stmt) (*grapnel.Event, error) {
+				ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys has no source
+				if !ofSource || !f.Takes(scope, row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
+					return nil, nil
 				}
-				if e != nil {
-					list = append(list, *e)
-				}
+				return s.readEvent(row)
+			})
+			if e != nil {
+				list = append(list, *e)
 			}
-			return len(list) < q.Limit, nil
+			return err == nil && len(list) < q.Limit, err
 		})
 		return list, err
 	})

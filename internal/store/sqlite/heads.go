@@ -45,19 +45,15 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 }
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
-func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
-	err = s.read(ctx, func(r *sqlite3.Conn) error {
-		q := r.Query(headQuery)
-		found, err := q.Int(delivery).Row()
-		if !found {
-			return err
-		}
-		defer q.Reset()
-		h := readHead(q, q.String(11))
-		head, first = &h, q.Integer(10) == 1
-		return nil
+func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, leads bool, err error) {
+	head, err = reading(ctx, s.read, func(r *sqlite3.Conn) (*store.Head, error) {
+		return first(r.Query(headQuery).Int(delivery), nil, func(q *sqlite3.Stmt) (*store.Head, error) {
+			h := readHead(q, q.String(11))
+			leads = q.Integer(10) == 1
+			return &h, nil
+		})
 	})
-	return head, first, err
+	return head, leads, err
 }
 
 // Events reads each event separately: their rows are far apart, so one query would do the same
@@ -87,15 +83,8 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 func (s *Store) readEvents(r *sqlite3.Conn, seqs []int64, events []*grapnel.Event) error {
 	q := r.Query(eventQuery)
 	for i, seq := range seqs {
-		found, err := q.Int(seq).Row()
-		if err != nil {
-			return err
-		}
-		if found {
-			events[i], err = s.readEvent(q)
-			q.Reset()
-		}
-		if err != nil {
+		var err error
+		if events[i], err = first(q.Int(seq), nil, s.readEvent); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ type searcher struct {
 
 const (
 	nextEventQuery   = "SELECT seq, accepted FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
-	oldEventQuery    = "SELECT accepted, first, made, key FROM event WHERE seq = ?"
+	oldEventQuery    = "SELECT first, made, key FROM event WHERE seq = ? AND accepted < ?"
 	overQuery        = "SELECT finished FROM finished WHERE seq = ?"
 	waitsQuery       = "SELECT 1 FROM pending WHERE seq = ?"
 	anyDeliveryQuery = `SELECT 1 FROM pending WHERE seq >= ? AND seq < ? UNION ALL SELECT 1 FROM finished WHERE seq >= ? AND seq < ?
@@ -121,15 +121,11 @@ func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64,
 
 // event examines one event.
 func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
-	q := r.Query(oldEventQuery)
-	found, err := q.Int(seq).Row()
-	if !found {
+	e, err := first(r.Query(oldEventQuery).Int(seq).Int(before), nil, func(q *sqlite3.Stmt) (oldEvent, error) {
+		return oldEvent{seq: seq, first: q.Integer(0), made: q.Integer(1), key: q.String(2)}, nil
+	})
+	if e.seq == 0 {
 		return err
-	}
-	e := oldEvent{seq: seq, first: q.Integer(1), made: q.Integer(2), key: q.String(3)}
-	accepted := q.Integer(0)
-	if q.Reset(); accepted >= before {
-		return nil
 	}
 	left, again := false, r.Query(redeliveriesQuery)
 	defer again.Reset()

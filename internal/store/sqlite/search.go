@@ -122,22 +122,13 @@ func (s *search) contains(event int64) (bool, error) {
 	if s.event == event {
 		return s.found, nil
 	}
-	q := s.r.Query(eventQuery)
-	there, err := q.Int(event).Row()
+	e, err := first(s.r.Query(eventQuery).Int(event), nil, s.store.readEvent)
 	if err != nil {
 		return false, err
 	}
-	s.event, s.found = event, false
-	if there {
-		defer q.Reset()
-		e, err := s.store.readEvent(q)
-		if err != nil {
-			return false, err
-		}
-		if e != nil {
-			s.look.bytes += len(e.Data)
-			s.found = bytes.Contains(e.Data, s.text)
-		}
+	if s.event, s.found = event, false; e != nil {
+		s.look.bytes += len(e.Data)
+		s.found = bytes.Contains(e.Data, s.text)
 	}
 	return s.found, nil
 }
