@@ -66,11 +66,6 @@ func textual[R any](name string, uses use, of func(*R) *string) column[R] {
 func label[R any](name string, uses use, of func(*R) *string) column[R] {
 	c := textual(name, uses, of)
 	c.bind = func(s *sqlite3.Stmt, r *R) { bindName(s, *of(r)) }
-	c.read = func(q *sqlite3.Stmt, at int, r *R) {
-		if *of(r) = ""; !q.IsNull(at) {
-			*of(r) = q.String(at)
-		}
-	}
 	return c
 }
 

@@ -18,9 +18,6 @@ import (
 	"modernc.org/sqlite/lib"
 )
 
-// Version of the SQLite library.
-const Version = sqlite3.SQLITE_VERSION
-
 // Mode is how a database is opened.
 type Mode int32
 
