@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -20,7 +21,7 @@ const (
 func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 	below := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
-		o := &merging{below: below, most: s.bounds.Merged}
+		var accounts []accountOf // those whose latest hour has to be merged
 		some := false
 		err := s.read(ctx, func(r *sqlite3.Conn) (err error) {
 			hours, err := integer(r.Query(anyOldHourQuery).Int(below))
@@ -31,95 +32,68 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			o.accounts, err = oldAccounts(r, below, o.most)
-			some = hours == 1 || types == 1 || len(o.accounts) > 0
+			accounts, err = each(r.Query(oldAccountsQuery).Int(below).Int(int64(s.bounds.Merged)), func(q *sqlite3.Stmt) (accountOf, error) {
+				return accountOf{q.Integer(0), q.Integer(1)}, nil
+			})
+			some = hours == 1 || types == 1 || len(accounts) > 0
 			return err
 		})
 		if err != nil || !some {
 			return err
 		}
-		if err := s.write(ctx, o); err != nil {
+		merge := func(t *tx) error { return t.mergeDays(accounts, below, s.bounds.Merged) }
+		if err := s.write(ctx, &change{shrinks: true, do: merge}); err != nil {
 			return err
 		}
 	}
 }
 
-func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err error) {
-	return each(r.Query(oldAccountsQuery).Int(below).Int(int64(most)), func(q *sqlite3.Stmt) (accountOf, error) {
-		return accountOf{q.Integer(0), q.Integer(1)}, nil
-	})
-}
-
-// merging turns some hours into days.
-type merging struct {
-	below    int64
-	most     int         // rows of hours
-	accounts []accountOf // those whose latest hour has to be merged
-}
-
-func (o *merging) grows() bool { return false }
-
-func (o *merging) apply(t *tx) error {
-	for _, of := range o.accounts {
+// mergeDays turns hours before one into days: those of some accounts, and a number of rows of each
+// kind. The writer forgets its cached totals of types, because some of their rows are deleted.
+func (t *tx) mergeDays(accounts []accountOf, below int64, most int) error {
+	for _, of := range accounts {
 		a, err := t.account(of)
 		if err != nil {
 			return err
 		}
-		if a.open && a.hour < o.below {
+		if a.open && a.hour < below {
 			if err := t.settle(of, a); err != nil {
 				return err
 			}
 		}
 	}
-	if err := o.types(t); err != nil {
-		return err
-	}
-	for range o.most {
-		q := t.q.oldHour.Int(o.below)
-		found, err := q.Row()
-		if !found {
-			return err
-		}
-		hour, of := q.Integer(0), accountOf{q.Integer(1), q.Integer(2)}
-		sum, err := codec.DecodeTotals(q.Bytes(3))
-		if q.Reset(); err != nil {
-			return err
-		}
-		day := codec.DayOf(hour)
-		get := t.q.totalDay.Int(of.target).Int(day).Int(of.tenant)
-		set := t.q.setTotalDay.Int(of.target).Int(day).Int(of.tenant)
-		if err := addTotals(get, set, &sum); err != nil {
-			return err
-		}
-		if err := t.q.dropHour.Int(hour).Int(of.target).Int(of.tenant).Run(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// types adds rows of hours to the rows of their days. The writer forgets its cached rows first,
-// because some of them are deleted here.
-func (o *merging) types(t *tx) error {
 	if err := t.writeTypes(); err != nil {
 		return err
 	}
 	t.types.forget()
-	for range o.most {
-		q := t.q.oldType.Int(o.below)
-		found, err := q.Row()
-		if !found {
-			return err
-		}
+	err := mergeRows(most, func() *sqlite3.Stmt { return t.q.oldType.Int(below) }, func(q *sqlite3.Stmt, sum *grapnel.Totals) error {
 		of := typeOf{q.Integer(0), q.Integer(1), q.String(2)}
-		sum, err := codec.DecodeTotals(q.Bytes(3))
-		if q.Reset(); err != nil {
-			return err
-		}
-		if err := t.addTypeDay(of, &sum); err != nil {
-			return err
-		}
-		if err := t.q.dropType.Int(of.hour).Int(of.tenant).Text(of.name).Run(); err != nil {
+		return errors.Join(t.addTypeDay(of, sum), t.q.dropType.Int(of.hour).Int(of.tenant).Text(of.name).Run())
+	})
+	if err != nil {
+		return err
+	}
+	return mergeRows(most, func() *sqlite3.Stmt { return t.q.oldHour.Int(below) }, func(q *sqlite3.Stmt, sum *grapnel.Totals) error {
+		hour, tenant, target := q.Integer(0), q.Integer(1), q.Integer(2)
+		day := codec.DayOf(hour)
+		get := t.q.totalDay.Int(target).Int(day).Int(tenant)
+		set := t.q.setTotalDay.Int(target).Int(day).Int(tenant)
+		return errors.Join(addTotals(get, set, sum), t.q.dropHour.Int(hour).Int(target).Int(tenant).Run())
+	})
+}
+
+// mergeRows calls merge for the row that a query finds, and its totals, until none is left. merge
+// removes the row.
+func mergeRows(most int, next func() *sqlite3.Stmt, merge func(*sqlite3.Stmt, *grapnel.Totals) error) error {
+	for range most {
+		found, err := first(next(), nil, func(q *sqlite3.Stmt) (bool, error) {
+			sum, err := codec.DecodeTotals(q.Bytes(3))
+			if err == nil {
+				err = merge(q, &sum)
+			}
+			return true, err
+		})
+		if !found || err != nil {
 			return err
 		}
 	}
@@ -132,15 +106,15 @@ func (t *tx) addTypeDay(of typeOf, sum *grapnel.Totals) error {
 	day := codec.Midnight(of.hour)
 	if of.name != "" {
 		q := t.q.typeTotal.Int(1).Int(day).Int(of.tenant).Text(of.name)
-		found, err := q.Row()
+		there, err := first(q, nil, func(*sqlite3.Stmt) (bool, error) { return true, nil })
 		if err != nil {
 			return err
 		}
-		if found {
-			q.Reset()
-		} else if told, err := lookUp(t.q.typesTold.Int(1).Int(day).Int(of.tenant)); err != nil {
+		told, err := lookUp(t.q.typesTold.Int(1).Int(day).Int(of.tenant))
+		if err != nil {
 			return err
-		} else if told >= store.TypesCounted {
+		}
+		if !there && told >= store.TypesCounted {
 			of.name = ""
 		}
 	}

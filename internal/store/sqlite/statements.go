@@ -132,7 +132,7 @@ func (q *statements) all(rows int) []text {
 		{&q.setNote, "INSERT INTO mark (delivery, note) VALUES (?, ?) ON CONFLICT (delivery) DO UPDATE SET note = excluded.note"},
 		{&q.setDiscard, `INSERT INTO mark (delivery, discarded_at, discard_reason) VALUES (?, ?, ?)
 			ON CONFLICT (delivery) DO UPDATE SET discarded_at = excluded.discarded_at, discard_reason = excluded.discard_reason`},
-		{&q.oldHour, "SELECT hour, target, tenant, body FROM total_hour WHERE hour < ? ORDER BY hour LIMIT 1"},
+		{&q.oldHour, "SELECT hour, tenant, target, body FROM total_hour WHERE hour < ? ORDER BY hour LIMIT 1"},
 		{&q.dropHour, "DELETE FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.totalDay, "SELECT body FROM total_day WHERE target = ? AND day = ? AND tenant = ?"},
 		{&q.setTotalDay, "INSERT OR REPLACE INTO total_day (target, day, tenant, body) VALUES (?, ?, ?, ?)"},

@@ -6,6 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // typeTotal is the totals of an event type in an hour. A transaction writes each touched one once,
@@ -105,14 +106,11 @@ func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
 	}
 	sum := &typeTotal{typeOf: of}
 	q := t.q.typeTotal.Int(0).Int(of.hour).Int(of.tenant).Text(of.name)
-	found, err := q.Row()
-	if err != nil {
-		return nil, err
-	}
-	if found {
+	found, err := first(q, nil, func(q *sqlite3.Stmt) (_ bool, err error) {
 		sum.totals, err = codec.DecodeTotals(q.Bytes(0))
-		q.Reset()
-	} else if of.name != "" {
+		return true, err
+	})
+	if err == nil && !found && of.name != "" {
 		var room bool
 		if room, err = t.room(tenantHour{of.hour, of.tenant}); err == nil && !room {
 			sum, err = t.typeTotal(typeOf{of.hour, of.tenant, ""})
