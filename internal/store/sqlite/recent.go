@@ -123,16 +123,16 @@ func (s *Store) moveAll(entries map[knownKey]int64) bool {
 	}) {
 		return false
 	}
-	for from := int64(0); len(sorted) > 0; {
-		n := min(s.bounds.Moved, len(sorted))
-		o := &moving{entries: sorted[:n], from: from, to: sorted[n-1].prefix + 1, before: before}
-		if sorted = sorted[n:]; len(sorted) == 0 {
-			o.to, o.last = math.MaxInt64, last
+	part, done := window{}, int64(0)
+	for some := range slices.Chunk(sorted, s.bounds.Moved) {
+		part = window{part.below, some[len(some)-1].prefix + 1}
+		if some[len(some)-1] == sorted[len(sorted)-1] {
+			part.below, done = math.MaxInt64, last
 		}
+		o := &change{do: func(t *tx) error { return t.moveKnown(some, part, before, done) }}
 		if !s.untilDone(func() error { return s.write(context.Background(), o) }) {
 			return false
 		}
-		from = o.to
 	}
 	return true
 }
@@ -182,29 +182,22 @@ func (s *Store) staleKnown(last int64) (int64, error) {
 	})
 }
 
-// moving adds some entries to a part of the index, and removes stale entries there.
-type moving struct {
-	entries  []knownEntry
-	from, to int64 // the part: prefixes from inclusive, to exclusive
-	before   int64 // the first event with a Known; 0: no entry is removed
-	last     int64 // with the last of all entries: the newest of their events
-}
-
-func (o *moving) grows() bool { return true }
-
-func (o *moving) apply(t *tx) error {
-	for _, e := range o.entries {
+// moveKnown adds some entries to a part of the index, the prefixes in a window, and removes those
+// of events before one there; 0: none. With the last of all entries comes the newest of their
+// events.
+func (t *tx) moveKnown(entries []knownEntry, part window, before, last int64) error {
+	for _, e := range entries {
 		if err := t.q.addKnownKey.Int(e.prefix).Int(e.seq).Run(); err != nil {
 			return err
 		}
 	}
-	if o.before > 0 {
-		if err := t.q.dropKnownKeys.Int(o.from).Int(o.to).Int(o.before).Run(); err != nil {
+	if before > 0 {
+		if err := t.q.dropKnownKeys.Int(part.from).Int(part.below).Int(before).Run(); err != nil {
 			return err
 		}
 	}
-	if o.last > 0 {
-		return t.q.setKnownMoved.Int(o.last).Int(o.before).Run()
+	if last > 0 {
+		return t.q.setKnownMoved.Int(last).Int(before).Run()
 	}
 	return nil
 }
