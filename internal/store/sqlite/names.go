@@ -26,16 +26,13 @@ func (n *names) forget() {
 }
 
 func (t *tx) tenant(name string) (int64, error) {
-	return cached(t.names.tenants, t.bounds.Names, name, func() (int64, error) {
-		return lookOrGive(t.q.tenant.Text(name), func() *sqlite3.Stmt { return t.q.addTenant.Text(name) })
-	})
+	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(name) }
+	return numbered(t, t.names.tenants, name, t.q.tenant, t.q.addTenant, bind)
 }
 
 func (t *tx) kind(k kind) (int64, error) {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(k.tenant).Text(k.eventType).Text(k.source) }
-	return cached(t.names.kinds, t.bounds.Names, k, func() (int64, error) {
-		return lookOrGive(bind(t.q.kind), func() *sqlite3.Stmt { return bind(t.q.addKind) })
-	})
+	return numbered(t, t.names.kinds, k, t.q.kind, t.q.addKind, bind)
 }
 
 // cameIn records the block of events in which a source occurs.
@@ -49,9 +46,8 @@ func (t *tx) cameIn(source string, seq int64) error {
 }
 
 func (t *tx) target(endpoint string) (int64, error) {
-	return cached(t.names.targets, t.bounds.Names, endpoint, func() (int64, error) {
-		return lookOrGive(t.q.target.Text(endpoint), func() *sqlite3.Stmt { return t.q.addTarget.Text(endpoint) })
-	})
+	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(endpoint) }
+	return numbered(t, t.names.targets, endpoint, t.q.target, t.q.addTarget, bind)
 }
 
 // endpoint is the id behind a target's number.
@@ -80,11 +76,15 @@ func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
 	known[name] = value
 }
 
-// lookOrGive returns the number that look finds, or that give, an INSERT … RETURNING, assigns.
-func lookOrGive(look *sqlite3.Stmt, give func() *sqlite3.Stmt) (int64, error) {
-	n, err := integer(look)
-	if err == nil && n == 0 {
-		n, err = lookUp(give())
-	}
-	return n, err
+// numbered returns the number of a name: that in the cache, or that in the table, to which give, an
+// INSERT … RETURNING, adds it. bind binds the name to both statements.
+func numbered[K comparable](t *tx, known map[K]int64, name K, look, give *sqlite3.Stmt,
+	bind func(*sqlite3.Stmt) *sqlite3.Stmt) (int64, error) {
+	return cached(known, t.bounds.Names, name, func() (int64, error) {
+		n, err := integer(bind(look))
+		if err == nil && n == 0 {
+			n, err = lookUp(bind(give))
+		}
+		return n, err
+	})
 }
