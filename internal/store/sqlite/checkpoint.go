@@ -103,18 +103,14 @@ func (c *checkpoints) rest(w *writer) {
 		c.rested.Store(c.store.now().UnixNano())
 		c.due.Store(false)
 	}
-	select {
-	case reply := <-c.cuts:
-		reply <- w.cut()
-	default:
-	}
+	c.reply(w.cut)
 }
 
-// refuse answers the one who wants the log cut off.
-func (c *checkpoints) refuse(err error) {
+// reply answers the one who wants the log cut off, if there is one.
+func (c *checkpoints) reply(cut func() error) {
 	select {
 	case reply := <-c.cuts:
-		reply <- err
+		reply <- cut()
 	default:
 	}
 }

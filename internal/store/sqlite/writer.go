@@ -145,7 +145,7 @@ func (w *writer) settle() {
 			err = w.tryFill(false) // for light operations that came during the fill
 		}
 		if err != nil {
-			c.refuse(err)
+			c.reply(func() error { return err })
 			return
 		}
 		c.rest(w)
