@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -26,19 +27,37 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 		over, err = overSince(r, codec.Micros(c.Replays))
 		return err
 	})
-	for err == nil && removed < limit {
-		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, s.bounds.Cleared)}
-		if err = s.write(ctx, erasing(o.apply)); err != nil {
-			break
+	if err != nil {
+		return 0, err
+	}
+	return s.inParts(limit, func(most int) (n int, err error) {
+		gone := 0
+		err = s.write(ctx, erasing(func(t *tx) (err error) {
+			n, gone, err = t.clear(codec.Micros(c.Audit), over, most)
+			return err
+		}))
+		if err == nil {
+			over = over[gone:]
 		}
-		s.purge.owed = s.purge.owed || o.removed > 0
-		removed += o.removed
-		over = over[o.gone:]
-		if o.removed < o.limit {
+		return n, err
+	})
+}
+
+// inParts calls erase, which removes a few rows, until it removes fewer than it may, or limit are
+// removed.
+func (s *Store) inParts(limit int, erase func(most int) (int, error)) (removed int, err error) {
+	for removed < limit {
+		most := min(limit-removed, s.bounds.Cleared)
+		n, err := erase(most)
+		if err != nil {
+			return removed, err
+		}
+		s.purge.owed = s.purge.owed || n > 0
+		if removed += n; n < most {
 			break
 		}
 	}
-	return removed, err
+	return removed, nil
 }
 
 // overSince are the numbers of replays that finished before a time. All finished replays are read:
@@ -58,45 +77,30 @@ func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 	return numbers, err
 }
 
-// clearing is a transaction of Clear. A finished replay stays finished, and nothing else removes
-// it, so no condition has to be checked again. Once it is removed its number may be given to
-// another replay.
-type clearing struct {
-	before  int64 // audit entries
-	replays []int64
-	limit   int
-	removed int
-	gone    int // number of replays at the beginning of the list that are removed
-}
-
-func (o *clearing) apply(t *tx) error {
-	o.removed, o.gone = 0, 0
+// clear removes audit entries from before a time and replays with their items, in all a number of
+// rows at most. gone is how many replays at the beginning of the list are removed. A finished
+// replay stays finished, and nothing else removes it, so no condition has to be checked again. Once
+// it is removed its number may be given to another replay.
+func (t *tx) clear(before int64, replays []int64, most int) (removed, gone int, err error) {
 	remove := func(sql string, values ...int64) error {
 		n, err := t.changes(t.conn.Query(sql).Ints(values...))
-		o.removed += n
+		removed += n
 		return err
 	}
-	left := func() int64 { return int64(o.limit - o.removed) }
-	if err := remove(clearNotesQuery, o.before, left()); err != nil {
-		return err
+	if err := remove(clearNotesQuery, before, int64(most)); err != nil {
+		return 0, 0, err
 	}
-	for _, number := range o.replays {
-		if left() == 0 {
-			return nil
+	for _, number := range replays {
+		if removed < most {
+			err = remove(clearItemsQuery, number, int64(most-removed))
 		}
-		if err := remove(clearItemsQuery, number, left()); err != nil {
-			return err
+		if removed == most || err != nil {
+			return removed, gone, err
 		}
-		if left() == 0 {
-			return nil
+		if err = errors.Join(remove(clearReplayQuery, number), t.conn.Query(clearProgressQuery).Int(number).Run()); err != nil {
+			return removed, gone, err
 		}
-		if err := remove(clearReplayQuery, number); err != nil {
-			return err
-		}
-		if err := t.conn.Query(clearProgressQuery).Int(number).Run(); err != nil { // it belongs to the replay
-			return err
-		}
-		o.gone++
+		gone++
 	}
-	return nil
+	return removed, gone, nil
 }

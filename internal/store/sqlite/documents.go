@@ -130,20 +130,11 @@ func documentsQuery(q store.DocumentQuery) (sql string, values []string) {
 func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
-	for err == nil && removed < limit {
-		n, page := 0, min(limit-removed, s.bounds.Cleared)
+	return s.inParts(limit, func(most int) (n int, err error) {
 		err = s.write(ctx, erasing(func(t *tx) (err error) {
-			n, err = t.changes(t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(page)))
+			n, err = t.changes(t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(most)))
 			return err
 		}))
-		if err != nil {
-			break
-		}
-		s.purge.owed = s.purge.owed || n > 0
-		removed += n
-		if n < page {
-			break
-		}
-	}
-	return removed, err
+		return n, err
+	})
 }
