@@ -137,7 +137,7 @@ func (c *backlogCount) many() error {
 	}
 	c.Blocked = n
 	for from := int64(math.MinInt64); c.left > 0; {
-		due, found, err := c.next(from)
+		due, found, err := next(c.r.Query(nextDueQuery).Int(c.target).Int(from))
 		if !found {
 			return err
 		}
@@ -157,14 +157,6 @@ func (c *backlogCount) many() error {
 		from = end
 	}
 	return nil
-}
-
-func (c *backlogCount) next(from int64) (due int64, found bool, err error) {
-	due, err = first(c.r.Query(nextDueQuery).Int(c.target).Int(from), nil, func(q *sqlite3.Stmt) (int64, error) {
-		found = true
-		return q.Integer(0), nil
-	})
-	return due, found, err
 }
 
 // blocked counts the heads without a due time, at most this many.

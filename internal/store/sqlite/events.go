@@ -98,8 +98,11 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 
 // newestBlock is the block that a query finds; -1: none.
 func newestBlock(q *sqlite3.Stmt) (int64, error) {
-	above, err := first(q, nil, func(q *sqlite3.Stmt) (int64, error) { return q.Integer(0) + 1, nil })
-	return above - 1, err
+	block, found, err := next(q)
+	if !found {
+		return -1, err
+	}
+	return block, nil
 }
 
 // kinds are the numbers of the kinds of events that pass the filter.

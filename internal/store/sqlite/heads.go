@@ -12,9 +12,8 @@ import (
 
 const (
 	// headsQuery reads only the index, not the rows of the heads.
-	headsQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
-		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq LIMIT ?`
-	headQuery = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
+	headsQuery = claimableQuery + " LIMIT ?"
+	headQuery  = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
 		p.head, t.endpoint FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ?`
 	eventQuery = `SELECT ` + eventColumns + ` FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`
 	// eventColumns are the columns of readEvent.

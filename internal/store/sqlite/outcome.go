@@ -133,15 +133,12 @@ func (l *lister) waitingFits() string {
 }
 
 // outcomes returns the matching outcomes, which a query finds one after another.
-func (l *lister) outcomes(next string, values ...int64) (found []int64, err error) {
-	q := l.r.Query(next)
+func (l *lister) outcomes(query string, values ...int64) (found []int64, err error) {
 	for last := int64(unknownOutcome - 1); ; {
-		there, err := q.Ints(values...).Int(last).Row()
-		if !there {
+		var there bool
+		if last, there, err = next(l.r.Query(query).Ints(values...).Int(last)); !there {
 			return found, err
 		}
-		last = q.Integer(0)
-		q.Reset()
 		if l.fits(last) {
 			found = append(found, last)
 		}

@@ -105,7 +105,16 @@ func readText(q *sqlite3.Stmt) (string, error)   { return q.String(0), nil }
 // integer returns the first column of the first row, or 0 without a row.
 func integer(q *sqlite3.Stmt) (int64, error) { return first(q, nil, readInteger) }
 
-// lookUp returns the same of a query that must have a row.
+// next returns the first column of the first row, and whether there was a row.
+func next(q *sqlite3.Stmt) (n int64, found bool, err error) {
+	n, err = first(q, nil, func(q *sqlite3.Stmt) (int64, error) {
+		found = true
+		return q.Integer(0), nil
+	})
+	return n, found, err
+}
+
+// lookUp returns the first column of the first row of a query that must have one.
 func lookUp(q *sqlite3.Stmt) (int64, error) { return first(q, codec.ErrMangled, readInteger) }
 
 // one is lookUp for a query without values.

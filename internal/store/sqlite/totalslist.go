@@ -122,7 +122,6 @@ func (l *totalsList) bucket(hour int64) int64 {
 }
 
 func (l *totalsList) hours() error {
-	next := l.r.Query(nextHourQuery)
 	for hour := l.first; hour <= l.last; hour++ {
 		before := l.taken
 		if err := l.take(l.rows(l.each(), totalHourAllQuery, totalHoursQuery).Int(hour), l.bucket, l.sums.Add); err != nil {
@@ -131,12 +130,11 @@ func (l *totalsList) hours() error {
 		if l.taken > before {
 			continue // the next hour mostly has totals as well
 		}
-		found, err := next.Int(hour + 1).Row()
+		after, found, err := next(l.r.Query(nextHourQuery).Int(hour + 1))
 		if !found {
 			return err
 		}
-		hour = next.Integer(0) - 1
-		next.Reset()
+		hour = after - 1
 	}
 	return nil
 }
@@ -173,16 +171,11 @@ func (l *totalsList) typesOf(whole, first int64, bucket func(int64) int64, add a
 	if l.tenant == 0 {
 		return l.take(rows.Int(whole).Int(first).Int(l.last), bucket, add)
 	}
-	next := l.r.Query(nextTypesQuery)
 	for hour := first; ; hour++ {
-		found, err := next.Int(whole).Int(hour).Row()
-		if !found {
+		var found bool
+		var err error
+		if hour, found, err = next(l.r.Query(nextTypesQuery).Int(whole).Int(hour)); !found || hour > l.last {
 			return err
-		}
-		hour = next.Integer(0)
-		next.Reset()
-		if hour > l.last {
-			return nil
 		}
 		if err := l.take(rows.Int(whole).Int(hour).Int(l.tenant), bucket, add); err != nil {
 			return err
