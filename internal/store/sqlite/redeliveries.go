@@ -181,3 +181,70 @@ func (t *tx) resolve(d *place) error {
 	}
 	return t.q.markOthers.Int(d.Seq).Int(d.Created).Int(d.Event).Int(first).Int(d.target).Int(store.MostRedeliveries).Run()
 }
+
+// Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
+func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (done store.Redelivered, err error) {
+	err = s.write(ctx, &change{do: func(t *tx) (err error) {
+		done, err = t.repeat(scope, &r)
+		return err
+	}})
+	return done, err
+}
+
+func (t *tx) repeat(scope store.Scope, r *store.Redelivery) (done store.Redelivered, err error) {
+	then, err := t.recall(r.Once)
+	if then != nil || err != nil {
+		return store.Redelivered{Answer: then}, err
+	}
+	of, err := t.origin(r.Of)
+	if err != nil {
+		return done, err
+	}
+	if of == nil || !scope.Allows(of.owner) {
+		return done, store.ErrNotFound("delivery")
+	}
+	endpoint, err := t.endpoint(of.target)
+	if err != nil {
+		return done, err
+	}
+	if err := t.open(endpoint); err != nil {
+		return done, err
+	}
+	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err != nil {
+		return done, err
+	}
+	if err := t.note(r.Audit); err != nil {
+		return done, err
+	}
+	_, err = t.remember(r.Once, done)
+	return done, err
+}
+
+// Annotate writes only the mark.
+func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
+	return s.write(ctx, &change{do: func(t *tx) error { return t.annotate(scope, &a) }})
+}
+
+func (t *tx) annotate(scope store.Scope, a *store.Annotation) error {
+	of, err := t.origin(a.Delivery)
+	if err != nil {
+		return err
+	}
+	if of == nil || !scope.Allows(of.owner) {
+		return store.ErrNotFound("delivery")
+	}
+	if err := decide.Annotate(of.status, a); err != nil {
+		return err
+	}
+	if a.Note != nil {
+		if err := t.q.setNote.Int(a.Delivery).Text(*a.Note).Run(); err != nil {
+			return err
+		}
+	}
+	if a.Discard != "" {
+		if err := t.q.setDiscard.Int(a.Delivery).Int(codec.Micros(a.At)).Text(a.Discard).Run(); err != nil {
+			return err
+		}
+	}
+	return t.note(a.Audit)
+}
