@@ -90,17 +90,14 @@ type change struct {
 func (o *change) grows() bool       { return !o.shrinks }
 func (o *change) apply(t *tx) error { return o.do(t) }
 
-// erasing is an operation that overwrites the bytes that it deletes. Other operations do not: the
-// rows that come and go with every delivery are no secret, and overwriting them would double the
-// writes.
-type erasing func(*tx) error
-
-func (erasing) grows() bool { return false }
-
-func (do erasing) apply(t *tx) (err error) {
-	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
-	return do(t)
+// erasing is a change that overwrites the bytes that it deletes. Others do not: the rows that come
+// and go with every delivery are no secret, and overwriting them would double the writes.
+func erasing(do func(*tx) error) *change {
+	return &change{shrinks: true, do: func(t *tx) (err error) {
+		if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+		return do(t)
+	}}
 }
