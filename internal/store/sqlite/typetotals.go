@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"math"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -27,7 +28,7 @@ type tenantHour struct{ hour, tenant int64 }
 // typeTotals are the totals that the writer caches.
 type typeTotals struct {
 	known   map[typeOf]*typeTotal
-	told    map[tenantHour]int // how many types have a row of their own
+	told    map[tenantHour]int64 // how many types have a row of their own
 	touched []*typeTotal
 
 	// The last one used: the next use is mostly of the same one.
@@ -37,7 +38,7 @@ type typeTotals struct {
 }
 
 func (s *typeTotals) forget() {
-	s.known, s.told = make(map[typeOf]*typeTotal), make(map[tenantHour]int)
+	s.known, s.told = make(map[typeOf]*typeTotal), make(map[tenantHour]int64)
 	s.touched, s.last = s.touched[:0], nil
 }
 
@@ -125,20 +126,14 @@ func (t *tx) typeTotal(of typeOf) (*typeTotal, error) {
 
 // room takes one of the hour's places for types that are told apart. false: there is none.
 func (t *tx) room(of tenantHour) (bool, error) {
-	told, known := t.types.told[of]
-	if !known {
-		n, err := lookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
-		if err != nil {
-			return false, err
-		}
-		told = int(n)
+	told, err := cached(t.types.told, math.MaxInt, of, func() (int64, error) {
+		return lookUp(t.q.typesTold.Int(0).Int(of.hour).Int(of.tenant))
+	})
+	if err != nil || told >= store.TypesCounted {
+		return false, err
 	}
-	room := told < store.TypesCounted
-	if room {
-		told++
-	}
-	t.types.told[of] = told
-	return room, nil
+	t.types.told[of]++
+	return true, nil
 }
 
 // writeTypes writes the touched totals.
