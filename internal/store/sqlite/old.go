@@ -127,28 +127,23 @@ func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
 	if e.seq == 0 {
 		return err
 	}
-	left, again := false, r.Query(redeliveriesQuery)
-	defer again.Reset()
-	for i := int64(0); f.limit > 0; i++ { // an event may have a million redeliveries
-		number := e.first + i
-		if i == e.made {
-			again.Int(seq)
-		}
-		if i >= e.made {
-			if !again.More(&err) {
-				break
-			}
-			number = again.Integer(0)
-		}
-		is, err := stateOf(r, number, before)
-		if err != nil {
-			return err
-		}
+	left := false
+	look := func(delivery int64) error {
+		is, err := stateOf(r, delivery, before)
 		if is == stateOld {
-			e.deliveries = append(e.deliveries, number)
+			e.deliveries = append(e.deliveries, delivery)
 			f.limit--
 		}
 		left = left || is == stateStays
+		return err
+	}
+	for number := e.first; number < e.first+e.made && f.limit > 0 && err == nil; number++ {
+		err = look(number)
+	}
+	again := r.Query(redeliveriesQuery).Int(seq)
+	defer again.Reset()
+	for f.limit > 0 && err == nil && again.More(&err) { // an event may have a million of them
+		err = look(again.Integer(0))
 	}
 	switch {
 	case err != nil:
