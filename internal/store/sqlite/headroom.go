@@ -61,11 +61,7 @@ func (m *headroom) fill(path string, size int64) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closing := f.Close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	b := block(m.probe)
 	for left := size; left > 0; left -= int64(len(b)) {
 		if _, err := f.Write(b[:min(left, int64(len(b)))]); err != nil {

@@ -67,27 +67,23 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 	if slices.Max(seqs) <= s.writer.young.event.Load() {
 		look = s.readFilled
 	}
+	read := func(r *sqlite3.Conn) (err error) {
+		q := r.Query(eventQuery)
+		for i := 0; i < len(seqs) && err == nil; i++ {
+			events[i], err = first(q.Int(seqs[i]), nil, s.readEvent)
+		}
+		return err
+	}
 	err := look(ctx, func(r *sqlite3.Conn) error {
 		if len(seqs) == 1 {
-			return s.readEvents(r, seqs, events)
+			return read(r)
 		}
-		return together(r, func(r *sqlite3.Conn) error { return s.readEvents(r, seqs, events) })
+		return together(r, read)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return events, nil
-}
-
-func (s *Store) readEvents(r *sqlite3.Conn, seqs []int64, events []*grapnel.Event) error {
-	q := r.Query(eventQuery)
-	for i, seq := range seqs {
-		var err error
-		if events[i], err = first(q.Int(seq), nil, s.readEvent); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readEvent reads the eventColumns of a row. It returns nil if the event's checksum differs.

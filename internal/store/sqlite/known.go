@@ -54,17 +54,15 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 	} else {
 		q = t.q.indexed.Int(e.known.key.prefix())
 	}
-	found, err := q.Blob(e.known.key[:]).Row()
-	if !found {
-		return nil, 0, err
-	}
-	defer q.Reset()
-	if q.Integer(2) <= codec.Micros(e.AcceptedAt) {
-		return nil, q.Integer(0), nil
-	}
-	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: codec.Moment(q.Integer(3)), Deliveries: int(q.Integer(4)),
-		Duplicate: true,
-		Differs:   string(q.Bytes(1)) != string(e.known.sum[:])}, 0, nil
+	again, err = first(q.Blob(e.known.key[:]), nil, func(q *sqlite3.Stmt) (*store.Placed, error) {
+		if q.Integer(2) <= codec.Micros(e.AcceptedAt) {
+			before = q.Integer(0)
+			return nil, nil
+		}
+		return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: codec.Moment(q.Integer(3)), Deliveries: int(q.Integer(4)),
+			Duplicate: true, Differs: string(q.Bytes(1)) != string(e.known.sum[:])}, nil
+	})
+	return again, before, err
 }
 
 // learn stores the Known of an accepted event, in place of the expired one.

@@ -210,20 +210,15 @@ func (o *extending) grows() bool { return false }
 
 func (o *extending) apply(t *tx) error {
 	o.done = grapnel.Lease{}
-	q := t.q.lease.Text(o.token)
-	found, err := q.Row()
+	over := decide.ErrLeaseOver()
+	l, err := first(t.q.lease.Text(o.token), over, func(q *sqlite3.Stmt) (l grapnel.Lease, err error) {
+		if l = readLease(q, ""); !l.Until.After(o.now) {
+			return l, over
+		}
+		l.Queue, err = t.endpoint(q.Integer(1))
+		return l, err
+	})
 	if err != nil {
-		return err
-	}
-	if !found {
-		return decide.ErrLeaseOver()
-	}
-	target, l := q.Integer(1), readLease(q, "")
-	q.Reset()
-	if !l.Until.After(o.now) {
-		return decide.ErrLeaseOver()
-	}
-	if l.Queue, err = t.endpoint(target); err != nil {
 		return err
 	}
 	l.Until = codec.Moment(codec.Micros(o.now.Add(o.by)))
