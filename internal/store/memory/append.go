@@ -15,11 +15,7 @@ import (
 //
 // Every id is looked up, even one that the server drew: a batch whose commit was unknown is
 // repeated with the ids it had.
-func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Accepted{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Append(_ context.Context, b store.Batch) (store.Accepted, error) {
 	if then, err := s.recall(b.Once); then != nil || err != nil {
 		return store.Accepted{Answer: then}, err
 	}
@@ -33,10 +29,10 @@ func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, erro
 
 // stale says whether a batch was matched against another version of the configuration than the
 // current one. b may be nil.
-func (s *Store) stale(b *store.Batch) bool { return b != nil && b.Config != s.config.Version }
+func (s *model) stale(b *store.Batch) bool { return b != nil && b.Config != s.config.Version }
 
 // take accepts the events of a batch; b may be nil.
-func (s *Store) take(b *store.Batch) *store.Accepted {
+func (s *model) take(b *store.Batch) *store.Accepted {
 	if b == nil {
 		return nil
 	}
@@ -84,7 +80,7 @@ func (e *event) placed() store.Placed {
 	return store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: e.made}
 }
 
-func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
+func (s *model) accept(in store.Incoming) (*event, []store.Head) {
 	e := &event{Event: copyEvent(in.Event), made: len(in.Targets)}
 	e.Intake = copyIntake(in.Event.Intake)
 	s.accepted++
@@ -107,11 +103,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 }
 
 // Again refuses an endpoint that is absent or marked as deleted (decide.Object.Open).
-func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Redelivered{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Again(_ context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	if then, err := s.recall(r.Once); then != nil || err != nil {
 		return store.Redelivered{Answer: then}, err
 	}

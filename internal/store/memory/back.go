@@ -12,9 +12,13 @@ import (
 
 // Snapshot returns a copy of the store as it is now.
 func (s *Store) Snapshot() *Store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := New()
+	s.serial.Lock()
+	defer s.serial.Unlock()
+	return open(s.model.snapshot())
+}
+
+func (s *model) snapshot() *model {
+	c := newModel()
 	c.config, c.standings = s.config, maps.Clone(s.standings)
 	c.audit, c.noted, c.answers = slices.Clone(s.audit), maps.Clone(s.noted), maps.Clone(s.answers)
 	c.known, c.asides = maps.Clone(s.known), slices.Clone(s.asides)
@@ -60,7 +64,7 @@ func (s *Store) Snapshot() *Store {
 }
 
 // adopt adds a copy of another store's delivery.
-func (s *Store) adopt(d *delivery, e *event, i *item) {
+func (s *model) adopt(d *delivery, e *event, i *item) {
 	is := *d
 	is.event, is.item, is.tries = e, i, slices.Clone(d.tries)
 	s.deliveries, e.deliveries = append(s.deliveries, &is), append(e.deliveries, &is)
@@ -81,8 +85,12 @@ func (s *Store) adopt(d *delivery, e *event, i *item) {
 // Restore brings the store back to a snapshot, which must not be used again. Configuration and
 // standings stay as they are now: a loss of those is not simulated.
 func (s *Store) Restore(then *Store) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.serial.Lock()
+	defer s.serial.Unlock()
+	s.model.restore(then.model)
+}
+
+func (s *model) restore(then *model) {
 	s.events, s.byID, s.deliveries, s.queues = then.events, then.byID, then.deliveries, then.queues
 	s.audit, s.noted, s.answers, s.known, s.asides = then.audit, then.noted, then.answers, then.known, then.asides
 	s.totals, s.types, s.replays, s.leases = then.totals, then.types, then.replays, then.leases

@@ -13,11 +13,7 @@ import (
 )
 
 // Backlogs reads all deliveries.
-func (s *Store) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Backlogs(_ context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
 	type found struct{ heads, dead []*delivery }
 	by, all := make(map[string]*found), make(map[string]*store.Backlog)
 	letters := store.DeliveryQuery{DeadLetters: true}

@@ -9,11 +9,7 @@ import (
 )
 
 // Clear deletes the oldest entries first, then the oldest replays.
-func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Clear(_ context.Context, c store.Clearing, limit int) (removed int, err error) {
 	newest := len(s.audit) - 1
 	at := -1
 	s.audit = slices.DeleteFunc(s.audit, func(e grapnel.AuditEntry) bool {

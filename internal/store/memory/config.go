@@ -31,29 +31,21 @@ func find[T decide.Configured](list []T, id string) (at int, o decide.Object) {
 }
 
 // endpoint is the stored state of an endpoint.
-func (s *Store) endpoint(id string) decide.Object {
+func (s *model) endpoint(id string) decide.Object {
 	at, o := find(s.config.Endpoints, id)
 	o.Deleted = o.There && !s.config.Endpoints[at].DeletedAt.IsZero()
 	return o
 }
 
 // Config returns everything, sorted by id.
-func (s *Store) Config(ctx context.Context) (store.Config, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Config{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Config(_ context.Context) (store.Config, error) {
 	c := deepCopy(s.config)
 	c.Newest = s.made
 	return c, nil
 }
 
 // Version returns what Config would return as version and newest.
-func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Version(_ context.Context) (version, newest int64, err error) {
 	return s.config.Version, s.made, nil
 }
 
@@ -64,18 +56,14 @@ const editsKept = 64
 type edit struct{ kind, id string }
 
 // edited makes the next version of the configuration.
-func (s *Store) edited(kind, id string) {
+func (s *model) edited(kind, id string) {
 	s.config.Version++
 	s.edits = append(s.edits, edit{kind, id})
 	s.edits = s.edits[max(0, len(s.edits)-editsKept):]
 }
 
 // Changes has the last few versions.
-func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.ConfigChanges{}, false, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Changes(_ context.Context, since int64) (store.ConfigChanges, bool, error) {
 	d := store.ConfigChanges{Version: s.config.Version, Newest: s.made}
 	n := s.config.Version - since
 	if n < 0 || n > int64(len(s.edits)) {
@@ -106,8 +94,8 @@ func edits[T decide.Configured](list []T, ids []string) (e store.Edits[T]) {
 
 // put frames every change of the configuration: first the stored answer of the idempotency key,
 // then the version that With.Tell was matched against.
-func (s *Store) put(ctx context.Context, with store.With, kind, id string, do func() (revision int64, err error)) (store.Put, error) {
-	return s.putting(ctx, with, func() (int64, error) {
+func (s *model) put(with store.With, kind, id string, do func() (revision int64, err error)) (store.Put, error) {
+	return s.putting(with, func() (int64, error) {
 		revision, err := do()
 		if err == nil {
 			s.edited(kind, id)
@@ -117,11 +105,7 @@ func (s *Store) put(ctx context.Context, with store.With, kind, id string, do fu
 }
 
 // putting is put for objects that are no part of the configuration.
-func (s *Store) putting(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Put{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) putting(with store.With, do func() (revision int64, err error)) (store.Put, error) {
 	if then, err := s.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
 	}
@@ -139,10 +123,10 @@ func (s *Store) putting(ctx context.Context, with store.With, do func() (revisio
 }
 
 // putObject writes an object into its list.
-func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, list *[]T, o T, kind, named string,
+func putObject[T decide.Configured](s *model, scope store.Scope, list *[]T, o T, kind, named string,
 	with store.With) (store.Put, error) {
 	is := decide.Describe(&o)
-	return s.put(ctx, with, kind, is.ID, func() (int64, error) {
+	return s.put(with, kind, is.ID, func() (int64, error) {
 		at, there := find(*list, is.ID)
 		if err := there.Writable(scope, is.Tenant, kind); err != nil {
 			return 0, err
@@ -179,19 +163,19 @@ func drop[T decide.Configured](scope store.Scope, list *[]T, id, kind string) er
 }
 
 // remove deletes an event type, a policy or a key.
-func remove[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, kind string, with store.With) error {
-	_, err := s.put(ctx, store.With{Audit: with.Audit}, kind, id, func() (int64, error) { return 0, drop(scope, list, id, kind) })
+func remove[T decide.Configured](s *model, scope store.Scope, list *[]T, id, kind string, with store.With) error {
+	_, err := s.put(store.With{Audit: with.Audit}, kind, id, func() (int64, error) { return 0, drop(scope, list, id, kind) })
 	return err
 }
 
 // PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	return putObject(ctx, s, scope, &s.config.Endpoints, ep, "endpoint", "queue", with)
+func (s *model) PutEndpoint(_ context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Endpoints, ep, "endpoint", "queue", with)
 }
 
 // RemoveEndpoint also deletes the endpoint's standing.
-func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
-	_, err := s.put(ctx, store.With{}, "endpoint", id, func() (int64, error) {
+func (s *model) RemoveEndpoint(_ context.Context, id string) error {
+	_, err := s.put(store.With{}, "endpoint", id, func() (int64, error) {
 		there := s.endpoint(id)
 		if err := there.Leaves(s.queue(id).pending.size > 0); err != nil {
 			return 0, err
@@ -203,41 +187,41 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 }
 
 // PutSource gives a new source revision 1.
-func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	return putObject(ctx, s, scope, &s.config.Sources, src, "source", "source", with)
+func (s *model) PutSource(_ context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Sources, src, "source", "source", with)
 }
 
 // DeleteSource deletes a source.
-func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.put(ctx, with, "source", id, func() (int64, error) { return 0, drop(scope, &s.config.Sources, id, "source") })
+func (s *model) DeleteSource(_ context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return s.put(with, "source", id, func() (int64, error) { return 0, drop(scope, &s.config.Sources, id, "source") })
 }
 
 // PutPolicy counts revisions but does not require one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	return putObject(ctx, s, scope, &s.config.Policies, p, "policy", "policy", with)
+func (s *model) PutPolicy(_ context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Policies, p, "policy", "policy", with)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return remove(ctx, s, scope, &s.config.Policies, id, "policy", with)
+func (s *model) DeletePolicy(_ context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(s, scope, &s.config.Policies, id, "policy", with)
 }
 
 // PutEventType gives a new event type revision 1.
-func (s *Store) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
-	return putObject(ctx, s, scope, &s.config.Types, t, "event type", "event type", with)
+func (s *model) PutEventType(_ context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Types, t, "event type", "event type", with)
 }
 
 // DeleteEventType deletes an event type with all its versions.
-func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return remove(ctx, s, scope, &s.config.Types, id, "event type", with)
+func (s *model) DeleteEventType(_ context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(s, scope, &s.config.Types, id, "event type", with)
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
-	return putObject(ctx, s, scope, &s.config.Keys, k, "key", "", with)
+func (s *model) PutKey(_ context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+	return putObject(s, scope, &s.config.Keys, k, "key", "", with)
 }
 
 // DeleteKey deletes an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	return remove(ctx, s, scope, &s.config.Keys, id, "key", with)
+func (s *model) DeleteKey(_ context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(s, scope, &s.config.Keys, id, "key", with)
 }

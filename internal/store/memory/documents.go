@@ -15,11 +15,11 @@ func documentOrder(a, b store.Document) int {
 }
 
 // PutDocuments checks all writes before it does the first.
-func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+func (s *model) PutDocuments(_ context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
 	if err := s.documentBounds.Check(scope, writes); err != nil {
 		return store.Put{}, err
 	}
-	return s.putting(ctx, with, func() (int64, error) {
+	return s.putting(with, func() (int64, error) {
 		for i := range writes {
 			w := &writes[i]
 			revision := int64(0)
@@ -38,11 +38,11 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 }
 
 // document returns the index of the document with d's tenant, kind and id, or its insertion index.
-func (s *Store) document(d store.Document) (int, bool) {
+func (s *model) document(d store.Document) (int, bool) {
 	return slices.BinarySearchFunc(s.documents, d, documentOrder)
 }
 
-func (s *Store) writeDocument(w store.DocumentWrite) {
+func (s *model) writeDocument(w store.DocumentWrite) {
 	at, there := s.document(w.Document)
 	switch {
 	case w.Delete:
@@ -61,11 +61,7 @@ func copyDocument(d store.Document) store.Document {
 }
 
 // Document returns a copy.
-func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Document{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Document(_ context.Context, scope store.Scope, tenant, kind, id string) (store.Document, error) {
 	at, there := s.document(store.Document{Tenant: tenant, Kind: kind, ID: id})
 	if !there || !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
@@ -74,11 +70,7 @@ func (s *Store) Document(ctx context.Context, scope store.Scope, tenant, kind, i
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
-func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) DocumentList(_ context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
 	var list []store.Document
 	each := slices.All(s.documents)
 	if q.Backwards {
@@ -100,11 +92,7 @@ func (s *Store) DocumentList(ctx context.Context, scope store.Scope, q store.Doc
 }
 
 // ClearDocuments deletes those that were written first.
-func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) ClearDocuments(_ context.Context, kind string, before time.Time, limit int) (int, error) {
 	var old []store.Document
 	for _, d := range s.documents {
 		if d.Kind == kind && d.At.Before(micro(before)) {

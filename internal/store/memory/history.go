@@ -36,11 +36,7 @@ func (d *delivery) last() grapnel.Last {
 }
 
 // Event takes an empty tenant as any that the scope allows.
-func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Event(_ context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
 	only, some := scope.Narrow(tenant)
 	e := s.byID[eventName{only, id}]
 	if some && only == "" {
@@ -84,11 +80,7 @@ func newest[T interface{ number() int64 }](all []T, before int64) []T {
 func either(filter, value string) bool { return filter == "" || filter == value }
 
 // EventList returns at most Limit events; no limit is none.
-func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) EventList(_ context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	var list []grapnel.Event
 	for _, e := range slices.Backward(newest(s.events, q.Before)) {
 		if len(list) >= q.Limit {
@@ -102,11 +94,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 }
 
 // Delivery returns attempts in the order in which they were recorded.
-func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Delivery(_ context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	d := s.delivery(seq)
 	if d == nil || !scope.Allows(d.event.Tenant) {
 		return nil, store.ErrNotFound("delivery")
@@ -119,11 +107,7 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 }
 
 // DeliveryList returns at most Limit deliveries; no limit is none.
-func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) DeliveryList(_ context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	var list []grapnel.Delivery
 	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
 		if len(list) >= q.Limit {
@@ -145,11 +129,7 @@ func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
 }
 
 // Counts counts by the stored status: held deliveries are counted as pending.
-func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Counts(_ context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
 	counts := make(map[string]map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
 		if !scope.Allows(d.event.Tenant) {
@@ -164,11 +144,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 }
 
 // HasType examines all events.
-func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (has bool, n int, err error) {
-	if err := s.enter(ctx); err != nil {
-		return false, 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) HasType(_ context.Context, tenant, name string, limit int) (has bool, n int, err error) {
 	kinds := map[[2]string]bool{}
 	for _, e := range s.events {
 		if e.Tenant == tenant {
@@ -180,10 +156,6 @@ func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (ha
 }
 
 // Waiting counts heads and the deliveries behind them.
-func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Waiting(_ context.Context, endpoint string, limit int) (int, error) {
 	return min(s.queue(endpoint).pending.size, max(limit, 0)), nil
 }

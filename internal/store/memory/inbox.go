@@ -11,7 +11,7 @@ import (
 )
 
 // aside finds a request that was set aside, or where it belongs: they are sorted by id.
-func (s *Store) aside(id string) (int, bool) {
+func (s *model) aside(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.asides, id, func(a grapnel.Aside, id string) int { return cmp.Compare(a.ID, id) })
 }
 
@@ -23,11 +23,7 @@ func copyAside(a grapnel.Aside) grapnel.Aside {
 }
 
 // SetAside changes nothing if the id is stored already.
-func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
+func (s *model) SetAside(_ context.Context, a grapnel.Aside) error {
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
@@ -39,11 +35,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 }
 
 // Aside returns one with its body.
-func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
-	if err := s.enter(ctx); err != nil {
-		return grapnel.Aside{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Aside(_ context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	at, there := s.aside(id)
 	if !there || !scope.Allows(s.asides[at].Tenant) {
 		return grapnel.Aside{}, store.ErrNotFound("request")
@@ -52,11 +44,7 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapne
 }
 
 // AsideList returns at most Limit of them; no limit is none.
-func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) AsideList(_ context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
 	var list []grapnel.Aside
 	for _, a := range slices.Backward(s.asides) {
 		if len(list) >= q.Limit {
@@ -72,11 +60,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 }
 
 // Unlearn forgets and removes the oldest first.
-func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Unlearn(_ context.Context, now, asideBefore time.Time, limit int) (int, error) {
 	limit = max(limit, 0)
 	var over []knownBy
 	for m, k := range s.known {

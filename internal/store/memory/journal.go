@@ -9,7 +9,7 @@ import (
 )
 
 // note stores an entry under a new row id, unless an equal one is stored. e may be nil.
-func (s *Store) note(e *grapnel.AuditEntry) {
+func (s *model) note(e *grapnel.AuditEntry) {
 	if e == nil {
 		return
 	}
@@ -27,21 +27,13 @@ func (s *Store) note(e *grapnel.AuditEntry) {
 }
 
 // Note keeps an entry.
-func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
+func (s *model) Note(_ context.Context, e grapnel.AuditEntry) error {
 	s.note(&e)
 	return nil
 }
 
 // AuditList returns at most Limit entries; no limit is none.
-func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) AuditList(_ context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
 	var list []grapnel.AuditEntry
 	for _, e := range slices.Backward(s.audit) {
 		if len(list) >= q.Limit {

@@ -19,7 +19,7 @@ type known struct {
 func keyOf(k *store.Known) knownBy { return knownBy{k.Source, string(k.By)} }
 
 // recognize returns the answer to an event with a stored, unexpired Known.
-func (s *Store) recognize(in *store.Incoming) (store.Placed, bool) {
+func (s *model) recognize(in *store.Incoming) (store.Placed, bool) {
 	if in.Known == nil {
 		return store.Placed{}, false
 	}
@@ -33,7 +33,7 @@ func (s *Store) recognize(in *store.Incoming) (store.Placed, bool) {
 }
 
 // learn stores the Known of an accepted event.
-func (s *Store) learn(k *store.Known, placed store.Placed) {
+func (s *model) learn(k *store.Known, placed store.Placed) {
 	if k != nil {
 		s.known[keyOf(k)] = known{sum: k.Sum, until: micro(k.Until), first: placed}
 	}

@@ -46,7 +46,7 @@ func byDue(a, b *delivery) bool {
 	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) < 0
 }
 
-func (s *Store) queue(endpoint string) *queue {
+func (s *model) queue(endpoint string) *queue {
 	q := s.queues[endpoint]
 	if q == nil {
 		q = &queue{pending: order{before: byNumber}, due: order{before: byDue}, leased: order{before: byDue}, lanes: make(map[string]*lane),
@@ -75,7 +75,7 @@ func (q *queue) forget(d *delivery) {
 }
 
 // enlist adds d, as it is scheduled and leased now, to the orders of its queue.
-func (s *Store) enlist(d *delivery) {
+func (s *model) enlist(d *delivery) {
 	q := s.queue(d.Endpoint)
 	if d.Head && !d.Blocked {
 		q.due.add(d)
@@ -88,7 +88,7 @@ func (s *Store) enlist(d *delivery) {
 }
 
 // delist takes d out of them. Every change of its schedule or lease stands between both.
-func (s *Store) delist(d *delivery) {
+func (s *model) delist(d *delivery) {
 	q := s.queue(d.Endpoint)
 	if d.Head && !d.Blocked {
 		q.due.take(d)
@@ -103,7 +103,7 @@ func (s *Store) delist(d *delivery) {
 }
 
 // create returns a new delivery of e, which has a row id and is stored.
-func (s *Store) create(e *event, p decide.Pending) *delivery {
+func (s *model) create(e *event, p decide.Pending) *delivery {
 	s.made++
 	p.Seq, p.Event = s.made, e.Seq
 	d := &delivery{Pending: p, status: grapnel.Pending, finished: decide.None, event: e}
@@ -114,7 +114,7 @@ func (s *Store) create(e *event, p decide.Pending) *delivery {
 
 // wait adds a new delivery to the end of its lane, or alone if it is unordered or has no key. The
 // delay applies to a head only.
-func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) {
+func (s *model) wait(d *delivery, ordered bool, delay time.Duration) {
 	q, first := s.queue(d.Endpoint), true
 	q.pending.add(d)
 	if ordered && d.event.Key != "" {
@@ -130,7 +130,7 @@ func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) {
 
 // finish makes d final, which is delisted. If it was the head of its lane, the next one becomes the
 // head, with this delay.
-func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
+func (s *model) finish(d *delivery, e store.Ending, delay time.Duration) {
 	s.queue(d.Endpoint).pending.take(d)
 	d.Token = ""
 	s.end(d, &e)
@@ -146,7 +146,7 @@ func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 }
 
 // end stores the end of d.
-func (s *Store) end(d *delivery, e *store.Ending) {
+func (s *model) end(d *delivery, e *store.Ending) {
 	d.status, d.Code, d.Reason, d.finished = e.Status, e.ReasonCode, e.Reason, codec.Micros(e.At)
 	if !e.Uncounted {
 		s.ended(d, e)

@@ -11,11 +11,7 @@ import (
 )
 
 // Claim reads all due heads before it leases any, because leasing moves heads in the order.
-func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Claimed{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	now, q, done := codec.Micros(c.Now), s.queue(c.Queue), store.Claimed{}
 	var last *delivery // the last one read, if MostOver expired leases end the reading
 	for d := range q.leased.all() {
@@ -49,11 +45,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 // Extend moves the end of a lease.
-func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
-	if err := s.enter(ctx); err != nil {
-		return grapnel.Lease{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Extend(_ context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
 	d := s.leases[token]
 	if d == nil || !decide.Moment(d.Due).After(now) {
 		return grapnel.Lease{}, decide.ErrLeaseOver()
@@ -65,11 +57,7 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 }
 
 // Lease finds a lease by its token.
-func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
-	if err := s.enter(ctx); err != nil {
-		return grapnel.Lease{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Lease(_ context.Context, token string) (grapnel.Lease, error) {
 	d := s.leases[token]
 	if d == nil {
 		return grapnel.Lease{}, store.ErrNotFound("lease")
@@ -78,11 +66,7 @@ func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) 
 }
 
 // LeaseList returns leases in the order of their ends.
-func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) LeaseList(_ context.Context, queue string, limit int) ([]grapnel.Lease, error) {
 	var list []grapnel.Lease
 	for d := range s.queue(queue).leased.all() {
 		if len(list) >= limit {
@@ -94,11 +78,7 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapn
 }
 
 // QueueCounts counts every delivery of the queue.
-func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
-	if err := s.enter(ctx); err != nil {
-		return grapnel.QueueCounts{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) QueueCounts(_ context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
 	var n grapnel.QueueCounts
 	q := s.queue(queue)
 	for d := range q.pending.all() {

@@ -8,11 +8,7 @@ import (
 )
 
 // Annotate changes only the mark.
-func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
+func (s *model) Annotate(_ context.Context, scope store.Scope, a store.Annotation) error {
 	d := s.delivery(a.Delivery)
 	if d == nil || !scope.Allows(d.event.Tenant) {
 		return store.ErrNotFound("delivery")

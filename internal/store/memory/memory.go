@@ -13,7 +13,6 @@ package memory
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -23,9 +22,20 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Store is a store in memory.
+// Store is a store in memory: it makes the calls of its model, one at a time.
 type Store struct {
-	mu         sync.Mutex
+	calls
+	model *model
+}
+
+// New returns an empty store. Its configuration has version 1, so a batch that forgot to set its
+// version is stale.
+func New() *Store { return open(newModel()) }
+
+func open(m *model) *Store { return &Store{calls{Store: m, serial: new(sync.Mutex)}, m} }
+
+// model is the state of a store, and the effect of each call. It is not safe for concurrent use.
+type model struct {
 	events     []*event // by row id
 	byID       map[eventName]*event
 	deliveries []*delivery       // in the order of their numbers
@@ -51,8 +61,6 @@ type Store struct {
 	documentBounds store.DocumentBounds
 }
 
-var _ store.Store = (*Store)(nil)
-
 // event is an event with its deliveries.
 type event struct {
 	grapnel.Event
@@ -60,10 +68,8 @@ type event struct {
 	made       int         // deliveries created by its acceptance; the others are redeliveries
 }
 
-// New returns an empty store. Its configuration has version 1, so a batch that forgot to set its
-// version is stale.
-func New() *Store {
-	return &Store{
+func newModel() *model {
+	return &model{
 		byID:      make(map[eventName]*event),
 		queues:    make(map[string]*queue),
 		config:    store.Config{Version: 1},
@@ -81,20 +87,10 @@ func New() *Store {
 }
 
 // IDs has the same key in every store in memory, because a simulation has to repeat its results.
-func (s *Store) IDs() *grapnel.IDs { return s.ids }
+func (s *model) IDs() *grapnel.IDs { return s.ids }
 
 // Close does nothing: a simulated restart continues with the same store.
-func (s *Store) Close() error { return nil }
-
-// enter begins a call, which ends with the unlocking of the mutex. It refuses a call whose context
-// has ended, because its caller no longer waits for the effect.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	return nil
-}
+func (s *model) Close() error { return nil }
 
 func (e *event) number() int64    { return e.Seq }
 func (d *delivery) number() int64 { return d.Seq }
@@ -109,7 +105,7 @@ func locate[T interface{ number() int64 }](all []T, seq int64) (int, bool) {
 }
 
 // delivery returns the delivery with this number, or nil.
-func (s *Store) delivery(seq int64) *delivery {
+func (s *model) delivery(seq int64) *delivery {
 	if i, there := locate(s.deliveries, seq); there {
 		return s.deliveries[i]
 	}
@@ -117,7 +113,7 @@ func (s *Store) delivery(seq int64) *delivery {
 }
 
 // event returns the event with this number, or nil.
-func (s *Store) event(seq int64) *event {
+func (s *model) event(seq int64) *event {
 	if i, there := locate(s.events, seq); there {
 		return s.events[i]
 	}

@@ -17,7 +17,7 @@ type answer struct {
 }
 
 // live returns a copy of the answer that key has at a time, or nil.
-func (s *Store) live(key string, now time.Time) *store.Answer {
+func (s *model) live(key string, now time.Time) *store.Answer {
 	a, there := s.answers[key]
 	if !there || !micro(now).Before(a.expires) {
 		return nil
@@ -28,7 +28,7 @@ func (s *Store) live(key string, now time.Time) *store.Answer {
 
 // recall is the first step of every call with an idempotency key: a non-nil answer or an error ends
 // the call.
-func (s *Store) recall(once *store.Once) (*store.Answer, error) {
+func (s *model) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func (s *Store) recall(once *store.Once) (*store.Answer, error) {
 
 // remember is the last step of such a call, after every step that can fail. The stored fingerprint
 // is the request's, whatever the answer contains.
-func (s *Store) remember(once *store.Once, done any) {
+func (s *model) remember(once *store.Once, done any) {
 	if once == nil {
 		return
 	}
@@ -47,20 +47,12 @@ func (s *Store) remember(once *store.Once, done any) {
 }
 
 // Recall returns the stored answer of a key.
-func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Recall(_ context.Context, key string, now time.Time) (*store.Answer, error) {
 	return s.live(key, now), nil
 }
 
 // Remember calls Answer with nil.
-func (s *Store) Remember(ctx context.Context, once *store.Once) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
+func (s *model) Remember(_ context.Context, once *store.Once) error {
 	if then, err := s.recall(once); then != nil || err != nil {
 		return err
 	}
@@ -69,11 +61,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 }
 
 // Forget deletes answers in the order of their expiry.
-func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Forget(_ context.Context, now time.Time, limit int) (int, error) {
 	var expired []string
 	for key, a := range s.answers {
 		if !micro(now).Before(a.expires) {

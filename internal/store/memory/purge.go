@@ -10,11 +10,7 @@ import (
 )
 
 // Purge examines the events in the order of their acceptance.
-func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Purge(_ context.Context, keep store.Keep, limit int) (int, error) {
 	now, removed := micro(keep.Now), 0
 	s.merge(now)
 	gone := make(map[*delivery]bool)
@@ -51,11 +47,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 }
 
 // Imbalance compares the deliveries created and purged with those that are stored.
-func (s *Store) Imbalance(ctx context.Context) (int64, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Imbalance(_ context.Context) (int64, error) {
 	here := make(map[grapnel.Status]int64)
 	for _, d := range s.deliveries {
 		here[d.status]++

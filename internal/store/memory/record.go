@@ -9,11 +9,7 @@ import (
 )
 
 // Record applies the changes in order; each result is the state right after its change.
-func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Record(_ context.Context, changes []store.Change) ([]store.Changed, error) {
 	for i := range changes {
 		if s.stale(changes[i].Tell) {
 			return nil, store.ErrStale
@@ -27,7 +23,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 }
 
 // turn applies a change with its events and its standing.
-func (s *Store) turn(c *store.Change) store.Changed {
+func (s *model) turn(c *store.Change) store.Changed {
 	s.stand(c.Standing)
 	d := s.delivery(c.Delivery)
 	if d == nil {
@@ -51,7 +47,7 @@ func (s *Store) turn(c *store.Change) store.Changed {
 	return done
 }
 
-func (s *Store) apply(d *delivery, c *store.Change) {
+func (s *model) apply(d *delivery, c *store.Change) {
 	s.delist(d)
 	d.Apply(c, c.Attempt != nil)
 	if c.Attempt != nil {
@@ -69,11 +65,7 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
-func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) End(_ context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	q := s.queue(endpoint)
 	ended := 0
 	for ; ended < limit && q.pending.size > 0; ended++ {
@@ -88,11 +80,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 }
 
 // Heads leaves out blocked heads: they have no due time.
-func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Heads(_ context.Context, endpoint string, limit int) ([]store.Head, error) {
 	due := &s.queue(endpoint).due
 	heads := make([]store.Head, 0, min(max(limit, 0), due.size))
 	for d := range due.all() {
@@ -105,11 +93,7 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 }
 
 // Head returns neither due time nor anchor for a delivery behind its lane's head.
-func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, false, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Head(_ context.Context, delivery int64) (*store.Head, bool, error) {
 	d := s.delivery(delivery)
 	if d == nil || d.status.Final() {
 		return nil, false, nil
@@ -118,11 +102,7 @@ func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, er
 }
 
 // Events returns copies of the events with these numbers.
-func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Events(_ context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	for i, seq := range seqs {
 		if e := s.event(seq); e != nil {

@@ -29,13 +29,13 @@ type item struct {
 // small, so that callers meet the limit in tests.
 const lookedAt = 1000
 
-func (s *Store) replay(id string) (at int, there bool) {
+func (s *model) replay(id string) (at int, there bool) {
 	return slices.BinarySearchFunc(s.replays, id, func(r *replay, id string) int { return strings.Compare(r.ID, id) })
 }
 
 // PutReplay stores a new replay, or the fields of an existing one that may change.
-func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
-	return s.putting(ctx, with, func() (int64, error) {
+func (s *model) PutReplay(_ context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+	return s.putting(with, func() (int64, error) {
 		at, there := s.replay(r.ID)
 		var stored *grapnel.Replay
 		if there {
@@ -59,11 +59,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 }
 
 // Replay returns one.
-func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	if err := s.enter(ctx); err != nil {
-		return grapnel.Replay{}, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Replay(_ context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return grapnel.Replay{}, store.ErrNotFound("replay")
@@ -72,11 +68,7 @@ func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapn
 }
 
 // ReplayList returns at most Limit replays; no limit: none.
-func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) ReplayList(_ context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
 	var list []grapnel.Replay
 	for _, r := range slices.Backward(s.replays) {
 		if len(list) >= q.Limit {
@@ -91,12 +83,8 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 }
 
 // Candidates reads at most lookedAt deliveries.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+func (s *model) Candidates(_ context.Context, scope store.Scope,
 	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, 0, err
-	}
-	defer s.mu.Unlock()
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
@@ -114,11 +102,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 }
 
 // Advance creates the next deliveries of a replay.
-func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Advance(_ context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	at, there := s.replay(step.Replay)
 	if !there {
 		return nil, store.ErrNotFound("replay")
@@ -152,7 +136,7 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 
 // again creates a delivery that repeats another one, by hand or by a replay, and records that on
 // the original.
-func (s *Store) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+func (s *model) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
 	d := s.create(of.event, decide.Pending{Endpoint: of.Endpoint, Created: codec.Micros(at), ReplayOf: of.Seq, Trigger: trigger})
 	done := store.Redelivered{Delivery: d.Seq, CreatedAt: codec.Moment(d.Created)}
 	if s.wait(d, ordered, delay); d.Head {
@@ -164,7 +148,7 @@ func (s *Store) again(of *delivery, trigger grapnel.Trigger, ordered bool, delay
 
 // tally counts a finished delivery for its replay, and marks the original with the result, unless
 // the original was redelivered once more since.
-func (s *Store) tally(d *delivery) {
+func (s *model) tally(d *delivery) {
 	if of := s.delivery(d.ReplayOf); of != nil && of.mark.ReplayedAs == d.Seq {
 		of.mark.ReplayResult = d.status
 	}
@@ -188,7 +172,7 @@ func (s *Store) tally(d *delivery) {
 
 // resolve marks the failed deliveries of an event that a redelivery has delivered to their
 // endpoint, unless they were redelivered once more since.
-func (s *Store) resolve(d *delivery) {
+func (s *model) resolve(d *delivery) {
 	by := ""
 	if d.item != nil && d.item.of != nil {
 		by = d.item.of.ID
@@ -201,11 +185,7 @@ func (s *Store) resolve(d *delivery) {
 }
 
 // ReplayItems returns at most limit; no limit is none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) ReplayItems(_ context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
 	at, there := s.replay(id)
 	if !there || !scope.Allows(s.replays[at].Tenant) {
 		return nil, store.ErrNotFound("replay")

@@ -12,7 +12,7 @@ import (
 
 // stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
 // nothing would delete that standing any more.
-func (s *Store) stand(st *store.Standing) {
+func (s *model) stand(st *store.Standing) {
 	if st == nil {
 		return
 	}
@@ -26,11 +26,7 @@ func (s *Store) stand(st *store.Standing) {
 }
 
 // Standings are sorted by endpoint.
-func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Standings(_ context.Context) ([]store.Standing, error) {
 	var all []store.Standing
 	for _, endpoint := range slices.Sorted(maps.Keys(s.standings)) {
 		all = append(all, deepCopy(s.standings[endpoint]))
@@ -39,11 +35,7 @@ func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
 }
 
 // Hasten takes the earliest first.
-func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Hasten(_ context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	before, at := codec.Micros(h.Before), codec.Micros(h.At)
 	var late []*delivery
 	for d := range s.queue(endpoint).due.all() {
@@ -63,11 +55,7 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 }
 
 // StuckLanes goes through the heads, the oldest first.
-func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) StuckLanes(_ context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
 	var lanes []grapnel.Lane
 	for d := range s.queue(q.Endpoint).pending.all() {
 		if len(lanes) >= q.Limit {

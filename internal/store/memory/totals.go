@@ -32,14 +32,14 @@ type typePart struct {
 }
 
 // sum changes the totals of a delivery's endpoint, and those of its type, in the hour of a time.
-func (s *Store) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
+func (s *model) sum(d *delivery, at time.Time, change func(*grapnel.Totals)) {
 	p := part{endpoint: d.Endpoint, tenant: d.event.Tenant, at: micro(at).Truncate(hour)}
 	change(store.Entry(s.totals, p))
 	change(s.typeTotal(typePart{tenant: d.event.Tenant, eventType: d.event.Type, at: p.at}))
 }
 
 // typeTotal is the totals of a type, or those of all other types if there are too many.
-func (s *Store) typeTotal(p typePart) *grapnel.Totals {
+func (s *model) typeTotal(p typePart) *grapnel.Totals {
 	if s.types[p] == nil {
 		told := 0
 		for other := range s.types {
@@ -55,24 +55,24 @@ func (s *Store) typeTotal(p typePart) *grapnel.Totals {
 }
 
 // tried counts an attempt that was recorded.
-func (s *Store) tried(d *delivery, c *store.Change) {
+func (s *model) tried(d *delivery, c *store.Change) {
 	a := decide.Tried(c)
 	s.sum(d, c.At, func(t *grapnel.Totals) { t.Tried(&a) })
 }
 
 // ended counts a finished delivery.
-func (s *Store) ended(d *delivery, e *store.Ending) {
+func (s *model) ended(d *delivery, e *store.Ending) {
 	is := d.Ended(e)
 	s.sum(d, e.At, func(t *grapnel.Totals) { t.Ended(&is) })
 }
 
 // repeated counts an event that was published again.
-func (s *Store) repeated(e *grapnel.Event) {
+func (s *model) repeated(e *grapnel.Event) {
 	s.typeTotal(typePart{tenant: e.Tenant, eventType: e.Type, at: micro(e.AcceptedAt).Truncate(hour)}).Duplicates++
 }
 
 // merge makes days of hours that are old.
-func (s *Store) merge(now time.Time) {
+func (s *model) merge(now time.Time) {
 	old := func(at time.Time) (time.Time, bool) {
 		begin := at.Truncate(day)
 		return begin, !begin.Add(day + store.HoursKept).After(now)
@@ -98,11 +98,7 @@ func (s *Store) merge(now time.Time) {
 }
 
 // Totals adds up the selected parts.
-func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
+func (s *model) Totals(_ context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	if q.Impossible() {
 		return nil, nil
 	}
