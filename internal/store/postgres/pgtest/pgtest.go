@@ -127,12 +127,8 @@ func (s *Server) prepare(ctx context.Context) error {
 		}
 	}
 	// The cluster is removed with the test, so creating it needs no sync. Commits do.
-	init := s.command(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8",
+	return s.run(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8",
 		"--locale=C", "--no-sync")
-	if said, err := init.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, said)
-	}
-	return nil
 }
 
 func unprivileged() (uid, gid uint32, err error) {
@@ -156,6 +152,14 @@ func (s *Server) command(ctx context.Context, name string, args ...string) *exec
 	cmd.Dir, cmd.SysProcAttr = s.dir, s.identity
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	return cmd
+}
+
+// run runs a program to its end. Its error has what the program said.
+func (s *Server) run(ctx context.Context, name string, args ...string) error {
+	if said, err := s.command(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, said)
+	}
+	return nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -200,19 +204,39 @@ func (s *Server) start(ctx context.Context, more ...string) error {
 
 // ready waits until the server takes connections.
 func (s *Server) ready(ctx context.Context) error {
+	if err := answers(ctx, s.URL("postgres")); err != nil {
+		return fmt.Errorf("PostgreSQL does not start: %w: %s", err, s.lastWords())
+	}
+	return nil
+}
+
+// answers waits until a connection to a URL succeeds.
+func answers(ctx context.Context, url string) error {
+	return until(ctx, func(ctx context.Context) (bool, error) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return false, err
+		}
+		return true, conn.Close(ctx)
+	})
+}
+
+// until asks again and again until the answer is yes, at most for a minute. Its error has the last
+// one.
+func until(ctx context.Context, ask func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		conn, err := pgx.Connect(ctx, s.URL("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
+		yes, err := ask(ctx)
+		if yes {
+			return err
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not start: %w: %s", err, s.lastWords())
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -228,8 +252,12 @@ func (s *Server) lastWords() string {
 }
 
 // URL is the address of a database of the server.
-func (s *Server) URL(database string) string {
-	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {s.dir}, "user": {"postgres"}}.Encode()}
+func (s *Server) URL(database string) string { return s.at(database, "5432") }
+
+// at is the URL of a database at one of the sockets in the server's directory.
+func (s *Server) at(database, port string) string {
+	u := url.URL{Scheme: "postgres", Path: "/" + database,
+		RawQuery: url.Values{"host": {s.dir}, "port": {port}, "user": {"postgres"}}.Encode()}
 	return u.String()
 }
 

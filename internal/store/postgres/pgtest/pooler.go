@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Pooler is PgBouncer in front of a server. It gives each transaction any free connection, so no
@@ -58,10 +54,8 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, s.dir), 0o600); err != nil {
 		return nil, err
 	}
-	if s.identity != nil {
-		if err := os.Chown(settings, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid)); err != nil {
-			return nil, err
-		}
+	if err := s.own(settings); err != nil {
+		return nil, err
 	}
 	p := &Pooler{server: s, shell: s.command(context.WithoutCancel(ctx), "/bin/sh", "-c", escort, "escort", path, "-q", settings)}
 	if p.owner, err = p.shell.StdinPipe(); err != nil {
@@ -70,29 +64,14 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 	if err := p.shell.Start(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
-		conn, err := pgx.Connect(ctx, p.URL("postgres"))
-		if err == nil {
-			return p, conn.Close(ctx)
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("the pooler does not start: %w", err), p.Close())
-		}
+	if err := answers(ctx, p.URL("postgres")); err != nil {
+		return nil, errors.Join(fmt.Errorf("the pooler does not start: %w", err), p.Close())
 	}
+	return p, nil
 }
 
 // URL is the address of a database through the pooler.
-func (p *Pooler) URL(database string) string {
-	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort},
-		"user": {"postgres"}}.Encode()}
-	return u.String()
-}
+func (p *Pooler) URL(database string) string { return p.server.at(database, poolerPort) }
 
 // Close ends the pooler.
 func (p *Pooler) Close() error {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -102,13 +101,8 @@ func (b *Standby) Stop() error {
 
 // copy copies the running server's data into a directory in which a server can start.
 func (s *Server) copy(ctx context.Context, to string) error {
-	backup := s.command(ctx, filepath.Join(s.bin, "pg_basebackup"), "--host="+s.dir, "--username=postgres", "--pgdata="+to,
-		"--checkpoint=fast",
-		"--wal-method=stream", "--no-sync")
-	if said, err := backup.CombinedOutput(); err != nil {
-		return fmt.Errorf("pg_basebackup: %w: %s", err, said)
-	}
-	return nil
+	return s.run(ctx, filepath.Join(s.bin, "pg_basebackup"), "--host="+s.dir, "--username=postgres", "--pgdata="+to,
+		"--checkpoint=fast", "--wal-method=stream", "--no-sync")
 }
 
 // Save stores a copy of the current data and replaces any earlier one.
@@ -128,8 +122,8 @@ func (s *Server) Restore(ctx context.Context) error {
 	if err := os.RemoveAll(s.data()); err != nil {
 		return err
 	}
-	if said, err := s.command(ctx, "cp", "-a", s.saved(), s.data()).CombinedOutput(); err != nil {
-		return fmt.Errorf("cp: %w: %s", err, said)
+	if err := s.run(ctx, "cp", "-a", s.saved(), s.data()); err != nil {
+		return err
 	}
 	return s.start(ctx)
 }
@@ -156,19 +150,12 @@ func (s *Server) Ask(ctx context.Context, sql string) (answer string, err error)
 
 // until waits until a question is answered with true.
 func (s *Server) until(ctx context.Context, question string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
+	err := until(ctx, func(ctx context.Context) (bool, error) {
 		answer, err := s.Ask(ctx, "SELECT ("+question+")::text")
-		if err != nil || answer == "true" {
-			return err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("still not so: %s", question)
-		}
+		return err != nil || answer == "true", err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", question, err)
 	}
+	return nil
 }
