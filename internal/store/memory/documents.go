@@ -71,36 +71,19 @@ func (s *model) Document(_ context.Context, scope store.Scope, tenant, kind, id 
 
 // DocumentList returns at most Limit documents; no limit: none.
 func (s *model) DocumentList(_ context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
-	var list []store.Document
-	each := slices.All(s.documents)
+	each, beyond := slices.Values(s.documents), +1
 	if q.Backwards {
-		each = slices.Backward(s.documents)
+		each, beyond = backward(s.documents), -1
 	}
-	for _, d := range each {
-		if len(list) >= q.Limit {
-			break
-		}
-		beyond := q.After == "" || d.ID > q.After
-		if q.Backwards {
-			beyond = q.After == "" || d.ID < q.After
-		}
-		if d.Kind == q.Kind && beyond && scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) {
-			list = append(list, copyDocument(d))
-		}
-	}
-	return list, nil
+	return pick(each, q.Limit, func(d store.Document) bool {
+		return d.Kind == q.Kind && (q.After == "" || cmp.Compare(d.ID, q.After) == beyond) && scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant)
+	}, copyDocument), nil
 }
 
 // ClearDocuments deletes those that were written first.
 func (s *model) ClearDocuments(_ context.Context, kind string, before time.Time, limit int) (int, error) {
-	var old []store.Document
-	for _, d := range s.documents {
-		if d.Kind == kind && d.At.Before(micro(before)) {
-			old = append(old, d)
-		}
-	}
-	slices.SortStableFunc(old, func(a, b store.Document) int { return a.At.Compare(b.At) })
-	old = old[:min(len(old), max(limit, 0))]
+	old := oldest(slices.Values(s.documents), limit, func(d store.Document) bool { return d.Kind == kind && d.At.Before(micro(before)) },
+		func(a, b store.Document) int { return a.At.Compare(b.At) })
 	for _, d := range old {
 		s.writeDocument(store.DocumentWrite{Document: d, Delete: true})
 	}

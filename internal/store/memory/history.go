@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -67,7 +68,7 @@ func (s *model) Event(_ context.Context, scope store.Scope, tenant, id string) (
 	return &c, deliveries, nil
 }
 
-// newest lists the items with a row id below before (0: all), the newest first.
+// newest lists the items with a row id below before (0: all).
 func newest[T interface{ number() int64 }](all []T, before int64) []T {
 	if before > 0 {
 		i, _ := locate(all, before)
@@ -76,21 +77,38 @@ func newest[T interface{ number() int64 }](all []T, before int64) []T {
 	return all
 }
 
+// backward goes through a list from its end.
+func backward[T any](list []T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, item := range slices.Backward(list) {
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// pick returns at most limit of the wanted items, as they are shown.
+func pick[T, R any](items iter.Seq[T], limit int, wanted func(T) bool, shown func(T) R) (list []R) {
+	for item := range items {
+		if len(list) >= limit {
+			break
+		}
+		if wanted(item) {
+			list = append(list, shown(item))
+		}
+	}
+	return list
+}
+
 // either says whether a filter takes a value; an empty one takes all.
 func either(filter, value string) bool { return filter == "" || filter == value }
 
 // EventList returns at most Limit events; no limit is none.
 func (s *model) EventList(_ context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
-	var list []grapnel.Event
-	for _, e := range slices.Backward(newest(s.events, q.Before)) {
-		if len(list) >= q.Limit {
-			break
-		}
-		if either(q.Source, e.Source) && q.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) {
-			list = append(list, copyEvent(&e.Event))
-		}
-	}
-	return list, nil
+	return pick(backward(newest(s.events, q.Before)), q.Limit, func(e *event) bool {
+		return either(q.Source, e.Source) && q.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt)
+	}, func(e *event) grapnel.Event { return copyEvent(&e.Event) }), nil
 }
 
 // Delivery returns attempts in the order in which they were recorded.
@@ -108,16 +126,8 @@ func (s *model) Delivery(_ context.Context, scope store.Scope, seq int64) (*grap
 
 // DeliveryList returns at most Limit deliveries; no limit is none.
 func (s *model) DeliveryList(_ context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
-	var list []grapnel.Delivery
-	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
-		if len(list) >= q.Limit {
-			break
-		}
-		if d.wanted(scope, &q) {
-			list = append(list, d.shown())
-		}
-	}
-	return list, nil
+	wanted := func(d *delivery) bool { return d.wanted(scope, &q) }
+	return pick(backward(newest(s.deliveries, q.Before)), q.Limit, wanted, (*delivery).shown), nil
 }
 
 // wanted says whether a list has d in it.

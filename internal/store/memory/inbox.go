@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,44 +46,25 @@ func (s *model) Aside(_ context.Context, scope store.Scope, id string) (grapnel.
 
 // AsideList returns at most Limit of them; no limit is none.
 func (s *model) AsideList(_ context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
-	var list []grapnel.Aside
-	for _, a := range slices.Backward(s.asides) {
-		if len(list) >= q.Limit {
-			break
-		}
-		if scope.Allows(a.Tenant) && either(q.Tenant, a.Tenant) && either(q.Source, a.Source) && either(string(q.Why), string(a.Why)) &&
-			(q.Before == "" || a.ID < q.Before) {
-			a.Body = nil
-			list = append(list, copyAside(a))
-		}
-	}
-	return list, nil
+	return pick(backward(s.asides), q.Limit, func(a grapnel.Aside) bool {
+		return scope.Allows(a.Tenant) && either(q.Tenant, a.Tenant) && either(q.Source, a.Source) && either(string(q.Why), string(a.Why)) &&
+			(q.Before == "" || a.ID < q.Before)
+	}, func(a grapnel.Aside) grapnel.Aside {
+		a.Body = nil
+		return copyAside(a)
+	}), nil
 }
 
 // Unlearn forgets and removes the oldest first.
 func (s *model) Unlearn(_ context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	limit = max(limit, 0)
-	var over []knownBy
-	for m, k := range s.known {
-		if k.until.Before(micro(now)) {
-			over = append(over, m)
-		}
-	}
-	slices.SortFunc(over, func(a, b knownBy) int {
+	over := oldest(maps.Keys(s.known), limit, func(m knownBy) bool { return s.known[m].until.Before(micro(now)) }, func(a, b knownBy) int {
 		return cmp.Or(s.known[a].until.Compare(s.known[b].until), cmp.Compare(s.known[a].first.Seq, s.known[b].first.Seq))
 	})
-	over = over[:min(len(over), limit)]
 	for _, m := range over {
 		delete(s.known, m)
 	}
-	var old []grapnel.Aside
-	for _, a := range s.asides {
-		if a.At.Before(micro(asideBefore)) {
-			old = append(old, a)
-		}
-	}
-	slices.SortStableFunc(old, func(a, b grapnel.Aside) int { return a.At.Compare(b.At) })
-	old = old[:min(len(old), limit)]
+	old := oldest(slices.Values(s.asides), limit, func(a grapnel.Aside) bool { return a.At.Before(micro(asideBefore)) },
+		func(a, b grapnel.Aside) int { return a.At.Compare(b.At) })
 	for _, a := range old {
 		at, _ := s.aside(a.ID)
 		s.asides = slices.Delete(s.asides, at, at+1)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -34,17 +33,8 @@ func (s *model) Note(_ context.Context, e grapnel.AuditEntry) error {
 
 // AuditList returns at most Limit entries; no limit is none.
 func (s *model) AuditList(_ context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	var list []grapnel.AuditEntry
-	for _, e := range slices.Backward(s.audit) {
-		if len(list) >= q.Limit {
-			break
-		}
-		if q.Before > 0 && e.Seq >= q.Before {
-			continue
-		}
-		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Endpoint, e.Endpoint) && either(q.Delivery, e.Delivery) {
-			list = append(list, e)
-		}
-	}
-	return list, nil
+	return pick(backward(s.audit), q.Limit, func(e grapnel.AuditEntry) bool {
+		return (q.Before <= 0 || e.Seq < q.Before) && scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) &&
+			either(q.Endpoint, e.Endpoint) && either(q.Delivery, e.Delivery)
+	}, func(e grapnel.AuditEntry) grapnel.AuditEntry { return e }), nil
 }

@@ -3,6 +3,8 @@ package memory
 import (
 	"cmp"
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +16,17 @@ import (
 type answer struct {
 	store.Answer
 	expires time.Time
+}
+
+// oldest returns at most limit of the items that are old, the first in an order.
+func oldest[T any](items iter.Seq[T], limit int, old func(T) bool, compare func(a, b T) int) (list []T) {
+	for item := range items {
+		if old(item) {
+			list = append(list, item)
+		}
+	}
+	slices.SortStableFunc(list, compare)
+	return list[:min(len(list), max(limit, 0))]
 }
 
 // live returns a copy of the answer that key has at a time, or nil.
@@ -62,16 +75,10 @@ func (s *model) Remember(_ context.Context, once *store.Once) error {
 
 // Forget deletes answers in the order of their expiry.
 func (s *model) Forget(_ context.Context, now time.Time, limit int) (int, error) {
-	var expired []string
-	for key, a := range s.answers {
-		if !micro(now).Before(a.expires) {
-			expired = append(expired, key)
-		}
-	}
-	slices.SortFunc(expired, func(a, b string) int {
+	old := func(key string) bool { return !micro(now).Before(s.answers[key].expires) }
+	expired := oldest(maps.Keys(s.answers), limit, old, func(a, b string) int {
 		return cmp.Or(s.answers[a].expires.Compare(s.answers[b].expires), cmp.Compare(a, b))
 	})
-	expired = expired[:min(len(expired), max(limit, 0))]
 	for _, key := range expired {
 		delete(s.answers, key)
 	}

@@ -69,17 +69,10 @@ func (s *model) Replay(_ context.Context, scope store.Scope, id string) (grapnel
 
 // ReplayList returns at most Limit replays; no limit: none.
 func (s *model) ReplayList(_ context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
-	var list []grapnel.Replay
-	for _, r := range slices.Backward(s.replays) {
-		if len(list) >= q.Limit {
-			break
-		}
-		if scope.Allows(r.Tenant) && either(q.Tenant, r.Tenant) && either(q.Endpoint, r.Endpoint) && !(q.Active && r.Status.Final()) &&
-			(q.Before == "" || r.ID < q.Before) {
-			list = append(list, deepCopy(r.Replay))
-		}
-	}
-	return list, nil
+	return pick(backward(s.replays), q.Limit, func(r *replay) bool {
+		return scope.Allows(r.Tenant) && either(q.Tenant, r.Tenant) && either(q.Endpoint, r.Endpoint) && !(q.Active && r.Status.Final()) &&
+			(q.Before == "" || r.ID < q.Before)
+	}, func(r *replay) grapnel.Replay { return deepCopy(r.Replay) }), nil
 }
 
 // Candidates reads at most lookedAt deliveries.

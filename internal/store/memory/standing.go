@@ -37,15 +37,8 @@ func (s *model) Standings(_ context.Context) ([]store.Standing, error) {
 // Hasten takes the earliest first.
 func (s *model) Hasten(_ context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	before, at := codec.Micros(h.Before), codec.Micros(h.At)
-	var late []*delivery
-	for d := range s.queue(endpoint).due.all() {
-		if len(late) >= limit {
-			break
-		}
-		if d.Late(at, before) {
-			late = append(late, d)
-		}
-	}
+	late := pick(s.queue(endpoint).due.all(), limit, func(d *delivery) bool { return d.Late(at, before) },
+		func(d *delivery) *delivery { return d })
 	for _, d := range late {
 		s.delist(d)
 		d.Hasten(at)
@@ -56,17 +49,10 @@ func (s *model) Hasten(_ context.Context, endpoint string, h store.Hastening, li
 
 // StuckLanes goes through the heads, the oldest first.
 func (s *model) StuckLanes(_ context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
-	var lanes []grapnel.Lane
-	for d := range s.queue(q.Endpoint).pending.all() {
-		if len(lanes) >= q.Limit {
-			break
-		}
+	return pick(s.queue(q.Endpoint).pending.all(), q.Limit, func(d *delivery) bool {
 		stuck := d.lane != nil && d.Head && (d.Attempts > 0 || d.Blocked)
-		if stuck && d.Seq > q.After && scope.Allows(d.event.Tenant) {
-			lanes = append(lanes, grapnel.Lane{
-				Endpoint: d.Endpoint, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting),
-			})
-		}
-	}
-	return lanes, nil
+		return stuck && d.Seq > q.After && scope.Allows(d.event.Tenant)
+	}, func(d *delivery) grapnel.Lane {
+		return grapnel.Lane{Endpoint: d.Endpoint, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting)}
+	}), nil
 }
