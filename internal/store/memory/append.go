@@ -82,7 +82,7 @@ func (e *event) placed() store.Placed {
 
 func (s *model) accept(in store.Incoming) (*event, []store.Head) {
 	e := &event{Event: copyEvent(in.Event), made: len(in.Targets)}
-	e.Intake = copyIntake(in.Event.Intake)
+	e.Intake = deepCopy(in.Event.Intake)
 	s.accepted++
 	e.Seq = s.accepted
 	s.events = append(s.events, e)

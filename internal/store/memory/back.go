@@ -34,7 +34,7 @@ func (s *model) snapshot() *model {
 	events := make(map[*event]*event, len(s.events))
 	for _, e := range s.events {
 		is := &event{Event: copyEvent(&e.Event), made: e.made}
-		is.Intake = copyIntake(e.Intake)
+		is.Intake = deepCopy(e.Intake)
 		events[e], c.byID[named(&e.Event)] = is, is
 		c.events = append(c.events, is)
 	}
@@ -87,12 +87,9 @@ func (s *model) adopt(d *delivery, e *event, i *item) {
 func (s *Store) Restore(then *Store) {
 	s.serial.Lock()
 	defer s.serial.Unlock()
-	s.model.restore(then.model)
-}
-
-func (s *model) restore(then *model) {
-	s.events, s.byID, s.deliveries, s.queues = then.events, then.byID, then.deliveries, then.queues
-	s.audit, s.noted, s.answers, s.known, s.asides = then.audit, then.noted, then.answers, then.known, then.asides
-	s.totals, s.types, s.replays, s.leases = then.totals, then.types, then.replays, then.leases
-	s.accepted, s.made, s.purged = then.accepted, then.made, then.purged
+	m, was := s.model, then.model
+	m.events, m.byID, m.deliveries, m.queues = was.events, was.byID, was.deliveries, was.queues
+	m.audit, m.noted, m.answers, m.known, m.asides = was.audit, was.noted, was.answers, was.known, was.asides
+	m.totals, m.types, m.replays, m.leases = was.totals, was.types, was.replays, was.leases
+	m.accepted, m.made, m.purged = was.accepted, was.made, was.purged
 }

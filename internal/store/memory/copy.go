@@ -20,15 +20,6 @@ func copyEvent(e *grapnel.Event) grapnel.Event {
 	return c
 }
 
-func copyIntake(in *grapnel.Intake) *grapnel.Intake {
-	if in == nil {
-		return nil
-	}
-	c := *in
-	c.At, c.Headers, c.Checks = micro(in.At), slices.Clone(in.Headers), slices.Clone(in.Checks)
-	return &c
-}
-
 func copyAttempt(a grapnel.Attempt) grapnel.Attempt {
 	a.ScheduledFor, a.StartedAt, a.NextAttemptAt = micro(a.ScheduledFor), micro(a.StartedAt), micro(a.NextAttemptAt)
 	a.RequestHeaders = slices.Clone(a.RequestHeaders)
@@ -37,8 +28,8 @@ func copyAttempt(a grapnel.Attempt) grapnel.Attempt {
 	return a
 }
 
-// deepCopy copies configuration objects, whose types are defined elsewhere: it follows their
-// exported fields and cuts every time to microseconds. Unexported fields are shared.
+// deepCopy copies everything else: it follows exported fields and cuts every time to microseconds.
+// Unexported fields are shared.
 func deepCopy[T any](v T) T {
 	c := reflect.New(reflect.TypeFor[T]()).Elem()
 	copyInto(c, reflect.ValueOf(v))
@@ -66,6 +57,9 @@ func copyInto(to, from reflect.Value) {
 	case reflect.Slice:
 		if !from.IsNil() {
 			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			if reflect.Copy(to, from); from.Type().Elem().Kind() == reflect.Uint8 {
+				return // a body
+			}
 			for i := range from.Len() {
 				copyInto(to.Index(i), from.Index(i))
 			}

@@ -51,13 +51,8 @@ func (s *model) writeDocument(w store.DocumentWrite) {
 	case !there:
 		s.documents = slices.Insert(s.documents, at, store.Document{})
 	}
-	s.documents[at] = copyDocument(w.Document)
+	s.documents[at] = deepCopy(w.Document)
 	s.documents[at].Revision++
-}
-
-func copyDocument(d store.Document) store.Document {
-	d.At, d.Body = micro(d.At), slices.Clone(d.Body)
-	return d
 }
 
 // Document returns a copy.
@@ -66,7 +61,7 @@ func (s *model) Document(_ context.Context, scope store.Scope, tenant, kind, id 
 	if !there || !scope.Allows(tenant) {
 		return store.Document{}, store.ErrNotFound("document")
 	}
-	return copyDocument(s.documents[at]), nil
+	return deepCopy(s.documents[at]), nil
 }
 
 // DocumentList returns at most Limit documents; no limit: none.
@@ -77,7 +72,7 @@ func (s *model) DocumentList(_ context.Context, scope store.Scope, q store.Docum
 	}
 	return pick(each, q.Limit, func(d store.Document) bool {
 		return d.Kind == q.Kind && (q.After == "" || cmp.Compare(d.ID, q.After) == beyond) && scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant)
-	}, copyDocument), nil
+	}, deepCopy), nil
 }
 
 // ClearDocuments deletes those that were written first.

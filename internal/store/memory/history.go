@@ -53,7 +53,7 @@ func (s *model) Event(_ context.Context, scope store.Scope, tenant, id string) (
 		return nil, nil, store.ErrNotFound("event")
 	}
 	c := copyEvent(&e.Event)
-	c.Intake = copyIntake(e.Intake)
+	c.Intake = deepCopy(e.Intake)
 	var deliveries []grapnel.Delivery
 	again := 0
 	for _, d := range slices.Backward(e.deliveries) {

@@ -16,13 +16,6 @@ func (s *model) aside(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.asides, id, func(a grapnel.Aside, id string) int { return cmp.Compare(a.ID, id) })
 }
 
-// copyAside copies a request with its slices and maps.
-func copyAside(a grapnel.Aside) grapnel.Aside {
-	a.Body = slices.Clone(a.Body)
-	a.Intake = *copyIntake(&a.Intake)
-	return a
-}
-
 // SetAside changes nothing if the id is stored already.
 func (s *model) SetAside(_ context.Context, a grapnel.Aside) error {
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
@@ -30,7 +23,7 @@ func (s *model) SetAside(_ context.Context, a grapnel.Aside) error {
 	}
 	if at, there := s.aside(a.ID); !there {
 		a.Size = len(a.Body)
-		s.asides = slices.Insert(s.asides, at, copyAside(a))
+		s.asides = slices.Insert(s.asides, at, deepCopy(a))
 	}
 	return nil
 }
@@ -41,7 +34,7 @@ func (s *model) Aside(_ context.Context, scope store.Scope, id string) (grapnel.
 	if !there || !scope.Allows(s.asides[at].Tenant) {
 		return grapnel.Aside{}, store.ErrNotFound("request")
 	}
-	return copyAside(s.asides[at]), nil
+	return deepCopy(s.asides[at]), nil
 }
 
 // AsideList returns at most Limit of them; no limit is none.
@@ -51,7 +44,7 @@ func (s *model) AsideList(_ context.Context, scope store.Scope, q store.AsideQue
 			(q.Before == "" || a.ID < q.Before)
 	}, func(a grapnel.Aside) grapnel.Aside {
 		a.Body = nil
-		return copyAside(a)
+		return deepCopy(a)
 	}), nil
 }
 
