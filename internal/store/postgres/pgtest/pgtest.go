@@ -43,8 +43,7 @@ type Server struct {
 	bin      string // directory of initdb and postgres
 	options  Options
 	identity *syscall.SysProcAttr // nil: the user that runs the tests
-	shell    *exec.Cmd
-	owner    io.WriteCloser // the server runs while this is open
+	running  escort
 }
 
 // Start creates a cluster and starts its server.
@@ -60,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
@@ -164,8 +163,8 @@ func (s *Server) run(ctx context.Context, name string, args ...string) error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// guard runs the server until its input ends. Then it removes the directory, unless the last input
-// was "keep".
+// guard runs the server until its own input ends. Then it removes the directory, unless the last
+// input was "keep".
 const guard = `dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
 server=$!
@@ -175,7 +174,8 @@ kill -CONT $server 2>/dev/null
 wait $server
 [ "$last" = keep ] || rm -rf "$dir"`
 
-func (s *Server) start(ctx context.Context, more ...string) error {
+// Start starts the server with its data, and with more settings.
+func (s *Server) Start(ctx context.Context, more ...string) error {
 	settings := map[string]string{
 		"listen_addresses": "", "unix_socket_directories": s.dir, "max_connections": "200", "shared_buffers": "64MB",
 		"logging_collector": "off", "cluster_name": "grapnel-test", "dynamic_shared_memory_type": "mmap", // inside the directory
@@ -191,19 +191,9 @@ func (s *Server) start(ctx context.Context, more ...string) error {
 		args = append(args, "-c", setting)
 	}
 	// The server outlives the context it is started with; Stop ends it.
-	s.shell = s.command(context.WithoutCancel(ctx), "/bin/sh", args...)
-	var err error
-	if s.owner, err = s.shell.StdinPipe(); err != nil {
+	if err := s.running.start(s.command(context.WithoutCancel(ctx), "/bin/sh", args...)); err != nil {
 		return err
 	}
-	if err := s.shell.Start(); err != nil {
-		return err
-	}
-	return s.ready(ctx)
-}
-
-// ready waits until the server takes connections.
-func (s *Server) ready(ctx context.Context) error {
 	if err := answers(ctx, s.URL("postgres")); err != nil {
 		return fmt.Errorf("PostgreSQL does not start: %w: %s", err, s.lastWords())
 	}
@@ -269,38 +259,65 @@ func (s *Server) Create(ctx context.Context, database string) (string, error) {
 
 // Exec runs a statement as the server's administrator.
 func (s *Server) Exec(ctx context.Context, sql string) error {
+	return s.connected(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql)
+		return err
+	})
+}
+
+// Ask returns the single text that a query returns.
+func (s *Server) Ask(ctx context.Context, sql string) (answer string, err error) {
+	err = s.connected(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(&answer) })
+	return answer, err
+}
+
+func (s *Server) connected(ctx context.Context, do func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, sql)
-	return errors.Join(err, conn.Close(ctx))
+	return errors.Join(do(conn), conn.Close(ctx))
 }
 
 // Crash ends the server at once, as a loss of power does except for the disk's own memory, and
 // starts it again.
 func (s *Server) Crash(ctx context.Context) error {
-	if err := s.end("keep\n"); err != nil {
+	if err := s.running.end("keep\n"); err != nil {
 		return err
 	}
-	return s.start(ctx)
+	return s.Start(ctx)
 }
 
 // Stop ends the server and removes its directory.
 func (s *Server) Stop() error {
-	err := s.end("")
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return errors.Join(s.running.end(""), os.RemoveAll(s.dir))
 }
 
-func (s *Server) end(last string) error {
-	if s.owner == nil {
+// escort is a shell that runs a program until the shell's input ends: at the latest when the test's
+// process ends.
+type escort struct {
+	shell *exec.Cmd
+	input io.WriteCloser // nil: nothing runs
+}
+
+func (e *escort) start(shell *exec.Cmd) (err error) {
+	e.shell = shell
+	if e.input, err = shell.StdinPipe(); err != nil {
+		return err
+	}
+	return shell.Start()
+}
+
+// end ends the input with a last text, and waits for the shell.
+func (e *escort) end(last string) error {
+	if e.input == nil {
 		return nil
 	}
-	_, err := io.WriteString(s.owner, last)
-	err = errors.Join(err, s.owner.Close())
-	s.owner = nil
+	_, err := io.WriteString(e.input, last)
+	err = errors.Join(err, e.input.Close())
+	e.input = nil
 	// The shell's exit status is that of its last command, which is meaningless.
-	if wait := s.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
+	if wait := e.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
 		err = errors.Join(err, wait)
 	}
 	return err

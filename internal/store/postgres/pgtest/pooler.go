@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +12,8 @@ import (
 // Pooler is PgBouncer in front of a server. It gives each transaction any free connection, so no
 // state of a session survives a transaction.
 type Pooler struct {
-	server *Server
-	shell  *exec.Cmd
-	owner  io.Closer // the pooler runs while this is open
+	server  *Server
+	running escort
 }
 
 // poolerPort is part of the socket's name; nothing listens on the network.
@@ -35,8 +33,9 @@ ignore_startup_parameters = extra_float_digits
 logfile = %[1]s/pooler.log
 `
 
-// escort runs a program until its own input ends: at the latest when the test's process ends.
-const escort = `"$@" </dev/null &
+// beside runs a program until its own input ends. A pooler ends by no gentler signal while it has
+// clients.
+const beside = `"$@" </dev/null &
 program=$!
 read -r last
 kill -KILL $program 2>/dev/null
@@ -57,11 +56,9 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 	if err := s.own(settings); err != nil {
 		return nil, err
 	}
-	p := &Pooler{server: s, shell: s.command(context.WithoutCancel(ctx), "/bin/sh", "-c", escort, "escort", path, "-q", settings)}
-	if p.owner, err = p.shell.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := p.shell.Start(); err != nil {
+	p := &Pooler{server: s}
+	shell := s.command(context.WithoutCancel(ctx), "/bin/sh", "-c", beside, "beside", path, "-q", settings)
+	if err := p.running.start(shell); err != nil {
 		return nil, err
 	}
 	if err := answers(ctx, p.URL("postgres")); err != nil {
@@ -74,10 +71,4 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 func (p *Pooler) URL(database string) string { return p.server.at(database, poolerPort) }
 
 // Close ends the pooler.
-func (p *Pooler) Close() error {
-	err := p.owner.Close()
-	if wait := p.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
-		err = errors.Join(err, wait)
-	}
-	return err
-}
+func (p *Pooler) Close() error { return p.running.end("") }

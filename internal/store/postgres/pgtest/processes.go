@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Kill ends all processes of the server with SIGKILL and waits for their end. Start starts it
-// again.
+// again with its data.
 func (s *Server) Kill() error {
 	pids, err := s.Suspend()
 	if err != nil {
@@ -22,24 +22,12 @@ func (s *Server) Kill() error {
 	for _, pid := range pids {
 		err = errors.Join(err, signal(pid, syscall.SIGKILL))
 	}
-	late := time.NewTimer(time.Minute)
-	defer late.Stop()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for _, pid := range pids {
-		for alive(pid) {
-			select {
-			case <-again.C:
-			case <-late.C:
-				return fmt.Errorf("process %d of PostgreSQL does not end", pid)
-			}
-		}
+	ended := func(context.Context) (bool, error) { return !slices.ContainsFunc(pids, alive), nil }
+	if wait := until(context.Background(), ended); wait != nil {
+		return fmt.Errorf("PostgreSQL does not end: %w", wait)
 	}
-	return errors.Join(err, s.end("keep\n"))
+	return errors.Join(err, s.running.end("keep\n"))
 }
-
-// Start starts the server again after Kill, with its data.
-func (s *Server) Start(ctx context.Context) error { return s.start(ctx) }
 
 // Suspend stops all processes of the server with SIGSTOP and returns their ids: connections stay
 // open, and no request is answered. Resume continues them.

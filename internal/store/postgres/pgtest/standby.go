@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Standby is a server that follows another one until it is promoted. It receives the log through
@@ -53,7 +51,7 @@ func (b *Standby) follow(ctx context.Context, sync bool) (err error) {
 		return err
 	}
 	following := fmt.Sprintf("host=%s port=%s user=postgres sslmode=disable gssencmode=disable application_name=standby", host, port)
-	if err := b.start(ctx, "primary_conninfo="+following, "wal_retrieve_retry_interval=200ms"); err != nil {
+	if err := b.Start(ctx, "primary_conninfo="+following, "wal_retrieve_retry_interval=200ms"); err != nil {
 		return err
 	}
 	if err := b.primary.until(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming')"); err != nil {
@@ -125,7 +123,7 @@ func (s *Server) Restore(ctx context.Context) error {
 	if err := s.run(ctx, "cp", "-a", s.saved(), s.data()); err != nil {
 		return err
 	}
-	return s.start(ctx)
+	return s.Start(ctx)
 }
 
 func (s *Server) saved() string { return filepath.Join(s.dir, "saved") }
@@ -136,16 +134,6 @@ func (s *Server) own(path string) error {
 		return nil
 	}
 	return os.Chown(path, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid))
-}
-
-// Ask returns the single text that a query returns.
-func (s *Server) Ask(ctx context.Context, sql string) (answer string, err error) {
-	conn, err := pgx.Connect(ctx, s.URL("postgres"))
-	if err != nil {
-		return "", err
-	}
-	err = conn.QueryRow(ctx, sql).Scan(&answer)
-	return answer, errors.Join(err, conn.Close(ctx))
 }
 
 // until waits until a question is answered with true.
