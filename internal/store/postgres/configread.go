@@ -179,13 +179,12 @@ func bodies[T any](ctx context.Context, tx pgx.Tx, err *error, query string,
 	if *err != nil {
 		return nil
 	}
-	all, *err = collect(ask(ctx, tx, query), func(row pgx.Row) (one T, err error) {
-		var revision int64
-		var body []byte
-		if err := row.Scan(&revision, &body); err != nil {
-			return one, err
-		}
-		return decode(revision, body)
+	var revision int64
+	var body []byte
+	*err = ask(ctx, tx, query).try([]any{&revision, &body}, func() error {
+		one, err := decode(revision, body)
+		all = append(all, one)
+		return err
 	})
 	return all
 }

@@ -71,21 +71,17 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 			found = nil
 			return err
 		}
-		bodies, err := firstColumn[[]byte](ask(ctx, tx, attemptsQuery, seq))
-		if err != nil {
+		var body []byte
+		add := func() error {
+			a, err := codec.DecodeAttempt(body)
+			found.Attempts = append(found.Attempts, a)
 			return err
 		}
-		if last != nil {
-			bodies = append(bodies, last)
+		if err = ask(ctx, tx, attemptsQuery, seq).try([]any{&body}, add); err == nil && last != nil {
+			body = last
+			err = add()
 		}
-		for _, body := range bodies {
-			a, err := codec.DecodeAttempt(body)
-			if err != nil {
-				return err
-			}
-			found.Attempts = append(found.Attempts, a)
-		}
-		return nil
+		return err
 	})
 	if err == nil && found == nil {
 		err = store.ErrNotFound("delivery")

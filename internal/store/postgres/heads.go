@@ -84,11 +84,6 @@ func (r *eventRow) into() []any {
 		&r.data}
 }
 
-func readEventRow(row pgx.Row) (*eventRow, error) {
-	r := new(eventRow)
-	return r, row.Scan(r.into()...)
-}
-
 // thaw returns the event, or nil if its bytes are corrupt.
 func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
@@ -110,10 +105,11 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 		return events, ctx.Err()
 	}
 	found := make(map[int64]*eventRow, len(seqs))
-	list, err := collect(ask(ctx, s.pool, eventsQuery, seqs), readEventRow)
-	for _, r := range list {
-		found[r.Seq] = r
-	}
+	var row eventRow
+	err := ask(ctx, s.pool, eventsQuery, seqs).each(row.into(), func() {
+		r := row
+		found[r.Seq] = &r
+	})
 	for i, seq := range seqs {
 		if r := found[seq]; r != nil {
 			if r.given {
