@@ -83,31 +83,23 @@ func (s *Store) send(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-s.stopped:
-		return r.late()
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(waits, abandoned) {
-			return ctx.Err()
+	for gaveUp := ctx.Done(); ; {
+		select {
+		case <-r.done:
+			return r.err
+		case <-s.stopped:
+			select {
+			case <-r.done: // by the last transaction
+				return r.err
+			default:
+				return errClosed
+			}
+		case <-gaveUp:
+			if r.state.CompareAndSwap(waits, abandoned) {
+				return ctx.Err()
+			}
+			gaveUp = nil // it is taken: its outcome is awaited
 		}
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-s.stopped:
-		return r.late()
-	}
-}
-
-// late is the result of a request that was pending when the writers stopped.
-func (r *request) late() error {
-	select {
-	case <-r.done:
-		return r.err
-	default:
-		return errClosed
 	}
 }
 
