@@ -44,9 +44,9 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		return nil
 	}
 	// Reads are described and not prepared, so that each is planned for its own arguments.
-	add := func(conns int, within, limit time.Duration, cached pgx.QueryExecMode) (*pool, error) {
+	add := func(most int, within, limit time.Duration, cached pgx.QueryExecMode) *pool {
 		config := config.Copy()
-		config.MaxConns, config.MinConns, config.MinIdleConns = int32(conns), 0, 0
+		config.MaxConns, config.MinConns, config.MinIdleConns = int32(most), 0, 0
 		if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			config.ConnConfig.DefaultQueryExecMode = cached
 		}
@@ -61,29 +61,21 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 			}
 		}
 		config.ConnConfig.ValidateConnect = s.validate(direct, config.ConnConfig.ValidateConnect, settings, pooled)
-		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-			return nil, err
+		conns, failed := pgxpool.NewWithConfig(ctx, config)
+		if err = errors.Join(err, failed); failed == nil {
+			p.Pool, s.pools = conns, append(s.pools, p)
 		}
-		s.pools = append(s.pools, p)
-		return p, nil
+		return p
 	}
 	// The database ends a slow statement shortly before the deadline, and its connection stays usable.
 	// So a statement that reaches the deadline has lost its database.
 	within := c.Patience * 9 / 10
-	if s.owning, err = add(c.Ownership, c.Patience, within, pgx.QueryExecModeCacheDescribe); err != nil {
-		return err
-	}
-	if s.pool, err = add(c.Engine, c.Patience, within, pgx.QueryExecModeCacheDescribe); err != nil {
-		return err
-	}
-	if s.reading, err = add(c.Reads, c.Reading*10/9, c.Reading, pgx.QueryExecModeCacheDescribe); err != nil {
-		return err
-	}
-	if s.writing, err = add(c.Writes, c.Patience, within, pgx.QueryExecModeCacheStatement); err != nil {
-		return err
-	}
+	s.owning = add(c.Ownership, c.Patience, within, pgx.QueryExecModeCacheDescribe)
+	s.pool = add(c.Engine, c.Patience, within, pgx.QueryExecModeCacheDescribe)
+	s.reading = add(c.Reads, c.Reading*10/9, c.Reading, pgx.QueryExecModeCacheDescribe)
+	s.writing = add(c.Writes, c.Patience, within, pgx.QueryExecModeCacheStatement)
 	s.chores = &pool{Pool: s.reading.Pool, store: s, limit: "0", identify: pooled}
-	return nil
+	return err
 }
 
 // unprepared says whether a connection prepares no statements by itself.

@@ -280,16 +280,6 @@ func (r boundRow) Scan(into ...any) error {
 
 // Exec is like pgxpool.Pool.Exec.
 func (p *pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if p.prelude() == "" {
-		ctx, done := p.bound(ctx)
-		defer done()
-		conn, err := p.Acquire(ctx)
-		if err != nil {
-			return pgconn.CommandTag{}, err
-		}
-		defer p.store.giveBack(conn)
-		return conn.Exec(ctx, sql, args...)
-	}
 	rows, err := p.Query(ctx, sql, args...)
 	if err != nil {
 		return pgconn.CommandTag{}, err
