@@ -291,13 +291,11 @@ const (
 // inDays runs a transaction on the days' tables. Only one runs at a time.
 func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, daysPatience); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockDays); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, lockPatience); err != nil {
+		b := new(pgx.Batch)
+		b.Queue(daysPatience)
+		b.Queue(aloneLock, lockClass, lockDays)
+		b.Queue(lockPatience)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
 		return do(tx)

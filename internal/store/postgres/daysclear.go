@@ -81,7 +81,7 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (remo
 		return 0, err
 	}
 	var c *clearance
-	err = pgx.BeginTxFunc(ctx, s.chores, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+	err = s.snapshot(ctx, s.chores, func(ctx context.Context, tx pgx.Tx) (err error) {
 		c, err = s.lookAtDay(ctx, tx, day, keep)
 		return err
 	})

@@ -98,9 +98,7 @@ const keepDays = "LOCK TABLE event, finished, attempt IN ACCESS SHARE MODE"
 // leaving reads the source in one snapshot. No day may be cleared from then on: clearing rewrites
 // the day's remaining rows, and an older snapshot, and so the comparison, would find the day empty.
 func (s *Store) leaving(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	ctx, done := s.chores.bound(ctx)
-	defer done()
-	return pgx.BeginTxFunc(ctx, s.chores, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	return s.snapshot(ctx, s.chores, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, keepDays, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
