@@ -215,7 +215,10 @@ func (a *arrival) look(ctx context.Context) (there bool, err error) {
 
 // number computes the row ids that the tenant gets here.
 func (a *arrival) number(ctx context.Context) (err error) {
-	if a.by.targets, a.by.kinds, err = a.name(ctx); err != nil {
+	if a.by.targets, err = renumbered(ctx, a.to, &targetNaming, a.leaving.targets); err != nil {
+		return err
+	}
+	if a.by.kinds, err = renumbered(ctx, a.to, &kindNaming, a.leaving.kinds); err != nil {
 		return err
 	}
 	if a.there, err = numbersOf(ctx, a.from, a.leaving); err != nil {
@@ -235,32 +238,16 @@ func (a *arrival) number(ctx context.Context) (err error) {
 	return nil
 }
 
-// name gives the tenant's endpoints and kinds numbers here, unless they have them from an earlier
-// stay.
-func (a *arrival) name(ctx context.Context) (targets, kinds map[int32]int32, err error) {
-	endpoints := slices.Sorted(maps.Values(a.leaving.targets))
-	if _, err := a.to.Exec(ctx, addTargetsSQL, endpoints, column(endpoints, shardOf)); err != nil {
-		return nil, nil, err
+// renumbered gives the tenant's endpoints or kinds numbers here, unless they have them from an
+// earlier stay. It returns the numbers here by those there.
+func renumbered[N comparable](ctx context.Context, here pgx.Tx, of *naming[N], there map[int32]N) (map[int32]int32, error) {
+	now := make(map[N]int32, len(there))
+	if err := of.give(ctx, here, slices.SortedFunc(maps.Values(there), of.compare), now); err != nil {
+		return nil, err
 	}
-	all := slices.SortedFunc(maps.Values(a.leaving.kinds), compareKinds)
-	if _, err := a.to.Exec(ctx, addKindsSQL, columnsOf(all)...); err != nil {
-		return nil, nil, err
-	}
-	now := newNamed()
-	if err := errors.Join(readTargets(ctx, a.to, &now, endpoints), readKinds(ctx, a.to, &now, all)); err != nil {
-		return nil, nil, err
-	}
-	targets, err = renumbered(a.leaving.targets, now.target)
-	if err == nil {
-		kinds, err = renumbered(a.leaving.kinds, now.kind)
-	}
-	return targets, kinds, err
-}
-
-func renumbered[N comparable](old map[int32]N, now func(N) (int32, error)) (map[int32]int32, error) {
-	to := make(map[int32]int32, len(old))
-	for number, name := range old {
-		n, err := now(name)
+	to := make(map[int32]int32, len(there))
+	for number, name := range there {
+		n, err := numbered(now, name)
 		if err != nil {
 			return nil, err
 		}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -38,21 +40,17 @@ type named struct {
 
 func newNamed() named { return named{targets: make(map[string]int32), kinds: make(map[kind]int32)} }
 
-// target is the number of an endpoint. No query would find a row with 0 in the place of a number.
-// So a name without a number is an error, and the transaction is tried again.
-func (n *named) target(endpoint string) (int32, error) {
-	if number, known := n.targets[endpoint]; known {
-		return number, nil
-	}
-	return 0, fmt.Errorf("%w: endpoint %q has no number", errSpoiled, endpoint)
-}
+func (n *named) target(endpoint string) (int32, error) { return numbered(n.targets, endpoint) }
 
-// kind is the number of a kind, or an error, as for target.
-func (n *named) kind(k kind) (int32, error) {
-	if number, known := n.kinds[k]; known {
+func (n *named) kind(k kind) (int32, error) { return numbered(n.kinds, k) }
+
+// numbered is the number of a name. No query would find a row with 0 in the place of a number. So a
+// name without a number is an error, and the transaction is tried again.
+func numbered[N comparable](numbers map[N]int32, name N) (int32, error) {
+	if number, known := numbers[name]; known {
 		return number, nil
 	}
-	return 0, fmt.Errorf("%w: type %q of tenant %q has no number", errSpoiled, k.eventType, k.tenant)
+	return 0, fmt.Errorf("%w: the name %q has no number", errSpoiled, fmt.Sprint(name))
 }
 
 // names is the node's cache of numbers. Any of them may be evicted at any time.
@@ -61,34 +59,81 @@ type names struct {
 	named
 }
 
-const (
-	targetsQuery  = "SELECT endpoint, number FROM target WHERE endpoint = ANY($1)"
-	addTargetsSQL = "INSERT INTO target (endpoint, shard) SELECT * FROM unnest($1::text[], $2::smallint[]) ON CONFLICT DO NOTHING"
-	kindsQuery    = `SELECT tenant, type, source, number FROM kind
-		WHERE (tenant, type, source) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`
-	addKindsSQL = `INSERT INTO kind (tenant, type, source) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING`
-)
+// naming is how the database numbers names: of endpoints, or kinds.
+type naming[N comparable] struct {
+	query   string          // the numbers of names
+	add     string          // gives numbers to names that have none
+	columns func([]N) []any // of names
+	more    func([]N) []any // further columns of a new row
+	into    func(*N) []any  // where to read a name
+	compare func(a, b N) int
+}
+
+var targetNaming = naming[string]{
+	query:   "SELECT endpoint, number FROM target WHERE endpoint = ANY($1)",
+	add:     "INSERT INTO target (endpoint, shard) SELECT * FROM unnest($1::text[], $2::smallint[]) ON CONFLICT DO NOTHING",
+	columns: func(endpoints []string) []any { return []any{endpoints} },
+	more:    func(endpoints []string) []any { return []any{column(endpoints, shardOf)} },
+	into:    func(endpoint *string) []any { return []any{endpoint} },
+	compare: strings.Compare,
+}
+
+var kindNaming = naming[kind]{
+	query: `SELECT tenant, type, source, number FROM kind
+		WHERE (tenant, type, source) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`,
+	add: "INSERT INTO kind (tenant, type, source) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING",
+	columns: func(kinds []kind) []any {
+		return []any{column(kinds, func(k kind) string { return k.tenant }), column(kinds, func(k kind) string { return k.eventType }),
+			column(kinds, func(k kind) string { return k.source })}
+	},
+	more:    func([]kind) []any { return nil },
+	into:    func(k *kind) []any { return []any{&k.tenant, &k.eventType, &k.source} },
+	compare: compareKinds,
+}
+
+// read reads the numbers of names.
+func (of *naming[N]) read(ctx context.Context, db queries, names []N, to map[N]int32) error {
+	var name N
+	var number int32
+	return ask(ctx, db, of.query, of.columns(names)...).each(append(of.into(&name), &number), func() { to[name] = number })
+}
+
+// give gives numbers to names that have none, and reads them. The names are sorted: two nodes that
+// give numbers at the same time must not wait for each other.
+func (of *naming[N]) give(ctx context.Context, db queries, names []N, to map[N]int32) error {
+	if _, err := db.Exec(ctx, of.add, append(of.columns(names), of.more(names)...)...); err != nil {
+		return err
+	}
+	return of.read(ctx, db, names, to)
+}
 
 // learn returns the numbers of names, and assigns numbers to new names.
-func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (named, error) {
-	n := newNamed()
-	targets := fromMemory(&s.names, s.names.targets, n.targets, endpoints)
-	others := fromMemory(&s.names, s.names.kinds, n.kinds, kinds)
-	if len(targets) == 0 && len(others) == 0 {
-		return n, nil
+func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (n named, err error) {
+	if n.targets, err = learnNames(ctx, s, &targetNaming, s.names.targets, endpoints); err == nil {
+		n.kinds, err = learnNames(ctx, s, &kindNaming, s.names.kinds, kinds)
 	}
-	for _, give := range []bool{false, true} {
-		// Sorted: two nodes that give numbers at the same time must not wait for each other.
-		slices.Sort(targets)
-		slices.SortFunc(others, compareKinds)
-		if err := s.number(ctx, &n, targets, others, give); err != nil {
-			return named{}, err
+	return n, err
+}
+
+func learnNames[N comparable](ctx context.Context, s *Store, of *naming[N], remembered map[N]int32,
+	wanted map[N]bool) (map[N]int32, error) {
+	numbers := make(map[N]int32, len(wanted))
+	others := fromMemory(&s.names, remembered, numbers, wanted)
+	if len(others) == 0 {
+		return numbers, nil
+	}
+	slices.SortFunc(others, of.compare)
+	if err := of.read(ctx, s.pool, others, numbers); err != nil {
+		return nil, err
+	}
+	others = slices.DeleteFunc(others, func(name N) bool { _, known := numbers[name]; return known })
+	if len(others) > 0 {
+		if err := of.give(ctx, s.pool, others, numbers); err != nil {
+			return nil, err
 		}
-		targets, others = unnumbered(n.targets, targets), unnumbered(n.kinds, others)
 	}
-	toMemory(&s.names, s.names.targets, n.targets, s.bounds.Names)
-	toMemory(&s.names, s.names.kinds, n.kinds, s.bounds.Names)
-	return n, nil
+	toMemory(&s.names, remembered, numbers, s.bounds.Names)
+	return numbers, nil
 }
 
 // fromMemory copies the cached numbers, and returns the names that are not cached.
@@ -103,11 +148,6 @@ func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted m
 		}
 	}
 	return others
-}
-
-// unnumbered are the names without a number.
-func unnumbered[N comparable](numbers map[N]int32, of []N) []N {
-	return slices.DeleteFunc(of, func(name N) bool { _, known := numbers[name]; return known })
 }
 
 // toMemory adds numbers to the cache, and evicts some beyond the limit.
@@ -125,37 +165,10 @@ func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most in
 	}
 }
 
-// number looks names up, and first assigns numbers if asked to.
-func (s *Store) number(ctx context.Context, n *named, targets []string, kinds []kind, give bool) error {
-	if len(targets) > 0 {
-		if give {
-			if _, err := s.pool.Exec(ctx, addTargetsSQL, targets, column(targets, shardOf)); err != nil {
-				return err
-			}
-		}
-		if err := readTargets(ctx, s.pool, n, targets); err != nil {
-			return err
-		}
-	}
-	if len(kinds) == 0 {
-		return nil
-	}
-	if give {
-		if _, err := s.pool.Exec(ctx, addKindsSQL, columnsOf(kinds)...); err != nil {
-			return err
-		}
-	}
-	return readKinds(ctx, s.pool, n, kinds)
-}
-
-// columnsOf returns the columns of kinds.
-func columnsOf(kinds []kind) []any {
-	return []any{column(kinds, func(k kind) string { return k.tenant }), column(kinds, func(k kind) string { return k.eventType }),
-		column(kinds, func(k kind) string { return k.source })}
-}
-
+// queries is a pool or a transaction.
 type queries interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // asked is a query whose rows are to be read.
@@ -197,18 +210,4 @@ func firstColumn[T any](a asked) ([]T, error) {
 		return nil, a.err
 	}
 	return pgx.CollectRows(a.rows, pgx.RowTo[T])
-}
-
-func readTargets(ctx context.Context, db queries, n *named, targets []string) error {
-	var endpoint string
-	var number int32
-	return ask(ctx, db, targetsQuery, targets).each([]any{&endpoint, &number}, func() { n.targets[endpoint] = number })
-}
-
-func readKinds(ctx context.Context, db queries, n *named, kinds []kind) error {
-	var k kind
-	var number int32
-	return ask(ctx, db, kindsQuery, columnsOf(kinds)...).each([]any{&k.tenant, &k.eventType, &k.source, &number}, func() {
-		n.kinds[k] = number
-	})
 }
