@@ -14,44 +14,51 @@ import (
 // Writers of the configuration are few, and each is alone: it reads the current state when its turn
 // comes.
 const (
-	endpointRow  = "SELECT tenant, revision, deleted FROM endpoint WHERE id = $1"
-	keyRow       = "SELECT tenant, 0::bigint, false FROM api_key WHERE id = $1"
-	queueNamed   = "SELECT EXISTS (SELECT FROM endpoint WHERE tenant = $1 AND queue = $2 AND id <> $3)"
 	somethingFor = "SELECT EXISTS (SELECT FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1))"
-
-	setEndpoint = `INSERT INTO endpoint (id, tenant, revision, deleted, queue, body) VALUES ($1, $2, $3, $4, nullif($5, ''), $6)
-		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, queue = excluded.queue, body = excluded.body`
-	setKey       = "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
-	dropEndpoint = "DELETE FROM endpoint WHERE id = $1"
 	dropStanding = "DELETE FROM standing WHERE endpoint = $1"
-	dropKey      = "DELETE FROM api_key WHERE id = $1"
 	// keepTenant records the tenant of an endpoint, even if no delivery was ever created for it: it
 	// may have lanes.
 	keepTenant = `INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
 		SELECT number, $2, 0, 0, 0, 0, 0, 0, 0, 0 FROM target WHERE endpoint = $1 ON CONFLICT (target, tenant, slot) DO NOTHING`
 )
 
-// objects are the statements of a kind of objects whose names are unique within a tenant.
-type objects struct{ kind, row, named, set, drop string }
+// objects are a kind of objects, one to a row of a table.
+type objects struct {
+	kind, table string
+	state       string // SQL for the revision of a row, and whether the object is marked as deleted
+	name        string // column of the name, which is unique within a tenant; empty: objects have no name
+	named       string // what has the name, in an error
+	set         string
+	values      int // how many values of an object set binds
+}
 
 func objectsIn(table, kind string) objects {
-	return objects{
-		kind:  kind,
-		row:   "SELECT tenant, revision, false FROM " + table + " WHERE id = $1",
-		named: "SELECT EXISTS (SELECT FROM " + table + " WHERE tenant = $1 AND name = $2 AND id <> $3)",
-		set: "INSERT INTO " + table + ` (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`,
-		drop: "DELETE FROM " + table + " WHERE id = $1",
-	}
+	return objects{kind: kind, table: table, state: "revision, false", name: "name", named: kind, values: 5,
+		set: "INSERT INTO " + table + ` (id, tenant, body, revision, name) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`}
 }
 
 // eventTypeKind is the kind of event types in changesQuery.
 const eventTypeKind = "event type"
 
-var sources, policies, eventTypes = objectsIn("source", "source"), objectsIn("policy", "policy"), objectsIn("event_type", eventTypeKind)
+var (
+	sources, policies, eventTypes = objectsIn("source", "source"), objectsIn("policy", "policy"), objectsIn("event_type", eventTypeKind)
 
-func (t *tx) object(query, id string) (o decide.Object, err error) {
-	err = t.conn.QueryRow(t.ctx, query, id).Scan(&o.Tenant, &o.Revision, &o.Deleted)
+	endpoints = objects{kind: "endpoint", table: "endpoint", state: "revision, deleted", name: "queue", named: "queue", values: 6,
+		set: `INSERT INTO endpoint (id, tenant, body, revision, queue, deleted) VALUES ($1, $2, $3, $4, nullif($5, ''), $6)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, queue = excluded.queue, body = excluded.body`}
+	keys = objects{kind: "key", table: "api_key", state: "0::bigint, false", values: 3,
+		set: "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"}
+)
+
+// drop deletes an object.
+func (of *objects) drop(t *tx, id string) {
+	t.then("DELETE FROM "+of.table+" WHERE id = $1", id)
+	t.changes(of.kind, id)
+}
+
+func (t *tx) object(of *objects, id string) (o decide.Object, err error) {
+	err = t.conn.QueryRow(t.ctx, "SELECT tenant, "+of.state+" FROM "+of.table+" WHERE id = $1", id).Scan(&o.Tenant, &o.Revision, &o.Deleted)
 	if isNone(err) {
 		return decide.Object{}, nil
 	}
@@ -83,10 +90,14 @@ func (t *tx) writable(scope store.Scope, at *decide.Object, tenant string, read 
 }
 
 // unnamed refuses a name that another object of the tenant has.
-func (t *tx) unnamed(query, tenant, name, id, what string) error {
-	taken, err := t.yes(query, tenant, name, id)
+func (t *tx) unnamed(of *objects, is *decide.Described) error {
+	if of.name == "" {
+		return nil
+	}
+	query := "SELECT EXISTS (SELECT FROM " + of.table + " WHERE tenant = $1 AND " + of.name + " = $2 AND id <> $3)"
+	taken, err := t.yes(query, is.Tenant, is.Name, is.ID)
 	if err == nil && taken {
-		return decide.ErrNamed(what)
+		return decide.ErrNamed(of.named)
 	}
 	return err
 }
@@ -148,30 +159,13 @@ func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	queue, before := decide.Describe(&ep).Name, ep.Revision
-	ep.Revision++
-	body, err := codec.EncodeEndpoint(ep)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(endpointRow, ep.ID)
-		if err == nil {
-			err = t.writable(scope, &at, ep.Tenant, before, "endpoint")
-		}
-		if err == nil && queue != "" {
-			err = t.unnamed(queueNamed, ep.Tenant, queue, ep.ID, "queue")
-		}
-		t.then(setEndpoint, ep.ID, ep.Tenant, ep.Revision, !ep.DeletedAt.IsZero(), queue, body)
-		t.changes("endpoint", ep.ID)
-		return ep.Revision, err
-	}})
+	return putObject(ctx, s, scope, with, &endpoints, ep, codec.EncodeEndpoint)
 }
 
 // RemoveEndpoint also deletes the endpoint's standing.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
-		at, err := t.object(endpointRow, id)
+		at, err := t.object(&endpoints, id)
 		if err == nil && at.There && t.seals(at.Tenant) {
 			err = store.ErrSealed
 		}
@@ -184,104 +178,95 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		}
 		t.then(keepTenant, id, at.Tenant)
 		t.then(dropStanding, id)
-		t.then(dropEndpoint, id)
-		t.changes("endpoint", id)
+		endpoints.drop(t, id)
 		return 0, err
 	}})
 	return err
 }
 
-// putNamed writes an object of a kind whose names are unique within a tenant.
-func putNamed[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, of *objects, o T,
+// putObject writes an object of the configuration.
+func putObject[T decide.Configured](ctx context.Context, s *Store, scope store.Scope, with store.With, of *objects, o T,
 	encode func(T) ([]byte, error)) (store.Put, error) {
 	is := decide.Describe(&o)
-	read := is.Read()
-	*is.Revision++
+	read, revision := is.Read(), int64(0)
+	if is.Revision != nil {
+		*is.Revision++
+	}
 	body, err := encode(o)
 	if err != nil {
 		return store.Put{}, err
 	}
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(of.row, is.ID)
+		at, err := t.object(of, is.ID)
 		if err == nil {
 			err = t.writable(scope, &at, is.Tenant, read, of.kind)
 		}
 		if err == nil {
-			err = t.unnamed(of.named, is.Tenant, is.Name, is.ID, of.kind)
+			err = t.unnamed(of, &is)
 		}
-		t.then(of.set, is.ID, is.Tenant, at.Revision+1, is.Name, body)
+		if is.Revision != nil {
+			revision = at.Revision + 1
+		}
+		t.then(of.set, []any{is.ID, is.Tenant, body, revision, is.Name, is.Deleted}[:of.values]...)
 		t.changes(of.kind, is.ID)
-		return at.Revision + 1, err
+		return revision, err
 	}})
 }
 
 // remove deletes an object of the configuration.
-func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, row, drop, id, what string) (store.Put, error) {
+func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, of *objects, id string) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(row, id)
+		at, err := t.object(of, id)
 		if err == nil {
-			err = at.Removable(scope, what)
+			err = at.Removable(scope, of.kind)
 		}
 		if err == nil && t.seals(at.Tenant) {
 			err = store.ErrSealed
 		}
-		t.then(drop, id)
-		t.changes(what, id)
+		of.drop(t, id)
 		return 0, err
 	}})
 }
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, &sources, src, codec.EncodeSource)
+	return putObject(ctx, s, scope, with, &sources, src, codec.EncodeSource)
 }
 
 // DeleteSource deletes a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.remove(ctx, scope, with, sources.row, sources.drop, id, sources.kind)
+	return s.remove(ctx, scope, with, &sources, id)
 }
 
 // PutEventType gives a new event type revision 1.
 func (s *Store) PutEventType(ctx context.Context, scope store.Scope, et grapnel.EventType, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, &eventTypes, et, codec.EncodeEventType)
+	return putObject(ctx, s, scope, with, &eventTypes, et, codec.EncodeEventType)
 }
 
 // DeleteEventType deletes an event type with all its versions.
 func (s *Store) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, eventTypes.row, eventTypes.drop, id, eventTypes.kind)
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &eventTypes, id)
 	return err
 }
 
 // PutPolicy counts revisions but does not require one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	return putNamed(ctx, s, scope, with, &policies, p, codec.EncodePolicy)
+	return putObject(ctx, s, scope, with, &policies, p, codec.EncodePolicy)
 }
 
 // DeletePolicy deletes a policy. It does not check whether an endpoint still names it.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, policies.row, policies.drop, id, policies.kind)
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &policies, id)
 	return err
 }
 
 // PutKey returns revision 0: keys have none. Only store.Everyone may write a key without a tenant.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
-	body, err := codec.EncodeKey(k)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
-		at, err := t.object(keyRow, k.ID)
-		if err == nil {
-			err = t.writable(scope, &at, k.Tenant, decide.AnyRevision, "key")
-		}
-		t.then(setKey, k.ID, k.Tenant, body)
-		t.changes("key", k.ID)
-		return 0, err
-	}})
+	return putObject(ctx, s, scope, with, &keys, k, codec.EncodeKey)
 }
 
 // DeleteKey deletes an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, keyRow, dropKey, id, "key")
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, &keys, id)
 	return err
 }
