@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // kinds is a query's condition on the kind of events; all: no condition.
@@ -179,7 +180,8 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery, most int)
 			} else {
 				status.whereOver(f, q)
 			}
-			f.whereDelivery(q)
+			f.whereLast(q.Class, q.StatusCode)
+			f.equal("d.code", string(q.ReasonCode)).whereWithin(acceptedAt, q.From, q.To)
 		})
 	}
 	if !looked {
@@ -264,12 +266,7 @@ func (w *statuses) whereWaiting(f *filter) {
 }
 
 func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
-	if len(w.over) > 0 {
-		either(f, "d.status", w.over)
-		if !slices.Contains(w.over, string(grapnel.Delivered)) {
-			f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
-		}
-	}
+	f.whereStatus(w.over)
 	if q.DeadLetters {
 		f.text(" AND d.status = 'failed' AND d.status <> 'delivered' AND NOT EXISTS (SELECT FROM mark WHERE delivery = d.seq AND (discarded IS NOT NULL")
 		if !q.Replayed {
@@ -279,24 +276,32 @@ func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
 	}
 }
 
-// whereDelivery adds the conditions that both tables share.
-func (f *filter) whereDelivery(q *store.DeliveryQuery) {
-	f.equal("d.class", string(q.Class)).equal("d.code", string(q.ReasonCode))
-	if q.StatusCode != 0 {
-		f.text(" AND d.status_code = ").value(q.StatusCode)
+// whereStatus adds the condition that a finished delivery has one of some statuses; none: any.
+func (f *filter) whereStatus(some []string) {
+	either(f, "d.status", some)
+	if len(some) > 0 && !slices.Contains(some, string(grapnel.Delivered)) {
+		f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
 	}
-	f.whereAccepted(q.From, q.To)
+}
+
+// whereLast adds conditions on a delivery's last attempt; zero: any.
+func (f *filter) whereLast(class policy.Class, statusCode int) {
+	f.equal("d.class", string(class))
+	if statusCode != 0 {
+		f.text(" AND d.status_code = ").value(statusCode)
+	}
 }
 
 // acceptedAt is the acceptance time of a delivery's event.
 const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accepted FROM event WHERE seq = d.event) END"
 
-func (f *filter) whereAccepted(from, to time.Time) {
+// whereWithin adds the condition that a time is within a span, whose ends may be open.
+func (f *filter) whereWithin(at string, from, to time.Time) {
 	if !from.IsZero() {
-		f.text(" AND " + acceptedAt + " >= ").value(codec.Micros(from))
+		f.text(" AND " + at + " >= ").value(codec.Micros(from))
 	}
 	if !to.IsZero() {
-		f.text(" AND " + acceptedAt + " < ").value(codec.Micros(to))
+		f.text(" AND " + at + " < ").value(codec.Micros(to))
 	}
 }
 
@@ -324,12 +329,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if q.Key != "" {
 			f.text(" AND e.key = ").value(q.Key).text(" AND e.key <> ''")
 		}
-		if !q.From.IsZero() {
-			f.text(" AND e.accepted >= ").value(codec.Micros(q.From))
-		}
-		if !q.To.IsZero() {
-			f.text(" AND e.accepted < ").value(codec.Micros(q.To))
-		}
+		f.whereWithin("e.accepted", q.From, q.To)
 		limit := min(q.Limit-len(list), s.bounds.ListPage)
 		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)
 		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)

@@ -166,19 +166,13 @@ func (s *Store) unexamined(ctx context.Context, q *store.CandidateQuery) (behind
 
 // whereSelected adds the conditions of a selection that does not name deliveries.
 func (f *filter) whereSelected(sel *grapnel.Selection) {
-	either(f, "d.status", column(sel.Status, func(status grapnel.Status) string { return string(status) }))
-	if !slices.Contains(sel.Status, grapnel.Delivered) {
-		f.text(" AND d.status <> 'delivered'") // an index leaves out delivered rows
-	}
+	f.whereStatus(column(sel.Status, func(status grapnel.Status) string { return string(status) }))
 	if len(sel.Keys) > 0 {
 		f.text(" AND EXISTS (SELECT FROM event WHERE seq = d.event")
 		either(f, "key", sel.Keys).text(")")
 	}
-	f.equal("d.class", string(sel.Class))
-	if sel.StatusCode != 0 {
-		f.text(" AND d.status_code = ").value(sel.StatusCode)
-	}
-	f.whereAccepted(sel.From, sel.To)
+	f.whereLast(sel.Class, sel.StatusCode)
+	f.whereWithin(acceptedAt, sel.From, sel.To)
 }
 
 const (
