@@ -50,7 +50,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		return store.Imported{}, err
 	}
 	defer leave()
-	a := &arrival{store: s, tenancy: t, progress: progress}
+	a := &arrival{store: s, tenancy: t, progress: progress, by: shifts{offsets: make(map[string]int64)}}
 	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
 		ctx, done := s.chores.bound(ctx) // ends when either database is replaced
 		defer done()
@@ -224,11 +224,11 @@ func (a *arrival) number(ctx context.Context) (err error) {
 	if a.there, err = numbersOf(ctx, a.from, a.leaving); err != nil {
 		return err
 	}
-	if a.here, err = a.store.reserve(ctx, &a.there, &a.by); err != nil {
+	if a.here, err = a.store.reserve(ctx, &a.there, a.by.offsets); err != nil {
 		return err
 	}
 	a.arrived = &owned{tenant: a.leaving.tenant, kinds: make(map[int32]kind), targets: make(map[int32]string), keys: a.leaving.keys,
-		first: a.here.entries.first, last: a.here.entries.last}
+		first: a.here.of["entry"].first, last: a.here.of["entry"].last}
 	for old, n := range a.by.kinds {
 		a.arrived.kinds[n] = a.leaving.kinds[old]
 	}
@@ -282,7 +282,7 @@ func (a *arrival) settle(ctx context.Context) error {
 		return err
 	}
 	var newer bool
-	if err := a.to.QueryRow(ctx, newerQuery, a.here.events.last, tenant).Scan(&newer); err != nil {
+	if err := a.to.QueryRow(ctx, newerQuery, a.here.of["event"].last, tenant).Scan(&newer); err != nil {
 		return err
 	}
 	var there, here int64
@@ -310,10 +310,10 @@ func (a *arrival) settle(ctx context.Context) error {
 func (a *arrival) shifted() []grapnel.Shift {
 	all := slices.Clone(a.shifts)
 	for i := range all {
-		all[i].By += a.by.deliveries
+		all[i].By += a.by.offsets["delivery"]
 	}
-	if d := a.there.deliveries; d.last > 0 {
-		all = append(all, grapnel.Shift{First: d.first, Last: d.last, By: a.by.deliveries, Key: &a.key})
+	if d := a.there.of["delivery"]; d.last > 0 {
+		all = append(all, grapnel.Shift{First: d.first, Last: d.last, By: a.by.offsets["delivery"], Key: &a.key})
 	}
 	return all
 }

@@ -25,10 +25,10 @@ type numbers struct {
 	first, last int64
 }
 
-// held are a tenant's ranges of row ids of all kinds.
+// held are a tenant's ranges of row ids, by kind.
 type held struct {
-	events, deliveries, lanes, replays, entries numbers
-	newest                                      int64 // the highest delivery row id so far, of any tenant
+	of     map[string]numbers
+	newest int64 // the highest delivery row id so far, of any tenant
 }
 
 const (
@@ -46,18 +46,30 @@ const (
 	entryNumbers  = allBounds + "SELECT seq AS n FROM audit WHERE tenant = $tenant) a"
 )
 
-func numbersOf(ctx context.Context, tx pgx.Tx, of *owned) (h held, err error) {
-	for _, q := range []struct {
-		sql  string
-		into *numbers
-	}{{eventNumbers, &h.events}, {deliveryNumbers, &h.deliveries}, {laneNumbers, &h.lanes}, {replayNumbers,
-		&h.replays}, {entryNumbers, &h.entries}} {
-		err := tx.QueryRow(ctx, of.fill(q.sql), pgx.QueryExecModeSimpleProtocol).Scan(&q.into.low, &q.into.high, &q.into.first, &q.into.last)
-		if err != nil {
+// idKinds are the kinds of row ids that an import changes.
+var idKinds = []struct {
+	name     string
+	query    string // a tenant's numbers
+	sequence string
+	columns  string // columns that have such row ids with a day; empty: no day
+}{
+	{"event", eventNumbers, "event_number", "event.seq"},
+	{"delivery", deliveryNumbers, "delivery_number", "pending.seq finished.seq replay_item.made"},
+	{"lane", laneNumbers, "lane_number_seq", ""},
+	{"replay", replayNumbers, "replay_number_seq", ""},
+	{"entry", entryNumbers, "audit_seq_seq", ""},
+}
+
+func numbersOf(ctx context.Context, tx pgx.Tx, of *owned) (held, error) {
+	h := held{of: make(map[string]numbers)}
+	for _, k := range idKinds {
+		var n numbers
+		if err := tx.QueryRow(ctx, of.fill(k.query), pgx.QueryExecModeSimpleProtocol).Scan(&n.low, &n.high, &n.first, &n.last); err != nil {
 			return h, err
 		}
+		h.of[k.name] = n
 	}
-	err = tx.QueryRow(ctx, "SELECT "+newestSQL).Scan(&h.newest)
+	err := tx.QueryRow(ctx, "SELECT "+newestSQL).Scan(&h.newest)
 	return h, err
 }
 
@@ -75,36 +87,25 @@ const (
 // reserve computes the offsets that make a tenant's row ids free here, and raises the sequences
 // above them, under the lock that excludes every other writer. If the import fails the reserved ids
 // stay unused. It returns the tenant's row ids with the offsets added.
-func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held, err error) {
+func (s *Store) reserve(ctx context.Context, there *held, by map[string]int64) (here held, err error) {
 	ctx, done := s.writing.bound(ctx)
 	defer done()
 	err = pgx.BeginFunc(ctx, s.writing, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
 			return err
 		}
-		here = *there
+		here = held{make(map[string]numbers), there.newest}
 		last := map[string]int64{}
-		for _, n := range []struct {
-			sequence string
-			columns  string // columns that have such row ids with a day; empty: no day
-			is       *numbers
-			by       *int64
-		}{
-			{"event_number", "event.seq", &here.events, &by.events},
-			{"delivery_number", "pending.seq finished.seq replay_item.made", &here.deliveries, &by.deliveries},
-			{"lane_number_seq", "", &here.lanes, &by.lanes},
-			{"replay_number_seq", "", &here.replays, &by.replays},
-			{"audit_seq_seq", "", &here.entries, &by.entries},
-		} {
+		for _, k := range idKinds {
 			var given int64
-			if err := tx.QueryRow(ctx, drawn+n.sequence).Scan(&given); err != nil {
+			if err := tx.QueryRow(ctx, drawn+k.sequence).Scan(&given); err != nil {
 				return err
 			}
 			used := given
-			if n.columns != "" {
+			if k.columns != "" {
 				used &= 1<<dayBits - 1
 			}
-			for c := range strings.FieldsSeq(n.columns) {
+			for c := range strings.FieldsSeq(k.columns) {
 				table, column, _ := strings.Cut(c, ".")
 				var low int64
 				if err := tx.QueryRow(ctx, strings.NewReplacer("tab", table, "seq", column).Replace(highestLow)).Scan(&low); err != nil {
@@ -112,21 +113,23 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 				}
 				used = max(used, low)
 			}
-			*n.by = max(0, used+1-n.is.low)
-			if n.columns != "" && *n.by > 0 {
-				*n.by = max(*n.by, apart)
+			n := there.of[k.name]
+			offset := max(0, used+1-n.low)
+			if k.columns != "" && offset > 0 {
+				offset = max(offset, apart)
 			}
-			if n.is.last == 0 {
-				*n.by = 0
+			if n.last == 0 {
+				offset = 0
 			}
-			if n.is.high+*n.by >= 1<<dayBits {
+			if n.high+offset >= 1<<dayBits {
 				return grapnel.Errorf(grapnel.CodeConflict, "a day's row ids are used up; the tenant can be imported once that day is purged")
 			}
-			n.is.first, n.is.last = n.is.first+*n.by, n.is.last+*n.by
-			last[n.sequence] = max(given, n.is.last)
+			n.first, n.last = n.first+offset, n.last+offset
+			here.of[k.name], by[k.name] = n, offset
+			last[k.sequence] = max(given, n.last)
 		}
 		if here.newest > 0 {
-			here.newest += by.deliveries
+			here.newest += by["delivery"]
 		}
 		last["delivery_number"] = max(last["delivery_number"], here.newest)
 		// Events and deliveries drawn by one transaction must have the same day.

@@ -162,30 +162,23 @@ func (m *moving) there(of *owned, by *shifts) string {
 	for column := range strings.FieldsSeq(m.columns) {
 		name, what, _ := strings.Cut(column, "@")
 		value := "x." + name
-		switch what {
-		case "":
-		case "event":
-			value = fmt.Sprintf("%s + %d::bigint", value, by.events)
-		case "delivery":
-			value = plus(value, by.deliveries)
-		case "lane":
-			value = plus(value, by.lanes)
-		case "replay":
-			value = fmt.Sprintf("%s + %d::bigint", value, by.replays)
-		case "entry":
-			value = fmt.Sprintf("%s + %d::bigint", value, by.entries)
-		case "target":
+		offset, shifts := by.offsets[what]
+		switch {
+		case what == "":
+		case shifts:
+			value = fmt.Sprintf("CASE WHEN %[1]s = 0 THEN 0 ELSE %[1]s + %[2]d END::bigint", value, offset)
+		case what == "target":
 			joins += by.join(by.targets, value, "t")
 			value = "t.new"
-		case "kind":
+		case what == "kind":
 			joins += by.join(by.kinds, value, "k")
 			value = "k.new"
-		case "id":
-			value = shiftedID(value, by.deliveries)
-		case "tenant":
+		case what == "id":
+			value = shiftedID(value, by.offsets["delivery"])
+		case what == "tenant":
 			value = "$tenant"
-		case "document":
-			value = shiftedDocument(value, by.deliveries)
+		case what == "document":
+			value = shiftedDocument(value, by.offsets["delivery"])
 		default:
 			panic("postgres: unknown kind of value in column " + column)
 		}
@@ -194,15 +187,11 @@ func (m *moving) there(of *owned, by *shifts) string {
 	return of.fill("SELECT " + strings.Join(columns, ", ") + " FROM " + m.source() + " x" + joins + " WHERE " + m.where)
 }
 
-func plus(value string, by int64) string {
-	return fmt.Sprintf("CASE WHEN %[1]s = 0 THEN 0 ELSE %[1]s + %[2]d END::bigint", value, by)
-}
-
-// shifts are the offsets of row ids, and the new numbers of targets and kinds. Offsets keep the
-// order, and are small so that ids keep their day (movenumbers.go).
+// shifts are the offsets of row ids by kind, and the new numbers of targets and kinds. Offsets keep
+// the order, and are small so that ids keep their day (movenumbers.go).
 type shifts struct {
-	events, deliveries, lanes, replays, entries int64
-	targets, kinds                              map[int32]int32
+	offsets        map[string]int64
+	targets, kinds map[int32]int32
 }
 
 // join looks numbers up. An unknown one becomes NULL, which no column of numbers accepts.
