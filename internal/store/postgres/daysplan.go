@@ -127,35 +127,24 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 	if stuck {
 		return nil, errNotNow
 	}
-	tooMuch := func() bool { return len(c.over)+len(c.waiting)+len(events) > c.most }
-	if c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), c.most+1); err != nil {
-		return nil, err
-	}
-	repeated, err := c.repeated(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	for _, event := range repeated {
-		events[event] = true
-	}
-	if tooMuch() {
-		return nil, errNotNow
-	}
-	if c.over, err = pairs(stayingQuery, kinds, cuts, c.most+1); err != nil {
-		return nil, err
-	}
-	if tooMuch() {
-		return nil, errNotNow
-	}
-	var young []int64
-	if err := tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, c.most+1, begins(day+1)).Scan(&young, &c.counted); err != nil {
-		return nil, err
-	}
-	for _, event := range young {
-		events[event] = true
-	}
-	if tooMuch() {
-		return nil, errNotNow
+	var seqs []int64
+	for _, read := range []func() error{
+		func() error { c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), c.most+1); return err },
+		func() error { seqs, err = c.repeated(ctx, tx); return err },
+		func() error { c.over, err = pairs(stayingQuery, kinds, cuts, c.most+1); return err },
+		func() error {
+			return tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, c.most+1, begins(day+1)).Scan(&seqs, &c.counted)
+		},
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+		for _, event := range seqs {
+			events[event] = true
+		}
+		if len(c.over)+len(c.waiting)+len(events) > c.most {
+			return nil, errNotNow
+		}
 	}
 	for event := range events {
 		if dayOf(event) == day {
