@@ -33,7 +33,7 @@ const (
 
 // Inspect returns the schema version of the database at url. It changes nothing.
 func Inspect(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
+	return alone(ctx, url, func(ctx context.Context, db queries, steps fs.FS) (schema.Status, error) {
 		found, err := missing(ctx, db, steps)
 		if err == nil && found.Has > 0 {
 			found.Problems, err = unnamed(ctx, db)
@@ -45,7 +45,7 @@ func Inspect(ctx context.Context, url string) (schema.Status, error) {
 // Migrate applies the missing steps, and returns the earlier version. Problems are those after the
 // migration.
 func Migrate(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
+	return alone(ctx, url, func(ctx context.Context, db queries, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
 		if err != nil {
 			return before, err
@@ -59,7 +59,7 @@ func Migrate(ctx context.Context, url string) (schema.Status, error) {
 }
 
 // alone runs a function with a connection of its own.
-func alone(ctx context.Context, url string, do func(context.Context, connection, fs.FS) (schema.Status, error)) (schema.Status, error) {
+func alone(ctx context.Context, url string, do func(context.Context, queries, fs.FS) (schema.Status, error)) (schema.Status, error) {
 	if err := Check(url); err != nil {
 		return schema.Status{}, err
 	}
@@ -89,14 +89,8 @@ func alone(ctx context.Context, url string, do func(context.Context, connection,
 	return found, fmt.Errorf("%s: %w", place, err)
 }
 
-// connection is a connection or a pool.
-type connection interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // missing returns how far a database is, and refuses one whose schema is newer than this program.
-func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, error) {
+func missing(ctx context.Context, db queries, files fs.FS) (schema.Status, error) {
 	version, err := stepsTaken(ctx, db)
 	if err != nil {
 		return schema.Status{}, err
@@ -106,7 +100,7 @@ func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, er
 
 // migrate brings a database to the schema of this program. All steps commit together. If several
 // nodes start at once, one of them applies the steps.
-func migrate(ctx context.Context, db connection, files fs.FS) error {
+func migrate(ctx context.Context, db queries, files fs.FS) error {
 	plan, err := missing(ctx, db, files)
 	if err != nil || len(plan.Steps) == 0 {
 		return err
@@ -135,7 +129,7 @@ func migrate(ctx context.Context, db connection, files fs.FS) error {
 
 // stepsTaken is the number of steps that the database has taken. It refuses a database with tables
 // that are not Grapnel's.
-func stepsTaken(ctx context.Context, db connection) (steps int, err error) {
+func stepsTaken(ctx context.Context, db queries) (steps int, err error) {
 	var there, others bool
 	err = db.QueryRow(ctx, `SELECT to_regclass('grapnel_schema') IS NOT NULL,
 		EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema())`).Scan(&there, &others)

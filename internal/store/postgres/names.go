@@ -165,9 +165,11 @@ func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most in
 	}
 }
 
-// queries is a pool or a transaction.
+// queries is a connection, a pool or a transaction.
 type queries interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 

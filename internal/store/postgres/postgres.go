@@ -210,7 +210,7 @@ func (s *Store) prepare(ctx context.Context) error {
 }
 
 // readIDKey reads the key of the ids of deliveries.
-func readIDKey(ctx context.Context, db querier) (key grapnel.IDKey, err error) {
+func readIDKey(ctx context.Context, db queries) (key grapnel.IDKey, err error) {
 	err = db.QueryRow(ctx, "SELECT secret, plain FROM id_key").Scan(&key.Secret, &key.Plain)
 	return key, err
 }

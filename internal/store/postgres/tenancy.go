@@ -54,13 +54,8 @@ func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
 	return t, nil
 }
 
-// querier is a connection or a transaction.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // tenancyOf is a tenant's stored state; an empty state: none is stored.
-func tenancyOf(ctx context.Context, db querier, tenant string) (grapnel.Tenancy, error) {
+func tenancyOf(ctx context.Context, db queries, tenant string) (grapnel.Tenancy, error) {
 	t, err := readTenancy(db.QueryRow(ctx, tenancyQuery, tenant))
 	if isNone(err) {
 		return grapnel.Tenancy{Tenant: tenant}, nil

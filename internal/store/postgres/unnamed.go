@@ -15,7 +15,7 @@ const lostNames = `SELECT (SELECT count(*) FROM event WHERE kind <= 0),
 
 // unnamed returns the number of such rows and advice for the operator. They are not deleted: an
 // event's data can be rescued.
-func unnamed(ctx context.Context, db connection) (problems []string, err error) {
+func unnamed(ctx context.Context, db queries) (problems []string, err error) {
 	var events, pending, finished, sent, done, lanes int64
 	if err := db.QueryRow(ctx, lostNames).Scan(&events, &pending, &finished, &sent, &done, &lanes); err != nil {
 		return nil, err
