@@ -109,27 +109,41 @@ func (t *tx) ended(p *place, e *store.Ending) {
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {
-	for _, of := range sortedKeys(t.totals, byTotalOf) {
-		queueTotal(b, of, t.slot, false, t.totals[of])
-	}
-	for _, of := range sortedKeys(t.types, byTypeOf) {
-		queueType(b, of, t.slot, false, t.types[of])
+	endpointTotals.queue(b, t.totals, t.slot, false)
+	typeTotals.queue(b, t.types, t.slot, false)
+}
+
+// totalsTable is a table of totals, whose rows have keys.
+type totalsTable[K comparable] struct {
+	add     string // adds to a row
+	settle  string // deletes rows of past hours, and returns them
+	columns func(*K) []any
+	hour    func(*K) *int64
+	compare func(K, K) int
+}
+
+var endpointTotals = totalsTable[totalOf]{add: addTotal, settle: settleQuery,
+	columns: func(of *totalOf) []any { return []any{&of.hour, &of.target, &of.tenant} },
+	hour:    func(of *totalOf) *int64 { return &of.hour },
+	compare: func(x, y totalOf) int {
+		return cmp.Or(cmp.Compare(x.hour, y.hour), cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
+	}}
+
+// queue adds to the rows of some totals, in the order of their keys.
+func (r *totalsTable[K]) queue(b *pgx.Batch, sums map[K]*grapnel.Totals, slot int16, whole bool) {
+	for _, of := range sortedKeys(sums, r.compare) {
+		b.Queue(r.add, slices.Concat(r.columns(&of), []any{slot, whole}, totalValues(sums[of]))...)
 	}
 }
 
-func byTotalOf(x, y totalOf) int {
-	return cmp.Or(cmp.Compare(x.hour, y.hour), cmp.Compare(x.target, y.target), strings.Compare(x.tenant, y.tenant))
-}
-
-// queueTotal adds to a row of totals.
-func queueTotal(b *pgx.Batch, of totalOf, slot int16, whole bool, sum *grapnel.Totals) {
-	b.Queue(addTotal, append([]any{of.hour, of.target, of.tenant, slot, whole}, totalValues(sum)...)...)
+// countsOf are the first values of totalColumns.
+func countsOf(t *grapnel.Totals) []any {
+	return []any{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
 }
 
 // totalValues are the values of totalColumns.
 func totalValues(sum *grapnel.Totals) []any {
-	return []any{sum.Delivered, sum.Failed, sum.Dropped, sum.Discarded, sum.Skipped, sum.Retried, sum.FirstAttemptSuccess, sum.Attempts,
-		bucketsOf(&sum.Latency), cellsOf(sum)}
+	return append(countsOf(sum), bucketsOf(&sum.Latency), cellsOf(sum))
 }
 
 // A cell is its number and its count in one integer.
@@ -151,20 +165,15 @@ func cellsOf(sum *grapnel.Totals) []int64 {
 
 // totalsRow reads totalColumns.
 type totalsRow struct {
-	sum            grapnel.Totals
+	counts         grapnel.Totals // without latency and cells
 	latency, cells []int64
 }
 
-func (r *totalsRow) into() []any {
-	s := &r.sum
-	return []any{&s.Delivered, &s.Failed, &s.Dropped, &s.Discarded, &s.Skipped, &s.Retried, &s.FirstAttemptSuccess, &s.Attempts,
-		&r.latency, &r.cells}
-}
+func (r *totalsRow) into() []any { return append(countsOf(&r.counts), &r.latency, &r.cells) }
 
 // totals returns the totals that were read last.
 func (r *totalsRow) totals() (*grapnel.Totals, error) {
-	sum := grapnel.Totals{Delivered: r.sum.Delivered, Failed: r.sum.Failed, Dropped: r.sum.Dropped, Discarded: r.sum.Discarded,
-		Skipped: r.sum.Skipped, Retried: r.sum.Retried, FirstAttemptSuccess: r.sum.FirstAttemptSuccess, Attempts: r.sum.Attempts}
+	sum := r.counts
 	for i, n := range r.latency[:min(len(r.latency), grapnel.LatencyBuckets)] {
 		sum.Latency[i] = uint64(n)
 	}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -20,9 +18,12 @@ type typeOf struct {
 	tenant, eventType string
 }
 
-func byTypeOf(x, y typeOf) int {
-	return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
-}
+var typeTotals = totalsTable[typeOf]{add: addType, settle: settleTypes,
+	columns: func(of *typeOf) []any { return []any{&of.hour, &of.tenant, &of.eventType} },
+	hour:    func(of *typeOf) *int64 { return &of.hour },
+	compare: func(x, y typeOf) int {
+		return cmp.Or(cmp.Compare(x.hour, y.hour), strings.Compare(x.tenant, y.tenant), strings.Compare(x.eventType, y.eventType))
+	}}
 
 // publishedAgain counts an event that its tenant has published before.
 func (t *tx) publishedAgain(e *incoming) {
@@ -39,11 +40,6 @@ var addType = `INSERT INTO total_type AS y (at, tenant, type, slot, whole, ` + t
 		$4::smallint, $5::boolean, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint,
 		$14::bigint[], $15::bigint[]
 	ON CONFLICT (at, tenant, type, slot, whole)` + setTotal
-
-// queueType adds to a row of totals of a type.
-func queueType(b *pgx.Batch, of typeOf, slot int16, whole bool, sum *grapnel.Totals) {
-	b.Queue(addType, append([]any{of.hour, of.tenant, of.eventType, slot, whole}, totalValues(sum)...)...)
-}
 
 // The queries return an hour, whether it stands for its day, the group, and totals.
 const (

@@ -29,14 +29,10 @@ const (
 func (s *Store) merge(ctx context.Context, now time.Time) error {
 	past := pastHours{old: codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept)))), over: codec.HourOf(codec.Micros(now)) - 1,
 		page: s.bounds.MergePage}
-	endpoints := rollup[totalOf]{sql: settleQuery, into: func(of *totalOf) []any { return []any{&of.hour, &of.target, &of.tenant} },
-		hour: func(of *totalOf) *int64 { return &of.hour }, compare: byTotalOf, queue: queueTotal}
-	types := rollup[typeOf]{sql: settleTypes, into: func(of *typeOf) []any { return []any{&of.hour, &of.tenant, &of.eventType} },
-		hour: func(of *typeOf) *int64 { return &of.hour }, compare: byTypeOf, queue: queueType}
-	for _, settle := range []func(context.Context, pgx.Tx, pastHours) (int, error){endpoints.settle, types.settle} {
+	for _, merge := range []func(context.Context, pgx.Tx, pastHours) (int, error){endpointTotals.merge, typeTotals.merge} {
 		for n := 1; n > 0; {
 			err := s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-				n, err = settle(ctx, tx, past)
+				n, err = merge(ctx, tx, past)
 				return err
 			})
 			if err != nil {
@@ -60,21 +56,12 @@ type pastHours struct {
 	page      int
 }
 
-// rollup is a table of totals with its key.
-type rollup[K comparable] struct {
-	sql     string // deletes rows of past hours, and returns them
-	into    func(*K) []any
-	hour    func(*K) *int64
-	compare func(K, K) int
-	queue   func(b *pgx.Batch, of K, slot int16, whole bool, sum *grapnel.Totals)
-}
-
-// settle merges at most a page of rows, and returns how many.
-func (r *rollup[K]) settle(ctx context.Context, tx pgx.Tx, past pastHours) (n int, err error) {
+// merge merges at most a page of rows, and returns how many.
+func (r *totalsTable[K]) merge(ctx context.Context, tx pgx.Tx, past pastHours) (n int, err error) {
 	hours, days := make(map[K]*grapnel.Totals), make(map[K]*grapnel.Totals)
 	var of K
 	var row totalsRow
-	err = ask(ctx, tx, r.sql, past.old, past.over, past.page).try(append(r.into(&of), row.into()...), func() error {
+	err = ask(ctx, tx, r.settle, past.old, past.over, past.page).try(append(r.columns(&of), row.into()...), func() error {
 		n++
 		sums, to := hours, of
 		if hour := r.hour(&to); *hour < past.old {
@@ -94,11 +81,7 @@ func (r *rollup[K]) settle(ctx context.Context, tx pgx.Tx, past pastHours) (n in
 		return n, err
 	}
 	b := new(pgx.Batch)
-	for _, whole := range []bool{false, true} {
-		sums := map[bool]map[K]*grapnel.Totals{false: hours, true: days}[whole]
-		for _, of := range sortedKeys(sums, r.compare) {
-			r.queue(b, of, settled, whole, sums[of])
-		}
-	}
+	r.queue(b, hours, settled, false)
+	r.queue(b, days, settled, true)
 	return n, tx.SendBatch(ctx, b).Close()
 }
