@@ -119,11 +119,10 @@ func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
 	if err := tx.QueryRow(ctx, counts, tenant).Scan(&some); err != nil || !some {
 		return err
 	}
-	if _, err := tx.Exec(ctx, nameKnown, tenant); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, uncount, tenant)
-	return err
+	b := new(pgx.Batch)
+	b.Queue(nameKnown, tenant)
+	b.Queue(uncount, tenant)
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // Drop is one transaction, as Import is. No other caller uses the rows it deletes, so it blocks
@@ -185,22 +184,17 @@ func (s *Store) forget(ctx context.Context, tx pgx.Tx, tenant string) error {
 	if err := discount(ctx, tx, tenant); err != nil {
 		return err
 	}
-	for _, sql := range unconfigure {
-		if _, err := tx.Exec(ctx, sql, tenant); err != nil {
-			return err
-		}
-	}
-	var before string
-	switch err := tx.QueryRow(ctx, restoreTenant, tenant).Scan(&before); {
-	case isNone(err):
-	case err != nil:
+	var before string // empty: it had no state
+	if err := tx.QueryRow(ctx, restoreTenant, tenant).Scan(&before); err != nil && !isNone(err) {
 		return err
-	default:
-		if _, err := tx.Exec(ctx, putBack, before); err != nil {
-			return err
-		}
 	}
 	b := new(pgx.Batch)
+	for _, sql := range unconfigure {
+		b.Queue(sql, tenant)
+	}
+	if before != "" {
+		b.Queue(putBack, before)
+	}
 	b.Queue(sealThose)
 	b.Queue(bumpVersion)
 	return tx.SendBatch(ctx, b).Close()
