@@ -23,9 +23,9 @@ func (s *Store) next() (batch []*request, placed, more bool) {
 			return l.rest(s.requests), false, false
 		}
 	}
-	if l.queued(s.requests); len(l.requests) < s.bounds.Enough {
+	if l.queued(s.requests, false); len(l.requests) < s.bounds.Enough {
 		runtime.Gosched() // let callers that are about to call do so first
-		l.queued(s.requests)
+		l.queued(s.requests, false)
 	}
 	s.together.wait(s, l)
 	defer func() {
@@ -36,7 +36,7 @@ func (s *Store) next() (batch []*request, placed, more bool) {
 	for len(l.requests) < s.bounds.Crowd && !l.full() {
 		select {
 		case s.places <- struct{}{}:
-			l.queued(s.requests)
+			l.queued(s.requests, false)
 			return l.requests, true, true
 		case r := <-s.requests:
 			l.take(r)
@@ -76,9 +76,9 @@ func (l *gathering) full() bool {
 	return len(l.requests) >= l.bounds.Requests || l.bytes >= l.bounds.RequestBytes
 }
 
-// queued takes the requests that are queued now, until there are enough.
-func (l *gathering) queued(line <-chan *request) {
-	for !l.full() {
+// queued takes the requests that are queued now, until there are enough, or all of them.
+func (l *gathering) queued(line <-chan *request, all bool) {
+	for all || !l.full() {
 		select {
 		case r := <-line:
 			l.take(r)
@@ -90,14 +90,8 @@ func (l *gathering) queued(line <-chan *request) {
 
 // rest takes all queued requests, and returns all of the gathering.
 func (l *gathering) rest(line <-chan *request) []*request {
-	for {
-		select {
-		case r := <-line:
-			l.take(r)
-		default:
-			return l.requests
-		}
-	}
+	l.queued(line, true)
+	return l.requests
 }
 
 // together has events that come one by one share transactions, whose statements cost more than the
