@@ -107,7 +107,6 @@ type putting struct {
 	with store.With
 	tell *batch // in place of with.Tell
 	keep bool   // the configuration keeps its version
-	also func(*needs)
 	do   func(*tx) (revision int64, err error)
 	done store.Put
 }
@@ -116,9 +115,6 @@ func (o *putting) need(n *needs) {
 	n.exclusive = !o.keep
 	n.once(o.with.Once)
 	o.tell.need(n)
-	if o.also != nil {
-		o.also(n)
-	}
 }
 
 func (o *putting) apply(t *tx) error {

@@ -21,7 +21,6 @@ type wish struct{ endpoint, key string }
 type needs struct {
 	exclusive bool // the configuration changes
 	refers    bool // finished deliveries must not be removed meanwhile
-	removes   bool // finished deliveries are removed
 
 	queue      string         // no other transaction may claim from it
 	shards     map[int16]bool // their epochs must not change

@@ -91,10 +91,7 @@ func (t *tx) begin() error {
 	} else {
 		b.Queue(shareLock, lockClass, lockConfiguration)
 	}
-	switch {
-	case n.removes:
-		b.Queue(aloneLock, lockClass, lockRemoval)
-	case n.refers:
+	if n.refers {
 		b.Queue(shareLock, lockClass, lockRemoval)
 	}
 	if n.queue != "" {
