@@ -78,44 +78,38 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 	if err != nil {
 		return store.Redelivered{}, err
 	}
-	o := &repeating{of: found[r.Of], scope: scope, Redelivery: r}
-	return result(&o.done, s.write(ctx, o))
+	of := found[r.Of]
+	var done store.Redelivered
+	err = s.write(ctx, &change{
+		needs: func(n *needs) {
+			n.once(r.Once)
+			if of.seq != 0 {
+				of.needAgain(n, r.Ordered)
+				n.endpoints[of.endpoint] = true
+			}
+		},
+		do: func(t *tx) (err error) { done, err = t.repeat(scope, of, &r); return err },
+	})
+	return result(&done, err)
 }
 
-type repeating struct {
-	store.Redelivery
-	of    origin // zero: the delivery does not exist
-	scope store.Scope
-	done  store.Redelivered
-}
-
-func (o *repeating) need(n *needs) {
-	n.once(o.Once)
-	if o.of.seq != 0 {
-		o.of.needAgain(n, o.Ordered)
-		n.endpoints[o.of.endpoint] = true
-	}
-}
-
-func (o *repeating) apply(t *tx) error {
-	o.done = store.Redelivered{}
-	then, err := t.recall(o.Once)
+// repeat is Again; of is zero if the delivery does not exist.
+func (t *tx) repeat(scope store.Scope, of origin, r *store.Redelivery) (done store.Redelivered, err error) {
+	then, err := t.recall(r.Once)
 	switch {
 	case then != nil || err != nil:
-		o.done.Answer = then
-		return err
-	case !t.there(o.of) || !o.scope.Allows(o.of.tenant):
-		return store.ErrNotFound("delivery")
-	case t.seals(o.of.tenant):
-		return store.ErrSealed
+		return store.Redelivered{Answer: then}, err
+	case !t.there(of) || !scope.Allows(of.tenant):
+		return done, store.ErrNotFound("delivery")
+	case t.seals(of.tenant):
+		return done, store.ErrSealed
 	}
-	if err := t.open(o.of.endpoint); err != nil {
-		return err
+	if err := t.open(of.endpoint); err != nil {
+		return done, err
 	}
-	if o.done, err = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, ""); err != nil {
-		return err
+	if done, err = t.again(of, r.Trigger, r.Ordered, r.Delay, r.At, ""); err == nil {
+		t.note(r.Audit)
+		t.remember(r.Once, done)
 	}
-	t.note(o.Audit)
-	t.remember(o.Once, o.done)
-	return nil
+	return done, err
 }

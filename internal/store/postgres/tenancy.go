@@ -63,28 +63,18 @@ func tenancyOf(ctx context.Context, db queries, tenant string) (grapnel.Tenancy,
 	return t, err
 }
 
-// settling is the operation of PutTenancy.
-type settling struct {
-	grapnel.Tenancy
-	from  grapnel.TenancyState
-	audit *grapnel.AuditEntry
-	done  store.Put
-}
-
-func (o *settling) need(n *needs) { n.exclusive = true }
-
-func (o *settling) apply(t *tx) error {
-	o.done = store.Put{Version: t.version}
+// settle puts a tenant into a state, and returns the version of the configuration.
+func (t *tx) settle(o *grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (version int64, err error) {
 	is, err := tenancyOf(t.ctx, t.conn, o.Tenant)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case is.State == o.State && is.Move == o.Move:
-		return nil // the same call succeeded before
-	case is.State != o.from && !(is.State.Open() && o.from.Open()):
-		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not in the state %q", o.Tenant, o.from)
-	case is.Move != o.Move && goesOn(o.from, o.State):
-		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in another move", o.Tenant)
+		return t.version, nil // the same call succeeded before
+	case is.State != from && !(is.State.Open() && from.Open()):
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not in the state %q", o.Tenant, from)
+	case is.Move != o.Move && goesOn(from, o.State):
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in another move", o.Tenant)
 	}
 	t.then(setTenancy, o.Tenant, string(o.State), o.Move, o.Other, codec.Micros(o.Since))
 	if o.State == grapnel.TenancyGone {
@@ -94,10 +84,9 @@ func (o *settling) apply(t *tx) error {
 		}
 	}
 	t.then(sealThose)
-	t.note(o.audit)
+	t.note(audit)
 	t.bumped = true
-	o.done.Version++
-	return nil
+	return t.version + 1, nil
 }
 
 // goesOn says whether from → to is a legal step of this move. It rejects a late step of an earlier
@@ -110,12 +99,15 @@ func goesOn(from, to grapnel.TenancyState) bool {
 // PutTenancy is a change of the configuration: writes that were decided before are committed before
 // it, or refused.
 func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState,
-	audit *grapnel.AuditEntry) (store.Put, error) {
+	audit *grapnel.AuditEntry) (done store.Put, err error) {
 	switch t.State {
 	case grapnel.TenancyHere, grapnel.TenancyClosing, grapnel.TenancySealed, grapnel.TenancyGone:
 	default:
 		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant cannot be put into state %q", t.State)
 	}
-	o := &settling{Tenancy: t, from: from, audit: audit}
-	return result(&o.done, s.writeAlone(ctx, o))
+	err = s.writeAlone(ctx, &change{
+		needs: func(n *needs) { n.exclusive = true },
+		do:    func(tx *tx) (err error) { done.Version, err = tx.settle(&t, from, audit); return err },
+	})
+	return result(&done, err)
 }
