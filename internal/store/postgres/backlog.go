@@ -162,8 +162,6 @@ func (b *backlogs) letters(failed, most []int64) error {
 
 // Size is the size of the database in bytes, with its indexes.
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
-	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
-	})
-	return bytes, err
+	err = s.reading.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
+	return bytes, readError(ctx, err)
 }

@@ -56,11 +56,10 @@ func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (remov
 			return err
 		}
 		removed++
-		if _, err := tx.Exec(ctx, dropProgress, number); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, dropReplay, number)
-		return err
+		b := new(pgx.Batch)
+		b.Queue(dropProgress, number)
+		b.Queue(dropReplay, number)
+		return tx.SendBatch(ctx, b).Close()
 	})
 	return result(&removed, err)
 }

@@ -54,7 +54,7 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 		removed += n
 		switch {
 		case errors.Is(err, errNotNow):
-			s.days.postpone(d.number, keep.Now.Add(s.bounds.DayAgain))
+			s.days.postponed.Store(d.number, keep.Now.Add(s.bounds.DayAgain))
 		case stateOf(err) == stateLocked:
 			s.log.Info("day tables in use; drop postponed", "day", midnight(d.number).Format(time.DateOnly))
 		case err != nil:
@@ -221,5 +221,3 @@ func (d *days) later(day int64) time.Time {
 	when, _ := at.(time.Time)
 	return when
 }
-
-func (d *days) postpone(day int64, until time.Time) { d.postponed.Store(day, until) }

@@ -113,7 +113,6 @@ type Store struct {
 	closing  sync.WaitGroup // broken connections that are being closed
 	quit     chan struct{}  // closed to stop the writers
 	stopped  chan struct{}  // closed when they have stopped
-	drained  sync.Once
 	closed   sync.Once
 	ctx      context.Context // of transactions: a caller that gives up does not cancel the write
 	cancel   context.CancelFunc
@@ -218,19 +217,14 @@ func readIDKey(ctx context.Context, db queries) (key grapnel.IDKey, err error) {
 // IDs returns what Open has read. All nodes of a database read the same key.
 func (s *Store) IDs() *grapnel.IDs { return s.ids }
 
-// drain commits the writes that are queued. Later writes fail.
-func (s *Store) drain() {
-	s.drained.Do(func() {
+// Close commits the writes that are queued, and closes the connections. Later calls fail.
+func (s *Store) Close() error {
+	s.closed.Do(func() {
 		close(s.quit)
 		s.writers.Wait()
 		close(s.stopped)
+		s.release()
 	})
-}
-
-// Close drains the store and closes the connections. Later calls fail.
-func (s *Store) Close() error {
-	s.drain()
-	s.closed.Do(s.release)
 	return nil
 }
 
