@@ -154,76 +154,72 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	if err != nil {
 		return nil, err
 	}
-	o := &advancing{ReplayStep: step, endpoint: r.Endpoint, origins: found}
-	return result(&o.done, s.writeAlone(ctx, o))
+	var done []store.Redelivered
+	err = s.writeAlone(ctx, &change{
+		needs: func(n *needs) {
+			n.refers, n.endpoints[r.Endpoint] = true, true
+			for _, i := range step.Items {
+				if of := found[i.Of]; of.seq != 0 && of.endpoint == r.Endpoint {
+					of.needAgain(n, i.Ordered)
+				}
+			}
+		},
+		do: func(t *tx) (err error) { done, err = t.advance(&step, r.Endpoint, found); return err },
+	})
+	return result(&done, err)
 }
 
-type advancing struct {
-	store.ReplayStep
-	endpoint string
-	origins  map[int64]origin
-	done     []store.Redelivered
-}
-
-func (o *advancing) need(n *needs) {
-	n.refers, n.endpoints[o.endpoint] = true, true
-	for _, i := range o.Items {
-		if of := o.origins[i.Of]; of.seq != 0 && of.endpoint == o.endpoint {
-			of.needAgain(n, i.Ordered)
-		}
-	}
-}
-
-func (o *advancing) apply(t *tx) error {
-	r, err := t.lockReplay(o.Replay)
+// advance makes a step of a replay of an endpoint.
+func (t *tx) advance(step *store.ReplayStep, endpoint string, origins map[int64]origin) ([]store.Redelivered, error) {
+	r, err := t.lockReplay(step.Replay)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case r == nil:
-		return store.ErrNotFound("replay")
+		return nil, store.ErrNotFound("replay")
 	case t.seals(r.Tenant):
-		return store.ErrSealed
+		return nil, store.ErrSealed
 	}
-	if err := decide.Step(&r.Replay, &o.ReplayStep); err != nil {
-		return err
+	if err := decide.Step(&r.Replay, step); err != nil {
+		return nil, err
 	}
-	if err := t.open(o.endpoint); err != nil {
-		return err
+	if err := t.open(endpoint); err != nil {
+		return nil, err
 	}
-	o.done = make([]store.Redelivered, len(o.Items))
-	overtaken, err := o.overtaken(t)
+	done := make([]store.Redelivered, len(step.Items))
+	overtaken, err := t.overtaken(step.Items)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var made, originals []int64
-	for n, i := range o.Items {
-		if of := o.origins[i.Of]; of.endpoint == o.endpoint && t.over[i.Of] != nil && !overtaken[i.Of] {
-			if o.done[n], err = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, o.At, o.Replay); err != nil {
-				return err
+	for n, i := range step.Items {
+		if of := origins[i.Of]; of.endpoint == endpoint && t.over[i.Of] != nil && !overtaken[i.Of] {
+			if done[n], err = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, step.At, step.Replay); err != nil {
+				return nil, err
 			}
-			made, originals = append(made, o.done[n].Delivery), append(originals, i.Of)
+			made, originals = append(made, done[n].Delivery), append(originals, i.Of)
 		}
 	}
 	if len(made) > 0 {
-		t.then(addItems, r.Number, made, originals, codec.Micros(o.At))
+		t.then(addItems, r.Number, made, originals, codec.Micros(step.At))
 	}
-	t.then(advanceTo, r.Number, o.To, len(made))
-	return nil
+	t.then(advanceTo, r.Number, step.To, len(made))
+	return done, nil
 }
 
 // marksSeen locks in the order of marksLock.
 const marksSeen = `SELECT delivery, replayed_as, discarded IS NOT NULL FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE`
 
 // overtaken are the originals that were redelivered or discarded since the replay chose them.
-func (o *advancing) overtaken(t *tx) (map[int64]bool, error) {
-	items := make(map[int64]*store.Redelivery, len(o.Items))
-	for n := range o.Items {
-		items[o.Items[n].Of] = &o.Items[n]
+func (t *tx) overtaken(all []store.Redelivery) (map[int64]bool, error) {
+	items := make(map[int64]*store.Redelivery, len(all))
+	for n := range all {
+		items[all[n].Of] = &all[n]
 	}
 	overtaken := make(map[int64]bool)
 	var delivery, as int64
 	var discarded bool
-	err := ask(t.ctx, t.conn, marksSeen, column(o.Items, func(i store.Redelivery) int64 { return i.Of })).
+	err := ask(t.ctx, t.conn, marksSeen, column(all, func(i store.Redelivery) int64 { return i.Of })).
 		each([]any{&delivery, &as, &discarded}, func() { overtaken[delivery] = items[delivery].Overtaken(as, discarded) })
 	return overtaken, err
 }
