@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -54,11 +55,14 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
 		ctx, done := s.chores.bound(ctx) // ends when either database is replaced
 		defer done()
-		days, err := daysWith(ctx, there, t.Tenant)
-		if err == nil {
-			err = s.accommodate(ctx, days) // before the transaction here reads events: otherwise it would wait for that one
+		if a.leaving, err = find(ctx, there, t.Tenant); err != nil {
+			return err
 		}
-		if err != nil {
+		if a.days, err = firstColumn[int64](ask(ctx, there, a.leaving.fill(daysOf), pgx.QueryExecModeSimpleProtocol)); err != nil {
+			return err
+		}
+		// Before the transaction here reads events: otherwise it would wait for that one.
+		if err := s.accommodate(ctx, a.days); err != nil {
 			return err
 		}
 		here, err := s.chores.Begin(ctx)
@@ -66,7 +70,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 			return err
 		}
 		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // does nothing after the commit
-		a.from, a.to, a.days = there, here, days
+		a.from, a.to = there, here
 		if err := a.arrive(ctx); err != nil {
 			return err
 		}
@@ -100,6 +104,9 @@ const keepDays = "LOCK TABLE event, finished, attempt IN ACCESS SHARE MODE"
 func (s *Store) leaving(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	return s.snapshot(ctx, s.chores, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, keepDays, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, movePatience); err != nil {
 			return err
 		}
 		return do(ctx, tx)
@@ -140,10 +147,8 @@ type arrival struct {
 }
 
 func (a *arrival) arrive(ctx context.Context) error {
-	for _, tx := range []pgx.Tx{a.from, a.to} {
-		if _, err := tx.Exec(ctx, movePatience); err != nil {
-			return err
-		}
+	if _, err := a.to.Exec(ctx, movePatience); err != nil {
+		return err
 	}
 	if _, err := a.to.Exec(ctx, aloneLock, lockClass, lockMoves); err != nil {
 		return err
@@ -197,9 +202,6 @@ func (a *arrival) look(ctx context.Context) (there bool, err error) {
 	}
 	a.shifts = is.Shifts
 	if a.key, err = readIDKey(ctx, a.from); err != nil {
-		return false, err
-	}
-	if a.leaving, err = find(ctx, a.from, tenant); err != nil {
 		return false, err
 	}
 	old, err := find(ctx, a.to, tenant)
@@ -258,9 +260,6 @@ func renumbered[N comparable](ctx context.Context, here pgx.Tx, of *naming[N], t
 
 const (
 	newerQuery = "SELECT EXISTS (SELECT FROM event WHERE seq > $1 AND kind IN (SELECT number FROM kind WHERE tenant = $2))"
-	configured = `SELECT (SELECT count(*) FROM endpoint WHERE tenant = $1) + (SELECT count(*) FROM source WHERE tenant = $1) + (SELECT count(*) FROM policy WHERE tenant = $1)
-		+ (SELECT count(*) FROM api_key WHERE tenant = $1) + (SELECT count(*) FROM event_type WHERE tenant = $1)
-		+ (SELECT count(*) FROM document WHERE tenant = $1)`
 	hasArrived = `INSERT INTO tenancy AS t (tenant, state, move, other, since, shifts, targets, keys, first, last)
 		VALUES ($1, 'arrived', $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (tenant) DO UPDATE SET before = to_json(t)::text, state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since,
@@ -270,6 +269,11 @@ const (
 	addPurged = `UPDATE ledger SET newest = greatest(newest, $2), purged = purged + (SELECT coalesce(sum(made - pending - delivered - failed - dropped
 		- discarded - skipped), 0) FROM tally WHERE tenant = $1)`
 )
+
+// configured counts a tenant's configuration and documents.
+var configured = "SELECT " + strings.Join(column(append([]string{"document"}, configTables...), func(table string) string {
+	return "(SELECT count(*) FROM " + table + " WHERE tenant = $1)"
+}), " + ")
 
 // settle stores the state arrived, under the lock that excludes every other writer.
 func (a *arrival) settle(ctx context.Context) error {

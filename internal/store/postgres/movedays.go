@@ -7,6 +7,7 @@ import (
 )
 
 const (
+	// daysOf are the days in which a tenant has rows.
 	daysOf = `SELECT DISTINCT n >> 36 FROM (SELECT seq AS n FROM event WHERE kind = ANY($kinds) UNION ALL SELECT seq FROM pending WHERE target = ANY($targets)
 		UNION ALL SELECT seq FROM finished WHERE target = ANY($targets)) d ORDER BY 1`
 	// useDays keeps days from being removed. Days can still be created.
@@ -15,18 +16,6 @@ const (
 	// here.
 	nameFirst = "INSERT INTO event_named (id, tenant, seq) SELECT id, tenant, seq FROM event WHERE kind = ANY($kinds) AND seq < 68719476736"
 )
-
-// daysWith are the days in which a tenant has rows.
-func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
-	if _, err := tx.Exec(ctx, movePatience); err != nil {
-		return nil, err
-	}
-	of, err := find(ctx, tx, tenant)
-	if err != nil {
-		return nil, err
-	}
-	return firstColumn[int64](ask(ctx, tx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol))
-}
 
 // accommodate creates the missing tables of these days, and makes ids unique by tenant there.
 func (s *Store) accommodate(ctx context.Context, days []int64) error {

@@ -38,8 +38,6 @@ type named struct {
 	kinds   map[kind]int32
 }
 
-func newNamed() named { return named{targets: make(map[string]int32), kinds: make(map[kind]int32)} }
-
 func (n *named) target(endpoint string) (int32, error) { return numbered(n.targets, endpoint) }
 
 func (n *named) kind(k kind) (int32, error) { return numbered(n.kinds, k) }

@@ -31,15 +31,12 @@ const (
 		first = 0, last = coalesce((SELECT max(seq) FROM audit WHERE tenant = $1), 0) WHERE tenant = $1`
 )
 
+// configTables have a tenant's configuration.
+var configTables = []string{"endpoint", "source", "policy", "event_type", "api_key"}
+
 // unconfigure deletes a tenant's configuration, and the rows of its endpoints.
-var unconfigure = []string{
-	"DELETE FROM standing WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)",
-	"DELETE FROM endpoint WHERE tenant = $1",
-	"DELETE FROM source WHERE tenant = $1",
-	"DELETE FROM policy WHERE tenant = $1",
-	"DELETE FROM event_type WHERE tenant = $1",
-	"DELETE FROM api_key WHERE tenant = $1",
-}
+var unconfigure = append([]string{"DELETE FROM standing WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)"},
+	column(configTables, func(table string) string { return "DELETE FROM " + table + " WHERE tenant = $1" })...)
 
 func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
 	var since int64
