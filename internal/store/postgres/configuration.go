@@ -27,7 +27,7 @@ type objects struct {
 	kind, table string
 	state       string // SQL for the revision of a row, and whether the object is marked as deleted
 	name        string // column of the name, which is unique within a tenant; empty: objects have no name
-	named       string // what has the name, in an error
+	named       string // the thing with the name, in an error
 	set         string
 	values      int // how many values of an object set binds
 }

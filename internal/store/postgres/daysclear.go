@@ -47,7 +47,8 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 		return 0, readError(ctx, err)
 	}
 	for _, d := range c.days {
-		if d.number >= c.current || keep.Now.Before(s.days.later(d.number)) {
+		later, _ := s.days.postponed.Load(d.number)
+		if until, postponed := later.(time.Time); d.number >= c.current || postponed && keep.Now.Before(until) {
 			continue
 		}
 		n, err := s.clearDay(ctx, d.number, keep)
@@ -91,8 +92,7 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (remo
 	if err := s.forgetDay(ctx, c); err != nil {
 		return 0, err
 	}
-	err = s.inDays(ctx, func(tx pgx.Tx) error { return c.clear(ctx, tx) })
-	if err != nil {
+	if err := s.inDays(ctx, func(tx pgx.Tx) error { return c.clear(ctx, tx) }); err != nil {
 		return 0, err
 	}
 	return c.counted, s.sweepRange(ctx, begins(day), begins(day+1))
@@ -213,11 +213,4 @@ func (s *Store) sweepRange(ctx context.Context, from, to int64) error {
 		}
 	}
 	return nil
-}
-
-// later is the time before which a day is not considered.
-func (d *days) later(day int64) time.Time {
-	at, _ := d.postponed.Load(day)
-	when, _ := at.(time.Time)
-	return when
 }

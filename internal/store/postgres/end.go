@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -24,11 +25,7 @@ func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64
 // End takes the oldest first. So if it stops in a lane, it stops at the lowest position left, which
 // is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
-	upTo := e.UpTo
-	if upTo == 0 {
-		upTo = math.MaxInt64
-	}
-	last := int64(0)
+	last, upTo := int64(0), cmp.Or(e.UpTo, math.MaxInt64)
 	return s.paged(ctx, endpoint, e.Epoch, limit, func(most int) ([]int64, error) {
 		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, most)
 		if len(seqs) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -42,23 +43,15 @@ func spoiled(err error) bool {
 	if err == nil || errors.Is(err, errUnknown) {
 		return false
 	}
-	switch stateOf(err) {
-	case stateDeadlock, stateSerialization, stateUnique, stateCheck, stateNoTable:
-		return true
-	}
-	return errors.Is(err, errSpoiled)
+	states := []string{stateDeadlock, stateSerialization, stateUnique, stateCheck, stateNoTable}
+	return slices.Contains(states, stateOf(err)) || errors.Is(err, errSpoiled)
 }
 
 // gone says whether the database, not the operation, is the reason. Other operations would fail as
 // well.
 func gone(err error) bool {
-	switch state := stateOf(err); {
-	case state == "":
-		return true
-	case state[:2] == "53", state[:2] == "57", state[:2] == "58", state[:2] == "08", state == "25006":
-		return true
-	}
-	return false
+	state := stateOf(err)
+	return state == "" || state == "25006" || slices.Contains([]string{"08", "53", "57", "58"}, state[:2])
 }
 
 // broken says whether a transaction, which wrote nothing, failed because its connection was cut,

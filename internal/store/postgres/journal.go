@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -43,9 +44,4 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 }
 
 // below is the row id below which a list begins.
-func below(before int64) int64 {
-	if before <= 0 {
-		return math.MaxInt64
-	}
-	return before
-}
+func below(before int64) int64 { return cmp.Or(max(before, 0), math.MaxInt64) }

@@ -31,7 +31,8 @@ func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...st
 	if match != nil {
 		f.text(" AND (false")
 		for _, pattern := range patterns {
-			f.text(" OR type ^@ ").value(literally(pattern))
+			start, _, _ := strings.Cut(pattern, "*")
+			f.text(" OR type ^@ ").value(start)
 		}
 		f.text(")")
 	}
@@ -62,12 +63,6 @@ func patternsOf(pattern string) []string {
 		return nil
 	}
 	return []string{pattern}
-}
-
-// literally is the literal prefix of every type that matches a pattern.
-func literally(pattern string) string {
-	start, _, _ := strings.Cut(pattern, "*")
-	return start
 }
 
 // statuses is a list's condition on statuses. Place and endpoint decide between held and pending.
@@ -155,11 +150,11 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery, most int)
 	f.text("SELECT " + showColumns + " FROM (")
 	looked := false
 	for _, part := range []struct {
-		wanted              bool
-		shape, table, where string
+		wanted       bool
+		shape, table string
 	}{
-		{(status.pending || status.held) && !q.DeadLetters, waitingShape, "pending", "waiting"},
-		{over, overShape, "finished", "over"},
+		{(status.pending || status.held) && !q.DeadLetters, waitingShape, "pending"},
+		{over, overShape, "finished"},
 	} {
 		if !part.wanted {
 			continue

@@ -74,12 +74,10 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		if err := a.arrive(ctx); err != nil {
 			return err
 		}
-		if err := here.Commit(ctx); err != nil && stateOf(err) == "" {
-			return fmt.Errorf("%w: %w", errUnknown, err)
-		} else if err != nil {
-			return err
+		if err = here.Commit(ctx); err != nil && stateOf(err) == "" {
+			err = fmt.Errorf("%w: %w", errUnknown, err)
 		}
-		return nil
+		return err
 	})
 	return result(&a.done, moveError(ctx, err))
 }

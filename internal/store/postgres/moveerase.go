@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,10 +42,7 @@ var erased = []string{"document", "audit", "answer", "aside", "total", "total_ty
 
 // erase is the statement that deletes at most limit rows.
 func (m *moving) erase(of *owned, limit int) string {
-	key, with := m.key, ""
-	if key == "" {
-		key = m.names()[0]
-	}
+	key, with := cmp.Or(m.key, m.names()[0]), ""
 	if m.table == "pending" || m.table == "finished" {
 		for _, hangs := range []string{"attempt", "mark", "redelivery"} {
 			with += fmt.Sprintf(", of_%[1]s AS (DELETE FROM %[1]s WHERE delivery IN (SELECT seq FROM page))", hangs)

@@ -148,12 +148,7 @@ func (m *moving) here(of *owned) string {
 	return of.fill("SELECT x." + strings.Join(m.names(), ", x.") + " FROM " + m.source() + " x WHERE " + m.where)
 }
 
-func (m *moving) source() string {
-	if m.from != "" {
-		return m.from
-	}
-	return m.table
-}
+func (m *moving) source() string { return cmp.Or(m.from, m.table) }
 
 // there selects a tenant's rows as they become in the other database.
 func (m *moving) there(of *owned, by *shifts) string {

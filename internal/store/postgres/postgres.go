@@ -138,8 +138,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	inside := bounds.Fill(o.Bounds)
 	s := &Store{
-		bounds: inside, names: names{named: named{make(map[string]int32), make(map[kind]int32)}}, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now,
-		callers: o.CallersClock,
+		bounds: inside, names: names{named: named{make(map[string]int32), make(map[kind]int32)}},
+		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
 		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
 		requests: make(chan *request, inside.Line), places: make(chan struct{}, inside.Few), moves: make(chan struct{}, 1),
 		quit: make(chan struct{}), stopped: make(chan struct{}),

@@ -86,11 +86,11 @@ func (t *tx) begin() error {
 		w.queuePrelude(b)
 		b.Queue("SELECT " + planned)
 	}
+	lock := shareLock
 	if n.exclusive {
-		b.Queue(aloneLock, lockClass, lockConfiguration)
-	} else {
-		b.Queue(shareLock, lockClass, lockConfiguration)
+		lock = aloneLock
 	}
+	b.Queue(lock, lockClass, lockConfiguration)
 	if n.refers {
 		b.Queue(shareLock, lockClass, lockRemoval)
 	}
