@@ -97,6 +97,9 @@ func (p *Proxy) LoseNext(statement string) { p.lose.Store(&statement) }
 // Point sends new connections to another server. Existing ones stay.
 func (p *Proxy) Point(to *Server) { p.target.Store(to) }
 
+// Target is the server of new connections.
+func (p *Proxy) Target() *Server { return p.target.Load() }
+
 // Cut ends all connections, and with refuse also new ones.
 func (p *Proxy) Cut(refuse bool) {
 	p.refuse.Store(refuse)
