@@ -81,6 +81,15 @@ func (ans *answer) write(to *answering, r *http.Request) {
 	}
 }
 
+// code returns the code of a problem, also of one that was stored; empty: the answer is none.
+func (ans *answer) code() string {
+	var p struct{ Code string }
+	if ans.status >= 400 && json.Unmarshal(ans.body, &p) != nil {
+		return string(codeInternal)
+	}
+	return p.Code
+}
+
 // jsonAnswer answers with v as JSON.
 func jsonAnswer(status int, v any) answer { return answer{status: status, body: encode(v)} }
 

@@ -35,7 +35,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans := a.refuse(c, err)
 			ans.write(&c.answering, c.Request)
 			if ans.status >= 500 { // a stranger's wrong keys must not count as good answers
-				a.measure(c, ans.status, err)
+				a.measure(c, &ans)
 			}
 			return
 		}
@@ -49,28 +49,21 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans = a.refuse(c, err)
 		}
 		ans.write(&c.answering, c.Request)
-		a.measure(c, ans.status, err)
+		a.measure(c, &ans)
 	}
 }
 
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
 // request is an answer as promised; of a caller who left there is no answer to judge.
-func (a *api) measure(c *call, status int, err error) {
+func (a *api) measure(c *call, ans *answer) {
 	if c.Context().Err() != nil {
 		return
 	}
-	took := a.Clock().Sub(c.now)
+	status, took := ans.status, a.Clock().Sub(c.now)
 	switch publish := c.route.scope == grapnel.ScopePublish && c.Method == http.MethodPost; {
 	case publish && a.Published != nil:
-		code := ""
-		switch {
-		case err != nil:
-			code = problem(err, "").Code
-		case status >= 400: // an answer that is a problem
-			code = string(grapnel.CodeConflict)
-		}
-		a.Published(status < 500 && (status >= 300 || took <= promise.AnswerWithin), took, code)
+		a.Published(status < 500 && (status >= 300 || took <= promise.AnswerWithin), took, ans.code())
 	case !publish && a.Served != nil && c.route.scope != "":
 		a.Served(status < 500, took)
 	}

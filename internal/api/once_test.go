@@ -288,3 +288,22 @@ func TestReadingStoresNoAnswers(t *testing.T) {
 		t.Errorf("stored was %v, %v", given, err)
 	}
 }
+
+// TestRefusalsCountByTheirCode: a refused publish is counted by the code of its answer, with an
+// Idempotency-Key as without one, and when the stored answer is given again.
+func TestRefusalsCountByTheirCode(t *testing.T) {
+	var codes []string
+	w := newWorld(t, func(o *Options) {
+		o.Published = func(_ bool, _ time.Duration, code string) { codes = append(codes, code) }
+	})
+	const bad, good = `{"type":"a b","data":1}`, `{"type":"a","data":1,"id":"evt_1"}`
+	w.must(422, "POST", "/v1/events", bad)
+	w.must(422, "POST", "/v1/events", bad, "Idempotency-Key", "k")
+	w.must(422, "POST", "/v1/events", bad, "Idempotency-Key", "k")
+	w.must(422, "POST", "/v1/events", good, "Idempotency-Key", "k")
+	w.must(202, "POST", "/v1/events", good)
+	w.must(409, "POST", "/v1/events", `{"type":"a","data":2,"id":"evt_1"}`)
+	if d := cmp.Diff([]string{"invalid", "invalid", "invalid", "idempotency_mismatch", "", "conflict"}, codes); d != "" {
+		t.Error(d)
+	}
+}
