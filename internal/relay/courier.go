@@ -167,7 +167,7 @@ func (c *courier) publish(ctx context.Context, rows []row) error {
 		}
 		ev, wrong := c.event(r, now)
 		if wrong != "" {
-			if err := c.setAside(ctx, r, grapnel.AsideRefused, wrong, ""); err != nil {
+			if err := c.setAside(ctx, r, grapnel.AsideRefused, wrong); err != nil {
 				return err
 			}
 			continue
@@ -186,7 +186,7 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 	done, err := c.runner.o.Engine.Publish(ctx, events, nil)
 	if wrong, is := unfit(err); is {
 		if len(events) == 1 {
-			return c.setAside(ctx, of[0], grapnel.AsideRefused, wrong, "")
+			return c.setAside(ctx, of[0], grapnel.AsideRefused, wrong)
 		}
 		half := len(events) / 2
 		if err := c.append(ctx, events[:half], of[:half]); err != nil {
@@ -200,13 +200,7 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 	for i, placed := range done.Events {
 		switch {
 		case placed.Conflict || placed.Differs:
-			if err := c.setAside(
-				ctx,
-				of[i],
-				grapnel.AsideConflict,
-				"an event with this id exists and has another type, key or data",
-				placed.ID,
-			); err != nil {
+			if err := c.setAside(ctx, of[i], grapnel.AsideConflict, "an event with this id exists and has another type, key or data"); err != nil {
 				return err
 			}
 		case placed.Duplicate:

@@ -73,11 +73,12 @@ func deeper(doc []byte, limit int) bool {
 }
 
 // setAside stores a row where people see it. Its id is computed, so repeating it changes nothing.
-func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason, wrong, other string) error {
+func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason, wrong string) error {
 	unique := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", c.source.ID, r.number, r.id, r.event))
 	in := grapnel.Intake{Source: c.source.ID, At: c.runner.o.Now(), Headers: r.about(), Checks: []grapnel.Check{{Text: wrong}}}
+	other := ""
 	if why == grapnel.AsideConflict {
-		in.By, in.Known = grapnel.ByEventID, r.event
+		in.By, in.Known, other = grapnel.ByEventID, r.event, r.event
 	}
 	err := c.runner.o.Store.SetAside(ctx, grapnel.Aside{
 		ID: grapnel.NewID(grapnel.AsidePrefix, r.committedAt, bytes.NewReader(unique[:])), Tenant: c.source.Tenant, Why: why, Event: other,

@@ -338,6 +338,9 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("%+v", a)
 			continue
 		}
+		if other := map[bool]string{true: "evt_twice"}[a.Why == grapnel.AsideConflict]; a.Event != other {
+			t.Errorf("%+v is about the event %q, want %q", a, a.Event, other)
+		}
 		why[string(a.Why)+": "+a.Checks[0].Text]++
 	}
 	for _, want := range []string{"refused: its data has 1010 bytes; at most 500 are allowed",
