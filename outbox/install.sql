@@ -78,7 +78,7 @@ DECLARE
   place   text   := (hashtextextended(key, 0) & 1023)::text;
 BEGIN
   IF type IS NULL OR octet_length(type) > 128 OR type !~ '^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$' THEN
-    RAISE EXCEPTION 'grapnel_publish: the type % is not made of segments of [A-Za-z0-9_-] joined by dots, at most 128 bytes in all', coalesce(quote_literal(type), 'NULL')
+    RAISE EXCEPTION 'grapnel_publish: the type % is not made of segments of 1 to 64 characters of [A-Za-z0-9_-], joined by dots, at most 128 bytes in all', coalesce(quote_literal(type), 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   ELSIF key IS NOT NULL AND (key = '' OR octet_length(convert_to(key, 'UTF8')) > 256 OR key ~ '[\x01-\x1f\x7f]') THEN
     RAISE EXCEPTION 'grapnel_publish: the key is not 1 to 256 bytes of text without control characters' USING ERRCODE = 'invalid_parameter_value';

@@ -55,7 +55,7 @@ var forms = strict.Forms{
 	"id":     {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: 64},
 	"tenant": {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: grapnel.MaxTenantLength},
 	"cursor": {Must: "must be the next of an answer to the same request", Pattern: regexp.MustCompile(`^[A-Za-z0-9_-]+$`), Later: true},
-	"type": {Must: "must be segments of [A-Za-z0-9_-] joined by dots", Pattern: eventType, Least: 1, Most: grapnel.MaxTypeLength,
+	"type": {Must: typeRule, Pattern: eventType, Least: 1, Most: grapnel.MaxTypeLength,
 		Example: "invoice.paid"},
 	"pattern": {Must: "must be an event type; a whole segment may be *", Pattern: typeFilter, Least: 1, Most: grapnel.MaxTypeLength,
 		Example: "invoice.*"},
@@ -97,6 +97,8 @@ var forms = strict.Forms{
 	"tolerance": strict.Lasting(ingress.MinTolerance, ingress.MaxTolerance, "5m"),
 	"window":    strict.Lasting(ingress.MinDedupeWindow, ingress.MaxDedupeWindow, "192h"),
 }
+
+const typeRule = "must be segments of 1 to 64 characters of [A-Za-z0-9_-], joined by dots"
 
 var keyRule = fmt.Sprintf("must be 1 to %d bytes of text without control characters", grapnel.MaxKeyLength)
 

@@ -183,7 +183,7 @@ func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Inco
 	case !d.kind.given:
 		f.Add(base+"type", "is required")
 	case !grapnel.ValidType(ev.Type):
-		f.Add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
+		f.Add(base+"type", "%s, at most %d bytes in all", typeRule, grapnel.MaxTypeLength)
 	}
 	if grapnel.IsAlert(ev.Type) {
 		f.Add(base+"type", "is reserved: only the server makes alerts (grapnel.alert.*)")
@@ -248,7 +248,7 @@ func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 	case !d.aggregateType.given:
 		f.Add(base+"aggregate_type", "is required with aggregate_id")
 	case !grapnel.ValidType(d.aggregateType.text):
-		f.Add(base+"aggregate_type", "must be segments of [A-Za-z0-9_-] joined by dots")
+		f.Add(base+"aggregate_type", "%s", typeRule)
 	}
 	switch {
 	case !d.aggregateID.given:

@@ -305,3 +305,15 @@ func TestTheHistoryOfAnEndpointOutlivesIt(t *testing.T) {
 	w.key("key_beta", "grp_of_beta_0123456789", "beta", grapnel.ScopeRead)
 	w.as("grp_of_beta_0123456789", 404, "GET", "/v1/endpoints/"+id+"/deliveries", "")
 }
+
+// TestTypesNameTheirLimits: the fault of a type with a segment of 65 characters says how many are
+// allowed.
+func TestTypesNameTheirLimits(t *testing.T) {
+	w := newWorld(t)
+	for _, body := range []string{`{"type":"%s","data":1}`, `{"type":"a","data":1,"aggregate_type":"%s","aggregate_id":"1"}`} {
+		w.must(202, "POST", "/v1/events", fmt.Sprintf(body, strings.Repeat("a", 64)))
+		if r := w.ask(admin, "POST", "/v1/events", fmt.Sprintf(body, strings.Repeat("a", 65))); !strings.Contains(string(r.body), "1 to 64 characters") {
+			t.Errorf("%d %s", r.StatusCode, r.body)
+		}
+	}
+}
