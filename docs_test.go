@@ -83,6 +83,37 @@ func TestNamedMetricsExist(t *testing.T) {
 	}
 }
 
+// TestNamedLogMessagesExist: a message that a page quotes from the log is one that the program
+// writes, so a search for it finds the line.
+func TestNamedLogMessagesExist(t *testing.T) {
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, s := range all {
+		if !s.test {
+			code.Write(s.text)
+		}
+	}
+	quoted := regexp.MustCompile("(?:\\blogs?(?: has)?|\\| (?:info|warn|error) \\|)(?: |\n *)`([^`]+)`")
+	named := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range quoted.FindAllStringSubmatch(string(text), -1) {
+			if named++; !strings.Contains(code.String(), `"`+found[1]) {
+				t.Errorf("%s quotes the log message %q, which is not written", page, found[1])
+			}
+		}
+	}
+	if named < 8 {
+		t.Errorf("only %d log messages are quoted", named)
+	}
+}
+
 // pages are the pages for users.
 func pages(t *testing.T) []string {
 	t.Helper()
