@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -61,5 +62,19 @@ func TestDocumentedRequests(t *testing.T) {
 	}
 	if seen < 60 {
 		t.Errorf("only %d requests are shown", seen)
+	}
+}
+
+// TestEveryCodeIsDocumented: the table of errors has each code, with its status.
+func TestEveryCodeIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds {
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| %d \\| [^|]*`%s`", k.status, k.code))
+		if !row.Match(page) {
+			t.Errorf("api.md does not name %d %s", k.status, k.code)
+		}
 	}
 }
