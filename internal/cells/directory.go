@@ -50,8 +50,9 @@ type Engine interface {
 	Quiet(ctx context.Context, tenant string) (bool, error)
 	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
-	// Leads says whether this node does the work that one node does for all nodes of the cell.
-	Leads() bool
+	// Nodes returns this node's id and those of the live nodes that share the store and are not
+	// draining. A node has the same id in all of its cells; without other nodes there are no ids.
+	Nodes() (own string, live []string)
 }
 
 // Cell is one of a server's stores with its engine.

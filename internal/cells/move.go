@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -117,7 +118,7 @@ func (r *Directory) whereNow(ctx context.Context, tenant string) (Cell, grapnel.
 	return from, is, nil
 }
 
-// Run continues moves until ctx ends: those of the cells that this server's node leads.
+// Run continues moves until ctx ends: those that this server carries.
 func (r *Directory) Run(ctx context.Context) {
 	defer r.carriers.Wait()
 	if len(r.cells) == 1 && !movable(r.cells[0]) {
@@ -127,11 +128,10 @@ func (r *Directory) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		for i := range r.cells {
-			if c := r.cells[i]; c.Engine.Leads() {
-				for _, t := range c.Engine.Tenancies() {
-					if t.State != grapnel.TenancyHere && r.begin(c, t) {
-						r.carriers.Go(func() { r.carry(ctx, c, t) })
-					}
+			c := r.cells[i]
+			for _, t := range c.Engine.Tenancies() {
+				if t.State != grapnel.TenancyHere && r.carries(c, t) && r.begin(c, t) {
+					r.carriers.Go(func() { r.carry(ctx, c, t) })
 				}
 			}
 		}
@@ -141,6 +141,19 @@ func (r *Directory) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// carries says whether this server makes the steps of a cell's part of a move: of the live nodes
+// that have both cells, the one with the lowest id does. Two nodes may do so for a moment; a step
+// that is made twice does nothing the second time.
+func (r *Directory) carries(c Cell, t grapnel.Tenancy) bool {
+	other, served := r.Named(t.Other)
+	if !served {
+		return false // the steps need both stores
+	}
+	own, live := c.Engine.Nodes()
+	_, there := other.Engine.Nodes()
+	return !slices.ContainsFunc(live, func(id string) bool { return id < own && slices.Contains(there, id) })
 }
 
 // carried identifies one cell's part of a move.
@@ -177,7 +190,7 @@ func (r *Directory) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 		}
 		said = trouble
 		r.note(t.Tenant, func(p *progress) { p.trouble = trouble })
-		if over || !c.Engine.Leads() {
+		if over || !r.carries(c, t) {
 			break
 		}
 		wait := carryOn
@@ -193,7 +206,7 @@ func (r *Directory) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.moves, t.Tenant)
-	if now, _ := c.Engine.Tenancy(t.Tenant); now.Move != t.Move || now.State != grapnel.TenancyGone || !c.Engine.Leads() {
+	if now, _ := c.Engine.Tenancy(t.Tenant); now.Move != t.Move || now.State != grapnel.TenancyGone || !r.carries(c, t) {
 		delete(r.carrying, carried{c.Name, t.Tenant, t.Move})
 	}
 }

@@ -18,8 +18,8 @@ func TestAMoveWhoseLastStepWasLost(t *testing.T) {
 		home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
 		w.cells = []*place{home, west}
 		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
-			{Name: "home", Engine: &brain{place: home, leads: true}, Store: home},
-			{Name: "west", Engine: &brain{place: west, leads: true}, Store: west}}})
+			{Name: "home", Engine: &brain{place: home}, Store: home},
+			{Name: "west", Engine: &brain{place: west}, Store: west}}})
 		directory.pause = 0
 		w.publish()
 		home.flying = 0
@@ -46,5 +46,38 @@ func TestAMoveWhoseLastStepWasLost(t *testing.T) {
 		if home.is.State != grapnel.TenancyGone || len(home.rows) > 0 || !west.open() || !slices.Equal(west.rows, w.accepted) {
 			t.Errorf("from %s: home is %s with %d rows, west %s with %d", back, home.is.State, len(home.rows), west.is.State, len(west.rows))
 		}
+	}
+}
+
+// TestServersOfBothCellsCarryMoves: a server of one cell carries no move, whatever it is for that
+// cell. Of the live servers of both cells one does, and the next one once it is away.
+func TestServersOfBothCellsCarryMoves(t *testing.T) {
+	w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
+	home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
+	w.cells = []*place{home, west}
+	live := map[string][]string{"home": {"a", "b", "d"}, "west": {"b", "c", "d"}}
+	serve := func(node string, places ...*place) *Directory {
+		var cells []Cell
+		for _, p := range places {
+			cells = append(cells, Cell{Name: p.name, Engine: &brain{place: p, node: node, live: live[p.name]}, Store: p})
+		}
+		return New(Options{Log: slog.New(slog.DiscardHandler), Cells: cells})
+	}
+	moving := grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancySealed, Move: "mov_1", Other: "west"}
+	carriers := func() (all string) {
+		for node, r := range map[string]*Directory{"a": serve("a", home), "b": serve("b", home, west), "d": serve("d", home, west)} {
+			if r.carries(r.cells[0], moving) {
+				all += node
+			}
+		}
+		return all
+	}
+	if got := carriers(); got != "b" {
+		t.Errorf("carried by %q", got)
+	}
+	live["west"] = []string{"c", "d"} // b is cut off from west, and learns that last
+	live["home"] = []string{"a", "d"}
+	if got := carriers(); !slices.Contains([]string{"d", "bd", "db"}, got) {
+		t.Errorf("without b carried by %q", got)
 	}
 }

@@ -147,7 +147,8 @@ func (p *place) Erase(_ context.Context, _ string, limit int) (int, error) {
 // read.
 type brain struct {
 	*place
-	leads bool
+	node  string
+	live  []string
 	knows bool
 	told  grapnel.Tenancy
 }
@@ -156,7 +157,7 @@ func (b *brain) KeyByHash([32]byte) (grapnel.Key, bool)                        {
 func (b *brain) Source(store.Scope, string) (_ grapnel.Source, there bool)     { return }
 func (b *brain) Endpoint(store.Scope, string) (_ grapnel.Endpoint, there bool) { return }
 func (b *brain) Tenants() []string                                             { return nil }
-func (b *brain) Leads() bool                                                   { return b.leads }
+func (b *brain) Nodes() (string, []string)                                     { return b.node, b.live }
 func (b *brain) Tenancy(string) (grapnel.Tenancy, bool)                        { return b.told, b.knows }
 func (b *brain) Quiet(context.Context, string) (bool, error)                   { return b.flying == 0, b.world.fails() }
 func (b *brain) Tenancies() (all []grapnel.Tenancy) {
@@ -213,7 +214,7 @@ func play(t *testing.T, seed int) {
 	for range 2 {
 		var cells []Cell
 		for _, p := range w.cells {
-			cells = append(cells, Cell{Name: p.name, Engine: &brain{place: p, leads: true}, Store: p})
+			cells = append(cells, Cell{Name: p.name, Engine: &brain{place: p}, Store: p})
 		}
 		directory := New(Options{Cells: cells,
 			Now: func() time.Time { now = now.Add(time.Second); return now }, Log: slog.New(slog.DiscardHandler)})

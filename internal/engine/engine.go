@@ -130,6 +130,10 @@ func (e *Engine) Shards() *ownership.Shards { return e.shards }
 // Leads says whether this node does the work that one node does for all that share the store.
 func (e *Engine) Leads() bool { return e.shards.Leads() }
 
+// Nodes returns this node's id, and those of the live nodes of the store that are not draining;
+// without other nodes there are no ids.
+func (e *Engine) Nodes() (own string, live []string) { return e.shards.Nodes() }
+
 // IDs returns the codec for the ids of the store's deliveries.
 func (e *Engine) IDs() *grapnel.IDs { return e.ids }
 

@@ -22,6 +22,22 @@ type Peers interface {
 	Quiet(ctx context.Context, address, tenant string) (bool, error)
 }
 
+// Nodes returns this node's id, and those of the nodes that were live at the last look and are not
+// draining.
+func (s *Shards) Nodes() (own string, live []string) {
+	if s == nil {
+		return "", nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, n := range s.nodes {
+		if !n.Draining {
+			live = append(live, n.ID)
+		}
+	}
+	return s.cluster.Node.ID, live
+}
+
 // Others returns the addresses of the other live nodes.
 func (s *Shards) Others() []string {
 	s.mu.RLock()
