@@ -98,6 +98,11 @@ func TestPlaceholders(t *testing.T) {
 		strings.Repeat("{event.key}", maxPlaceholders+1)} {
 		checkRefused(t, map[string]string{"X-Bad": value, "X-Fine": "{event.id}"}, "X-Bad")
 	}
+	for value, want := range map[string]string{"{event_id} }": "has the unknown name {event_id}", "} {event_id}": "has a single '}'"} {
+		if err := CheckHeaders(map[string]string{"X-Bad": value}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
 	d := delivery(endpoint("http://hooks.example/"))
 	d.Event.Key = "a\r\nX-Injected: {event.id} ü\x00%"
 	own := map[string][2]string{

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,8 +61,8 @@ func (t template) fixed() (string, bool) {
 func (t template) bare() bool { return len(t) == 2 && t[0].text == "" && t[1].text == "" }
 
 // parseTemplate reads a value in which {name} is a placeholder and {{ and }} are braces. It also
-// returns a fault; then each brace and unknown name stands for itself, as in values saved by a
-// later version.
+// returns the first fault; then each brace and unknown name stands for itself, as in values saved
+// by a later version.
 func parseTemplate(value string) (t template, wrong string) {
 	t = template{{}}
 	for rest := value; rest != ""; {
@@ -84,9 +85,9 @@ func parseTemplate(value string) (t template, wrong string) {
 			t = append(t, template{{}}...)
 			continue
 		case rest[0] == '{' && closed:
-			wrong = fmt.Sprintf("has the unknown name {%s} in its value", name)
+			wrong = cmp.Or(wrong, fmt.Sprintf("has the unknown name {%s} in its value", name))
 		default:
-			wrong = fmt.Sprintf("has a single %q in its value", rest[0])
+			wrong = cmp.Or(wrong, fmt.Sprintf("has a single %q in its value", rest[0]))
 		}
 		last.text, rest = last.text+rest[:1], rest[1:]
 	}
