@@ -71,11 +71,11 @@ var statusWords = map[string][]grapnel.Status{
 // codeClasses are the error classes that stand for a range of status codes.
 var codeClasses = map[string]policy.Class{"3xx": policy.ClassStatus3xx, "4xx": policy.ClassStatus4xx, "5xx": policy.ClassStatus5xx}
 
-// Classes are the error classes that an attempt can end in.
+// Classes are the error classes that an attempt or a lease can end in.
 func Classes() []policy.Class {
 	return []policy.Class{policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout, policy.ClassReset,
 		policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNone}
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassNack, policy.ClassReject, policy.ClassLease, policy.ClassNone}
 }
 
 // Reasons are the reasons for which a delivery fails.

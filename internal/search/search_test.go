@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 var then = time.Date(2026, 11, 23, 9, 23, 34, 0, time.UTC)
@@ -108,4 +109,14 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: %q became %q", text, Tokens(s.Text), again)
 		}
 	})
+}
+
+// TestClassesOfQueuesCanBeFound: every class that an attempt or a lease can end in can be searched
+// for.
+func TestClassesOfQueuesCanBeFound(t *testing.T) {
+	for _, class := range policy.Classes() {
+		if class != policy.ClassInternal && !slices.Contains(Classes(), class) {
+			t.Errorf("%s cannot be searched for", class)
+		}
+	}
 }
