@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/web"
 )
@@ -185,4 +186,18 @@ func TestDocumentedSettings(t *testing.T) {
 			t.Errorf("--%s is not in the table", f.Name)
 		}
 	})
+}
+
+// TestPushNamesItsArgument: a refused name of an event type is the fault of the argument, not of a
+// field that the user has not written.
+func TestPushNamesItsArgument(t *testing.T) {
+	root := (&session{World: &cli.World{Program: "grapnel"}}).rootCommand()
+	push, _, err := root.Find([]string{"types", "push"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cli.InFlags(push, &client.Error{Fields: []client.Field{{Pointer: "/name", Detail: "is wrong"}}})
+	if !strings.Contains(err.Error(), "NAME: is wrong") {
+		t.Error(err)
+	}
 }

@@ -58,7 +58,7 @@ func typesPush(s *session) *cobra.Command {
 	var v client.NewTypeVersion
 	var example string
 	c := &cobra.Command{
-		Use:   "push TYPE @FILE|-|JSON",
+		Use:   "push NAME @FILE|-|JSON",
 		Short: "Add a version of an event type's schema, and list its changes", Args: takes(cobra.ExactArgs(2)),
 		Long: "Add a version of an event type's schema, and list its changes. Registers the event type if there is none. Changes nothing " +
 			"if the newest version has the schema already, so a build can run it each time.",
