@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -28,29 +27,22 @@ func auditRoutes() []route {
 }
 
 func listAudit(a *api, c *call) (answer, error) {
-	limit := c.query.limit()
-	q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: c.number(), Limit: limit + 1}
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
+	return pages(c, func(before string, most int) ([]grapnel.AuditEntry, error) {
+		q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: number(before), Limit: most}
+		return a.audit(c, q, c.query.text("delivery"))
+	}, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) }, each(c.viewAudit))
+}
+
+func (c *call) viewAudit(e *grapnel.AuditEntry) wire.Audit {
+	v := wire.Audit{At: e.At, Tenant: e.Tenant, Actor: e.Actor, Verb: e.Verb,
+		EndpointID: e.Endpoint, DeliveryID: c.ids.FromPlain(e.Delivery), Reason: e.Reason}
+	if c.key.Tenant == "" {
+		v.Number = e.Seq
 	}
-	found, err := a.audit(c, q, c.query.text("delivery"))
-	if err != nil {
-		return answer{}, err
+	if strings.HasPrefix(e.Endpoint, grapnel.KeyPrefix+"_") && !c.key.May(grapnel.ScopeAdmin) {
+		v.Reason = "" // the scope read shows no keys
 	}
-	part := page(c, found, limit, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) })
-	out := list[wire.Audit]{Data: make([]wire.Audit, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		e := &part.Data[i]
-		out.Data[i] = wire.Audit{At: e.At, Tenant: e.Tenant, Actor: e.Actor, Verb: e.Verb,
-			EndpointID: e.Endpoint, DeliveryID: c.ids.FromPlain(e.Delivery), Reason: e.Reason}
-		if c.key.Tenant == "" {
-			out.Data[i].Number = e.Seq
-		}
-		if strings.HasPrefix(e.Endpoint, grapnel.KeyPrefix+"_") && !c.key.May(grapnel.ScopeAdmin) {
-			out.Data[i].Reason = "" // the scope read shows no keys
-		}
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return v
 }
 
 // audit reads entries about one delivery, or about all if it is empty. Stores keep entries with row

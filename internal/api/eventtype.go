@@ -105,19 +105,8 @@ func setEventType(t *grapnel.EventType, in wire.NewEventType, f *strict.Faults) 
 
 // listEventTypes lists event types by id.
 func listEventTypes(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.EventTypes(c.scope)), func(t grapnel.EventType) bool {
-		return t.ID <= after || tenant != "" && t.Tenant != tenant
-	})
-	part := page(c, found, limit, func(t *grapnel.EventType) string { return t.ID })
-	out := list[wire.EventType]{Data: make([]wire.EventType, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewEventType(&part.Data[i], false)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	of := func(t *grapnel.EventType) (id, tenant string) { return t.ID, t.Tenant }
+	return listed(c, a.Engine.EventTypes(c.scope), of, each(func(t *grapnel.EventType) wire.EventType { return viewEventType(t, false) }))
 }
 
 // namedType is the one that the path names, by its id or its name.

@@ -63,29 +63,21 @@ func viewIncident(in *wire.Incident, now time.Time) wire.Incident {
 }
 
 func listIncidents(a *api, c *call) (answer, error) {
-	limit, before := c.query.limit(), c.position()
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	docs, err := a.incidents(c)
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := docs.DocumentList(c.Context(), store.Everyone(), store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true,
-		Limit: limit + 1})
-	if err != nil {
-		return answer{}, err
-	}
-	part := page(c, found, limit, func(d *store.Document) string { return d.ID })
-	out := list[wire.Incident]{Data: make([]wire.Incident, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		var in wire.Incident
-		if err := json.Unmarshal(part.Data[i].Body, &in); err != nil {
-			return answer{}, err
+	return pages(c, func(before string, most int) ([]store.Document, error) {
+		docs, err := a.incidents(c)
+		if err != nil {
+			return nil, err
 		}
-		out.Data[i] = viewIncident(&in, c.now)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+		return docs.DocumentList(c.Context(), store.Everyone(), store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true,
+			Limit: most})
+	}, func(d *store.Document) string { return d.ID }, func(found []store.Document) (_ []wire.Incident, err error) {
+		all := make([]wire.Incident, len(found))
+		for i := 0; i < len(found) && err == nil; i++ {
+			err = json.Unmarshal(found[i].Body, &all[i])
+			all[i] = viewIncident(&all[i], c.now)
+		}
+		return all, err
+	})
 }
 
 // incident reads the one that the path names.

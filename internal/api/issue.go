@@ -130,33 +130,23 @@ func (a *api) readIssues(ctx context.Context, scope store.Scope, tenant, after, 
 }
 
 func listIssues(a *api, c *call) (answer, error) {
-	limit, states := c.query.limit(), c.query.all("state")
-	tenant, endpoint := c.query.text("tenant"), c.query.text("endpoint")
-	last, id, _ := strings.Cut(c.position(), ".")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	behind, _ := strconv.ParseInt(last, 10, 64)
-	var found []*issue.Issue
-	err := a.eachIssue(c, tenant, endpoint, func(i *issue.Issue) {
-		at := i.Last.UnixMicro()
-		if id != "" && (at > behind || at == behind && i.ID <= id) || len(states) > 0 && !slices.Contains(states, string(i.At(c.now))) {
-			return
-		}
-		found = append(found, i)
-	})
-	if err != nil {
-		return answer{}, err
-	}
-	slices.SortFunc(found, func(x, y *issue.Issue) int {
-		return cmp.Or(cmp.Compare(y.Last.UnixMicro(), x.Last.UnixMicro()), strings.Compare(x.ID, y.ID))
-	})
-	part := page(c, found, limit, func(i **issue.Issue) string { return strconv.FormatInt((*i).Last.UnixMicro(), 10) + "." + (*i).ID })
-	out := list[wire.Issue]{Data: make([]wire.Issue, len(part.Data)), Next: part.Next}
-	for n, i := range part.Data {
-		out.Data[n] = a.viewIssue(c, i)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return pages(c, func(after string, _ int) (found []*issue.Issue, _ error) {
+		states := c.query.all("state")
+		last, id, _ := strings.Cut(after, ".")
+		behind := number(last)
+		err := a.eachIssue(c, c.query.text("tenant"), c.query.text("endpoint"), func(i *issue.Issue) {
+			at := i.Last.UnixMicro()
+			if id != "" && (at > behind || at == behind && i.ID <= id) || len(states) > 0 && !slices.Contains(states, string(i.At(c.now))) {
+				return
+			}
+			found = append(found, i)
+		})
+		slices.SortFunc(found, func(x, y *issue.Issue) int {
+			return cmp.Or(cmp.Compare(y.Last.UnixMicro(), x.Last.UnixMicro()), strings.Compare(x.ID, y.ID))
+		})
+		return found, err
+	}, func(i **issue.Issue) string { return strconv.FormatInt((*i).Last.UnixMicro(), 10) + "." + (*i).ID },
+		each(func(i **issue.Issue) wire.Issue { return a.viewIssue(c, *i) }))
 }
 
 func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -86,17 +85,8 @@ func createKey(a *api, c *call) (answer, error) {
 }
 
 func listKeys(a *api, c *call) (answer, error) {
-	limit, after := c.query.limit(), c.position()
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.Keys(c.scope)), func(k grapnel.Key) bool { return k.ID <= after })
-	part := page(c, found, limit, func(k *grapnel.Key) string { return k.ID })
-	out := list[wire.Key]{Data: make([]wire.Key, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewKey(&part.Data[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	of := func(k *grapnel.Key) (id, tenant string) { return k.ID, k.Tenant }
+	return listed(c, a.Engine.Keys(c.scope), of, each(viewKey))
 }
 
 // namedKey is the one that the path names.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -33,27 +32,21 @@ func (a *api) create(c *call, ep grapnel.Endpoint, view func(*grapnel.Endpoint) 
 
 // listOf lists endpoints of one kind in scope, by id, which is by age.
 func listOf[V any](a *api, c *call, is func(*grapnel.Endpoint) bool, view func([]grapnel.Endpoint) ([]V, error)) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || tenant != "" && ep.Tenant != tenant || !is(&ep)
-	})
-	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
-	data, err := view(part.Data)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, list[V]{Data: append([]V{}, data...), Next: part.Next}), nil
+	return listed(c, a.Engine.Endpoints(c.scope), func(ep *grapnel.Endpoint) (id, tenant string) {
+		if !is(ep) {
+			return "", ""
+		}
+		return ep.ID, ep.Tenant
+	}, view)
 }
 
 // withHealth shows endpoints with their health.
 func withHealth[V any](a *api, c *call, view func(*grapnel.Endpoint, wire.Health) V) func([]grapnel.Endpoint) ([]V, error) {
-	return func(eps []grapnel.Endpoint) (all []V, err error) {
+	return func(eps []grapnel.Endpoint) ([]V, error) {
 		health, err := a.health(c, mostHeldListed, eps...)
+		all := make([]V, len(health))
 		for i := range health {
-			all = append(all, view(&eps[i], health[i]))
+			all[i] = view(&eps[i], health[i])
 		}
 		return all, err
 	}

@@ -80,25 +80,17 @@ func viewLane(look *look, l *grapnel.Lane) (wire.Lane, error) {
 }
 
 func listLanes(a *api, c *call) (answer, error) {
-	limit, after := c.query.limit(), c.number()
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	ep, err := a.endpoint(c)
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := a.History.StuckLanes(c.Context(), c.scope, store.LaneQuery{Endpoint: ep.ID, After: after, Limit: limit + 1})
-	if err != nil {
-		return answer{}, err
-	}
-	part := page(c, found, limit, func(l *grapnel.Lane) string { return strconv.FormatInt(l.Head.Seq, 10) })
-	out := list[wire.Lane]{Data: make([]wire.Lane, len(part.Data)), Next: part.Next}
-	look := a.look(c)
-	for i := range part.Data {
-		if out.Data[i], err = viewLane(look, &part.Data[i]); err != nil {
-			return answer{}, err
+	return pages(c, func(after string, most int) ([]grapnel.Lane, error) {
+		ep, err := a.endpoint(c)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+		return a.History.StuckLanes(c.Context(), c.scope, store.LaneQuery{Endpoint: ep.ID, After: number(after), Limit: most})
+	}, func(l *grapnel.Lane) string { return strconv.FormatInt(l.Head.Seq, 10) }, func(found []grapnel.Lane) (_ []wire.Lane, err error) {
+		look, all := a.look(c), make([]wire.Lane, len(found))
+		for i := 0; i < len(found) && err == nil; i++ {
+			all[i], err = viewLane(look, &found[i])
+		}
+		return all, err
+	})
 }

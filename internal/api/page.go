@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -17,18 +18,54 @@ type list[T any] struct {
 // pass over them.
 func (list[T]) inWire() {}
 
-// page cuts a list that was asked for one more than fits, and makes its cursor from the last one
-// shown.
-func page[T any](c *call, found []T, limit int, position func(*T) string) list[T] {
-	l := list[T]{Data: found}
+// pages answers with a page of a list. read reads at most most entries behind a position, which is
+// one more than fit: then there is another page.
+func pages[T, V any](c *call, read func(after string, most int) ([]T, error), position func(*T) string,
+	view func([]T) ([]V, error)) (answer, error) {
+	limit, after := c.query.limit(), c.position()
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	found, err := read(after, limit+1)
+	if err != nil {
+		return answer{}, err
+	}
+	var out list[V]
 	if len(found) > limit {
-		l.Data = found[:limit]
-		l.Next = c.cursor(position(&l.Data[limit-1]))
+		found = found[:limit]
+		out.Next = c.cursor(position(&found[limit-1]))
 	}
-	if l.Data == nil {
-		l.Data = []T{}
+	if out.Data, err = view(found); err != nil {
+		return answer{}, err
 	}
-	return l
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// listed answers with a page of a list that is in memory, sorted by id; of one tenant if the query
+// names one. An entry whose id is empty is left out.
+func listed[T, V any](c *call, all []T, of func(*T) (id, tenant string), view func([]T) ([]V, error)) (answer, error) {
+	only := c.query.text("tenant")
+	return pages(c, func(after string, most int) (found []T, _ error) {
+		for i := range all {
+			if id, tenant := of(&all[i]); id > after && (only == "" || tenant == only) {
+				if found = append(found, all[i]); len(found) == most {
+					break
+				}
+			}
+		}
+		return found, nil
+	}, func(t *T) string { id, _ := of(t); return id }, view)
+}
+
+// each shows the entries of a page one by one.
+func each[T, V any](view func(*T) V) func([]T) ([]V, error) {
+	return func(found []T) ([]V, error) {
+		all := make([]V, len(found))
+		for i := range found {
+			all[i] = view(&found[i])
+		}
+		return all, nil
+	}
 }
 
 // cursor makes the cursor behind which position follows.
@@ -52,15 +89,11 @@ func (c *call) position() string {
 }
 
 // number is the position in a list that is ordered by number; 0: its beginning.
-func (c *call) number() int64 {
-	position := c.position()
-	if position == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(position, 10, 64)
-	if err != nil || n <= 0 {
-		c.query.faults.Add("?cursor", "must be the next of an answer to the same request")
-	}
+func (c *call) number() int64 { return number(c.position()) }
+
+// number reads a position that is a number. A cursor has a position that its own list wrote.
+func number(position string) int64 {
+	n, _ := strconv.ParseInt(position, 10, 64)
 	return n
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -90,27 +89,16 @@ func presets() []grapnel.NamedPolicy {
 	return named
 }
 
-// listPolicies lists presets by name, then own policies by id.
+// listPolicies lists presets by name, then own policies by id. Presets belong to every tenant.
 func listPolicies(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	position := func(p *grapnel.NamedPolicy) string { return cmp.Or(p.ID, "_"+p.Name) } // an underscore comes before any id
-	found := presets()
-	slices.SortFunc(found, func(a, b grapnel.NamedPolicy) int { return strings.Compare(a.Name, b.Name) })
-	for _, p := range a.Engine.Policies(c.scope) {
-		if tenant == "" || p.Tenant == tenant {
-			found = append(found, p)
+	all, only := presets(), c.query.text("tenant")
+	slices.SortFunc(all, func(a, b grapnel.NamedPolicy) int { return strings.Compare(a.Name, b.Name) })
+	return listed(c, append(all, a.Engine.Policies(c.scope)...), func(p *grapnel.NamedPolicy) (id, tenant string) {
+		if p.ID == "" {
+			return "_" + p.Name, only // an underscore comes before any id
 		}
-	}
-	found = slices.DeleteFunc(found, func(p grapnel.NamedPolicy) bool { return position(&p) <= after })
-	part := page(c, found, limit, position)
-	out := list[policyView]{Data: make([]policyView, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewPolicy(&part.Data[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+		return p.ID, p.Tenant
+	}, each(viewPolicy))
 }
 
 // namedPolicy is the one that the path names: an own one by its id, a preset by its name.

@@ -82,12 +82,13 @@ func createQueue(a *api, c *call) (answer, error) {
 
 func listQueues(a *api, c *call) (answer, error) {
 	is := func(ep *grapnel.Endpoint) bool { return ep.Queue != nil }
-	return listOf(a, c, is, func(eps []grapnel.Endpoint) (all []wire.Queue, err error) {
+	return listOf(a, c, is, func(eps []grapnel.Endpoint) ([]wire.Queue, error) {
 		broker, err := a.broker()
+		all := make([]wire.Queue, len(eps))
 		for i := 0; i < len(eps) && err == nil; i++ {
 			var counts grapnel.QueueCounts
 			counts, err = broker.Counts(c.Context(), eps[i].ID)
-			all = append(all, viewQueue(&eps[i], &counts, nil, c.now))
+			all[i] = viewQueue(&eps[i], &counts, nil, c.now)
 		}
 		return all, err
 	})

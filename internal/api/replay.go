@@ -88,8 +88,8 @@ func viewPlan(p replay.Plan) wire.Plan {
 		Excluded: wire.Excluded{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded}}
 }
 
-func viewItem(i *grapnel.ReplayItem, ids *grapnel.IDs) wire.Item {
-	return wire.Item{OriginalID: ids.Delivery(i.CreatedAt, i.Original), DeliveryID: ids.Delivery(i.MadeAt, i.Made), MadeAt: i.MadeAt,
+func (c *call) viewItem(i *grapnel.ReplayItem) wire.Item {
+	return wire.Item{OriginalID: c.ids.Delivery(i.CreatedAt, i.Original), DeliveryID: c.ids.Delivery(i.MadeAt, i.Made), MadeAt: i.MadeAt,
 		Status: i.Status}
 }
 
@@ -172,26 +172,14 @@ func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) (
 }
 
 func listReplays(a *api, c *call) (answer, error) {
-	limit := c.query.limit()
-	q := store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
-		Active: c.query.text("active") != "", Before: c.position(), Limit: limit + 1}
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := jobs.List(c.Context(), c.scope, q)
-	if err != nil {
-		return answer{}, err
-	}
-	part := page(c, found, limit, func(p *replay.Progress) string { return p.ID })
-	out := list[wire.Replay]{Data: make([]wire.Replay, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewReplay(&part.Data[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return pages(c, func(before string, most int) ([]replay.Progress, error) {
+		jobs, err := a.jobs()
+		if err != nil {
+			return nil, err
+		}
+		return jobs.List(c.Context(), c.scope, store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
+			Active: c.query.text("active") != "", Before: before, Limit: most})
+	}, func(p *replay.Progress) string { return p.ID }, each(viewReplay))
 }
 
 func getReplay(a *api, c *call) (answer, error) {
@@ -207,24 +195,13 @@ func getReplay(a *api, c *call) (answer, error) {
 }
 
 func listItems(a *api, c *call) (answer, error) {
-	limit, after := c.query.limit(), c.number()
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := jobs.Items(c.Context(), c.scope, c.PathValue("id"), after, limit+1)
-	if err != nil {
-		return answer{}, err
-	}
-	part := page(c, found, limit, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) })
-	out := list[wire.Item]{Data: make([]wire.Item, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewItem(&part.Data[i], c.ids)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return pages(c, func(after string, most int) ([]grapnel.ReplayItem, error) {
+		jobs, err := a.jobs()
+		if err != nil {
+			return nil, err
+		}
+		return jobs.Items(c.Context(), c.scope, c.PathValue("id"), number(after), most)
+	}, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) }, each(c.viewItem))
 }
 
 // steerReplay pauses, resumes or cancels a replay and shows how it is then.

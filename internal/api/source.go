@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -98,19 +97,8 @@ func (c *call) ofSource(verb grapnel.Verb, s *grapnel.Source, reason string) *gr
 }
 
 func listSources(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	found := slices.DeleteFunc(slices.Clone(a.Engine.Sources(c.scope)), func(s grapnel.Source) bool {
-		return s.ID <= after || tenant != "" && s.Tenant != tenant
-	})
-	part := page(c, found, limit, func(s *grapnel.Source) string { return s.ID })
-	out := list[wire.Source]{Data: make([]wire.Source, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = a.viewSource(&part.Data[i], c)
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	of := func(s *grapnel.Source) (id, tenant string) { return s.ID, s.Tenant }
+	return listed(c, a.Engine.Sources(c.scope), of, each(func(s *grapnel.Source) wire.Source { return a.viewSource(s, c) }))
 }
 
 // source is the one that the path names.

@@ -70,25 +70,14 @@ func tenantNamed(a *api, c *call) (string, Tenants, error) {
 }
 
 func listTenants(a *api, c *call) (answer, error) {
-	limit, after := c.query.limit(), c.position()
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
-	tenants, err := a.tenants(c)
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := tenants.List(c.Context())
-	if err != nil {
-		return answer{}, err
-	}
-	found = slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after })
-	part := page(c, found, limit, func(r *grapnel.Residence) string { return r.Tenant })
-	out := list[wire.Tenant]{Data: make([]wire.Tenant, len(part.Data)), Next: part.Next}
-	for i := range part.Data {
-		out.Data[i] = viewTenant(&part.Data[i])
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return pages(c, func(after string, _ int) ([]grapnel.Residence, error) {
+		tenants, err := a.tenants(c)
+		if err != nil {
+			return nil, err
+		}
+		found, err := tenants.List(c.Context())
+		return slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after }), err
+	}, func(r *grapnel.Residence) string { return r.Tenant }, each(viewTenant))
 }
 
 func getTenant(a *api, c *call) (answer, error) {
