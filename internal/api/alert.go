@@ -63,17 +63,9 @@ func alertRoutes() []route {
 	}
 }
 
-// alerts are the server's.
-func (a *api) alerts() (Alerts, error) {
-	if a.Alerts == nil {
-		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no alerts.")
-	}
-	return a.Alerts, nil
-}
-
 // viewAlert shows an alert with its messages from a number on. Digests have many alerts, so read
 // has the deliveries of messages that were read before.
-func viewAlert(c *call, alerts Alerts, al *alert.Alert, from int, read map[string][]wire.AlertDelivery) (wire.Alert, error) {
+func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string][]wire.AlertDelivery) (wire.Alert, error) {
 	v := wire.Alert{ID: al.ID, Rule: al.Rule, Tenant: al.Tenant, Severity: al.Severity, State: string(al.State),
 		Subject: wire.AlertSubject{Kind: al.Subject.Kind, ID: al.Subject.ID, Name: al.Subject.Name}, Title: al.Title, Text: al.Text,
 		Value: al.Value, Threshold: al.Threshold, Since: al.Since, AcknowledgedAt: timeOf(al.AcknowledgedAt),
@@ -85,7 +77,7 @@ func viewAlert(c *call, alerts Alerts, al *alert.Alert, from int, read map[strin
 	}
 	for _, m := range al.Messages[from:] {
 		if _, known := read[m.Event]; !known {
-			found, err := alerts.Deliveries(c.Context(), c.scope, al, m.Event)
+			found, err := a.Alerts.Deliveries(c.Context(), c.scope, al, m.Event)
 			if err != nil {
 				return v, err
 			}
@@ -121,11 +113,7 @@ func listAlerts(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
-	found, next, err := alerts.List(c.Context(), c.scope.Whole(), q)
+	found, next, err := a.Alerts.List(c.Context(), c.scope.Whole(), q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -135,7 +123,7 @@ func listAlerts(a *api, c *call) (answer, error) {
 	}
 	read := map[string][]wire.AlertDelivery{}
 	for i := range found {
-		if out.Data[i], err = viewAlert(c, alerts, &found[i], max(len(found[i].Messages)-1, 0), read); err != nil {
+		if out.Data[i], err = a.viewAlert(c, &found[i], max(len(found[i].Messages)-1, 0), read); err != nil {
 			return answer{}, err
 		}
 	}
@@ -143,18 +131,14 @@ func listAlerts(a *api, c *call) (answer, error) {
 }
 
 func getAlert(a *api, c *call) (answer, error) {
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
-	found, err := alerts.Get(c.Context(), c.scope.Whole(), c.PathValue("id"))
+	found, err := a.Alerts.Get(c.Context(), c.scope.Whole(), c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
 	if about := c.alertsAbout(""); about != nil && !about(&found.Subject) {
 		return answer{}, store.ErrNotFound("alert")
 	}
-	v, err := viewAlert(c, alerts, &found, 0, map[string][]wire.AlertDelivery{})
+	v, err := a.viewAlert(c, &found, 0, map[string][]wire.AlertDelivery{})
 	if err != nil {
 		return answer{}, err
 	}
@@ -166,39 +150,28 @@ func acknowledge(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
 	// The answer that is stored with the effect cannot read deliveries, so it has none.
 	bare := func(al *alert.Alert) answer {
 		without := *al
 		without.Messages = nil
-		v, _ := viewAlert(c, nil, &without, 0, nil)
+		v, _ := a.viewAlert(c, &without, 0, nil)
 		return jsonAnswer(http.StatusOK, v)
 	}
-	is, given, err := alerts.Acknowledge(c.Context(), c.scope, c.PathValue("id"), by, func(al alert.Alert) *store.Once {
+	is, given, err := a.Alerts.Acknowledge(c.Context(), c.scope, c.PathValue("id"), by, func(al alert.Alert) *store.Once {
 		return withEffect(c, func(store.Put) answer { return bare(&al) })
 	})
 	return answered(is, given, err, func(al alert.Alert) answer { return bare(&al) })
 }
 
 // linked finds the alert that the link of the path names.
-func linked(a *api, c *call) (Alerts, alert.Alert, store.Scope, error) {
-	alerts, err := a.alerts()
-	if err != nil {
-		return nil, alert.Alert{}, store.Scope{}, err
-	}
-	id, tenant, valid := alerts.Follow(c.PathValue("link"))
+func linked(a *api, c *call) (alert.Alert, store.Scope, error) {
+	id, tenant, valid := a.Alerts.Follow(c.PathValue("link"))
 	if !valid {
-		return nil, alert.Alert{}, store.Scope{}, grapnel.Errorf(grapnel.CodeNotFound, "The link has expired, or is none.")
+		return alert.Alert{}, store.Scope{}, grapnel.Errorf(grapnel.CodeNotFound, "The link has expired, or is none.")
 	}
-	scope := store.Of(tenant)
-	if tenant == "" {
-		scope = store.Everyone()
-	}
-	is, err := alerts.Get(c.Context(), scope, id)
-	return alerts, is, scope, err
+	scope := scopeOf(tenant)
+	is, err := a.Alerts.Get(c.Context(), scope, id)
+	return is, scope, err
 }
 
 func viewAlertLink(is *alert.Alert) answer {
@@ -207,7 +180,7 @@ func viewAlertLink(is *alert.Alert) answer {
 }
 
 func getAlertLink(a *api, c *call) (answer, error) {
-	_, is, _, err := linked(a, c)
+	is, _, err := linked(a, c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -218,11 +191,11 @@ func getAlertLink(a *api, c *call) (answer, error) {
 const byLink = "alert-link"
 
 func followAlertLink(a *api, c *call) (answer, error) {
-	alerts, is, scope, err := linked(a, c)
+	is, scope, err := linked(a, c)
 	if err != nil {
 		return answer{}, err
 	}
-	if is, _, err = alerts.Acknowledge(c.Context(), scope, is.ID, grapnel.By{Actor: byLink}, nil); err != nil {
+	if is, _, err = a.Alerts.Acknowledge(c.Context(), scope, is.ID, grapnel.By{Actor: byLink}, nil); err != nil {
 		return answer{}, err
 	}
 	return viewAlertLink(&is), nil
@@ -259,13 +232,9 @@ func listAlertRules(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
 	out := list[wire.AlertRule]{Data: []wire.AlertRule{}}
 	if tenant, may := ruleTenant(c); may {
-		found, err := alerts.Rules(c.Context(), tenant)
+		found, err := a.Alerts.Rules(c.Context(), tenant)
 		if err != nil {
 			return answer{}, err
 		}
@@ -277,12 +246,8 @@ func listAlertRules(a *api, c *call) (answer, error) {
 }
 
 func getAlertRule(a *api, c *call) (answer, error) {
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
 	if tenant, may := ruleTenant(c); may {
-		found, err := alerts.Rules(c.Context(), tenant)
+		found, err := a.Alerts.Rules(c.Context(), tenant)
 		if err != nil {
 			return answer{}, err
 		}
@@ -296,16 +261,12 @@ func getAlertRule(a *api, c *call) (answer, error) {
 }
 
 func patchAlertRule(a *api, c *call) (answer, error) {
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
 	tenant, may := ruleTenant(c)
 	if !may {
 		return answer{}, store.ErrNotFound("alert rule")
 	}
 	patch := gjson.ParseBytes(c.body)
-	is, err := alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), grapnel.By{Actor: c.key.ID, Reason: c.reason()},
+	is, err := a.Alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), grapnel.By{Actor: c.key.ID, Reason: c.reason()},
 		func(now alerting.Rule) (alert.Setting, error) {
 			var f strict.Faults
 			whole := merged(wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
@@ -347,10 +308,6 @@ func backtest(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	alerts, err := a.alerts()
-	if err != nil {
-		return answer{}, err
-	}
 	tenant, may := ruleTenant(c)
 	if !may {
 		return answer{}, store.ErrNotFound("alert rule")
@@ -365,7 +322,7 @@ func backtest(a *api, c *call) (answer, error) {
 	if in.Threshold > 0 {
 		threshold = &in.Threshold
 	}
-	b, err := alerts.Backtest(c.Context(), c.scope, tenant, c.PathValue("name"), duration(in.For), threshold)
+	b, err := a.Alerts.Backtest(c.Context(), c.scope, tenant, c.PathValue("name"), duration(in.For), threshold)
 	if err != nil {
 		return answer{}, err
 	}

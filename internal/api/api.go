@@ -47,19 +47,24 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero
-// value has a meaning.
+// Options say what the API stands on. Those before Bounds are needed; every other zero value has a
+// meaning.
 type Options struct {
-	Bounds      Bounds      // inside this room; zero: their defaults
-	Engine      Engine      // the engine
-	History     History     // what happened
-	Idempotency Idempotency // answers given before
+	Engine      Engine                // the engine
+	History     History               // what happened
+	Idempotency Idempotency           // answers given before
+	Replays     replay.Jobs           // redelivers; nil: 503, as for Tenants
+	Alerts      Alerts                // alerts and their rules
+	Documents   store.Documents       // of the first cell: incidents
+	Promises    func() promise.Report // how the server keeps its promises
+	Status      http.Handler          // the public status page in all its forms
+	Tenants     Tenants               // the cells of tenants, and their moves
+	Passes      *pass.Sealer          // reads and makes passes
 
+	Bounds       Bounds                        // inside this room; zero: their defaults
 	Ingest       Ingest                        // receives requests for sources; nil: none are received
 	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
 	Queues       Queues                        // leases to consumers; nil: no queues
-	Replays      replay.Jobs                   // redelivers; nil: no replays
-	Alerts       Alerts                        // nil: no alerts
 	Minutes      Minutes                       // counts by the minute; nil: none is known
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
@@ -84,24 +89,17 @@ type Options struct {
 	// Turned gets each request for a source that was refused before ingress saw it; nil: nothing does.
 	Turned func()
 
-	Documents store.Documents       // of the first cell: incidents; nil: there are none
-	Promises  func() promise.Report // how the server keeps its promises; nil: nothing is counted
-	Told      func()                // called when an incident has changed; nil: nothing is
-	Status    http.Handler          // the public status page in all its forms; nil: there is none
-
-	Passes *pass.Sealer // reads passes; nil: there are none
-
-	Gate *Gate // shared by the APIs of all cells; nil: one of its own
+	Told func() // called when an incident has changed; nil: nothing is
+	Gate *Gate  // shared by the APIs of all cells; nil: one of its own
 
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
 	Settings []wire.Setting // of the server, without secrets
 
-	Cell    string             // the cell that this API serves; empty: grapnel.DefaultCell
-	Away    func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
-	Tenants Tenants            // the cells of tenants, and their moves; nil: unknown
-	Others  []Cell             // the other cells, whose numbers an overview adds; nil: it counts this cell
+	Cell   string             // the cell that this API serves; empty: grapnel.DefaultCell
+	Away   func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
+	Others []Cell             // the other cells, whose numbers an overview adds; nil: it counts this cell
 }
 
 // Cell is what an overview reads of a cell.

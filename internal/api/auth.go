@@ -67,7 +67,7 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
-	if pass.Is(token) && a.Passes != nil {
+	if pass.Is(token) {
 		return a.authenticatePass(c, token)
 	}
 	hash := sha256.Sum256([]byte(token))

@@ -42,17 +42,15 @@ const mostMessages = 50
 // incidentPrefix begins ids of incidents.
 const incidentPrefix = "inc"
 
-// incidents are those of the operator; a key that is bound to a tenant does not see them.
-func (a *api) incidents(c *call) (store.Documents, error) {
+// forOperator refuses a key that is bound to a tenant: incidents are the operator's.
+func (c *call) forOperator() error {
 	switch {
 	case c.key.Tenant != "" && c.PathValue("id") != "":
-		return nil, store.ErrNotFound("incident")
+		return store.ErrNotFound("incident")
 	case c.key.Tenant != "":
-		return nil, grapnel.Errorf(codeForbidden, "Incidents are about all tenants; the API key is bound to one tenant.")
-	case a.Documents == nil:
-		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server keeps no incidents.")
+		return grapnel.Errorf(codeForbidden, "Incidents are about all tenants; the API key is bound to one tenant.")
 	}
-	return a.Documents, nil
+	return nil
 }
 
 // viewIncident is an incident as it is at a time.
@@ -64,11 +62,10 @@ func viewIncident(in *wire.Incident, now time.Time) wire.Incident {
 
 func listIncidents(a *api, c *call) (answer, error) {
 	return pages(c, func(before string, most int) ([]store.Document, error) {
-		docs, err := a.incidents(c)
-		if err != nil {
+		if err := c.forOperator(); err != nil {
 			return nil, err
 		}
-		return docs.DocumentList(c.Context(), store.Everyone(), store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true,
+		return a.Documents.DocumentList(c.Context(), store.Everyone(), store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true,
 			Limit: most})
 	}, func(d *store.Document) string { return d.ID }, func(found []store.Document) (_ []wire.Incident, err error) {
 		all := make([]wire.Incident, len(found))
@@ -82,14 +79,13 @@ func listIncidents(a *api, c *call) (answer, error) {
 
 // incident reads the one that the path names.
 func (a *api) incident(c *call) (in wire.Incident, revision int64, _ error) {
-	docs, err := a.incidents(c)
-	if err != nil {
+	if err := c.forOperator(); err != nil {
 		return in, 0, err
 	}
 	if !identifier.MatchString(c.PathValue("id")) {
 		return in, 0, store.ErrNotFound("incident")
 	}
-	doc, err := docs.Document(c.Context(), store.Everyone(), "", wire.IncidentKind, c.PathValue("id"))
+	doc, err := a.Documents.Document(c.Context(), store.Everyone(), "", wire.IncidentKind, c.PathValue("id"))
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 		return in, 0, store.ErrNotFound("incident")
 	}
@@ -108,7 +104,7 @@ func getIncident(a *api, c *call) (answer, error) {
 }
 
 func openIncident(a *api, c *call) (answer, error) {
-	if _, err := a.incidents(c); err != nil {
+	if err := c.forOperator(); err != nil {
 		return answer{}, err
 	}
 	var f strict.Faults

@@ -328,16 +328,12 @@ func replayIssue(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
 	i, err := a.issue(c)
 	if err != nil {
 		return answer{}, err
 	}
 	r := replay.Request{Endpoint: i.Endpoint, Rate: in.Rate, StopAfter: in.StopAfter, Canary: in.Canary, Selection: likeIssue(i)}
-	return begin(c, jobs, r, in.DryRun, cmp.Or(in.Reason, "dead letters of the issue "+i.ID))
+	return a.begin(c, r, in.DryRun, cmp.Or(in.Reason, "dead letters of the issue "+i.ID))
 }
 
 func likeIssue(i *issue.Issue) grapnel.Selection {

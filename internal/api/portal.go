@@ -80,9 +80,6 @@ func createLink(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	if a.Passes == nil {
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no portal.")
-	}
 	if len(in.Scopes) == 0 {
 		in.Scopes = []grapnel.Scope{grapnel.ScopeRead}
 	}

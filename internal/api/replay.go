@@ -16,28 +16,30 @@ import (
 // replayOrder is a method of replay.Jobs that pauses, resumes or cancels.
 type replayOrder func(replay.Jobs, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)
 
+const replayTag = "Replays"
+
 func replayRoutes() []route {
 	lever := func(verb, summary, about string, order replayOrder) route {
 		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
 			handle: func(a *api, c *call) (answer, error) { return steerReplay(a, c, order) },
-			name:   verb + "-replay", tag: "Replays", summary: summary, about: about,
+			name:   verb + "-replay", tag: replayTag, summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Replay{}}}
 	}
 	return []route{
 		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: startReplay,
-			name: "start-replay", tag: "Replays", summary: "Redeliver finished deliveries",
+			name: "start-replay", tag: replayTag, summary: "Redeliver finished deliveries",
 			about: "Creates a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind its pending deliveries. It covers the deliveries that are finished when it is created. Deliveries that were replayed with success, are being redelivered or were discarded are left out, unless again says otherwise. With dry_run it only counts, and answers 200.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: wire.NewReplay{},
 			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
 		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listReplays,
-			name: "list-replays", tag: "Replays", summary: "List replays, the newest first",
+			name: "list-replays", tag: replayTag, summary: "List replays, the newest first",
 			query: pageOf(endpointParam, tenantParam, param{name: "active", one: []string{"true"}, doc: "only those that are running or paused"}),
 			gives: map[int]any{200: list[wire.Replay]{}}},
 		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getReplay,
-			name: "get-replay", tag: "Replays", summary: "Get a replay and its progress", gives: map[int]any{200: wire.Replay{}}},
+			name: "get-replay", tag: replayTag, summary: "Get a replay and its progress", gives: map[int]any{200: wire.Replay{}}},
 		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listItems,
-			name: "list-replay-items", tag: "Replays", summary: "List the deliveries that a replay has created, in order",
+			name: "list-replay-items", tag: replayTag, summary: "List the deliveries that a replay has created, in order",
 			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
 		lever("pause", "Pause a replay", "Once it is answered it creates no more deliveries; those it has created continue. 409 for a finished replay.", replay.Jobs.Pause),
 		lever("resume", "Resume a replay", "409 for a finished replay.", replay.Jobs.Resume),
@@ -93,21 +95,9 @@ func (c *call) viewItem(i *grapnel.ReplayItem) wire.Item {
 		Status: i.Status}
 }
 
-// jobs orders and inspects replays.
-func (a *api) jobs() (replay.Jobs, error) {
-	if a.Replays == nil {
-		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not replay.")
-	}
-	return a.Replays, nil
-}
-
 func startReplay(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewReplay](c.body, &f)
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
 	ep, err := a.endpoint(c)
 	if err != nil {
 		return answer{}, err
@@ -121,13 +111,13 @@ func startReplay(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	return begin(c, jobs, r, in.DryRun, in.Reason)
+	return a.begin(c, r, in.DryRun, in.Reason)
 }
 
 // begin starts a replay, or counts what it would redeliver.
-func begin(c *call, jobs replay.Jobs, r replay.Request, dryRun bool, reason string) (answer, error) {
+func (a *api) begin(c *call, r replay.Request, dryRun bool, reason string) (answer, error) {
 	if dryRun {
-		plan, err := jobs.Plan(c.Context(), c.scope, r)
+		plan, err := a.Replays.Plan(c.Context(), c.scope, r)
 		if err != nil {
 			return answer{}, err
 		}
@@ -138,7 +128,7 @@ func begin(c *call, jobs replay.Jobs, r replay.Request, dryRun bool, reason stri
 			return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
 		})
 	}}
-	started, err := jobs.Start(c.Context(), c.scope, o)
+	started, err := a.Replays.Start(c.Context(), c.scope, o)
 	if err == nil {
 		err = first(started.Answer)
 	}
@@ -173,21 +163,13 @@ func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) (
 
 func listReplays(a *api, c *call) (answer, error) {
 	return pages(c, func(before string, most int) ([]replay.Progress, error) {
-		jobs, err := a.jobs()
-		if err != nil {
-			return nil, err
-		}
-		return jobs.List(c.Context(), c.scope, store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
+		return a.Replays.List(c.Context(), c.scope, store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"),
 			Active: c.query.text("active") != "", Before: before, Limit: most})
 	}, func(p *replay.Progress) string { return p.ID }, each(viewReplay))
 }
 
 func getReplay(a *api, c *call) (answer, error) {
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
-	p, err := jobs.Get(c.Context(), c.scope, c.PathValue("id"))
+	p, err := a.Replays.Get(c.Context(), c.scope, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -196,11 +178,7 @@ func getReplay(a *api, c *call) (answer, error) {
 
 func listItems(a *api, c *call) (answer, error) {
 	return pages(c, func(after string, most int) ([]grapnel.ReplayItem, error) {
-		jobs, err := a.jobs()
-		if err != nil {
-			return nil, err
-		}
-		return jobs.Items(c.Context(), c.scope, c.PathValue("id"), number(after), most)
+		return a.Replays.Items(c.Context(), c.scope, c.PathValue("id"), number(after), most)
 	}, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) }, each(c.viewItem))
 }
 
@@ -210,11 +188,7 @@ func steerReplay(a *api, c *call, order replayOrder) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	jobs, err := a.jobs()
-	if err != nil {
-		return answer{}, err
-	}
-	p, err := order(jobs, c.Context(), c.scope, c.PathValue("id"), by)
+	p, err := order(a.Replays, c.Context(), c.scope, c.PathValue("id"), by)
 	if err != nil {
 		return answer{}, err
 	}

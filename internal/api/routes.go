@@ -56,8 +56,13 @@ func New(o Options) http.Handler {
 	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), cursors: newCursors(o.Engine.IDs()),
 		simulations: make(chan struct{}, o.Bounds.Simulations), explanations: make(chan struct{}, o.Bounds.Explanations)}
 	for i := range a.routes {
-		if o.MetricsOpen && a.routes[i].path == metricsPath {
-			a.routes[i].open = anybody
+		switch rt := &a.routes[i]; {
+		case o.MetricsOpen && rt.path == metricsPath:
+			rt.open = anybody
+		case rt.tag == replayTag && o.Replays == nil, rt.tag == tenantTag && o.Tenants == nil:
+			rt.handle = func(*api, *call) (answer, error) {
+				return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no %s.", strings.ToLower(rt.tag))
+			}
 		}
 	}
 	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })

@@ -10,22 +10,23 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
+const tenantTag = "Tenants"
+
 func tenantRoutes() []route {
-	const tag = "Tenants"
 	return []route{
 		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
-			name: "list-tenants", tag: tag, summary: "List tenants with their cells",
+			name: "list-tenants", tag: tenantTag, summary: "List tenants with their cells",
 			about: "Tenants with an endpoint, queue, source, policy or key, and moved tenants. Needs a key that is bound to no tenant, as do all routes here.",
 			query: pageOf(), gives: map[int]any{200: list[wire.Tenant]{}}},
 		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
-			name: "get-tenant", tag: tag, summary: "Get a tenant's cell",
+			name: "get-tenant", tag: tenantTag, summary: "Get a tenant's cell",
 			about: "A tenant without data is in the cell where its data would be.", gives: map[int]any{200: wire.Tenant{}}},
 		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
-			name: "move-tenant", tag: tag, summary: "Move a tenant to another cell",
+			name: "move-tenant", tag: tenantTag, summary: "Move a tenant to another cell",
 			about: "No attempt of the tenant starts, and those in flight finish; then all rows of the tenant are copied and compared, and the other cell continues, in the same order. Meanwhile requests that change anything of the tenant answer 503 with Retry-After. 409 while a move is under way, or if the tenant is in that cell already.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
-			name: "stay-tenant", tag: tag, summary: "Cancel a move that is not finished",
+			name: "stay-tenant", tag: tenantTag, summary: "Cancel a move that is not finished",
 			about: "The tenant stays in its cell. 409 when no move is under way, or when the other cell has the tenant already.",
 			query: []param{reasonParam}, gives: map[int]any{200: wire.Tenant{}}},
 	}
@@ -44,53 +45,44 @@ func viewTenant(r *grapnel.Residence) (v wire.Tenant) {
 	return v
 }
 
-// tenants is the list of tenants and cells. It is about all tenants, so a key that is bound to one
-// does not see it.
-func (a *api) tenants(c *call) (Tenants, error) {
-	switch {
-	case c.key.Tenant != "":
-		return nil, grapnel.Errorf(codeForbidden, "Cells serve all tenants; the API key is bound to one tenant.")
-	case a.Tenants == nil:
-		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not serve cells.")
+// unbound refuses a key that is bound to a tenant: the list of tenants and cells is about all.
+func (c *call) unbound() error {
+	if c.key.Tenant != "" {
+		return grapnel.Errorf(codeForbidden, "Cells serve all tenants; the API key is bound to one tenant.")
 	}
-	return a.Tenants, nil
+	return nil
 }
 
 // tenantNamed is the one in the path.
-func tenantNamed(a *api, c *call) (string, Tenants, error) {
-	all, err := a.tenants(c)
-	if err != nil {
-		return "", nil, err
-	}
+func tenantNamed(c *call) (string, error) {
 	name := c.PathValue("tenant")
-	if !grapnel.ValidTenant(name) {
-		return "", nil, store.ErrNotFound("tenant")
+	if err := c.unbound(); err != nil || grapnel.ValidTenant(name) {
+		return name, err
 	}
-	return name, all, nil
+	return "", store.ErrNotFound("tenant")
 }
 
 func listTenants(a *api, c *call) (answer, error) {
 	return pages(c, func(after string, _ int) ([]grapnel.Residence, error) {
-		tenants, err := a.tenants(c)
-		if err != nil {
+		if err := c.unbound(); err != nil {
 			return nil, err
 		}
-		found, err := tenants.List(c.Context())
+		found, err := a.Tenants.List(c.Context())
 		return slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after }), err
 	}, func(r *grapnel.Residence) string { return r.Tenant }, each(viewTenant))
 }
 
 func getTenant(a *api, c *call) (answer, error) {
-	name, tenants, err := tenantNamed(a, c)
+	name, err := tenantNamed(c)
 	if err != nil {
 		return answer{}, err
 	}
-	is := tenants.Where(name)
+	is := a.Tenants.Where(name)
 	return jsonAnswer(http.StatusOK, viewTenant(&is)), nil
 }
 
 func moveTenant(a *api, c *call) (answer, error) {
-	name, tenants, err := tenantNamed(a, c)
+	name, err := tenantNamed(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -102,7 +94,7 @@ func moveTenant(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	is, err := tenants.Move(c.Context(), name, in.To, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
+	is, err := a.Tenants.Move(c.Context(), name, in.To, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,12 +102,12 @@ func moveTenant(a *api, c *call) (answer, error) {
 }
 
 func stayTenant(a *api, c *call) (answer, error) {
-	name, tenants, err := tenantNamed(a, c)
+	name, err := tenantNamed(c)
 	if err != nil {
 		return answer{}, err
 	}
 	reason := c.reason()
-	is, err := tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
+	is, err := a.Tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
 	if err != nil {
 		return answer{}, err
 	}
