@@ -138,11 +138,7 @@ func getAlert(a *api, c *call) (answer, error) {
 	if about := c.alertsAbout(""); about != nil && !about(&found.Subject) {
 		return answer{}, store.ErrNotFound("alert")
 	}
-	v, err := a.viewAlert(c, &found, 0, map[string][]wire.AlertDelivery{})
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, v), nil
+	return result(a.viewAlert(c, &found, 0, map[string][]wire.AlertDelivery{}))
 }
 
 func acknowledge(a *api, c *call) (answer, error) {
@@ -174,17 +170,13 @@ func linked(a *api, c *call) (alert.Alert, store.Scope, error) {
 	return is, scope, err
 }
 
-func viewAlertLink(is *alert.Alert) answer {
-	return jsonAnswer(http.StatusOK, wire.AlertLink{AlertID: is.ID, Title: is.Title, Severity: is.Severity, State: string(is.State),
-		Since: is.Since})
+func viewAlertLink(is *alert.Alert) wire.AlertLink {
+	return wire.AlertLink{AlertID: is.ID, Title: is.Title, Severity: is.Severity, State: string(is.State), Since: is.Since}
 }
 
 func getAlertLink(a *api, c *call) (answer, error) {
 	is, _, err := linked(a, c)
-	if err != nil {
-		return answer{}, err
-	}
-	return viewAlertLink(&is), nil
+	return shown(is, err, viewAlertLink)
 }
 
 // byLink is the actor of an acknowledgement by the link of a message.
@@ -192,13 +184,10 @@ const byLink = "alert-link"
 
 func followAlertLink(a *api, c *call) (answer, error) {
 	is, scope, err := linked(a, c)
-	if err != nil {
-		return answer{}, err
+	if err == nil {
+		is, _, err = a.Alerts.Acknowledge(c.Context(), scope, is.ID, grapnel.By{Actor: byLink}, nil)
 	}
-	if is, _, err = a.Alerts.Acknowledge(c.Context(), scope, is.ID, grapnel.By{Actor: byLink}, nil); err != nil {
-		return answer{}, err
-	}
-	return viewAlertLink(&is), nil
+	return shown(is, err, viewAlertLink)
 }
 
 // ruleTenant is the tenant of the rules that the caller wants; empty: the operator. false: the
@@ -282,10 +271,7 @@ func patchAlertRule(a *api, c *call) (answer, error) {
 			}
 			return s, f.Err()
 		})
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewAlertRule(&is)), nil
+	return shown(is, err, viewAlertRule)
 }
 
 // patched is a field after a merge patch: unchanged, set back or set.

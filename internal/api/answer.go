@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// answer is what goes back.
+// answer is what goes back. Next to an error it counts for nothing.
 type answer struct {
 	status      int
 	body        []byte
@@ -92,6 +92,22 @@ func (ans *answer) code() string {
 
 // jsonAnswer answers with v as JSON.
 func jsonAnswer(status int, v any) answer { return answer{status: status, body: encode(v)} }
+
+// result answers with v as JSON, unless making it failed.
+func result(v any, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, v), nil
+}
+
+// shown answers with a thing as view shows it, unless finding or changing it failed.
+func shown[T, V any](is T, err error, view func(*T) V) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, view(&is)), nil
+}
 
 // nothing answers that it is done and that there is nothing to say.
 func nothing() answer { return answer{status: http.StatusNoContent} }

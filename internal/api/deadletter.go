@@ -1,8 +1,6 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
@@ -40,11 +38,7 @@ func listDeadLetters(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	s.DeadLetters, s.Replayed = true, c.query.text("replayed") != ""
-	out, err := some(a, c, s, before, limit, (*look).view)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return result(a.some(c, s, before, limit))
 }
 
 // deliverySettings are the settings of a delivery that can change: its note.
@@ -99,11 +93,7 @@ func discardWaiting(a *api, c *call, d *grapnel.Delivery, reason string) (answer
 	if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
 		return answer{}, err
 	}
-	over, err := a.delivery(c, c.PathValue("id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return a.showDelivery(c, over)
+	return getDelivery(a, c)
 }
 
 // annotate notes something on a delivery and shows how it is then.
@@ -111,9 +101,5 @@ func annotate(a *api, c *call, n store.Annotation) (answer, error) {
 	if err := a.History.Annotate(c.Context(), c.scope, n); err != nil {
 		return answer{}, err
 	}
-	d, err := a.delivery(c, c.PathValue("id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return a.showDelivery(c, d)
+	return getDelivery(a, c)
 }

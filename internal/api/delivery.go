@@ -67,11 +67,7 @@ func listDeliveries(a *api, c *call) (answer, error) {
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	out, err := some(a, c, s, before, limit, (*look).view)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return result(a.some(c, s, before, limit))
 }
 
 // getDelivery shows one delivery with its attempts.
@@ -88,10 +84,8 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if v.Message, err = a.message(c, d); err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, v), nil
+	v.Message, err = a.message(c, d)
+	return result(v, err)
 }
 
 // message is the request of a delivery to a channel; nil: it cannot be made any more, or the caller
@@ -199,11 +193,7 @@ func skipDelivery(a *api, c *call) (answer, error) {
 	if err := a.Engine.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
 		return answer{}, err
 	}
-	after, err := a.delivery(c, c.PathValue("id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return a.showDelivery(c, after)
+	return getDelivery(a, c)
 }
 
 // look shows deliveries to one caller. It asks for each endpoint's health and each repeated
@@ -329,22 +319,26 @@ func withAttempts(v wire.Delivery, s situation) wire.Delivery {
 	return v
 }
 
-// some is one page of a selection, each delivery shown by show.
-func some[T any](a *api, c *call, s selection, before int64, limit int, show func(*look, *grapnel.Delivery) (T, error)) (list[T], error) {
+// some is one page of a selection.
+func (a *api) some(c *call, s selection, before int64, limit int) (list[wire.Delivery], error) {
 	found, resume, err := a.find(c, s, before, limit)
 	if err != nil {
-		return list[T]{}, err
+		return list[wire.Delivery]{}, err
 	}
-	out := list[T]{Data: make([]T, len(found))}
+	var out list[wire.Delivery]
 	if resume > 0 {
 		out.Next = c.cursor(strconv.FormatInt(resume, 10))
 	}
-	look := a.look(c)
-	look.ask(found)
-	for i := range found {
-		if out.Data[i], err = show(look, &found[i]); err != nil {
-			return list[T]{}, err
-		}
+	out.Data, err = a.views(c, found)
+	return out, err
+}
+
+// views shows deliveries as lists do.
+func (a *api) views(c *call, list []grapnel.Delivery) (_ []wire.Delivery, err error) {
+	look, all := a.look(c), make([]wire.Delivery, len(list))
+	look.ask(list)
+	for i := 0; i < len(list) && err == nil; i++ {
+		all[i], err = look.view(&list[i])
 	}
-	return out, nil
+	return all, err
 }

@@ -77,8 +77,6 @@ func (a *api) endSessions(c *call, tenant, whose string) (answer, error) {
 		about += ": " + reason
 	}
 	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "sessions", about)}
-	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, with); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	_, err := a.Engine.PutKey(c.Context(), c.scope, k, with)
+	return nothing(), err
 }

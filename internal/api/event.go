@@ -125,13 +125,6 @@ func getEvent(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	v := viewEvent(c, ev)
-	look := a.look(c)
-	look.ask(deliveries)
-	v.Deliveries = make([]wire.Delivery, len(deliveries))
-	for i := range deliveries {
-		if v.Deliveries[i], err = look.view(&deliveries[i]); err != nil {
-			return answer{}, err
-		}
-	}
-	return jsonAnswer(http.StatusOK, v), nil
+	v.Deliveries, err = a.views(c, deliveries)
+	return result(v, err)
 }

@@ -129,10 +129,7 @@ func (a *api) namedType(c *call) (grapnel.EventType, error) {
 
 func getEventType(a *api, c *call) (answer, error) {
 	t, err := a.namedType(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewEventType(&t, true)), nil
+	return shown(t, err, func(t *grapnel.EventType) wire.EventType { return viewEventType(t, true) })
 }
 
 // changeType changes the event type that the path names, and begins again if another request has
@@ -185,8 +182,5 @@ func deleteEventType(a *api, c *call) (answer, error) {
 	if err == nil {
 		err = a.Engine.DeleteEventType(c.Context(), c.scope, t.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, t.Tenant, t.ID, t.Name)})
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	return nothing(), err
 }

@@ -86,15 +86,8 @@ func part(a *api, c *call, s selection, before int64) (portion, error) {
 	if err != nil {
 		return portion{}, err
 	}
-	p := portion{deliveries: make([]wire.Delivery, len(found)), resume: resume}
-	look := a.look(c)
-	look.ask(found)
-	for i := range found {
-		if p.deliveries[i], err = look.view(&found[i]); err != nil {
-			return portion{}, err
-		}
-	}
-	return p, nil
+	all, err := a.views(c, found)
+	return portion{all, resume}, err
 }
 
 // send writes page after page.

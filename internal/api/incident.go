@@ -53,10 +53,10 @@ func (c *call) forOperator() error {
 	return nil
 }
 
-// viewIncident is an incident as it is at a time.
-func viewIncident(in *wire.Incident, now time.Time) wire.Incident {
+// viewIncident is an incident as it is now.
+func (c *call) viewIncident(in *wire.Incident) wire.Incident {
 	v := *in
-	v.Status = statuspage.StatusAt(in, now)
+	v.Status = statuspage.StatusAt(in, c.now)
 	return v
 }
 
@@ -71,7 +71,7 @@ func listIncidents(a *api, c *call) (answer, error) {
 		all := make([]wire.Incident, len(found))
 		for i := 0; i < len(found) && err == nil; i++ {
 			err = json.Unmarshal(found[i].Body, &all[i])
-			all[i] = viewIncident(&all[i], c.now)
+			all[i] = c.viewIncident(&all[i])
 		}
 		return all, err
 	})
@@ -97,10 +97,7 @@ func (a *api) incident(c *call) (in wire.Incident, revision int64, _ error) {
 
 func getIncident(a *api, c *call) (answer, error) {
 	in, _, err := a.incident(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewIncident(&in, c.now)), nil
+	return shown(in, err, c.viewIncident)
 }
 
 func openIncident(a *api, c *call) (answer, error) {
@@ -213,7 +210,7 @@ func (a *api) putIncident(c *call, in *wire.Incident, revision int64, verb grapn
 	if err != nil {
 		return answer{}, err
 	}
-	reply := func(store.Put) answer { return jsonAnswer(status, viewIncident(in, c.now)) }
+	reply := func(store.Put) answer { return jsonAnswer(status, c.viewIncident(in)) }
 	done, err := a.Documents.PutDocuments(c.Context(), store.Everyone(),
 		[]store.DocumentWrite{{Document: store.Document{Kind: wire.IncidentKind,
 			ID: in.ID, Revision: revision, At: c.now, Body: body}}},

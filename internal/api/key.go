@@ -101,10 +101,7 @@ func namedKey(a *api, c *call) (grapnel.Key, error) {
 
 func getKey(a *api, c *call) (answer, error) {
 	k, err := namedKey(a, c)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
+	return shown(k, err, viewKey)
 }
 
 // whoAmI shows the key of the request to its holder.
@@ -137,10 +134,7 @@ func patchKey(a *api, c *call) (answer, error) {
 		}
 		return c.keyEntry(grapnel.VerbChange, k), f.Err()
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
+	return shown(k, err, viewKey)
 }
 
 // deleteKey revokes a key. Not the one that asks: the last way in must not be lost by a slip.
@@ -152,8 +146,5 @@ func deleteKey(a *api, c *call) (answer, error) {
 	if err == nil {
 		err = a.Engine.DeleteKey(c.Context(), c.scope, k.ID, store.With{Audit: c.keyEntry(grapnel.VerbDelete, &k)})
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	return nothing(), err
 }

@@ -46,7 +46,7 @@ const eventsOf = 100
 // the row id of the last of them. All of an event's deliveries but repetitions follow each other.
 func (h limitedHistory) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (found []grapnel.Event, err error) {
 	if _, limited := scope.Limited(); !limited {
-		return shown(scope, &q.Before, q.Limit, func(e *grapnel.Event) (int64, bool) { return e.Seq, scope.Hides(e.Type, "") },
+		return visible(scope, &q.Before, q.Limit, func(e *grapnel.Event) (int64, bool) { return e.Seq, scope.Hides(e.Type, "") },
 			func() ([]grapnel.Event, error) { return h.History.EventList(ctx, scope, q) })
 	}
 	if q.Source != "" {
@@ -104,7 +104,7 @@ func (h limitedHistory) Delivery(ctx context.Context, scope store.Scope, seq int
 // DeliveryList merges the lists of the endpoints.
 func (h limitedHistory) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	of := q.Endpoint
-	return shown(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, scope.Hides(d.Type, d.EndpointID) },
+	return visible(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, scope.Hides(d.Type, d.EndpointID) },
 		func() ([]grapnel.Delivery, error) {
 			return merge(scope, of, q.Limit, newestDelivery, func(whole store.Scope, endpoint string) ([]grapnel.Delivery, error) {
 				q.Endpoint = endpoint
@@ -113,10 +113,10 @@ func (h limitedHistory) DeliveryList(ctx context.Context, scope store.Scope, q s
 		})
 }
 
-// shown reads a list of at most limit entries until it has as many that are not hidden, or until
+// visible reads a list of at most limit entries until it has as many that are not hidden, or until
 // there are no more: so hidden entries neither shorten a page nor end a list early. next says the
 // id of an entry and whether it is hidden; before is the id before which ask reads.
-func shown[T, ID any](scope store.Scope, before *ID, limit int, next func(*T) (id ID, hidden bool), ask func() ([]T, error)) (
+func visible[T, ID any](scope store.Scope, before *ID, limit int, next func(*T) (id ID, hidden bool), ask func() ([]T, error)) (
 	found []T, err error) {
 	for {
 		part, err := ask()
@@ -147,7 +147,7 @@ func (h limitedHistory) DeliverySearch(ctx context.Context, scope store.Scope, q
 		if _, covered := scope.For(q.Endpoint); !covered {
 			return nil, 0, nil
 		}
-		list, err = shown(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, hidden(*d) },
+		list, err = visible(scope, &q.Before, q.Limit, func(d *grapnel.Delivery) (int64, bool) { return d.Seq, hidden(*d) },
 			func() (part []grapnel.Delivery, err error) {
 				part, resume, err = h.History.DeliverySearch(ctx, scope, q, text)
 				return part, err
@@ -178,14 +178,14 @@ func (h limitedHistory) StuckLanes(ctx context.Context, scope store.Scope, q sto
 		return nil, nil
 	}
 	of := func(l *grapnel.Lane) (int64, bool) { return l.Head.Seq, scope.Hides(l.Head.Type, l.Endpoint) }
-	return shown(scope, &q.After, q.Limit, of, func() ([]grapnel.Lane, error) { return h.History.StuckLanes(ctx, whole, q) })
+	return visible(scope, &q.After, q.Limit, of, func() ([]grapnel.Lane, error) { return h.History.StuckLanes(ctx, whole, q) })
 }
 
 // AuditList merges the entries about the endpoints and their deliveries.
 func (h limitedHistory) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
 	newest := func(a, b grapnel.AuditEntry) int { return cmp.Compare(b.Seq, a.Seq) }
 	of := q.Endpoint
-	return shown(scope, &q.Before, q.Limit, func(e *grapnel.AuditEntry) (int64, bool) { return e.Seq, aboutAlerts(scope, e.Endpoint) },
+	return visible(scope, &q.Before, q.Limit, func(e *grapnel.AuditEntry) (int64, bool) { return e.Seq, aboutAlerts(scope, e.Endpoint) },
 		func() ([]grapnel.AuditEntry, error) {
 			return merge(scope, of, q.Limit, newest, func(whole store.Scope, endpoint string) ([]grapnel.AuditEntry, error) {
 				q.Endpoint = endpoint

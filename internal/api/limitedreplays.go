@@ -42,7 +42,7 @@ func (j limitedReplays) Get(ctx context.Context, scope store.Scope, id string) (
 func (j limitedReplays) List(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]replay.Progress, error) {
 	newest := func(a, b replay.Progress) int { return newestReplay(a.ID, b.ID) }
 	of := q.Endpoint
-	return shown(scope, &q.Before, q.Limit, func(p *replay.Progress) (string, bool) { return p.ID, scope.Hides("", p.Endpoint) },
+	return visible(scope, &q.Before, q.Limit, func(p *replay.Progress) (string, bool) { return p.ID, scope.Hides("", p.Endpoint) },
 		func() ([]replay.Progress, error) {
 			return merge(scope, of, q.Limit, newest, func(whole store.Scope, endpoint string) ([]replay.Progress, error) {
 				q.Endpoint = endpoint

@@ -128,10 +128,7 @@ func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 
 func getPolicy(a *api, c *call) (answer, error) {
 	p, err := a.namedPolicy(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+	return shown(p, err, viewPolicy)
 }
 
 // splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to
@@ -221,10 +218,7 @@ func patchPolicy(a *api, c *call) (answer, error) {
 		}
 		return c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name), nil
 	})
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+	return shown(p, err, viewPolicy)
 }
 
 func (a *api) mergePolicy(c *call, is *grapnel.NamedPolicy, patch gjson.Result) error {
@@ -273,10 +267,7 @@ func deletePolicy(a *api, c *call) (answer, error) {
 	if err == nil {
 		err = a.Engine.DeletePolicy(c.Context(), c.scope, p.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, p.Tenant, p.ID, p.Name)})
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	return nothing(), err
 }
 
 // policy finds the policy that an endpoint names, or reads the one that it brings.

@@ -166,10 +166,8 @@ func revokeLinks(a *api, c *call) (answer, error) {
 	k := grapnel.Key{ID: grapnel.SeriesID(tenant), Name: "passes", Tenant: tenant, CreatedAt: c.now,
 		Series: base64.RawURLEncoding.EncodeToString(b[:])}
 	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "portal", c.reason())}
-	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, with); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	_, err = a.Engine.PutKey(c.Context(), c.scope, k, with)
+	return nothing(), err
 }
 
 // portal is how the portal of a tenant looks.

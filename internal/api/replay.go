@@ -85,7 +85,7 @@ func viewReplay(p *replay.Progress) wire.Replay {
 	return v
 }
 
-func viewPlan(p replay.Plan) wire.Plan {
+func viewPlan(p *replay.Plan) wire.Plan {
 	return wire.Plan{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Overtaken: p.Overtaken, Partial: p.Partial,
 		Excluded: wire.Excluded{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded}}
 }
@@ -118,24 +118,16 @@ func startReplay(a *api, c *call) (answer, error) {
 func (a *api) begin(c *call, r replay.Request, dryRun bool, reason string) (answer, error) {
 	if dryRun {
 		plan, err := a.Replays.Plan(c.Context(), c.scope, r)
-		if err != nil {
-			return answer{}, err
-		}
-		return jsonAnswer(http.StatusOK, viewPlan(plan)), nil
+		return shown(plan, err, viewPlan)
+	}
+	reply := func(made grapnel.Replay) answer {
+		return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
 	}
 	o := replay.Order{Request: r, By: grapnel.By{Actor: c.key.ID, Reason: reason}, Once: func(made grapnel.Replay) *store.Once {
-		return withEffect(c, func(store.Put) answer {
-			return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
-		})
+		return withEffect(c, func(store.Put) answer { return reply(made) })
 	}}
 	started, err := a.Replays.Start(c.Context(), c.scope, o)
-	if err == nil {
-		err = first(started.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: started.Replay})), nil
+	return answered(started.Replay, started.Answer, err, reply)
 }
 
 // numbers are the row ids of the named deliveries. Each has to be a finished one of the endpoint.
@@ -170,10 +162,7 @@ func listReplays(a *api, c *call) (answer, error) {
 
 func getReplay(a *api, c *call) (answer, error) {
 	p, err := a.Replays.Get(c.Context(), c.scope, c.PathValue("id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewReplay(&p)), nil
+	return shown(p, err, viewReplay)
 }
 
 func listItems(a *api, c *call) (answer, error) {
@@ -189,8 +178,5 @@ func steerReplay(a *api, c *call, order replayOrder) (answer, error) {
 		return answer{}, err
 	}
 	p, err := order(a.Replays, c.Context(), c.scope, c.PathValue("id"), by)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewReplay(&p)), nil
+	return shown(p, err, viewReplay)
 }

@@ -154,8 +154,5 @@ func rotateSourceSecret(a *api, c *call) (answer, error) {
 		return f.Err()
 	}
 	s, err := a.changeSource(c, grapnel.VerbRotate, in.Reason, edit)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
+	return shown(s, err, a.sourceView(c))
 }

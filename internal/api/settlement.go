@@ -99,10 +99,7 @@ func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := broker.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]; err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	return nothing(), broker.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]
 }
 
 // delay is what a nack asks for, if it does.

@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,10 +60,7 @@ func checkSignature(a *api, c *call) (answer, error) {
 			}
 		}
 	}
-	if err := a.compareSignatures(c, d, at, &out); err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return result(out, a.compareSignatures(c, d, at, &out))
 }
 
 func (a *api) compareSignatures(c *call, d *grapnel.Delivery, at *grapnel.Attempt, out *wire.SignatureCheck) error {

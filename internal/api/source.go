@@ -98,7 +98,7 @@ func (c *call) ofSource(verb grapnel.Verb, s *grapnel.Source, reason string) *gr
 
 func listSources(a *api, c *call) (answer, error) {
 	of := func(s *grapnel.Source) (id, tenant string) { return s.ID, s.Tenant }
-	return listed(c, a.Engine.Sources(c.scope), of, each(func(s *grapnel.Source) wire.Source { return a.viewSource(s, c) }))
+	return listed(c, a.Engine.Sources(c.scope), of, each(a.sourceView(c)))
 }
 
 // source is the one that the path names.
@@ -112,10 +112,7 @@ func (a *api) source(c *call) (grapnel.Source, error) {
 
 func getSource(a *api, c *call) (answer, error) {
 	s, err := a.source(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
+	return shown(s, err, a.sourceView(c))
 }
 
 // changeSource applies edit to the source as it is now, and again if another request changed it
@@ -182,10 +179,7 @@ func patchSource(a *api, c *call) (answer, error) {
 		return f.Err()
 	}
 	s, err := a.changeSource(c, grapnel.VerbChange, reason, edit)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
+	return shown(s, err, a.sourceView(c))
 }
 
 func deleteSource(a *api, c *call) (answer, error) {
@@ -194,11 +188,13 @@ func deleteSource(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with := store.With{Audit: c.ofSource(grapnel.VerbDelete, &s, reason)}
-	if _, err := a.Engine.DeleteSource(c.Context(), c.scope, s.ID, with); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	_, err = a.Engine.DeleteSource(c.Context(), c.scope, s.ID, store.With{Audit: c.ofSource(grapnel.VerbDelete, &s, reason)})
+	return nothing(), err
+}
+
+// sourceView shows sources to a caller.
+func (a *api) sourceView(c *call) func(*grapnel.Source) wire.Source {
+	return func(s *grapnel.Source) wire.Source { return a.viewSource(s, c) }
 }
 
 func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {

@@ -91,10 +91,7 @@ func endpointStats(a *api, c *call) (answer, error) {
 	}
 	q.Endpoint = id
 	parts, err := a.History.Totals(c.Context(), c.scope, q)
-	if err != nil {
-		return answer{}, err
-	}
-	return summed(v, parts), nil
+	return summed(v, parts), err
 }
 
 // counted fails for an endpoint that has no totals in scope.
@@ -117,10 +114,7 @@ func stats(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	parts, err := a.History.Totals(c.Context(), c.scope, q)
-	if err != nil {
-		return answer{}, err
-	}
-	return summed(v, parts), nil
+	return summed(v, parts), err
 }
 
 func summed(v wire.Stats, parts []grapnel.Bucket) answer {

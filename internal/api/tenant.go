@@ -108,8 +108,5 @@ func stayTenant(a *api, c *call) (answer, error) {
 	}
 	reason := c.reason()
 	is, err := a.Tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewTenant(&is)), nil
+	return shown(is, err, viewTenant)
 }
