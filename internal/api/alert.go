@@ -30,7 +30,7 @@ func alertRoutes() []route {
 		{method: "GET", path: "/v1/alerts/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeAlertsRead, handle: getAlert,
 			name: "get-alert", tag: "Alerts", summary: "Get an alert, with the deliveries of its messages",
 			gives: map[int]any{200: wire.Alert{}}},
-		{method: "POST", path: "/v1/alerts/{id}/acknowledge", scope: grapnel.ScopeManage, lever: true, handle: acknowledge,
+		{method: "POST", path: "/v1/alerts/{id}/acknowledge", scope: grapnel.ScopeManage, lever: true, handle: ordered(acknowledge),
 			name: "acknowledge-alert", tag: "Alerts", summary: "Say that a person takes care of an alert",
 			about: "It is not repeated any more. An alert that is acknowledged or resolved already stays as it is.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
@@ -55,7 +55,7 @@ func alertRoutes() []route {
 			query: []param{tenant, reasonParam}, body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}},
 			takes: wire.AlertRuleSettings{},
 			gives: map[int]any{200: wire.AlertRule{}}},
-		{method: "POST", path: "/v1/alert-rules/{name}/backtest", scope: grapnel.ScopeRead, handle: backtest,
+		{method: "POST", path: "/v1/alert-rules/{name}/backtest", scope: grapnel.ScopeRead, handle: reading(backtest),
 			name: "backtest-alert-rule", tag: "Alerts", summary: "Say how often a rule would have fired",
 			about: "From the stored hourly totals and the audit. Rules whose facts have no history say so. Only a few backtests run at once; others get 503.",
 			query: []param{tenant}, body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewBacktest{},
@@ -141,11 +141,7 @@ func getAlert(a *api, c *call) (answer, error) {
 	return result(a.viewAlert(c, &found, 0, map[string][]wire.AlertDelivery{}))
 }
 
-func acknowledge(a *api, c *call) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
+func acknowledge(a *api, c *call, by grapnel.By) (answer, error) {
 	// The answer that is stored with the effect cannot read deliveries, so it has none.
 	bare := func(al *alert.Alert) answer {
 		without := *al
@@ -255,7 +251,7 @@ func patchAlertRule(a *api, c *call) (answer, error) {
 		return answer{}, store.ErrNotFound("alert rule")
 	}
 	patch := gjson.ParseBytes(c.body)
-	is, err := a.Alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), grapnel.By{Actor: c.key.ID, Reason: c.reason()},
+	is, err := a.Alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), c.by(c.reason()),
 		func(now alerting.Rule) (alert.Setting, error) {
 			var f strict.Faults
 			whole := merged(wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
@@ -288,12 +284,7 @@ func patched[T any](patch gjson.Result, name string, was *T, is T) *T {
 // mostTimes is the number of times that a backtest lists.
 const mostTimes = 1000
 
-func backtest(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[wire.NewBacktest](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func backtest(a *api, c *call, in *wire.NewBacktest) (answer, error) {
 	tenant, may := ruleTenant(c)
 	if !may {
 		return answer{}, store.ErrNotFound("alert rule")

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -60,29 +59,11 @@ func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.Aud
 	return nil, nil
 }
 
-// newReason is the body of requests that need only a reason.
-type newReason struct {
-	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"reason for the audit"`
-}
-
-// reasonParam is the same for requests whose body is something else, or that have none.
-var reasonParam = param{name: "reason", form: "reason", doc: "reason for the audit; at most 500 characters"}
-
 // about is an audit entry of what the caller does to a delivery.
 func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {
 	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID,
 		Delivery: d.PlainID(), Reason: reason}
 }
-
-// by is who asks, and why, from a body that says nothing else.
-func (c *call) by() (grapnel.By, error) {
-	var f strict.Faults
-	in := decode[newReason](c.body, &f)
-	return grapnel.By{Actor: c.key.ID, Reason: in.Reason}, f.Err()
-}
-
-// reason is why, from the query.
-func (c *call) reason() string { return c.query.text(reasonParam.name) }
 
 // entry tells the audit what the caller does to an endpoint.
 func (c *call) entry(verb grapnel.Verb, ep *grapnel.Endpoint, reason string) *grapnel.AuditEntry {

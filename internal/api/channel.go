@@ -125,7 +125,7 @@ func deleteChannel(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
+	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(reason)); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil

@@ -5,7 +5,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -19,13 +18,14 @@ func deadLetterRoutes() []route {
 			name: "list-dead-letters", tag: "Dead letters", summary: "List failed deliveries that are neither redelivered nor discarded, the newest first",
 			about: "Discarded ones are left out, and those that a replay or a retry has delivered since; replayed shows the latter.",
 			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[wire.Delivery]{}}},
-		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: noteDelivery,
+		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: reading(noteDelivery),
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a finished delivery",
 			about: "It replaces the note before; null removes it. 409 for a pending delivery.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: discardDelivery,
-			name: "discard-delivery", tag: "Dead letters", summary: "Discard a dead letter",
+		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
+			handle: reading(discardDelivery),
+			name:   "discard-delivery", tag: "Dead letters", summary: "Discard a dead letter",
 			about: "It is in no list of dead letters any more and replays leave it out. Its status stays failed. A pending delivery, as one that is exhausted and blocks its key, ends as discarded, and its key moves on. 409 for a finished delivery that did not fail.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},
 			gives: map[int]any{200: wire.Delivery{}}},
@@ -46,12 +46,7 @@ type deliverySettings struct {
 	Note *string `json:"note" maxLength:"2000" doc:"for the next person who looks at it"`
 }
 
-func noteDelivery(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[deliverySettings](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func noteDelivery(a *api, c *call, in *deliverySettings) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
@@ -69,12 +64,7 @@ type newDiscard struct {
 	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"reason, stored with the delivery and in the audit"`
 }
 
-func discardDelivery(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[newDiscard](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func discardDelivery(a *api, c *call, in *newDiscard) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	switch {
 	case err != nil:
@@ -90,7 +80,7 @@ func discardDelivery(a *api, c *call) (answer, error) {
 // discardWaiting discards a pending delivery: mostly one that is exhausted under a policy that
 // blocks its key.
 func discardWaiting(a *api, c *call, d *grapnel.Delivery, reason string) (answer, error) {
-	if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
+	if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, c.by(reason)); err != nil {
 		return answer{}, err
 	}
 	return getDelivery(a, c)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -30,17 +29,17 @@ func deliveryRoutes() []route {
 		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getDelivery,
 			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: retryDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: ordered(retryDelivery),
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
 			about: "A pending delivery is attempted now and is the answer. For a finished one a new delivery is created at the end of its key's lane; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for an open circuit.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry",
-			scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: retryDelivery,
+			scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: ordered(retryDelivery),
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: skipDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: reading(skipDelivery),
 			name: "skip-delivery", tag: "Deliveries", summary: "Skip a pending delivery",
 			about: "A person acknowledges the event, and its key moves on. 409 for a finished delivery.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
@@ -127,11 +126,7 @@ func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 }
 
 // retryDelivery attempts a pending delivery now, or creates a new delivery for a finished one.
-func retryDelivery(a *api, c *call) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
+func retryDelivery(a *api, c *call, by grapnel.By) (answer, error) {
 	id, endpoint := c.PathValue("id"), ""
 	if c.PathValue("delivery_id") != "" {
 		id, endpoint = c.PathValue("delivery_id"), id
@@ -180,17 +175,12 @@ func retried(was situation, done store.Redelivered) answer {
 }
 
 // skipDelivery ends a pending delivery on a person's request.
-func skipDelivery(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[newSkip](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func skipDelivery(a *api, c *call, in *newSkip) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Engine.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
+	if err := a.Engine.Skip(c.Context(), c.scope, d.Seq, c.by(in.Reason)); err != nil {
 		return answer{}, err
 	}
 	return getDelivery(a, c)

@@ -192,7 +192,7 @@ func deleteEndpoint(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	by := grapnel.By{Actor: c.key.ID, Reason: reason}
+	by := c.by(reason)
 	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
 		return answer{}, err
 	}

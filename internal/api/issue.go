@@ -45,7 +45,7 @@ func issueRoutes() []route {
 				"resolves_after successes of its endpoint since the last failure, while no delivery of it is being retried.",
 			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.IssueChanges{},
 			gives: map[int]any{200: wire.Issue{}}},
-		{method: "POST", path: "/v1/issues/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: replayIssue,
+		{method: "POST", path: "/v1/issues/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: reading(replayIssue),
 			name: "replay-issue", tag: issueTag, summary: "Redeliver the dead letters of an issue",
 			about: "Creates a replay of the endpoint's dead letters whose last attempt has the issue's error class and status code, of events since its " +
 				"oldest delivery; answers are not compared. total says how many. With dry_run it only counts, and answers 200.",
@@ -322,12 +322,7 @@ var verbs = map[issue.State]grapnel.Verb{issue.Open: grapnel.VerbReopen, issue.A
 	issue.Muted: grapnel.VerbMute, issue.Resolved: grapnel.VerbResolve}
 
 // replayIssue redelivers the dead letters that are like the issue's. Replays compare no answers.
-func replayIssue(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[wire.NewIssueReplay](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func replayIssue(a *api, c *call, in *wire.NewIssueReplay) (answer, error) {
 	i, err := a.issue(c)
 	if err != nil {
 		return answer{}, err

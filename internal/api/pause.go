@@ -19,18 +19,18 @@ func pauseRoutes() []route {
 			gives: map[int]any{200: wire.Endpoint{}}}
 	}
 	return []route{
-		lever("pause", "Hold the deliveries of an endpoint", "Once it is answered, no further attempt starts. A paused endpoint stays paused; 409 for a disabled one.", pauseEndpoint),
-		lever("resume", "Resume a paused endpoint", "Held deliveries go out in order. An endpoint that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeEndpoint),
+		lever("pause", "Hold the deliveries of an endpoint", "Once it is answered, no further attempt starts. A paused endpoint stays paused; 409 for a disabled one.", ordered(pauseEndpoint)),
+		lever("resume", "Resume a paused endpoint", "Held deliveries go out in order. An endpoint that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", ordered(resumeEndpoint)),
 		lever("probe", "Probe a failing endpoint now", "Attempts the delivery that has been due the longest, before the next probe's time. It is an attempt like "+
-			"any other. 409 if attempts are made anyway, or if no delivery is pending.", probeEndpoint),
+			"any other. 409 if attempts are made anyway, or if no delivery is pending.", ordered(probeEndpoint)),
 	}
 }
 
 // errAsItIs stops a change of something that is that way already.
 var errAsItIs = errors.New("api: already in that state")
 
-func pauseEndpoint(a *api, c *call) (answer, error) {
-	return steer(a, c, paused)
+func pauseEndpoint(a *api, c *call, by grapnel.By) (answer, error) {
+	return steer(a, c, by, paused)
 }
 
 // paused makes an endpoint one that is paused.
@@ -45,8 +45,8 @@ func paused(c *call, ep *grapnel.Endpoint) error {
 	return nil
 }
 
-func resumeEndpoint(a *api, c *call) (answer, error) {
-	return steer(a, c, resumed)
+func resumeEndpoint(a *api, c *call, by grapnel.By) (answer, error) {
+	return steer(a, c, by, resumed)
 }
 
 // resumed makes it one that is not.
@@ -63,11 +63,7 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 
 // steer changes an endpoint's status for the reason in the body, and shows how the endpoint is
 // then.
-func steer(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
+func steer(a *api, c *call, by grapnel.By, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
 	ep, err := a.changeEndpoint(c, by.Reason, func(ep *grapnel.Endpoint) error { return edit(c, ep) }, notOnce)
 	if err != nil && !errors.Is(err, errAsItIs) {
 		return answer{}, err
@@ -76,11 +72,7 @@ func steer(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, 
 }
 
 // probeEndpoint attempts a delivery of an endpoint whose circuit is open.
-func probeEndpoint(a *api, c *call) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
+func probeEndpoint(a *api, c *call, by grapnel.By) (answer, error) {
 	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err

@@ -48,8 +48,8 @@ func queueRoutes() []route {
 			about: "Its pending deliveries end as dropped, and its leases end. Its history stays.",
 			query: []param{tenantParam, reasonParam}, gives: map[int]any{204: nil}},
 		lever("pause", "Lease nothing from a queue",
-			"Leases can still be settled. A paused queue stays paused; 409 for a disabled one.", pauseQueue),
-		lever("resume", "Lease again from a paused queue", "A queue that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeQueue),
+			"Leases can still be settled. A paused queue stays paused; 409 for a disabled one.", ordered(pauseQueue)),
+		lever("resume", "Lease again from a paused queue", "A queue that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", ordered(resumeQueue)),
 		{method: "POST", path: "/v1/queues/{name}/purge", scope: grapnel.ScopeManage, handle: purgeQueue,
 			name: "purge-queue", tag: "Queues", summary: "Discard all pending messages of a queue",
 			about: "Leases of its messages end. Dead letters stay. confirm has to be the queue's name.",
@@ -146,22 +146,20 @@ func deleteQueue(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
+	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(reason)); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil
 }
 
-func pauseQueue(a *api, c *call) (answer, error) { return steerQueue(a, c, paused) }
+func pauseQueue(a *api, c *call, by grapnel.By) (answer, error) { return steerQueue(a, c, by, paused) }
 
-func resumeQueue(a *api, c *call) (answer, error) { return steerQueue(a, c, resumed) }
+func resumeQueue(a *api, c *call, by grapnel.By) (answer, error) {
+	return steerQueue(a, c, by, resumed)
+}
 
 // steerQueue changes a queue's status for the reason in the body, and shows how the queue is then.
-func steerQueue(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
+func steerQueue(a *api, c *call, by grapnel.By, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
 	ep, err := a.change(c, (*api).queue, by.Reason, func(ep *grapnel.Endpoint) error { return edit(c, ep) }, notOnce)
 	if err != nil && !errors.Is(err, errAsItIs) {
 		return answer{}, err
@@ -190,7 +188,7 @@ func purgeQueue(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	n, err := a.Engine.Empty(c.Context(), c.scope, ep.ID, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
+	n, err := a.Engine.Empty(c.Context(), c.scope, ep.ID, c.by(in.Reason))
 	if err != nil {
 		return answer{}, err
 	}

@@ -21,8 +21,11 @@ const replayTag = "Replays"
 func replayRoutes() []route {
 	lever := func(verb, summary, about string, order replayOrder) route {
 		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
-			handle: func(a *api, c *call) (answer, error) { return steerReplay(a, c, order) },
-			name:   verb + "-replay", tag: replayTag, summary: summary, about: about,
+			handle: ordered(func(a *api, c *call, by grapnel.By) (answer, error) {
+				p, err := order(a.Replays, c.Context(), c.scope, c.PathValue("id"), by)
+				return shown(p, err, viewReplay)
+			}),
+			name: verb + "-replay", tag: replayTag, summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Replay{}}}
 	}
@@ -123,7 +126,7 @@ func (a *api) begin(c *call, r replay.Request, dryRun bool, reason string) (answ
 	reply := func(made grapnel.Replay) answer {
 		return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
 	}
-	o := replay.Order{Request: r, By: grapnel.By{Actor: c.key.ID, Reason: reason}, Once: func(made grapnel.Replay) *store.Once {
+	o := replay.Order{Request: r, By: c.by(reason), Once: func(made grapnel.Replay) *store.Once {
 		return withEffect(c, func(store.Put) answer { return reply(made) })
 	}}
 	started, err := a.Replays.Start(c.Context(), c.scope, o)
@@ -169,14 +172,4 @@ func listItems(a *api, c *call) (answer, error) {
 	return pages(c, func(after string, most int) ([]grapnel.ReplayItem, error) {
 		return a.Replays.Items(c.Context(), c.scope, c.PathValue("id"), number(after), most)
 	}, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) }, each(c.viewItem))
-}
-
-// steerReplay pauses, resumes or cancels a replay and shows how it is then.
-func steerReplay(a *api, c *call, order replayOrder) (answer, error) {
-	by, err := c.by()
-	if err != nil {
-		return answer{}, err
-	}
-	p, err := order(a.Replays, c.Context(), c.scope, c.PathValue("id"), by)
-	return shown(p, err, viewReplay)
 }

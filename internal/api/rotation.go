@@ -27,7 +27,7 @@ func rotationRoutes() []route {
 
 func sourceRotationRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
+		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: reading(rotateSourceSecret),
 			name: "rotate-source-secret", tag: sourceTag, summary: "Rotate a source's secret",
 			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
@@ -130,16 +130,10 @@ type newSourceRotation struct {
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
-func rotateSourceSecret(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[newSourceRotation](c.body, &f)
-	overlap := overlapOf(in.Overlap)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func rotateSourceSecret(a *api, c *call, in *newSourceRotation) (answer, error) {
 	edit := func(s *grapnel.Source) error {
 		var err error
-		if s.Verify.Secrets, err = rotated(s.Verify.Secrets, in.Secret, c.now, overlap); err != nil {
+		if s.Verify.Secrets, err = rotated(s.Verify.Secrets, in.Secret, c.now, overlapOf(in.Overlap)); err != nil {
 			return err
 		}
 		var f strict.Faults

@@ -25,7 +25,7 @@ func settlementRoutes() []route {
 		settle(queue.Ack, newAck{}, "Acknowledge a message", "Once answered the message never comes again, unless it is replayed."),
 		settle(queue.Nack, newNack{}, "Return a message (nack)", "It comes again after delay, or by the queue's policy. The attempt counts: a message with no attempts left is a dead letter."),
 		settle(queue.Reject, newReject{}, "Reject a message: it becomes a dead letter", "For messages that no retry can process."),
-		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
+		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: reading(extend),
 			name: "extend-lease", tag: "Queues", summary: "Extend a lease", about: "It ends that long from now. 409 for a lease that has expired, is settled or is unknown.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
@@ -110,12 +110,7 @@ func delay(text *string) (time.Duration, bool) {
 	return duration(*text), true
 }
 
-func extend(a *api, c *call) (answer, error) {
-	var f strict.Faults
-	in := decode[newExtension](c.body, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
+func extend(a *api, c *call, in *newExtension) (answer, error) {
 	broker, err := a.broker()
 	if err != nil {
 		return answer{}, err

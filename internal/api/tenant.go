@@ -94,7 +94,7 @@ func moveTenant(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	is, err := a.Tenants.Move(c.Context(), name, in.To, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
+	is, err := a.Tenants.Move(c.Context(), name, in.To, c.by(in.Reason))
 	if err != nil {
 		return answer{}, err
 	}
@@ -107,6 +107,6 @@ func stayTenant(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	reason := c.reason()
-	is, err := a.Tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
+	is, err := a.Tenants.Stay(c.Context(), name, c.by(reason))
 	return shown(is, err, viewTenant)
 }
