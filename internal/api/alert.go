@@ -254,15 +254,15 @@ func patchAlertRule(a *api, c *call) (answer, error) {
 	is, err := a.Alerts.SetRule(c.Context(), c.scope, tenant, c.PathValue("name"), c.by(c.reason()),
 		func(now alerting.Rule) (alert.Setting, error) {
 			var f strict.Faults
-			whole := merged(wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
-				Severity: now.InForce.Severity}, patch, &f)
-			if err := f.Err(); err != nil {
+			in, err := patched(c, wire.AlertRuleSettings{Enabled: now.Enabled, Threshold: now.InForce.Threshold,
+				Severity: now.InForce.Severity}, &f)
+			if err != nil {
 				return alert.Setting{}, err
 			}
-			in, s := decode[wire.AlertRuleSettings](whole, &f), now.Setting
-			s.Enabled = patched(patch, "enabled", s.Enabled, in.Enabled)
-			s.Severity = patched(patch, "severity", s.Severity, in.Severity)
-			if s.Threshold = patched(patch, "threshold", s.Threshold, in.Threshold); s.Threshold != nil && now.Unit == alert.Yes {
+			s := now.Setting
+			s.Enabled = setBack(patch, "enabled", s.Enabled, in.Enabled)
+			s.Severity = setBack(patch, "severity", s.Severity, in.Severity)
+			if s.Threshold = setBack(patch, "threshold", s.Threshold, in.Threshold); s.Threshold != nil && now.Unit == alert.Yes {
 				f.Add("/threshold", "cannot be changed: the rule holds or does not")
 			}
 			return s, f.Err()
@@ -270,8 +270,8 @@ func patchAlertRule(a *api, c *call) (answer, error) {
 	return shown(is, err, viewAlertRule)
 }
 
-// patched is a field after a merge patch: unchanged, set back or set.
-func patched[T any](patch gjson.Result, name string, was *T, is T) *T {
+// setBack is a field after a merge patch: unchanged, set back or set.
+func setBack[T any](patch gjson.Result, name string, was *T, is T) *T {
 	switch v := patch.Get(name); {
 	case !v.Exists():
 		return was

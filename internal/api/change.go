@@ -15,7 +15,9 @@ import (
 // notOnce is for changes that come to the same however often they are made.
 func notOnce(grapnel.Endpoint) *store.Once { return nil }
 
-// change is changeEndpoint for whatever find finds.
+// change applies edit to the endpoint as it is now, and again if another request changed it
+// meanwhile. The slices and maps of the endpoint belong to the engine: edit replaces them. The
+// audit gets the change with the caller's reason.
 func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), reason string, edit func(*grapnel.Endpoint) error,
 	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
 	for tries := 1; ; tries++ {
@@ -66,6 +68,16 @@ func needed(a *api, c *call, ep *grapnel.Endpoint) error {
 	}
 	ep.Former = kept
 	return nil
+}
+
+// patched is what a merge patch in the body makes of settings. The result is read as if it had been
+// given as a whole. The error has the faults of the patch itself, f those of the result.
+func patched[S any](c *call, settings S, f *strict.Faults) (S, error) {
+	whole := merged(settings, gjson.ParseBytes(c.body), f)
+	if err := f.Err(); err != nil {
+		return settings, err
+	}
+	return decode[S](whole, f), nil
 }
 
 // merged is a merge patch applied to settings, to be read as if it had been given as a whole. It

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -28,16 +26,17 @@ func channelRoutes() []route {
 		{method: "GET", path: "/v1/channels", scope: grapnel.ScopeRead, handle: listChannels,
 			name: "list-channels", tag: "Channels", summary: "List channels",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Channel]{}}},
-		{method: "GET", path: "/v1/channels/{id}", scope: grapnel.ScopeRead, handle: getChannel,
+		{method: "GET", path: "/v1/channels/{id}", scope: grapnel.ScopeRead, handle: getting((*api).channel, showChannel),
 			name: "get-channel", tag: "Channels", summary: "Get a channel", gives: map[int]any{200: wire.Channel{}}},
-		{method: "PATCH", path: "/v1/channels/{id}", scope: grapnel.ScopeManage, handle: patchChannel,
-			name: "update-channel", tag: "Channels", summary: "Change a channel",
+		{method: "PATCH", path: "/v1/channels/{id}", scope: grapnel.ScopeManage,
+			handle: patching((*api).channel, showChannel, channelSettings, setChannel),
+			name:   "update-channel", tag: "Channels", summary: "Change a channel",
 			about: "A JSON merge patch: null sets a field back to its default. Pending alerts go to the URL that the channel has " +
 				"when they are sent.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewChannel{},
 			gives: map[int]any{200: wire.Channel{}}},
-		{method: "DELETE", path: "/v1/channels/{id}", scope: grapnel.ScopeManage, handle: deleteChannel,
+		{method: "DELETE", path: "/v1/channels/{id}", scope: grapnel.ScopeManage, handle: deleting((*api).channel),
 			name: "delete-channel", tag: "Channels", summary: "Delete a channel",
 			about: "Its pending alerts end as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
 		{method: "POST", path: "/v1/channels/{id}/test", scope: grapnel.ScopeManage, lever: true, handle: testChannel,
@@ -78,57 +77,12 @@ func (a *api) channel(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-func getChannel(a *api, c *call) (answer, error) {
-	ep, err := a.channel(c)
+func showChannel(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
+	health, err := a.health(c, a.Bounds.HeldMost, ep)
 	if err != nil {
 		return answer{}, err
 	}
-	return showChannel(a, c, &ep)
-}
-
-func showChannel(a *api, c *call, ep *grapnel.Endpoint) (answer, error) {
-	health, err := a.health(c, a.Bounds.HeldMost, *ep)
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, viewChannel(ep, health[0])), nil
-}
-
-// patchChannel merges a patch into the settings and reads the result as if it had been given as a
-// whole. A URL as answers mask it stays what it is.
-func patchChannel(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
-	reason := c.reason()
-	ep, err := a.change(c, (*api).channel, reason, func(ep *grapnel.Endpoint) error {
-		var f strict.Faults
-		whole := merged(channelSettings(ep), patch, &f)
-		if err := f.Err(); err != nil {
-			return err
-		}
-		in := decode[wire.NewChannel](whole, &f)
-		if in.URL == ep.URL {
-			in.URL = ep.Channel.URL.Text
-		}
-		setChannel(a, c, ep, &in, &f)
-		return f.Err()
-	}, notOnce)
-	if err != nil {
-		return answer{}, err
-	}
-	return showChannel(a, c, &ep)
-}
-
-// deleteChannel stops a channel for good.
-func deleteChannel(a *api, c *call) (answer, error) {
-	reason := c.reason()
-	ep, err := a.channel(c)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(reason)); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
+	return jsonAnswer(http.StatusOK, viewChannel(&ep, health[0])), nil
 }
 
 // testAlert is the data of a test alert.
@@ -180,6 +134,9 @@ func channelSettings(ep *grapnel.Endpoint) wire.NewChannel {
 
 // setChannel puts settings on a channel, or adds their faults.
 func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *strict.Faults) {
+	if ep.Channel != nil && in.URL == ep.URL {
+		in.URL = ep.Channel.URL.Text // a URL as answers mask it stays what it is
+	}
 	ch := &grapnel.Channel{URL: grapnel.Secret{Text: in.URL, CreatedAt: c.now}}
 	if in.URL != "" {
 		target, err := channels.Read(in.URL)

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
@@ -34,17 +31,20 @@ func endpointRoutes() []route {
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
 			query: pageOf(tenantParam, idsParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
 			gives: map[int]any{200: list[wire.Endpoint]{}}},
-		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getEndpoint,
-			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: wire.Endpoint{}}},
-		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: patchEndpoint,
-			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
+		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead,
+			handle: getting((*api).pushed, (*api).showEndpoint),
+			name:   "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: wire.Endpoint{}}},
+		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite,
+			handle: patching((*api).pushed, (*api).showEndpoint, settings, reset),
+			name:   "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
 			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
 				"Enabling a disabled endpoint resets the count towards disabling it and delivers its held deliveries.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEndpoint{},
 			gives: map[int]any{200: wire.Endpoint{}}},
-		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: deleteEndpoint,
-			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
+		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite,
+			handle: deleting((*api).pushed),
+			name:   "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
 			about: "Its pending deliveries end as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
 	}
 }
@@ -134,14 +134,6 @@ func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	return ep, err
 }
 
-func getEndpoint(a *api, c *call) (answer, error) {
-	ep, err := a.pushed(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return a.showEndpoint(c, ep)
-}
-
 func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	health, err := a.health(c, a.Bounds.HeldMost, ep)
 	if err != nil {
@@ -150,53 +142,14 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
 }
 
-// patchEndpoint merges a patch into the settings and reads the result as if it had been given as a
-// whole.
-func patchEndpoint(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
-	reason := c.reason()
-	edit := func(ep *grapnel.Endpoint) error {
-		var f strict.Faults
-		whole := merged(settings(ep), patch, &f)
-		if err := f.Err(); err != nil {
-			return err
-		}
-		in := decode[wire.NewEndpoint](whole, &f)
-		was := ep.Shape()
-		a.set(c, ep, &in, &f)
-		if err := f.Err(); err != nil {
-			return err
-		}
+// reset puts changed settings on an endpoint. Events accepted before keep the former shape.
+func reset(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
+	was := ep.Shape()
+	a.set(c, ep, in, f)
+	if f.Err() == nil {
 		ep.Reshaped(was, a.Clock())
-		return needed(a, c, ep)
+		f.Instead = needed(a, c, ep)
 	}
-	ep, err := a.changeEndpoint(c, reason, edit, notOnce)
-	if err != nil {
-		return answer{}, err
-	}
-	return a.showEndpoint(c, ep)
-}
-
-// changeEndpoint applies edit to the endpoint as it is now, and again if another request changed it
-// meanwhile. The slices and maps of the endpoint belong to the engine: edit replaces them. The
-// audit gets the change with the caller's reason.
-func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error,
-	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
-	return a.change(c, (*api).pushed, reason, edit, once)
-}
-
-// deleteEndpoint stops an endpoint for good.
-func deleteEndpoint(a *api, c *call) (answer, error) {
-	reason := c.reason()
-	ep, err := a.pushed(c)
-	if err != nil {
-		return answer{}, err
-	}
-	by := c.by(reason)
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
 }
 
 // viewEndpoint is an endpoint as its caller may see it.
@@ -293,18 +246,4 @@ func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
 		return sign.NewPrivateKey(a.Random)
 	}
 	return sign.NewSecret(a.Random)
-}
-
-// setStatus notes when and why an endpoint became disabled.
-func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
-	switch {
-	case status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
-	case ep.Status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
-		if why := c.query.text(reasonParam.name); why != "" {
-			ep.DisabledReason += ": " + why
-		}
-	}
-	ep.Status = status
 }

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -165,14 +163,13 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 
 // patchEventType merges a patch into an event type's settings.
 func patchEventType(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		var f strict.Faults
-		whole := merged(wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check}, patch, &f)
-		if err := f.Err(); err != nil {
+		in, err := patched(c, wire.NewEventType{Name: t.Name, Tenant: t.Tenant, Description: t.Description, Check: t.Check}, &f)
+		if err != nil {
 			return false, err
 		}
-		setEventType(t, decode[wire.NewEventType](whole, &f), &f)
+		setEventType(t, in, &f)
 		return true, f.Err()
 	})
 }

@@ -65,8 +65,8 @@ func listIncidents(a *api, c *call) (answer, error) {
 		if err := c.forOperator(); err != nil {
 			return nil, err
 		}
-		return a.Documents.DocumentList(c.Context(), store.Everyone(), store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true,
-			Limit: most})
+		q := store.DocumentQuery{Kind: wire.IncidentKind, After: before, Backwards: true, Limit: most}
+		return a.Documents.DocumentList(c.Context(), store.Everyone(), q)
 	}, func(d *store.Document) string { return d.ID }, func(found []store.Document) (_ []wire.Incident, err error) {
 		all := make([]wire.Incident, len(found))
 		for i := 0; i < len(found) && err == nil; i++ {

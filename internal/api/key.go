@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -118,16 +116,14 @@ func whoAmI(_ *api, c *call) (answer, error) {
 
 // patchKey merges a patch into the key's settings as they are when it is stored.
 func patchKey(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
 	k, err := a.Engine.ChangeKey(c.Context(), c.scope, c.PathValue("id"), func(k *grapnel.Key) (*grapnel.AuditEntry, error) {
 		var f strict.Faults
 		var settings wire.NewKey
 		keyFields.show(k, &settings)
-		whole := merged(settings, patch, &f)
-		if err := f.Err(); err != nil {
+		settings, err := patched(c, settings, &f)
+		if err != nil {
 			return nil, err
 		}
-		settings = decode[wire.NewKey](whole, &f)
 		keyFields.set(&settings, k)
 		if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 			return nil, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -195,15 +193,13 @@ func patchPortal(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	patch := gjson.ParseBytes(c.body)
 	p, err := a.Engine.ChangePortal(c.Context(), c.scope, tenant, func(p *grapnel.Portal) (*grapnel.AuditEntry, error) {
 		var f strict.Faults
 		settings := wire.PortalSettings{Name: p.Name, Logo: p.Logo, Accent: p.Accent, FrameAncestors: p.FrameAncestors}
-		whole := merged(settings, patch, &f)
-		if err := f.Err(); err != nil {
+		in, err := patched(c, settings, &f)
+		if err != nil {
 			return nil, err
 		}
-		in := decode[wire.PortalSettings](whole, &f)
 		checkLogo(in.Logo, &f)
 		*p = grapnel.Portal{Name: in.Name, Logo: in.Logo, Accent: strings.ToLower(in.Accent), FrameAncestors: in.FrameAncestors, UpdatedAt: c.now}
 		return c.entryOf(grapnel.VerbChange, tenant, "portal", ""), f.Err()

@@ -2,13 +2,10 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
@@ -34,22 +31,24 @@ func queueRoutes() []route {
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, whole: true, handle: listQueues,
 			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Queue]{}}},
-		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: getQueue,
+		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: getting((*api).queue, showQueue),
 			name: "get-queue", tag: "Queues", summary: "Get a queue by its name or id, with its counts and consumers",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.Queue{}}},
-		{method: "PATCH", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: patchQueue,
-			name: "update-queue", tag: "Queues", summary: "Change a queue",
+		{method: "PATCH", path: "/v1/queues/{name}", scope: grapnel.ScopeManage,
+			handle: patching((*api).queue, showQueue, queueSettings, setQueue),
+			name:   "update-queue", tag: "Queues", summary: "Change a queue",
 			about: "A JSON merge patch: null sets a field back to its default. Once pausing or disabling is answered, nothing more is leased; leases can still be settled.",
 			query: []param{tenantParam, reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewQueue{},
 			gives: map[int]any{200: wire.Queue{}}},
-		{method: "DELETE", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: deleteQueue,
+		{method: "DELETE", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: deleting((*api).queue),
 			name: "delete-queue", tag: "Queues", summary: "Delete a queue",
 			about: "Its pending deliveries end as dropped, and its leases end. Its history stays.",
 			query: []param{tenantParam, reasonParam}, gives: map[int]any{204: nil}},
 		lever("pause", "Lease nothing from a queue",
-			"Leases can still be settled. A paused queue stays paused; 409 for a disabled one.", ordered(pauseQueue)),
-		lever("resume", "Lease again from a paused queue", "A queue that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", ordered(resumeQueue)),
+			"Leases can still be settled. A paused queue stays paused; 409 for a disabled one.", steering((*api).queue, showQueue, paused)),
+		lever("resume", "Lease again from a paused queue", "A queue that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.",
+			steering((*api).queue, showQueue, resumed)),
 		{method: "POST", path: "/v1/queues/{name}/purge", scope: grapnel.ScopeManage, handle: purgeQueue,
 			name: "purge-queue", tag: "Queues", summary: "Discard all pending messages of a queue",
 			about: "Leases of its messages end. Dead letters stay. confirm has to be the queue's name.",
@@ -94,14 +93,6 @@ func listQueues(a *api, c *call) (answer, error) {
 	})
 }
 
-func getQueue(a *api, c *call) (answer, error) {
-	ep, err := a.queue(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return showQueue(a, c, ep)
-}
-
 func showQueue(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
 	broker, err := a.broker()
 	if err != nil {
@@ -116,55 +107,6 @@ func showQueue(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewQueue(&ep, &counts, consumers, c.now)), nil
-}
-
-// patchQueue merges a patch into the settings and reads the result as if it had been given as a
-// whole.
-func patchQueue(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
-	reason := c.reason()
-	ep, err := a.change(c, (*api).queue, reason, func(ep *grapnel.Endpoint) error {
-		var f strict.Faults
-		whole := merged(queueSettings(ep), patch, &f)
-		if err := f.Err(); err != nil {
-			return err
-		}
-		in := decode[wire.NewQueue](whole, &f)
-		setQueue(a, c, ep, &in, &f)
-		return f.Err()
-	}, notOnce)
-	if err != nil {
-		return answer{}, err
-	}
-	return showQueue(a, c, ep)
-}
-
-// deleteQueue stops a queue for good.
-func deleteQueue(a *api, c *call) (answer, error) {
-	reason := c.reason()
-	ep, err := a.queue(c)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, c.by(reason)); err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
-}
-
-func pauseQueue(a *api, c *call, by grapnel.By) (answer, error) { return steerQueue(a, c, by, paused) }
-
-func resumeQueue(a *api, c *call, by grapnel.By) (answer, error) {
-	return steerQueue(a, c, by, resumed)
-}
-
-// steerQueue changes a queue's status for the reason in the body, and shows how the queue is then.
-func steerQueue(a *api, c *call, by grapnel.By, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
-	ep, err := a.change(c, (*api).queue, by.Reason, func(ep *grapnel.Endpoint) error { return edit(c, ep) }, notOnce)
-	if err != nil && !errors.Is(err, errAsItIs) {
-		return answer{}, err
-	}
-	return showQueue(a, c, ep)
 }
 
 // newPurge empties a queue.

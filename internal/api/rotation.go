@@ -94,7 +94,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	once := func(ep grapnel.Endpoint) *store.Once { return withEffect(c, reply(ep, secret, health[0])) }
-	if ep, err = a.changeEndpoint(c, in.Reason, edit, once); err != nil {
+	if ep, err = a.change(c, (*api).pushed, in.Reason, edit, once); err != nil {
 		return answer{}, err
 	}
 	return reply(ep, secret, health[0])(store.Put{Revision: ep.Revision}), nil

@@ -166,11 +166,10 @@ func patchSource(a *api, c *call) (answer, error) {
 		if scheme := patch.Get("verify.scheme"); scheme.Exists() && scheme.Str != s.Verify.Scheme {
 			now.Verify, s.Verify = wire.VerifySettings{}, grapnel.Verify{}
 		}
-		whole := merged(now, patch, &f)
-		if err := f.Err(); err != nil {
+		in, err := patched(c, now, &f)
+		if err != nil {
 			return err
 		}
-		in := decode[wire.NewSource](whole, &f)
 		c.mayReach(in.Outbox, &f)
 		if err := f.Err(); err != nil {
 			return err

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -74,7 +72,6 @@ func sameJSON(a, b string) bool {
 
 // patchTypeVersion changes the note and the mark of a version.
 func patchTypeVersion(a *api, c *call) (answer, error) {
-	patch := gjson.ParseBytes(c.body)
 	return a.changeType(c, http.StatusOK, func(t *grapnel.EventType) (bool, error) {
 		n, _ := strconv.Atoi(c.PathValue("version"))
 		v := t.Version(n)
@@ -82,11 +79,10 @@ func patchTypeVersion(a *api, c *call) (answer, error) {
 			return false, store.ErrNotFound("version")
 		}
 		var f strict.Faults
-		whole := merged(wire.TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}, patch, &f)
-		if err := f.Err(); err != nil {
+		is, err := patched(c, wire.TypeVersionSettings{Note: v.Note, Deprecated: !v.DeprecatedAt.IsZero()}, &f)
+		if err != nil {
 			return false, err
 		}
-		is := decode[wire.TypeVersionSettings](whole, &f)
 		v.Note = is.Note
 		switch {
 		case !is.Deprecated:
