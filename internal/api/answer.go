@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -107,6 +110,19 @@ func shown[T, V any](is T, err error, view func(*T) V) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, view(&is)), nil
+}
+
+// texts are the content types of an answer that is text, with descriptions of the text for the
+// document.
+type texts map[string]string
+
+// Contents lists them.
+func (t texts) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	all := map[string]*huma.MediaType{}
+	for media, doc := range t {
+		all[media] = openapi.Text(doc)
+	}
+	return all
 }
 
 // nothing answers that it is done and that there is nothing to say.

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/policy"
@@ -31,10 +29,10 @@ func exportRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: exportDeliveries,
 			name: "export-deliveries", tag: "Deliveries", summary: "Export deliveries, the newest first",
-			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
+			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported}},
 		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: exportDeadLetters,
 			name: "export-dead-letters", tag: "Dead letters", summary: "Export dead letters, the newest first",
-			query: append(deadLetterFilter(), endpointParam, replayedParam, formatParam), gives: map[int]any{200: exported{}}},
+			query: append(deadLetterFilter(), endpointParam, replayedParam, formatParam), gives: map[int]any{200: exported}},
 	}
 }
 
@@ -191,10 +189,4 @@ func (t *table) end() error {
 }
 
 // exported is an answer with a Delivery a line, or a row.
-type exported struct{}
-
-// Contents is one of two forms.
-func (exported) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{openapi.TypeNDJSON: openapi.Text("one Delivery per line"),
-		"text/csv": openapi.Text("one delivery per row, under a row of names")}
-}
+var exported = texts{openapi.TypeNDJSON: "one Delivery per line", "text/csv": "one delivery per row, under a row of names"}

@@ -34,17 +34,18 @@ func serviceRoutes() []route {
 		{method: "GET", path: "/status.json", open: anybody, handle: status,
 			name: "status-json", tag: serviceTag, summary: "The status page for programs", gives: map[int]any{200: statuspage.Page{}, 304: nil}},
 		{method: "GET", path: "/status.rss", open: anybody, handle: status,
-			name: "status-rss", tag: serviceTag, summary: "Incidents and maintenance as a feed", gives: map[int]any{200: feedText{}, 304: nil}},
+			name: "status-rss", tag: serviceTag, summary: "Incidents and maintenance as a feed",
+			gives: map[int]any{200: texts{"application/rss+xml": ""}, 304: nil}},
 		{method: "GET", path: "/status.svg", open: anybody, handle: status,
-			name: "status-badge", tag: serviceTag, summary: "The state as a small picture", gives: map[int]any{200: badge{}, 304: nil}},
+			name: "status-badge", tag: serviceTag, summary: "The state as a small picture", gives: map[int]any{200: texts{"image/svg+xml": ""}, 304: nil}},
 		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs a key with the scope read that is bound to no tenant, unless the server runs with --metrics-open.",
-			gives: map[int]any{200: plainText{}}},
+			gives: map[int]any{200: texts{"text/plain": ""}}},
 		{method: "GET", path: "/openapi.json", open: anybody, handle: openAPI,
 			name: "openapi", tag: serviceTag, summary: "This document", gives: map[int]any{200: anything{}}},
 		{method: "GET", path: "/docs", open: anybody, handle: docs,
-			name: "docs", tag: serviceTag, summary: "This document, for people", gives: map[int]any{200: webPage{}}},
+			name: "docs", tag: serviceTag, summary: "This document, for people", gives: map[int]any{200: texts{"text/html": ""}}},
 	}
 }
 
@@ -122,34 +123,8 @@ func openAPI(a *api, c *call) (answer, error) {
 
 func docs(a *api, _ *call) (answer, error) { return htmlAnswer(a.manual()), nil }
 
-// Answers that are not simply the JSON of a type.
-type (
-	plainText   struct{}
-	webPage     struct{}
-	statusPages struct{} // as JSON or HTML
-	feedText    struct{}
-	badge       struct{}
-)
-
-// Contents is a feed.
-func (feedText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"application/rss+xml": openapi.Text("")}
-}
-
-// Contents is a picture.
-func (badge) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"image/svg+xml": openapi.Text("")}
-}
-
-// Contents is text.
-func (plainText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"text/plain": openapi.Text("")}
-}
-
-// Contents is a page.
-func (webPage) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"text/html": openapi.Text("")}
-}
+// statusPages is an answer as JSON or HTML.
+type statusPages struct{}
 
 // Contents is JSON, or a page for browsers.
 func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {

@@ -11,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
@@ -28,7 +25,7 @@ func streamRoutes() []route {
 			name: "stream", tag: "Queues", summary: "Stream messages of a queue, each with a lease",
 			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are leased before some are " +
 				"settled. With Last-Event-ID, the messages sent after it are leased again at once.",
-			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
+			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: texts{typeEvents: "the data of each event is a Message"}, 204: nil}},
 	}
 }
 
@@ -147,12 +144,4 @@ func (c *call) event(id string, number int, m *queue.Message) []byte {
 	data = bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))
 	out := append(make([]byte, 0, len(data)+64), "id: "+id+"."+strconv.Itoa(number)+"\ndata: "...)
 	return append(append(out, data...), "\n\n"...)
-}
-
-// streamed is an answer of server-sent events, each with a Message.
-type streamed struct{}
-
-// Contents is a stream.
-func (streamed) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{typeEvents: openapi.Text("the data of each event is a Message")}
 }
