@@ -40,6 +40,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -227,15 +228,17 @@ func (c *call) connection() *http.ResponseController {
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
+	e := &grapnel.Error{}
+	errors.As(err, &e) // or it stays empty
 	switch k := kindOf(grapnel.Code(p.Code)); {
 	case k.later:
-		ans.retryAfter = secondsUntilRetry(err)
+		ans.retryAfter = ingress.RetrySeconds(e.RetryAfter)
 	case k.code == codeMethod:
 		ans.allow = strings.Join(c.allow, ", ")
 	case k.code == codeUnauthenticated:
 		ans.challenge = true
 	case k.code == grapnel.CodeMoved:
-		ans.header = map[string]string{cellHeader: cellOf(err)}
+		ans.header = map[string]string{cellHeader: e.Cell}
 	}
 	known := p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
 		errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil

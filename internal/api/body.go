@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,12 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// The content types that are read.
-const (
-	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No
-	// route takes forms, so it is read as if nothing had been said.
-	typeForm = "application/x-www-form-urlencoded"
-)
+// typeForm is what curl -d and several libraries say of any body when they were told nothing. No
+// route takes forms, so it is read as if nothing had been said.
+const typeForm = "application/x-www-form-urlencoded"
 
 // LargestBody is how many bytes of a request's body are read at most.
 func LargestBody(maxEvent int64, b Bounds) int {
@@ -139,10 +137,8 @@ func (in *intake) contentType(h http.Header) (string, error) {
 		return in.types[0], nil
 	}
 	if charset := parameters["charset"]; err == nil && (charset == "" || strings.EqualFold(charset, "utf-8")) {
-		for _, known := range in.types {
-			if name == known {
-				return name, nil
-			}
+		if slices.Contains(in.types, name) {
+			return name, nil
 		}
 	}
 	return "", grapnel.Errorf(grapnel.CodeUnsupported, "Content-Type %q is not supported here; send %s.", sent, strings.Join(in.types, " or "))

@@ -70,20 +70,14 @@ func discardDelivery(a *api, c *call, in *newDiscard) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case !d.Status.Final():
-		return discardWaiting(a, c, d, in.Reason)
+		if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, c.by(in.Reason)); err != nil {
+			return answer{}, err
+		}
+		return getDelivery(a, c)
 	case d.Status != grapnel.Failed:
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is not a dead letter: its status is %s.", d.Status)
 	}
 	return annotate(a, c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
-}
-
-// discardWaiting discards a pending delivery: mostly one that is exhausted under a policy that
-// blocks its key.
-func discardWaiting(a *api, c *call, d *grapnel.Delivery, reason string) (answer, error) {
-	if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, c.by(reason)); err != nil {
-		return answer{}, err
-	}
-	return getDelivery(a, c)
 }
 
 // annotate notes something on a delivery and shows how it is then.

@@ -80,14 +80,18 @@ func createEventType(a *api, c *call) (answer, error) {
 	if err := a.roomForType(&t); err != nil {
 		return answer{}, err
 	}
-	reply := func(done store.Put) answer {
-		t := t
-		t.Revision = done.Revision
-		return jsonAnswer(http.StatusCreated, viewEventType(&t, true))
-	}
+	reply := putEventType(t, http.StatusCreated)
 	done, err := a.Engine.PutEventType(c.Context(), c.scope, t,
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, t.Tenant, t.ID, t.Name)})
 	return answered(done, done.Answer, err, reply)
+}
+
+// putEventType answers with an event type that was put.
+func putEventType(t grapnel.EventType, status int) func(store.Put) answer {
+	return func(done store.Put) answer {
+		t.Revision = done.Revision
+		return jsonAnswer(status, viewEventType(&t, true))
+	}
 }
 
 // setEventType puts settings on an event type.
@@ -147,11 +151,7 @@ func (a *api) changeType(c *call, status int, edit func(t *grapnel.EventType) (b
 			return jsonAnswer(http.StatusOK, viewEventType(&t, true)), nil
 		}
 		t.UpdatedAt = c.now
-		reply := func(done store.Put) answer {
-			t := t
-			t.Revision = done.Revision
-			return jsonAnswer(status, viewEventType(&t, true))
-		}
+		reply := putEventType(t, status)
 		done, err := a.Engine.PutEventType(c.Context(), c.scope, t,
 			store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbChange, t.Tenant, t.ID, t.Name)})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {

@@ -20,16 +20,12 @@ const mostHeldListed = store.MaxWaiting
 // health is the health of endpoints, in the order given. Held deliveries are counted only for
 // endpoints that are not healthy.
 func (a *api) health(c *call, most int, eps ...grapnel.Endpoint) ([]wire.Health, error) {
-	ids := make([]string, len(eps))
-	for i := range eps {
-		ids[i] = eps[i].ID
-	}
 	views := make([]wire.Health, len(eps))
-	for i, h := range a.Engine.Healths(ids) {
+	for i, h := range a.Engine.Healths(ids(eps)) {
 		held := 0
 		if h.State != "" && h.State != grapnel.HealthHealthy {
 			var err error
-			if held, err = a.History.Waiting(c.Context(), ids[i], most+1); err != nil {
+			if held, err = a.History.Waiting(c.Context(), eps[i].ID, most+1); err != nil {
 				return nil, err
 			}
 		}
@@ -37,6 +33,14 @@ func (a *api) health(c *call, most int, eps ...grapnel.Endpoint) ([]wire.Health,
 		views[i].HeldMore = held > most
 	}
 	return views, nil
+}
+
+func ids(eps []grapnel.Endpoint) []string {
+	list := make([]string, len(eps))
+	for i := range eps {
+		list[i] = eps[i].ID
+	}
+	return list
 }
 
 func viewHealth(h grapnel.Health, held int, now time.Time) wire.Health {

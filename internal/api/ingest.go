@@ -53,7 +53,7 @@ func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
 	p.Status = refused.Status
 	ans := answer{status: refused.Status, body: encode(p)}
 	if refused.RetryAfter > 0 {
-		ans.retryAfter = secondsUntilRetry(err)
+		ans.retryAfter = ingress.RetrySeconds(refused.RetryAfter)
 	}
 	ans.write(&answering{ResponseWriter: w}, nil)
 }

@@ -74,9 +74,6 @@ func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoi
 func leaseNext(a *api, c *call) (answer, error) {
 	wait, most, consumer := c.query.duration("wait"), c.query.number("max", 1), c.consumer()
 	room, q, err := a.counter(c)
-	if err == nil && !c.mayReadPayloads() {
-		err = errHidden
-	}
 	if err != nil {
 		return answer{}, err
 	}

@@ -108,14 +108,6 @@ func (s *survey) count(at Cell, limit int64) error {
 	return err
 }
 
-func ids(eps []grapnel.Endpoint) []string {
-	list := make([]string, len(eps))
-	for i := range eps {
-		list[i] = eps[i].ID
-	}
-	return list
-}
-
 // backlog adds the pending deliveries and the dead letters of an endpoint.
 func (s *survey) backlog(b *store.Backlog, held bool) {
 	p := &s.Pending

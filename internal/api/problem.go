@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
@@ -110,24 +109,6 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// secondsUntilRetry is what Retry-After says: whole seconds, never too few, at least one.
-func secondsUntilRetry(err error) int {
-	var e *grapnel.Error
-	if !errors.As(err, &e) {
-		return 1
-	}
-	return max(1, int((e.RetryAfter+time.Second-1)/time.Second))
-}
-
 // cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the
 // tenant is.
 const cellHeader = "Grapnel-Cell"
-
-// cellOf is the cell that an error names.
-func cellOf(err error) string {
-	var e *grapnel.Error
-	if !errors.As(err, &e) {
-		return ""
-	}
-	return e.Cell
-}

@@ -33,7 +33,7 @@ func showPromises(a *api, c *call) (answer, error) {
 }
 
 func viewReport(r *promise.Report) wire.SLO {
-	v := wire.SLO{At: r.At, Since: timeOrNil(r.Since), WindowDays: promise.Days, Promises: []wire.Promise{}, Latency: []wire.PromiseLatency{}}
+	v := wire.SLO{At: r.At, Since: timeOf(r.Since), WindowDays: promise.Days, Promises: []wire.Promise{}, Latency: []wire.PromiseLatency{}}
 	for i := range r.Promises {
 		v.Promises = append(v.Promises, viewPromise(&r.Promises[i], r.At))
 	}
@@ -49,7 +49,7 @@ func viewReport(r *promise.Report) wire.SLO {
 func viewPromise(is *promise.Verdict, now time.Time) wire.Promise {
 	v := wire.Promise{Name: is.Name, Title: is.Title, Says: is.Says, Objective: is.Share, Good: is.Good, Bad: is.Bad,
 		State:    stateOfPromise(is),
-		Sentence: is.Budget(now), BudgetLeft: is.Left, BurnRate: is.Rate, Until: timeOrNil(is.Until), Burns: []wire.PromiseBurn{},
+		Sentence: is.Budget(now), BudgetLeft: is.Left, BurnRate: is.Rate, Until: timeOf(is.Until), Burns: []wire.PromiseBurn{},
 		Days: []wire.PromiseDay{}}
 	if is.Share > 0 && is.Share < 1 {
 		v.BudgetTime = tookOf(is.Time())
@@ -78,13 +78,6 @@ func stateOfPromise(v *promise.Verdict) string {
 		return "few"
 	}
 	return "kept"
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 func tookOf(d time.Duration) *policy.Duration {

@@ -28,6 +28,27 @@ type draft struct {
 	contentType                string
 }
 
+// text is the text of a name; nil: there is none.
+func (d *draft) text(name string) *optional {
+	switch name {
+	case "type":
+		return &d.kind
+	case "key":
+		return &d.key
+	case "id":
+		return &d.id
+	case "tenant":
+		return &d.tenant
+	case "aggregate_type":
+		return &d.aggregateType
+	case "aggregate_id":
+		return &d.aggregateID
+	case "occurred_at":
+		return &d.occurredAt
+	}
+	return nil
+}
+
 // optional is a text that may not have been given; the empty text is something else.
 type optional struct {
 	text  string
@@ -58,11 +79,8 @@ func publishRaw(a *api, c *call) (answer, error) {
 		}
 	}
 	d := draft{data: c.body, hasData: true, contentType: contentType}
-	for name, into := range map[string]*optional{
-		"type": &d.kind, "key": &d.key, "id": &d.id, "tenant": &d.tenant, "occurred_at": &d.occurredAt,
-		"aggregate_type": &d.aggregateType, "aggregate_id": &d.aggregateID,
-	} {
-		*into = optional{c.query.text(name), c.query.values.Has(name)}
+	for _, p := range c.route.query {
+		*d.text(p.name) = optional{c.query.text(p.name), c.query.values.Has(p.name)}
 	}
 	return a.publishOne(c, &d, "?", &c.query.faults)
 }
@@ -122,40 +140,18 @@ func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (
 		return d
 	}
 	strict.Members(object, base, f, func(v strict.Value) bool {
-		var into *optional
-		switch v.Name {
-		case "type":
-			into = &d.kind
-		case "key":
-			into = &d.key
-		case "id":
-			into = &d.id
-		case "tenant":
-			into = &d.tenant
-		case "aggregate_type":
-			into = &d.aggregateType
-		case "aggregate_id":
-			into = &d.aggregateID
-		case "occurred_at":
-			into = &d.occurredAt
-		case "metadata":
-			if !v.Absent() {
-				d.metadata = v.Texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
-			}
-			return true
-		case "data":
+		switch into := d.text(v.Name); {
+		case v.Name == "data":
 			// The bytes themselves, null included.
 			d.data, d.hasData = own(raw, v.Index, v.Index+len(v.Raw)), true
-			return true
-		default:
+		case v.Name != "metadata" && into == nil:
 			return false
-		}
-		if !v.Absent() {
-			if text, ok := v.Text(); ok {
-				*into = optional{text, true}
-			} else {
-				*into = optional{"", true}
-			}
+		case v.Absent():
+		case into == nil:
+			d.metadata = v.Texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
+		default:
+			text, _ := v.Text()
+			*into = optional{text, true}
 		}
 		return true
 	})

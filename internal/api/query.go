@@ -1,11 +1,13 @@
 package api
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -52,12 +54,7 @@ func (q *query) read(text string, known []param) error {
 	}
 	q.values = values
 	f := &q.faults
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
 			f.Add("?"+name, "is unknown")
@@ -75,7 +72,7 @@ func (q *query) read(text string, known []param) error {
 			switch {
 			case text == "":
 				f.Add("?"+name, "must not be empty")
-			case !strict.Printable(text) || !utf8Text(text):
+			case !strict.Printable(text) || !utf8.ValidString(text):
 				f.Add("?"+name, "must be text without control characters")
 			case !looks.Fits(text):
 				f.Add("?"+name, "%s", looks.Must)
@@ -89,8 +86,6 @@ func (q *query) read(text string, known []param) error {
 	}
 	return f.Err()
 }
-
-func utf8Text(s string) bool { return strings.ToValidUTF8(s, "") == s }
 
 // text is a parameter's value; empty when it is not given.
 func (q *query) text(name string) string { return q.values.Get(name) }

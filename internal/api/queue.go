@@ -204,14 +204,17 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-// counter is where the queue that the path names is served. It is asked for once the query has been
-// read, and finds fault with that first.
+// counter is where the queue that the path names is served, to callers that may see its messages.
+// It is asked for once the query has been read, and finds fault with that first.
 func (a *api) counter(c *call) (broker Queues, q grapnel.Endpoint, err error) {
 	if err = c.query.faults.Err(); err != nil {
 		return nil, grapnel.Endpoint{}, err
 	}
 	if broker, err = a.broker(); err == nil {
 		q, err = a.queue(c)
+	}
+	if err == nil && !c.mayReadPayloads() {
+		err = errHidden
 	}
 	return broker, q, err
 }

@@ -65,14 +65,6 @@ func (a *api) livez(*call) (answer, error) {
 	return jsonAnswer(http.StatusOK, serviceView{"ok", grapnel.Version}), nil
 }
 
-// ready is why the server does not accept events; nil: it does. The server logs it.
-func (a *api) ready() error {
-	if a.Ready == nil {
-		return nil
-	}
-	return a.Ready()
-}
-
 // Plainly says to the public whether events are accepted. Of the reason it tells the kind, by its
 // code, and never its text.
 func Plainly(why error) string {
@@ -89,7 +81,10 @@ func Plainly(why error) string {
 // readyz answers by itself instead of with an error: errors of 500 and above are logged, and this
 // is asked all the time.
 func readyz(a *api, c *call) (answer, error) {
-	why := a.ready()
+	var why error
+	if a.Ready != nil {
+		why = a.Ready()
+	}
 	if why == nil {
 		return a.livez(c)
 	}

@@ -82,18 +82,17 @@ func createSource(a *api, c *call) (answer, error) {
 	if err := roomFor(s.Tenant, "sources", a.Bounds.Sources, a.Engine.Sources(store.Of(s.Tenant))); err != nil {
 		return answer{}, err
 	}
-	reply := func(done store.Put) answer {
-		s := s
-		s.Revision = done.Revision
-		return jsonAnswer(http.StatusCreated, a.viewSource(&s, c))
-	}
-	done, err := a.Engine.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.ofSource(grapnel.VerbCreate, &s, "")})
+	reply := a.putSource(c, s, http.StatusCreated)
+	done, err := a.Engine.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, s.Tenant, s.ID, "")})
 	return answered(done, done.Answer, err, reply)
 }
 
-// ofSource tells the audit what the caller does to a source.
-func (c *call) ofSource(verb grapnel.Verb, s *grapnel.Source, reason string) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: c.now, Tenant: s.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: s.ID, Reason: reason}
+// putSource answers with a source that was put.
+func (a *api) putSource(c *call, s grapnel.Source, status int) func(store.Put) answer {
+	return func(done store.Put) answer {
+		s.Revision = done.Revision
+		return jsonAnswer(status, a.viewSource(&s, c))
+	}
 }
 
 func listSources(a *api, c *call) (answer, error) {
@@ -135,14 +134,9 @@ func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(
 		case paused && !s.Paused:
 			called = grapnel.VerbResume
 		}
-		reply := func(done store.Put) answer {
-			s := s
-			s.Revision = done.Revision
-			return jsonAnswer(http.StatusOK, a.viewSource(&s, c))
-		}
-		with := store.With{Audit: c.ofSource(called, &s, reason)}
+		with := store.With{Audit: c.entryOf(called, s.Tenant, s.ID, reason)}
 		if c.Method == http.MethodPost {
-			with.Once = withEffect(c, reply)
+			with.Once = withEffect(c, a.putSource(c, s, http.StatusOK))
 		}
 		done, err := a.Engine.PutSource(c.Context(), c.scope, s, with)
 		now, there := a.Engine.Source(c.scope, s.ID)
@@ -187,7 +181,7 @@ func deleteSource(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	_, err = a.Engine.DeleteSource(c.Context(), c.scope, s.ID, store.With{Audit: c.ofSource(grapnel.VerbDelete, &s, reason)})
+	_, err = a.Engine.DeleteSource(c.Context(), c.scope, s.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, s.Tenant, s.ID, reason)})
 	return nothing(), err
 }
 
@@ -203,7 +197,7 @@ func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
 	if s.Outbox != nil {
 		return v
 	}
-	scheme, _ := schemeOf(s.Verify.Scheme)
+	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
 	v.IngestURL = a.links.root(c.Request) + "/in/" + s.ID
 	v.Provider = wire.Provider{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: !scheme.Unsigned, Retries: scheme.Retries,
 		RetriesFor: spanOf(scheme.RetriesFor), Checked: scheme.Checked, Docs: scheme.Docs}
@@ -305,5 +299,12 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
 	for i, text := range v.Secrets {
 		checkSecret(v.Scheme, text, "/verify/secrets/"+strconv.Itoa(i), f)
+	}
+}
+
+// checkSecret looks at a secret that is given now.
+func checkSecret(scheme, text, pointer string, f *strict.Faults) {
+	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+		f.Add(pointer, "%s", wrong)
 	}
 }
