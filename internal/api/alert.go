@@ -9,7 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
 	"github.com/grapnelhq/grapnel/internal/alerting"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -33,8 +32,7 @@ func alertRoutes() []route {
 		{method: "POST", path: "/v1/alerts/{id}/acknowledge", scope: grapnel.ScopeManage, lever: true, handle: ordered(acknowledge),
 			name: "acknowledge-alert", tag: "Alerts", summary: "Say that a person takes care of an alert",
 			about: "It is not repeated any more. An alert that is acknowledged or resolved already stays as it is.",
-			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: wire.Alert{}}},
+			body:  optionalBody, takes: newReason{}, gives: map[int]any{200: wire.Alert{}}},
 		{method: "GET", path: "/v1/alert-links/{link}", open: anybody, handle: getAlertLink,
 			name: "get-alert-link", tag: "Alerts", summary: "Get the alert that the acknowledge link of a message names",
 			about: "The link is the credential. Looking changes nothing, so that programs which fetch links in advance acknowledge nothing.",
@@ -52,14 +50,12 @@ func alertRoutes() []route {
 		{method: "PATCH", path: "/v1/alert-rules/{name}", scope: grapnel.ScopeManage, handle: patchAlertRule,
 			name: "update-alert-rule", tag: "Alerts", summary: "Switch a rule on or off, or change its threshold or severity",
 			about: "A JSON merge patch; null sets a field back. The change holds for one tenant; from a key without tenant that names none, for the operator's alerts and for every tenant that has not set the same field.",
-			query: []param{tenant, reasonParam}, body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}},
-			takes: wire.AlertRuleSettings{},
+			query: []param{tenant, reasonParam}, body: patchBody, takes: wire.AlertRuleSettings{},
 			gives: map[int]any{200: wire.AlertRule{}}},
 		{method: "POST", path: "/v1/alert-rules/{name}/backtest", scope: grapnel.ScopeRead, handle: reading(backtest),
 			name: "backtest-alert-rule", tag: "Alerts", summary: "Say how often a rule would have fired",
 			about: "From the stored hourly totals and the audit. Rules whose facts have no history say so. Only a few backtests run at once; others get 503.",
-			query: []param{tenant}, body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewBacktest{},
-			gives: map[int]any{200: wire.Backtest{}}},
+			query: []param{tenant}, body: optionalBody, takes: wire.NewBacktest{}, gives: map[int]any{200: wire.Backtest{}}},
 	}
 }
 

@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
@@ -176,6 +177,13 @@ type intake struct {
 	deep     bool // the parts of the body that may be deep are checked on their own
 	verbatim bool // the handler looks at the body itself
 }
+
+// The bodies that most routes take: JSON, JSON or nothing, and a merge patch.
+var (
+	jsonBody     = &intake{types: []string{grapnel.JSONType}}
+	optionalBody = &intake{types: []string{grapnel.JSONType}, optional: true}
+	patchBody    = &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}
+)
 
 const (
 	perChange limit = iota // what changes a setting

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -22,7 +21,7 @@ func channelRoutes() []route {
 			name: "create-channel", tag: "Channels", summary: "Create a channel",
 			about: "A channel is an endpoint that gets alerts and no other events, in a service for people. Its id works at " +
 				"/v1/endpoints/{id}/… too, for deliveries and replays; lists of endpoints leave it out.",
-			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewChannel{}, gives: map[int]any{201: wire.Channel{}}},
+			body: jsonBody, takes: wire.NewChannel{}, gives: map[int]any{201: wire.Channel{}}},
 		{method: "GET", path: "/v1/channels", scope: grapnel.ScopeRead, handle: listChannels,
 			name: "list-channels", tag: "Channels", summary: "List channels",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Channel]{}}},
@@ -33,9 +32,7 @@ func channelRoutes() []route {
 			name:   "update-channel", tag: "Channels", summary: "Change a channel",
 			about: "A JSON merge patch: null sets a field back to its default. Pending alerts go to the URL that the channel has " +
 				"when they are sent.",
-			query: []param{reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewChannel{},
-			gives: map[int]any{200: wire.Channel{}}},
+			query: []param{reasonParam}, body: patchBody, takes: wire.NewChannel{}, gives: map[int]any{200: wire.Channel{}}},
 		{method: "DELETE", path: "/v1/channels/{id}", scope: grapnel.ScopeManage, handle: deleting((*api).channel),
 			name: "delete-channel", tag: "Channels", summary: "Delete a channel",
 			about: "Its pending alerts end as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},

@@ -4,7 +4,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -21,14 +20,12 @@ func deadLetterRoutes() []route {
 		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: reading(noteDelivery),
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a finished delivery",
 			about: "It replaces the note before; null removes it. 409 for a pending delivery.",
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
-			gives: map[int]any{200: wire.Delivery{}}},
+			body:  patchBody, takes: deliverySettings{}, gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
 			handle: reading(discardDelivery),
 			name:   "discard-delivery", tag: "Dead letters", summary: "Discard a dead letter",
 			about: "It is in no list of dead letters any more and replays leave it out. Its status stays failed. A pending delivery, as one that is exhausted and blocks its key, ends as discarded, and its key moves on. 409 for a finished delivery that did not fail.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},
-			gives: map[int]any{200: wire.Delivery{}}},
+			body:  jsonBody, takes: newDiscard{}, gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 

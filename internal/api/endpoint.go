@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/match"
@@ -25,8 +24,7 @@ func endpointRoutes() []route {
 			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, whole: true, handle: createEndpoint,
 			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
 			about: "The answer shows the secret; no other answer does.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewEndpoint{},
-			gives: map[int]any{201: wire.Endpoint{}}},
+			body:  jsonBody, takes: wire.NewEndpoint{}, gives: map[int]any{201: wire.Endpoint{}}},
 		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
 			query: pageOf(tenantParam, idsParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
@@ -39,9 +37,7 @@ func endpointRoutes() []route {
 			name:   "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
 			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
 				"Enabling a disabled endpoint resets the count towards disabling it and delivers its held deliveries.",
-			query: []param{reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEndpoint{},
-			gives: map[int]any{200: wire.Endpoint{}}},
+			query: []param{reasonParam}, body: patchBody, takes: wire.NewEndpoint{}, gives: map[int]any{200: wire.Endpoint{}}},
 		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite,
 			handle: deleting((*api).pushed),
 			name:   "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -19,8 +18,7 @@ func eventTypeRoutes() []route {
 		{method: "POST", path: "/v1/event-types", scope: grapnel.ScopeManage, handle: createEventType,
 			name: "create-event-type", tag: eventTypeTag, summary: "Register an event type",
 			about: "With a schema it has version 1 at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewEventType{},
-			gives: map[int]any{201: wire.EventType{}}},
+			body:  jsonBody, takes: wire.NewEventType{}, gives: map[int]any{201: wire.EventType{}}},
 		{method: "GET", path: "/v1/event-types", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listEventTypes,
 			name: "list-event-types", tag: eventTypeTag, summary: "List event types, without their schemas",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.EventType]{}}},
@@ -30,9 +28,7 @@ func eventTypeRoutes() []route {
 			query: []param{tenantParam}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "PATCH", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: patchEventType,
 			name: "update-event-type", tag: eventTypeTag, summary: "Change an event type's description or check",
-			query: []param{tenantParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEventType{},
-			gives: map[int]any{200: wire.EventType{}}},
+			query: []param{tenantParam}, body: patchBody, takes: wire.NewEventType{}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "DELETE", path: "/v1/event-types/{id}", scope: grapnel.ScopeManage, handle: deleteEventType,
 			name: "delete-event-type", tag: eventTypeTag, summary: "Delete an event type with all its versions",
 			about: "Events of the type stay, and are published without a check from then on.",

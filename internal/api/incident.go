@@ -25,13 +25,13 @@ func incidentRoutes() []route {
 		{method: "POST", path: "/v1/incidents", scope: grapnel.ScopeAdmin, handle: openIncident,
 			name: "open-incident", tag: promiseTag, summary: "Publish an incident or planned maintenance on the status page",
 			about: "Everything of it is public. Maintenance needs starts_at and ends_at; its status follows the clock.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewIncident{}, gives: map[int]any{201: wire.Incident{}}},
+			body:  jsonBody, takes: wire.NewIncident{}, gives: map[int]any{201: wire.Incident{}}},
 		{method: "GET", path: "/v1/incidents/{id}", scope: grapnel.ScopeRead, handle: getIncident,
 			name: "get-incident", tag: promiseTag, summary: "Get an incident with its messages", gives: map[int]any{200: wire.Incident{}}},
 		{method: "POST", path: "/v1/incidents/{id}/updates", scope: grapnel.ScopeAdmin, handle: updateIncident,
 			name: "update-incident", tag: promiseTag, summary: "Add a message to an incident, or resolve it",
 			about: "409 for an incident that is resolved, or has 50 messages and is not resolved by this one.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewIncidentUpdate{}, gives: map[int]any{200: wire.Incident{}}},
+			body:  jsonBody, takes: wire.NewIncidentUpdate{}, gives: map[int]any{200: wire.Incident{}}},
 	}
 }
 

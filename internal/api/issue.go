@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -43,14 +42,12 @@ func issueRoutes() []route {
 			name: "update-issue", tag: issueTag, summary: "Acknowledge, mute, resolve or reopen an issue; set its owner and note",
 			about: "A resolved issue opens again with the next failure. A muted one is open again after muted_until. Grapnel itself resolves an issue after " +
 				"resolves_after successes of its endpoint since the last failure, while no delivery of it is being retried.",
-			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.IssueChanges{},
-			gives: map[int]any{200: wire.Issue{}}},
+			body: patchBody, takes: wire.IssueChanges{}, gives: map[int]any{200: wire.Issue{}}},
 		{method: "POST", path: "/v1/issues/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: reading(replayIssue),
 			name: "replay-issue", tag: issueTag, summary: "Redeliver the dead letters of an issue",
 			about: "Creates a replay of the endpoint's dead letters whose last attempt has the issue's error class and status code, of events since its " +
 				"oldest delivery; answers are not compared. total says how many. With dry_run it only counts, and answers 200.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewIssueReplay{},
-			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
+			body: optionalBody, takes: wire.NewIssueReplay{}, gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -18,8 +17,7 @@ func keyRoutes() []route {
 		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: createKey,
 			name: "create-key", tag: "Keys", summary: "Create an API key",
 			about: "The answer shows the key; the server stores only its hash. A key bound to a tenant creates keys of that tenant only.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewKey{},
-			gives: map[int]any{201: wire.Key{}}},
+			body:  jsonBody, takes: wire.NewKey{}, gives: map[int]any{201: wire.Key{}}},
 		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
 			name: "list-keys", tag: "Keys", summary: "List API keys",
 			query: pageOf(), gives: map[int]any{200: list[wire.Key]{}}},
@@ -27,8 +25,7 @@ func keyRoutes() []route {
 			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: wire.Key{}}},
 		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: patchKey,
 			name: "update-key", tag: "Keys", summary: "Change an API key's name or scopes",
-			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewKey{},
-			gives: map[int]any{200: wire.Key{}}},
+			body: patchBody, takes: wire.NewKey{}, gives: map[int]any{200: wire.Key{}}},
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
 			about: "Requests with it are refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},

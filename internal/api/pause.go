@@ -13,8 +13,7 @@ func pauseRoutes() []route {
 		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb,
 			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, lever: true, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: wire.Endpoint{}}}
+			body: optionalBody, takes: newReason{}, gives: map[int]any{200: wire.Endpoint{}}}
 	}
 	return []route{
 		lever("pause", "Hold the deliveries of an endpoint", "Once it is answered, no further attempt starts. A paused endpoint stays paused; 409 for a disabled one.", steering((*api).pushed, (*api).showEndpoint, paused)),

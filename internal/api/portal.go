@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -24,8 +23,7 @@ func portalRoutes() []route {
 			name: "create-portal-link", tag: tag, summary: "Create a link that opens a tenant's portal once",
 			about: "Give the link to one person at the moment of need: its first user has the portal for the session's time. " +
 				"A key that is bound to a tenant makes links for its own tenant.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: wire.NewPortalLink{},
-			gives: map[int]any{201: wire.PortalLink{}}},
+			body: optionalBody, takes: wire.NewPortalLink{}, gives: map[int]any{201: wire.PortalLink{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: revokeLinks,
 			name: "revoke-portal-links", tag: tag, summary: "End all portal links and sessions of a tenant, or those of one subject or link",
 			about: "Links that were not opened do not open any more, and sessions that they opened end with their next request. Links that are " +
@@ -42,8 +40,7 @@ func portalRoutes() []route {
 		{method: "PATCH", path: "/v1/tenants/{tenant}/portal", scope: grapnel.ScopeManage, handle: patchPortal,
 			name: "update-portal", tag: tag, summary: "Change how a tenant's portal looks, and where it may be framed",
 			about: "A JSON merge patch: null sets a field back.",
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.PortalSettings{},
-			gives: map[int]any{200: wire.Portal{}}},
+			body:  patchBody, takes: wire.PortalSettings{}, gives: map[int]any{200: wire.Portal{}}},
 	}
 }
 

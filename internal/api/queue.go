@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -19,7 +18,7 @@ func queueRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
 		return route{method: "POST", path: "/v1/queues/{name}/" + verb, scope: grapnel.ScopeManage, lever: true, handle: handle,
 			name: verb + "-queue", tag: "Queues", summary: summary, about: about, query: []param{tenantParam},
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{}, gives: map[int]any{200: wire.Queue{}}}
+			body: optionalBody, takes: newReason{}, gives: map[int]any{200: wire.Queue{}}}
 	}
 	return []route{
 		{method: "POST", path: "/v1/queues", scope: grapnel.ScopeManage, handle: createQueue,
@@ -27,7 +26,7 @@ func queueRoutes() []route {
 			about: "A queue is an endpoint that consumers pull from: it gets its own copy of every event that it wants, and " +
 				"consumers lease messages. Its id works at /v1/endpoints/{id}/… too, for deliveries, lanes, statistics and " +
 				"replays; lists of endpoints leave it out.",
-			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
+			body: jsonBody, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, whole: true, handle: listQueues,
 			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Queue]{}}},
@@ -38,9 +37,7 @@ func queueRoutes() []route {
 			handle: patching((*api).queue, showQueue, queueSettings, setQueue),
 			name:   "update-queue", tag: "Queues", summary: "Change a queue",
 			about: "A JSON merge patch: null sets a field back to its default. Once pausing or disabling is answered, nothing more is leased; leases can still be settled.",
-			query: []param{tenantParam, reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewQueue{},
-			gives: map[int]any{200: wire.Queue{}}},
+			query: []param{tenantParam, reasonParam}, body: patchBody, takes: wire.NewQueue{}, gives: map[int]any{200: wire.Queue{}}},
 		{method: "DELETE", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: deleting((*api).queue),
 			name: "delete-queue", tag: "Queues", summary: "Delete a queue",
 			about: "Its pending deliveries end as dropped, and its leases end. Its history stays.",
@@ -52,7 +49,7 @@ func queueRoutes() []route {
 		{method: "POST", path: "/v1/queues/{name}/purge", scope: grapnel.ScopeManage, handle: purgeQueue,
 			name: "purge-queue", tag: "Queues", summary: "Discard all pending messages of a queue",
 			about: "Leases of its messages end. Dead letters stay. confirm has to be the queue's name.",
-			query: []param{tenantParam}, body: &intake{types: []string{grapnel.JSONType}}, takes: newPurge{}, gives: map[int]any{200: wire.Purge{}}},
+			query: []param{tenantParam}, body: jsonBody, takes: newPurge{}, gives: map[int]any{200: wire.Purge{}}},
 	}
 }
 

@@ -26,8 +26,7 @@ func replayRoutes() []route {
 				return shown(p, err, viewReplay)
 			}),
 			name: verb + "-replay", tag: replayTag, summary: summary, about: about,
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: wire.Replay{}}}
+			body: optionalBody, takes: newReason{}, gives: map[int]any{200: wire.Replay{}}}
 	}
 	return []route{
 		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: startReplay,

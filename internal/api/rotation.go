@@ -20,8 +20,7 @@ func rotationRoutes() []route {
 			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, handle: rotateSecret,
 			name: "rotate-secret", tag: "Endpoints", summary: "Rotate an endpoint's secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets sign at once.",
-			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
-			gives: map[int]any{200: wire.Endpoint{}}},
+			body:  optionalBody, takes: newRotation{}, gives: map[int]any{200: wire.Endpoint{}}},
 	}
 }
 
@@ -30,7 +29,7 @@ func sourceRotationRoutes() []route {
 		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: reading(rotateSourceSecret),
 			name: "rotate-source-secret", tag: sourceTag, summary: "Rotate a source's secret",
 			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
+			body:  jsonBody, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
 	}
 }
 

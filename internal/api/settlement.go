@@ -19,7 +19,7 @@ func settlementRoutes() []route {
 		return route{method: "POST", path: "/v1/leases/{lease}/" + string(verb), scope: grapnel.ScopeConsume,
 			handle: func(a *api, c *call) (answer, error) { return settle(a, c, verb) },
 			name:   string(verb) + "-lease", tag: "Queues", summary: summary, about: about + " 409 for a lease that has expired, is settled or is unknown.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: takes, gives: map[int]any{204: nil}}
+			body: optionalBody, takes: takes, gives: map[int]any{204: nil}}
 	}
 	return []route{
 		settle(queue.Ack, newAck{}, "Acknowledge a message", "Once answered the message never comes again, unless it is replayed."),
@@ -27,7 +27,7 @@ func settlementRoutes() []route {
 		settle(queue.Reject, newReject{}, "Reject a message: it becomes a dead letter", "For messages that no retry can process."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: reading(extend),
 			name: "extend-lease", tag: "Queues", summary: "Extend a lease", about: "It ends that long from now. 409 for a lease that has expired, is settled or is unknown.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
+			body: optionalBody, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
 			about: "Up to 1000 together, in one commit. Leases that have expired, are settled or are unknown are listed in stale " +

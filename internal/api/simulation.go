@@ -17,8 +17,7 @@ func simulationRoutes() []route {
 		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: simulate,
 			name: "simulate-policy", tag: "Policies", summary: "Simulate a policy during an outage",
 			about: "Computed by the functions that decide about deliveries; nothing is sent. Only a few simulations run at once; others get 503.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
-			gives: map[int]any{200: policy.Report{}}},
+			body:  jsonBody, takes: newScenario{}, gives: map[int]any{200: policy.Report{}}},
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -24,7 +23,7 @@ func sourceRoutes() []route {
 		{method: "POST", path: "/v1/sources", scope: grapnel.ScopeManage, handle: createSource,
 			name: "create-source", tag: sourceTag, summary: "Create a source",
 			about: "The provider sends its webhooks to ingest_url; with an outbox the server reads instead. Secrets are in no answer.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSource{}, gives: map[int]any{201: wire.Source{}}},
+			body:  jsonBody, takes: newSource{}, gives: map[int]any{201: wire.Source{}}},
 		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: listSources,
 			name: "list-sources", tag: sourceTag, summary: "List sources", query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Source]{}}},
 		{method: "GET", path: "/v1/sources/{id}", scope: grapnel.ScopeRead, handle: getSource,
@@ -33,9 +32,7 @@ func sourceRoutes() []route {
 			name: "update-source", tag: sourceTag, summary: "Change a source",
 			about: "A JSON merge patch: null resets a field to its default. Secrets stay unless new ones are given; a patch " +
 				"with another scheme replaces verify as a whole.",
-			query: []param{reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewSource{},
-			gives: map[int]any{200: wire.Source{}}},
+			query: []param{reasonParam}, body: patchBody, takes: wire.NewSource{}, gives: map[int]any{200: wire.Source{}}},
 		{method: "DELETE", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: deleteSource,
 			name: "delete-source", tag: sourceTag, summary: "Delete a source",
 			about: "Its events stay. 409 while an endpoint or queue takes only its events.",

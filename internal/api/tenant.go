@@ -24,7 +24,7 @@ func tenantRoutes() []route {
 		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
 			name: "move-tenant", tag: tenantTag, summary: "Move a tenant to another cell",
 			about: "No attempt of the tenant starts, and those in flight finish; then all rows of the tenant are copied and compared, and the other cell continues, in the same order. Meanwhile requests that change anything of the tenant answer 503 with Retry-After. 409 while a move is under way, or if the tenant is in that cell already.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
+			body:  jsonBody, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
 			name: "stay-tenant", tag: tenantTag, summary: "Cancel a move that is not finished",
 			about: "The tenant stays in its cell. 409 when no move is under way, or when the other cell has the tenant already.",

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/catalogue"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -21,15 +20,12 @@ func typeVersionRoutes() []route {
 			name: "add-event-type-version", tag: eventTypeTag, summary: "Add a version of an event type's schema",
 			about: "Events that name no version follow the newest one. If the newest one has this schema already, nothing changes, and the " +
 				"answer is 200.",
-			query: []param{tenantParam},
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewTypeVersion{},
+			query: []param{tenantParam}, body: jsonBody, takes: wire.NewTypeVersion{},
 			gives: map[int]any{201: wire.EventType{}, 200: wire.EventType{}}},
 		{method: "PATCH", path: "/v1/event-types/{id}/versions/{version}", scope: grapnel.ScopeManage, handle: patchTypeVersion,
 			name: "update-event-type-version", tag: eventTypeTag, summary: "Change a version's note, or mark it as deprecated",
 			about: "The schema of a version never changes. Events may follow a deprecated version.",
-			query: []param{tenantParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.TypeVersionSettings{},
-			gives: map[int]any{200: wire.EventType{}}},
+			query: []param{tenantParam}, body: patchBody, takes: wire.TypeVersionSettings{}, gives: map[int]any{200: wire.EventType{}}},
 		{method: "GET", path: "/v1/event-types/{id}/compare", scope: grapnel.ScopeRead, handle: compareTypeVersions,
 			name: "compare-event-type-versions", tag: eventTypeTag, summary: "List the differences of two versions",
 			query: []param{
