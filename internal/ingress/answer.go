@@ -12,20 +12,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// status is the HTTP status for an error of the engine or the store.
-func status(code grapnel.Code) int {
-	switch code {
-	case grapnel.CodeOverloaded, grapnel.CodeUnavailable, grapnel.CodeTooCostly:
-		return http.StatusServiceUnavailable
-	case grapnel.CodeQuota:
-		return http.StatusTooManyRequests
-	case grapnel.CodeTooManyTypes:
-		return http.StatusUnprocessableEntity
-	case grapnel.CodeStorageFull:
-		return http.StatusInsufficientStorage
-	default:
-		return http.StatusInternalServerError
-	}
+// statuses are the HTTP statuses for errors of the engine or the store; 500 for all others.
+var statuses = map[grapnel.Code]int{
+	grapnel.CodeOverloaded: http.StatusServiceUnavailable, grapnel.CodeUnavailable: http.StatusServiceUnavailable,
+	grapnel.CodeTooCostly: http.StatusServiceUnavailable, grapnel.CodeQuota: http.StatusTooManyRequests,
+	grapnel.CodeTooManyTypes: http.StatusUnprocessableEntity, grapnel.CodeStorageFull: http.StatusInsufficientStorage,
 }
 
 // refusal is the answer for an error of the engine or the store: the provider should retry. It does
@@ -43,8 +34,8 @@ func refusal(err error) Refusal {
 		return refused
 	}
 	var e *grapnel.Error
-	if errors.As(err, &e) && status(e.Code) != http.StatusInternalServerError {
-		refused.Status, refused.Code = status(e.Code), e.Code
+	if errors.As(err, &e) && statuses[e.Code] != 0 {
+		refused.Status, refused.Code = statuses[e.Code], e.Code
 		if e.Code != grapnel.CodeTooManyTypes { // a repetition would be refused as well
 			refused.RetryAfter = max(e.RetryAfter, time.Second)
 		}

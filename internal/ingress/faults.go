@@ -183,10 +183,8 @@ func CheckSource(s *grapnel.Source) []Fault {
 		f.add("on_unverified", "is reject for Discord, which sometimes sends wrong signatures and drops addresses that do not answer 401")
 	}
 	if s.PublicURL != "" {
-		if u, err := url.Parse(
-			s.PublicURL,
-		); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" ||
-			u.User != nil {
+		u, err := url.Parse(s.PublicURL)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || u.User != nil {
 			f.add("public_url", "is not an address that starts with https:// or http://")
 		}
 	}
@@ -213,13 +211,8 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 		case d.Window < MinDedupeWindow || d.Window > MaxDedupeWindow:
 			f.add("dedupe/window", "is between %s and %s", MinDedupeWindow, MaxDedupeWindow)
 		case len(d.By) > 0 && d.Window < least:
-			f.add(
-				"dedupe/window",
-				"is shorter than %s: %s retries for %s, and a request after the window counts as new",
-				least,
-				r.Title,
-				r.RetriesFor,
-			)
+			f.add("dedupe/window", "is shorter than %s: %s retries for %s, and a request after the window counts as new",
+				least, r.Title, r.RetriesFor)
 		}
 	}
 	if len(d.Ignore) > maxIgnored {

@@ -25,11 +25,8 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 			return false
 		}
 		// As plain text, and never as anything that a browser would run.
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.WriteHeader(http.StatusOK)
-		_, _ = io.WriteString(w, challenge.Str)
-		return true
+		return say(w, "text/plain; charset=utf-8", http.StatusOK, challenge.Str)
 	case zoomGreeting:
 		token := gjson.GetBytes(in.body, "payload.plainToken")
 		if gjson.GetBytes(in.body, "event").String() != "endpoint.url_validation" || token.Type != gjson.String {
@@ -38,25 +35,25 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 		encrypted := hex.EncodeToString(in.matched.macs.of(token.Str))
 		// it cannot fail
 		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": encrypted})
-		w.Header().Set("Content-Type", grapnel.JSONType)
-		w.WriteHeader(http.StatusOK)
-		_, _ = w.Write(text)
-		return true
+		return say(w, grapnel.JSONType, http.StatusOK, string(text))
 	case discordGreeting:
 		if gjson.GetBytes(in.body, "event").Exists() {
 			return false
 		}
 		switch kind.Raw {
 		case "0": // of webhook events
-			w.Header().Set("Content-Type", grapnel.JSONType)
-			w.WriteHeader(http.StatusNoContent)
-			return true
+			return say(w, grapnel.JSONType, http.StatusNoContent, "")
 		case "1": // of interactions
-			w.Header().Set("Content-Type", grapnel.JSONType)
-			w.WriteHeader(http.StatusOK)
-			_, _ = io.WriteString(w, `{"type":1}`)
-			return true
+			return say(w, grapnel.JSONType, http.StatusOK, `{"type":1}`)
 		}
 	}
 	return false
+}
+
+// say writes the answer to a greeting.
+func say(w http.ResponseWriter, media string, status int, text string) bool {
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // an error means that the provider has disconnected
+	return true
 }

@@ -29,7 +29,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	// requests without proof that the provider sent them
 	signatures *prometheus.CounterVec
-	more       []prometheus.Collector
+	busy       prometheus.Collector
 }
 
 func newMetrics(recv *Receiver) *metrics {
@@ -38,10 +38,8 @@ func newMetrics(recv *Receiver) *metrics {
 			Help: "Requests to sources that could not be verified, by the first fault."}, []string{"reason"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingress_requests_total",
 			Help: "Requests that came in, by the scheme of their source and by outcome."}, []string{"scheme", "outcome"}),
-		more: []prometheus.Collector{
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
-				Help: "Requests that are read or committed now."}, func() float64 { return float64(recv.busy.busy()) }),
-		},
+		busy: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
+			Help: "Requests that are read or committed now."}, func() float64 { return float64(recv.busy.busy()) }),
 	}
 	for _, reason := range []fault{proofMissing, proofMalformed, proofStale, proofExpired, proofWrong} {
 		m.signatures.WithLabelValues(string(reason))
@@ -72,5 +70,5 @@ func (m *metrics) count(s *source, as outcome) {
 
 // Collectors returns the collectors for a registry.
 func (recv *Receiver) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{recv.metrics.requests, recv.metrics.signatures}, recv.metrics.more...)
+	return []prometheus.Collector{recv.metrics.requests, recv.metrics.signatures, recv.metrics.busy}
 }

@@ -32,14 +32,11 @@ func parsePath(text string) ([]step, error) {
 	}
 	var steps []step
 	for rest != "" {
-		var (
-			s   step
-			err error
-		)
-		s, rest, err = parseStep(rest)
+		s, after, err := parseStep(rest)
 		if err != nil {
 			return nil, err
 		}
+		rest = after
 		if steps = append(steps, s); len(steps) > maxSteps {
 			return nil, fmt.Errorf("a path has at most %d parts", maxSteps)
 		}

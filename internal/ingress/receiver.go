@@ -62,28 +62,8 @@ func New(o Options) *Receiver {
 // POST only.
 func (recv *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
 	s := recv.source(id)
-	if s == nil {
-		recv.refuse(w, r, nil, unknown, Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "Source not found."})
-		return
-	}
-	if s.Paused {
-		recv.refuse(w, r, s, paused, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source is paused.", RetryAfter: recv.o.Bounds.WaitPaused})
-		return
-	}
-	if s.fault != nil {
-		recv.refuse(w, r, s, failed, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source's settings cannot be used.", RetryAfter: recv.o.Bounds.WaitFault, Err: s.fault})
-		return
-	}
-	if refused := recv.o.Bounds.look(r); refused != nil {
-		recv.refuse(w, r, s, unfit, *refused)
-		return
-	}
-	if n := hops(r.Header); n > recv.o.Bounds.Hops {
-		recv.refuse(w, r, s, looping, Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("The request has "+
-			"come through %d servers like this one; %d are allowed. Find the endpoint that sends to a source it gets its events from.", n,
-			recv.o.Bounds.Hops)})
+	if as, refused := recv.admit(r, s); refused != nil {
+		recv.refuse(w, r, s, as, *refused)
 		return
 	}
 	limit := recv.o.MaxBody
@@ -97,6 +77,29 @@ func (recv *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	defer held.leave()
 	recv.take(w, r, s, limit, held)
+}
+
+// admit refuses a request by its source and its header, before it gets a slot.
+func (recv *Receiver) admit(r *http.Request, s *source) (outcome, *Refusal) {
+	b := &recv.o.Bounds
+	switch {
+	case s == nil:
+		return unknown, &Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "Source not found."}
+	case s.Paused:
+		return paused, &Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source is paused.", RetryAfter: b.WaitPaused}
+	case s.fault != nil:
+		return failed, &Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source's settings cannot be used.", RetryAfter: b.WaitFault, Err: s.fault}
+	}
+	if refused := b.look(r); refused != nil {
+		return unfit, refused
+	}
+	if n := hops(r.Header); n > b.Hops {
+		return looping, &Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("The request has "+
+			"come through %d servers like this one; %d are allowed. Find the endpoint that sends to a source it gets its events from.", n, b.Hops)}
+	}
+	return "", nil
 }
 
 // take reads a request and then accepts, sets aside or refuses it.

@@ -83,8 +83,6 @@ func (s *Stripe) list(ctx context.Context, since time.Time, success bool) ([]Sen
 
 // Resend is not possible: Stripe's API has no call for it. The event itself is in Sent.Body.
 func (s *Stripe) Resend(context.Context, Sent) error {
-	return grapnel.Errorf(
-		grapnel.CodeUnsupported,
-		"Stripe sends events again by itself for three days, in its dashboard, or by its command line; its API cannot be asked to.",
-	)
+	return grapnel.Errorf(grapnel.CodeUnsupported,
+		"Stripe sends events again by itself for three days, in its dashboard, or by its command line; its API cannot be asked to.")
 }

@@ -3,6 +3,7 @@ package ingress
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func parseTemplate(text string) (template, error) {
 		if !closed {
 			return nil, fmt.Errorf("a brace is not closed")
 		}
-		if name != tokenField && !known(name) {
+		if name != tokenField && !slices.Contains(fieldsOfTemplates, name) {
 			return nil, fmt.Errorf("{%.20s} is none of {%s}", name, strings.Join(fieldsOfTemplates, "}, {"))
 		}
 		t = append(t, part{field: name})
@@ -46,23 +47,9 @@ func parseTemplate(text string) (template, error) {
 
 const tokenField = "token"
 
-func known(field string) bool {
-	for _, f := range fieldsOfTemplates {
-		if f == field {
-			return true
-		}
-	}
-	return false
-}
-
 // has says whether a field is part of the signed text.
 func (t template) has(field string) bool {
-	for _, p := range t {
-		if p.field == field {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(p part) bool { return p.field == field })
 }
 
 // signed has the values of fields in one request.

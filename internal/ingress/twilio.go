@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (in *incoming) twilioBody() (intact bool, fields string) {
 		return in.failed("the body is no form, and the URL has no bodySHA256"), ""
 	}
 	var all strings.Builder
-	for _, name := range sortedKeys(form) {
+	for _, name := range slices.Sorted(maps.Keys(form)) {
 		values := slices.Clone(form[name])
 		slices.Sort(values)
 		for _, value := range slices.Compact(values) {
@@ -86,15 +87,6 @@ func (in *incoming) twilioBody() (intact bool, fields string) {
 		}
 	}
 	return true, all.String()
-}
-
-func sortedKeys(form url.Values) []string {
-	names := make([]string, 0, len(form))
-	for name := range form {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // urls are the addresses to which a request may have been sent: the source's public one or, if none
@@ -140,10 +132,8 @@ func otherPort(address string) string {
 	if end < 0 {
 		end = len(rest)
 	}
-	switch u.Port() {
-	case "":
+	if u.Port() == "" {
 		return scheme + "://" + rest[:end] + ":" + standard + rest[end:]
-	default:
-		return scheme + "://" + strings.TrimSuffix(rest[:end], ":"+u.Port()) + rest[end:]
 	}
+	return scheme + "://" + strings.TrimSuffix(rest[:end], ":"+u.Port()) + rest[end:]
 }
