@@ -23,9 +23,6 @@ const mostDuplicateTenants = 50
 func listDuplicates(a *api, c *call) (answer, error) {
 	q := store.DocumentQuery{Kind: store.DuplicatesKind, Tenant: c.query.text("tenant"), Limit: mostDuplicateTenants}
 	event := c.query.text("event")
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
 	docs, err := a.History.DocumentList(c.Context(), c.scope, q)
 	if err != nil {
 		return answer{}, err

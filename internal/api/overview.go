@@ -50,9 +50,6 @@ type trouble struct {
 // key is bound to none.
 func overview(a *api, c *call) (answer, error) {
 	s := survey{c: c, now: c.now.UTC(), tenant: c.query.text("tenant"), totals: map[time.Time]*grapnel.Totals{}}
-	if err := c.query.faults.Err(); err != nil {
-		return answer{}, err
-	}
 	places := []Cell{{a.Engine, a.History, a.Away}}
 	if _, one := c.scope.One(); !one && s.tenant == "" && c.Header.Get(cellHeader) == "" {
 		places = append(places, a.Others...)
