@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -139,16 +140,15 @@ func getAlert(a *api, c *call) (answer, error) {
 
 func acknowledge(a *api, c *call, by grapnel.By) (answer, error) {
 	// The answer that is stored with the effect cannot read deliveries, so it has none.
-	bare := func(al *alert.Alert) answer {
-		without := *al
-		without.Messages = nil
-		v, _ := a.viewAlert(c, &without, 0, nil)
+	bare := func(al alert.Alert) answer {
+		al.Messages = nil
+		v, _ := a.viewAlert(c, &al, 0, nil)
 		return jsonAnswer(http.StatusOK, v)
 	}
 	is, given, err := a.Alerts.Acknowledge(c.Context(), c.scope, c.PathValue("id"), by, func(al alert.Alert) *store.Once {
-		return withEffect(c, func(store.Put) answer { return bare(&al) })
+		return withEffect(c, func(store.Put) answer { return bare(al) })
 	})
-	return answered(is, given, err, func(al alert.Alert) answer { return bare(&al) })
+	return answered(is, given, err, bare)
 }
 
 // linked finds the alert that the link of the path names.
@@ -209,33 +209,34 @@ func viewAlertRule(r *alerting.Rule) wire.AlertRule {
 	return v
 }
 
-func listAlertRules(a *api, c *call) (answer, error) {
-	out := list[wire.AlertRule]{Data: []wire.AlertRule{}}
-	if tenant, may := ruleTenant(c); may {
-		found, err := a.Alerts.Rules(c.Context(), tenant)
-		if err != nil {
-			return answer{}, err
-		}
-		for i := range found {
-			out.Data = append(out.Data, viewAlertRule(&found[i]))
-		}
+// rules are those of the tenant that the query names; none if the caller may not see them.
+func (a *api) rules(c *call) ([]alerting.Rule, error) {
+	tenant, may := ruleTenant(c)
+	if !may {
+		return nil, nil
 	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return a.Alerts.Rules(c.Context(), tenant)
+}
+
+func listAlertRules(a *api, c *call) (answer, error) {
+	found, err := a.rules(c)
+	out := list[wire.AlertRule]{Data: make([]wire.AlertRule, len(found))}
+	for i := range found {
+		out.Data[i] = viewAlertRule(&found[i])
+	}
+	return result(out, err)
 }
 
 func getAlertRule(a *api, c *call) (answer, error) {
-	if tenant, may := ruleTenant(c); may {
-		found, err := a.Alerts.Rules(c.Context(), tenant)
-		if err != nil {
-			return answer{}, err
-		}
-		for i := range found {
-			if found[i].Name == c.PathValue("name") {
-				return jsonAnswer(http.StatusOK, viewAlertRule(&found[i])), nil
-			}
-		}
+	found, err := a.rules(c)
+	if err != nil {
+		return answer{}, err
 	}
-	return answer{}, store.ErrNotFound("alert rule")
+	i := slices.IndexFunc(found, func(r alerting.Rule) bool { return r.Name == c.PathValue("name") })
+	if i < 0 {
+		return answer{}, store.ErrNotFound("alert rule")
+	}
+	return jsonAnswer(http.StatusOK, viewAlertRule(&found[i])), nil
 }
 
 func patchAlertRule(a *api, c *call) (answer, error) {

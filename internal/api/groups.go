@@ -38,7 +38,12 @@ func statsOfAll(a *api, c *call) (answer, error) {
 			c.query.faults.Add("?"+name, "only together with by")
 		}
 	}
-	return stats(a, c)
+	q, v, err := c.totals()
+	if err != nil {
+		return answer{}, err
+	}
+	parts, err := a.History.Totals(c.Context(), c.scope, q)
+	return summed(v, parts), err
 }
 
 func groupParams() []param {

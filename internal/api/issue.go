@@ -207,10 +207,8 @@ func getIssue(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	v := a.viewIssue(c, i)
-	if v.Why, err = a.why(c, i); err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, v), nil
+	v.Why, err = a.why(c, i)
+	return result(v, err)
 }
 
 // why explains the failures of an issue; nil: others are being explained, or there is no endpoint

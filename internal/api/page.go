@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -35,10 +34,8 @@ func pages[T, V any](c *call, read func(after string, most int) ([]T, error), po
 		found = found[:limit]
 		out.Next = c.cursor(position(&found[limit-1]))
 	}
-	if out.Data, err = view(found); err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, out), nil
+	out.Data, err = view(found)
+	return result(out, err)
 }
 
 // listed answers with a page of a list that is in memory, sorted by id; of one tenant if the query

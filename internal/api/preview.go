@@ -85,13 +85,11 @@ func preview(a *api, c *call) (answer, error) {
 		one.Wanted, one.Reason = v.Wanted, previewReason(ep, v, subscribes)
 		out.Endpoints = append(out.Endpoints, one)
 	}
+	var err error
 	if named.ID != "" {
-		var err error
-		if out.Request, err = previewRequest(&named, ev, c); err != nil {
-			return answer{}, err
-		}
+		out.Request, err = previewRequest(&named, ev, c)
 	}
-	return jsonAnswer(http.StatusOK, out), nil
+	return result(out, err)
 }
 
 // previewReason says why an endpoint would get an event, or why not.

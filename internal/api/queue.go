@@ -128,10 +128,7 @@ func purgeQueue(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	n, err := a.Engine.Empty(c.Context(), c.scope, ep.ID, c.by(in.Reason))
-	if err != nil {
-		return answer{}, err
-	}
-	return jsonAnswer(http.StatusOK, wire.Purge{Discarded: n}), nil
+	return result(wire.Purge{Discarded: n}, err)
 }
 
 // viewQueue is a queue with its counts. Consumers that are nil are not shown.

@@ -107,16 +107,6 @@ func (a *api) counted(c *call, endpoint string) error {
 	return nil
 }
 
-// stats adds up what happened at all endpoints.
-func stats(a *api, c *call) (answer, error) {
-	q, v, err := c.totals()
-	if err != nil {
-		return answer{}, err
-	}
-	parts, err := a.History.Totals(c.Context(), c.scope, q)
-	return summed(v, parts), err
-}
-
 func summed(v wire.Stats, parts []grapnel.Bucket) answer {
 	var all grapnel.Totals
 	for i := range parts {

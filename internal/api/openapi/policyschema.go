@@ -243,9 +243,7 @@ func integerFrom(least, most int) *huma.Schema {
 }
 
 func durationFrom(least, most time.Duration) *huma.Schema {
-	s, looks := &huma.Schema{Type: huma.TypeString}, strict.Lasting(least, most, policy.Duration(most).String())
-	describeForm(&looks, s)
-	return s
+	return formed(strict.Lasting(least, most, policy.Duration(most).String()), "")
 }
 
 // formed is the schema of a text of a form.

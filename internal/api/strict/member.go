@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -54,15 +55,12 @@ func Members(object gjson.Result, base string, f *Faults, visit func(v Value) bo
 			v.Wrong("is one field too many: at most %d are read", MostMembers)
 			return false
 		}
-		for _, s := range seen {
-			if s == v.Name {
-				v.Wrong("is given twice")
-				return !f.Full()
-			}
-		}
-		if visit(v) {
+		switch {
+		case slices.Contains(seen, v.Name):
+			v.Wrong("is given twice")
+		case visit(v):
 			seen = append(seen, v.Name)
-		} else {
+		default:
 			v.Wrong("is unknown")
 		}
 		return !f.Full()
