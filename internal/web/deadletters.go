@@ -316,7 +316,7 @@ func replayLetters(v *visit) (string, error) {
 }
 
 func discardLetters(v *visit) (string, error) {
-	reason := cmp.Or(strings.TrimSpace(v.PostForm.Get("note")), "from the dashboard")
+	reason := cmp.Or(strings.TrimSpace(v.PostForm.Get("note")), byDashboard)
 	return v.eachPicked("delivery was", "deliveries were", "discarded", func(id string) error {
 		_, err := v.client.Discard(v.Context(), id, reason)
 		return err

@@ -247,7 +247,7 @@ func deliveriesCommand(v *visit) string { return v.finding("grapnel deliveries l
 // retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {
 	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
-		_, err := v.client.Retry(v.Context(), id, "from the dashboard")
+		_, err := v.client.Retry(v.Context(), id, byDashboard)
 		return err
 	})
 }

@@ -192,7 +192,7 @@ func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event
 }
 
 func retryDelivery(v *visit) (string, error) {
-	d, err := v.client.Retry(v.Context(), v.PathValue("id"), "from the dashboard")
+	d, err := v.client.Retry(v.Context(), v.PathValue("id"), byDashboard)
 	if err != nil {
 		return "", err
 	}
@@ -200,14 +200,4 @@ func retryDelivery(v *visit) (string, error) {
 		return "A new delivery of the same event was made: " + d.ID, nil
 	}
 	return "The attempt is being made now.", nil
-}
-
-func skipDelivery(v *visit) (string, error) {
-	_, err := v.client.Skip(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The delivery was skipped. The next one of its key goes out.", err
-}
-
-func discardDelivery(v *visit) (string, error) {
-	_, err := v.client.Discard(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The dead letter was put away.", err
 }

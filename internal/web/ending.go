@@ -31,9 +31,9 @@ func endSessions(v *visit) (string, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(who, personActor):
-		err = v.client.EndSessions(v.Context(), who, "from the dashboard")
+		err = v.client.EndSessions(v.Context(), who, byDashboard)
 	case strings.HasPrefix(who, portalActor) && tenant != "":
-		err = v.client.EndPortalSessions(v.Context(), tenant, who, "", "from the dashboard")
+		err = v.client.EndPortalSessions(v.Context(), tenant, who, "", byDashboard)
 	default:
 		return "", refused(http.StatusBadRequest, "These are no sessions of a person.", "A key is revoked on its own page.")
 	}

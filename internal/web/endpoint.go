@@ -248,26 +248,6 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	}
 }
 
-func pauseEndpoint(v *visit) (string, error) {
-	_, err := v.client.PauseEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The endpoint is paused. Its deliveries are held.", err
-}
-
-func resumeEndpoint(v *visit) (string, error) {
-	_, err := v.client.ResumeEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The endpoint is resumed. Held deliveries go out in order.", err
-}
-
-func enableEndpoint(v *visit) (string, error) {
-	_, err := v.client.EnableEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The endpoint is enabled.", err
-}
-
-func probeEndpoint(v *visit) (string, error) {
-	_, err := v.client.ProbeEndpoint(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "A probe is on its way.", err
-}
-
 func testEndpoint(v *visit) (string, error) {
 	d, err := v.client.TestEndpoint(v.Context(), v.PathValue("id"), "", nil)
 	if err != nil {

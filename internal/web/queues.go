@@ -269,13 +269,3 @@ func (m *queueModel) settings(v *visit, q *client.Queue) {
 	add("Tenant", q.Tenant)
 	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(q.CreatedAt)})
 }
-
-func pauseQueue(v *visit) (string, error) {
-	_, err := v.client.PauseQueue(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The queue is paused. Present leases can be settled.", err
-}
-
-func resumeQueue(v *visit) (string, error) {
-	_, err := v.client.ResumeQueue(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The queue leases messages again.", err
-}

@@ -235,18 +235,3 @@ func (m *replayModel) facts(v *visit, r *client.Replay) {
 	}
 	m.Facts = append(m.Facts, fact{Name: "Tenant", Value: r.Tenant})
 }
-
-func pauseReplay(v *visit) (string, error) {
-	_, err := v.client.PauseReplay(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The replay is paused. What it has made goes on.", err
-}
-
-func resumeReplay(v *visit) (string, error) {
-	_, err := v.client.ResumeReplay(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The replay goes on.", err
-}
-
-func cancelReplay(v *visit) (string, error) {
-	_, err := v.client.CancelReplay(v.Context(), v.PathValue("id"), "from the dashboard")
-	return "The replay was cancelled. What it has made goes on.", err
-}

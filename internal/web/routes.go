@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
 	grammar "github.com/grapnelhq/grapnel/internal/search"
 )
 
@@ -142,12 +144,12 @@ func actions() []action {
 	return slices.Concat([]action{
 		{path: "/deliveries/retry", scope: grapnel.ScopeReplay, do: retryDeliveries},
 		{path: "/deliveries/{id}/retry", scope: grapnel.ScopeReplay, do: retryDelivery},
-		{path: "/deliveries/{id}/skip", scope: grapnel.ScopeReplay, do: skipDelivery},
-		{path: "/deliveries/{id}/discard", scope: grapnel.ScopeReplay, do: discardDelivery},
-		{path: "/endpoints/{id}/pause", scope: grapnel.ScopeOperate, do: pauseEndpoint},
-		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeOperate, do: resumeEndpoint},
-		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
-		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: probeEndpoint},
+		{path: "/deliveries/{id}/skip", scope: grapnel.ScopeReplay, do: calls((*client.Client).Skip, "The delivery was skipped. The next one of its key goes out.")},
+		{path: "/deliveries/{id}/discard", scope: grapnel.ScopeReplay, do: calls((*client.Client).Discard, "The dead letter was put away.")},
+		{path: "/endpoints/{id}/pause", scope: grapnel.ScopeOperate, do: calls((*client.Client).PauseEndpoint, "The endpoint is paused. Its deliveries are held.")},
+		{path: "/endpoints/{id}/resume", scope: grapnel.ScopeOperate, do: calls((*client.Client).ResumeEndpoint, "The endpoint is resumed. Held deliveries go out in order.")},
+		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: calls((*client.Client).EnableEndpoint, "The endpoint is enabled.")},
+		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: calls((*client.Client).ProbeEndpoint, "A probe is on its way.")},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: testEndpoint},
 		{path: "/channels/{id}/test", scope: grapnel.ScopeOperate, do: testChannel},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
@@ -159,19 +161,30 @@ func actions() []action {
 		{path: "/issues/{id}/reopen", scope: grapnel.ScopeReplay, do: setIssue("open", "The issue is open again.")},
 		{path: "/issues/{id}/set", scope: grapnel.ScopeReplay, do: noteIssue},
 		{path: "/replays/start", scope: grapnel.ScopeReplay, do: startReplays},
-		{path: "/replays/{id}/pause", scope: grapnel.ScopeReplay, do: pauseReplay},
-		{path: "/replays/{id}/resume", scope: grapnel.ScopeReplay, do: resumeReplay},
-		{path: "/replays/{id}/cancel", scope: grapnel.ScopeReplay, do: cancelReplay},
+		{path: "/replays/{id}/pause", scope: grapnel.ScopeReplay, do: calls((*client.Client).PauseReplay, "The replay is paused. What it has made goes on.")},
+		{path: "/replays/{id}/resume", scope: grapnel.ScopeReplay, do: calls((*client.Client).ResumeReplay, "The replay goes on.")},
+		{path: "/replays/{id}/cancel", scope: grapnel.ScopeReplay, do: calls((*client.Client).CancelReplay, "The replay was cancelled. What it has made goes on.")},
 		{path: "/alerts/{id}/acknowledge", scope: grapnel.ScopeOperate, do: acknowledgeAlert},
 		{path: "/events/{id}/publish", scope: grapnel.ScopePublish, do: publishAgain},
-		{path: "/sources/{id}/pause", scope: grapnel.ScopeManage, do: pauseSource},
-		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: resumeSource},
-		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: pauseQueue},
-		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: resumeQueue},
+		{path: "/sources/{id}/pause", scope: grapnel.ScopeManage, do: setSource(grapnel.EndpointPaused, "The source is paused.")},
+		{path: "/sources/{id}/resume", scope: grapnel.ScopeManage, do: setSource(grapnel.EndpointEnabled, "The source accepts requests again.")},
+		{path: "/queues/{id}/pause", scope: grapnel.ScopeOperate, do: calls((*client.Client).PauseQueue, "The queue is paused. Present leases can be settled.")},
+		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: calls((*client.Client).ResumeQueue, "The queue leases messages again.")},
 		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
 	}, formActions(), promiseActions())
 }
+
+// calls makes an action of a call of the API that takes an id and a reason: the id in the path.
+func calls[T any](call func(*client.Client, context.Context, string, string) (T, error), notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		_, err := call(v.client, v.Context(), v.PathValue("id"), byDashboard)
+		return notice, err
+	}
+}
+
+// byDashboard is the reason that the audit has of an action without one of its own.
+const byDashboard = "from the dashboard"
 
 // mayDo says whether a session is offered an action, by its path.
 func (s *session) mayDo(path string) bool {

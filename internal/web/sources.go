@@ -234,14 +234,12 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(s.CreatedAt)}, fact{Name: "Changed", At: v.at(s.UpdatedAt)})
 }
 
-func pauseSource(v *visit) (string, error) {
-	_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": grapnel.EndpointPaused})
-	return "The source is paused.", err
-}
-
-func resumeSource(v *visit) (string, error) {
-	_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": grapnel.EndpointEnabled})
-	return "The source accepts requests again.", err
+// setSource makes the action that gives a source a status.
+func setSource(status grapnel.EndpointStatus, notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": status})
+		return notice, err
+	}
 }
 
 // cursored is the twin of a list.
