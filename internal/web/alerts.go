@@ -160,7 +160,7 @@ func alerts(v *visit) (alertsModel, error) {
 
 // ruleHref leads to the form of a rule; empty: the session may not change rules.
 func (v *visit) ruleHref(name string) string {
-	if !v.session.mayDo("/alert-rules/{id}/edit") {
+	if !v.mayDo("/alert-rules/{id}/edit") {
 		return ""
 	}
 	return v.link("/alert-rules/" + url.PathEscape(name) + "/edit")
@@ -259,7 +259,7 @@ func alertPage(v *visit) (alertModel, error) {
 	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
 	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
 	m.Verdict.Next = words.Instants(a.Text)
-	if a.State == "firing" && v.session.mayDo("/alerts/{id}/acknowledge") {
+	if a.State == "firing" && v.mayDo("/alerts/{id}/acknowledge") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
 			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
 	}

@@ -38,7 +38,7 @@ func (v *visit) bulk(path string, s *search, rows int, more bool) bulk {
 	}
 	for at, to := range map[string]*string{"/deliveries/retry": &b.Retry, "/dead-letters/discard": &b.Discard,
 		"/dead-letters/replay": &b.Replay} {
-		if v.session.mayDo(at) {
+		if v.mayDo(at) {
 			*to = v.link(at)
 		}
 	}

@@ -67,10 +67,10 @@ func alertChannels(v *visit) (channelsModel, error) {
 func (v *visit) channelRow(c *client.Channel) channelRow {
 	r := channelRow{Name: channelName(c), Service: titleOf(c.Service), Where: c.URL, Pill: healthPill(c.Health.State),
 		Why: words.Instants(c.Health.Reason), Gets: gets(c), History: v.link("/deliveries" + withQuery("q", "endpoint:"+c.ID))}
-	if v.session.mayDo("/channels/{id}/edit") {
+	if v.mayDo("/channels/{id}/edit") {
 		r.Edit = v.link("/channels/" + url.PathEscape(c.ID) + "/edit")
 	}
-	if v.session.mayDo("/channels/{id}/test") && c.Status == grapnel.EndpointEnabled {
+	if v.mayDo("/channels/{id}/test") && c.Status == grapnel.EndpointEnabled {
 		r.Acts = []act{{Label: "Send test", Post: v.link("/channels/" + url.PathEscape(c.ID) + "/test")}}
 	}
 	return r

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -40,9 +39,8 @@ const (
 )
 
 func coachPages() []page {
-	return []page{{path: coachPath, title: "First minute", nav: "First minute", scope: grapnel.ScopeRead, build: build(firstMinute),
-		template: "coach.html", twin: func(*visit) (string, url.Values) { return "/v1/dead-letters", nil },
-		command: says("grapnel dlq list")}}
+	story := row("First minute", coachPath, "First minute", "coach.html", firstMinute, "grapnel dlq list")
+	return []page{story.as(alone("/v1/dead-letters"), nil)}
 }
 
 func coachActions() []action {

@@ -155,7 +155,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 	if cursor != "" {
 		m.Newest = v.link("/dead-letters" + withQuery("q", s.Text))
 	}
-	if v.session.mayDo("/dead-letters/replay") {
+	if v.mayDo("/dead-letters/replay") {
 		m.Replay, m.Set = v.link("/dead-letters/replay"), v.link("/dead-letters/note")
 	}
 	m.Bulk = v.bulk("/dead-letters", &s, len(m.Rows), found.Next != "" || cursor != "")
@@ -240,7 +240,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 	}
 }
 
-func (m *deadLettersModel) mayStart(v *visit) bool { return v.session.mayDo("/replays/start") }
+func (m *deadLettersModel) mayStart(v *visit) bool { return v.mayDo("/replays/start") }
 
 // answer is the sentence above the list, and what to do. exact counts all dead letters; nil: the
 // list is of a search.

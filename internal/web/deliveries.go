@@ -103,7 +103,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		m.Newest = v.link("/deliveries" + withQuery("q", m.Search.Text))
 	}
 	finished := slices.ContainsFunc(m.Search.Filter.Status, grapnel.Status.Final)
-	if finished && v.session.mayDo("/replays/start") {
+	if finished && v.mayDo("/replays/start") {
 		m.Replay = v.link("/replays/new" + withQuery("q", m.Search.Text))
 	}
 	m.Bulk = v.bulk("/deliveries", &s, len(m.Rows), found.Next != "" || f.Cursor != "")

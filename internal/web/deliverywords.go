@@ -44,7 +44,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	}
 	path := "/deliveries/" + d.ID
 	offer := func(a act, verb string) {
-		if v.session.mayDo("/deliveries/{id}/" + verb) {
+		if v.mayDo("/deliveries/{id}/" + verb) {
 			a.Post = v.link(path + "/" + verb)
 			out.Acts = append(out.Acts, a)
 		}

@@ -14,7 +14,7 @@ const (
 
 // ending is the button that ends the sessions of an actor of the audit.
 func (v *visit) ending(tenant, actor string) []act {
-	if !strings.HasPrefix(actor, personActor) && !strings.HasPrefix(actor, portalActor) || !v.session.mayDo("/sessions/end") {
+	if !strings.HasPrefix(actor, personActor) && !strings.HasPrefix(actor, portalActor) || !v.mayDo("/sessions/end") {
 		return nil
 	}
 	q := url.Values{"who": {actor}, "tenant": {tenant}}
@@ -25,7 +25,7 @@ func (v *visit) ending(tenant, actor string) []act {
 // endSessions ends the sessions of a person, or of a subject of portal links.
 func endSessions(v *visit) (string, error) {
 	who, tenant := v.URL.Query().Get("who"), v.URL.Query().Get("tenant")
-	if !v.session.mayDo("/sessions/end") {
+	if !v.mayDo("/sessions/end") {
 		return "", refused(http.StatusForbidden, "Only an admin ends the sessions of others.", "Sign in with a key that has the scope admin.")
 	}
 	var err error

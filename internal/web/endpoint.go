@@ -127,7 +127,7 @@ func endpoint(v *visit) (endpointModel, error) {
 // ifMay is the address of a page with a form about the thing of this page; empty: the session may
 // not send it.
 func (v *visit) ifMay(path string) string {
-	if !v.session.mayDo(path) {
+	if !v.mayDo(path) {
 		return ""
 	}
 	return v.link(strings.ReplaceAll(path, "{id}", url.PathEscape(v.PathValue("id"))))
@@ -171,7 +171,7 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 			out.Acts = append([]act{{Label: "Look at the newest delivery", Href: v.link("/deliveries/" + newest), Main: true}}, out.Acts...)
 		}
 	}
-	if v.session.mayDo("/endpoints/{id}/test") {
+	if v.mayDo("/endpoints/{id}/test") {
 		out.Acts = append(out.Acts, act{Label: "Send a test event", Post: v.link("/endpoints/" + e.ID + "/test")})
 	}
 	return out

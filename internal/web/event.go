@@ -154,7 +154,7 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-	if v.session.mayDo("/events/{id}/publish") && !e.PayloadHidden {
+	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden {
 		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.eventPost(e), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
 }

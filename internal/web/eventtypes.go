@@ -181,7 +181,7 @@ func eventType(v *visit) (typeModel, error) {
 	m.Schema, m.Raw = schemaRows(is.Schema), v.readable(is.Schema)
 	if len(is.Example) > 0 {
 		m.Example = v.readable(is.Example)
-		if v.session.mayDo("/event-types/{id}/send") {
+		if v.mayDo("/event-types/{id}/send") {
 			m.Send = v.link("/event-types/"+url.PathEscape(t.ID)+"/send") + fmt.Sprintf("?version=%d", m.Shown)
 			m.SendSure = "A real event with this example goes to " + many(len(m.Subscribers), "endpoint", "endpoints") + "."
 		}
@@ -228,7 +228,7 @@ func (m *typeModel) versions(v *visit, t *client.EventType) {
 		if i > 0 {
 			r.Compare = at + fmt.Sprintf("?version=%d&from=%d&to=%d", m.Shown, i, i+1)
 		}
-		if v.session.mayDo("/event-types/{id}/deprecate") {
+		if v.mayDo("/event-types/{id}/deprecate") {
 			r.Post, r.PostLabel, r.Deprecated = at+fmt.Sprintf("/deprecate?version=%d", is.Version), "Deprecate", "1"
 			if !is.DeprecatedAt.IsZero() {
 				r.PostLabel, r.Deprecated = "Not deprecated", ""
@@ -300,7 +300,7 @@ func (m *typeModel) subscribers(v *visit, t *client.EventType) error {
 		if e.Filter != "" {
 			r.Why += " Its filter must match: " + e.Filter
 		}
-		if v.session.mayDo("/endpoints/{id}/edit") {
+		if v.mayDo("/endpoints/{id}/edit") {
 			r.Edit = r.Href + "/edit"
 		}
 		m.Subscribers = append(m.Subscribers, r)

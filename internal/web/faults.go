@@ -155,7 +155,7 @@ func (m *playgroundModel) answers(v *visit, sent []string) error {
 		m.Verdict.Next = many(open, "test has", "tests have") + " no answer yet. " + m.Verdict.Next
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look again", Href: v.link(v.here())})
 	}
-	if v.URL.Query().Get("twice") != "" && open == 0 && v.session.mayDo("/deliveries/{id}/retry") {
+	if v.URL.Query().Get("twice") != "" && open == 0 && v.mayDo("/deliveries/{id}/retry") {
 		again := v.link("/deliveries/" + url.PathEscape(sent[0]) + "/retry")
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Send again", Post: again, Main: true})
 	}

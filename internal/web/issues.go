@@ -245,7 +245,7 @@ func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[
 func (m *issueModel) acts(v *visit, i *client.Issue) {
 	path := "/issues/" + url.PathEscape(i.ID)
 	add := func(verb, label string, main bool) {
-		if v.session.mayDo("/issues/{id}/" + verb) {
+		if v.mayDo("/issues/{id}/" + verb) {
 			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Post: v.link(path + "/" + verb), Main: main})
 		}
 	}
@@ -260,10 +260,10 @@ func (m *issueModel) acts(v *visit, i *client.Issue) {
 		}
 		add("resolve", "Resolve", false)
 	}
-	if v.session.mayDo("/replays/start") {
+	if v.mayDo("/replays/start") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay these", Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
 	}
-	if v.session.mayDo("/issues/{id}/set") {
+	if v.mayDo("/issues/{id}/set") {
 		m.Set = v.link(path + "/set")
 	}
 }

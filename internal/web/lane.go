@@ -145,7 +145,7 @@ func (m *laneModel) ways(v *visit, head *client.Delivery) {
 		{"discard", "Discard the first one", "It will not be delivered, and is in no list of dead letters.",
 			"It ends as discarded: in no list of dead letters, and left out of replays. The others follow at once."},
 	} {
-		if v.session.mayDo("/deliveries/{id}/"+w.verb) && (w.verb != "retry" || !queue) {
+		if v.mayDo("/deliveries/{id}/"+w.verb) && (w.verb != "retry" || !queue) {
 			m.Ways = append(m.Ways, way{act{Label: w.label, Post: v.link(at + "/" + w.verb), Sure: w.sure, Main: w.verb == "retry"}, w.means})
 		}
 	}

@@ -87,8 +87,6 @@ func overview(v *visit) (overviewModel, error) {
 	return m, nil
 }
 
-func overviewTwin(*visit) (string, url.Values) { return "/v1/overview", nil }
-
 // hour is one hour of totals, also if nothing happened in it.
 type hour struct {
 	At time.Time

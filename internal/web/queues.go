@@ -230,7 +230,7 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 		out.Next += fmt.Sprintf(" %s.", many(c.Dead, "message is a dead letter", "messages are dead letters"))
 	}
 	path := "/queues/" + q.ID
-	if v.session.mayDo("/queues/{id}/pause") {
+	if v.mayDo("/queues/{id}/pause") {
 		if q.Status == grapnel.EndpointPaused {
 			out.Acts = append(out.Acts, act{Label: "Resume", Post: v.link(path + "/resume"), Key: "p", Main: true})
 		} else {

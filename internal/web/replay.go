@@ -158,7 +158,7 @@ func number(n int) string {
 func (m *replayModel) acts(v *visit, r *client.Replay) {
 	path := "/replays/" + url.PathEscape(r.ID)
 	offer := func(a act, verb string) {
-		if v.session.mayDo("/replays/{id}/" + verb) {
+		if v.mayDo("/replays/{id}/" + verb) {
 			a.Post = v.link(path + "/" + verb)
 			m.Verdict.Acts = append(m.Verdict.Acts, a)
 		}
@@ -172,10 +172,10 @@ func (m *replayModel) acts(v *visit, r *client.Replay) {
 		offer(act{Label: "Cancel", Sure: "It repeats nothing more. What it has made goes on."}, "cancel")
 	default:
 		q := selection(r)
-		if r.Made < r.Total && q != "" && v.session.mayDo("/replays/start") {
+		if r.Made < r.Total && q != "" && v.mayDo("/replays/start") {
 			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay the rest", Href: v.link("/replays/new" + withQuery("q", q)), Main: true})
 		}
-		if len(m.Failed) > 0 && v.session.mayDo("/replays/start") {
+		if len(m.Failed) > 0 && v.mayDo("/replays/start") {
 			ids := url.Values{}
 			for _, f := range m.Failed {
 				ids.Add("id", f.ID)

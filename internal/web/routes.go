@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -23,6 +24,7 @@ type page struct {
 	template string                            // a file of templates/
 	twin     func(*visit) (string, url.Values) // the request to the public API that answers with the same in JSON
 	command  func(*visit) string               // the same on the command line
+	do       func(*visit) (string, error)      // what the page's form does, as an action of the same path; nil: it has none
 	finds    bool                              // the search box looks here, not in the list of deliveries
 	still    bool                              // a form to fill in, which does not change by itself
 }
@@ -30,68 +32,72 @@ type page struct {
 // pages lists all pages. The order is that of the navigation.
 func pages() []page {
 	return slices.Concat([]page{
-		{path: "/{$}", title: "Overview", nav: "Overview", scope: grapnel.ScopeRead, build: build(overview), template: "overview.html",
-			twin: overviewTwin, command: says("grapnel top")},
-		{path: "/deliveries", title: "Deliveries", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(deliveries),
-			template: "deliveries.html", twin: deliveriesTwin, command: deliveriesCommand},
-		{path: "/deliveries/{id}", title: "Delivery", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(delivery),
-			template: "delivery.html", twin: one("/v1/deliveries/"), command: naming("grapnel deliveries get")},
-		{path: "/deliveries/{id}/compare", title: "Compare", nav: "Deliveries", scope: grapnel.ScopeRead, build: build(compare), template: "compare.html",
-			twin: one("/v1/deliveries/"), command: naming("grapnel deliveries get"), still: true},
-		{path: "/endpoints", title: "Endpoints", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoints), template: "endpoints.html",
-			twin: endpointsTwin, command: says("grapnel endpoints list")},
-		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
-			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
-		{path: "/endpoints/{id}/why", title: "Why", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(whyPage),
-			template: "why.html", twin: whyTwin, command: naming("grapnel why"), still: true},
-		{path: "/dead-letters", title: "Dead letters", nav: "Dead letters", scope: grapnel.ScopeRead, build: build(deadLetters),
-			template: "dead-letters.html", twin: deadLettersTwin, command: deadLettersCommand, finds: true},
-		{path: "/issues", title: "Issues", nav: "Issues", scope: grapnel.ScopeRead, build: build(issues), template: "issues.html",
-			twin: issuesTwin, command: issuesCommand},
-		{path: "/issues/{id}", title: "Issue", nav: "Issues", scope: grapnel.ScopeRead, build: build(issuePage), template: "issue.html",
-			twin: one("/v1/issues/"), command: naming("grapnel issues get"), still: true},
-		{path: "/replays", title: "Replays", nav: "Replays", scope: grapnel.ScopeRead, build: build(replays), template: "replays.html",
-			twin: replaysTwin, command: replaysCommand},
-		{path: "/replays/new", title: "Replay", nav: "Replays", scope: grapnel.ScopeReplay, build: build(wizard), template: "wizard.html",
-			twin: wizardTwin, command: wizardCommand, still: true},
-		{path: "/replays/{id}", title: "Replay", nav: "Replays", scope: grapnel.ScopeRead, build: build(replayPage), template: "replay.html",
-			twin: one("/v1/replays/"), command: naming("grapnel replay get")},
-		{path: "/alerts", title: "Alerts", nav: "Alerts", scope: grapnel.ScopeRead, build: build(alerts), template: "alerts.html",
-			twin: alertsTwin, command: alertsCommand},
-		{path: "/alerts/{id}", title: "Alert", nav: "Alerts", scope: grapnel.ScopeRead, build: build(alertPage), template: "alert.html",
-			twin: one("/v1/alerts/"), command: naming("grapnel alerts get")},
-		{path: "/stats", title: "Statistics", nav: "Statistics", scope: grapnel.ScopeRead, build: build(statistics), template: "stats.html",
-			twin: statsTwin, command: statsCommand},
-		{path: "/events", title: "Events", nav: "Events", scope: grapnel.ScopeRead, build: build(events), template: "events.html",
-			twin: eventsTwin, command: eventsCommand, finds: true},
-		{path: "/events/{id}", title: "Event", nav: "Events", scope: grapnel.ScopeRead, build: build(eventPage), template: "event.html",
-			twin: eventTwin, command: naming("grapnel events get")},
-		{path: "/sources", title: "Sources", nav: "Sources", scope: grapnel.ScopeRead, build: build(sources), template: "sources.html",
-			twin: cursored("/v1/sources"), command: says("grapnel sources list")},
-		{path: "/sources/{id}", title: "Source", nav: "Sources", scope: grapnel.ScopeRead, build: build(source), template: "source.html",
-			twin: one("/v1/sources/"), command: naming("grapnel sources get")},
-		{path: "/inbox", title: "Requests", nav: "Sources", scope: grapnel.ScopeRead, build: build(inbox), template: "inbox.html",
-			twin: inboxTwin, command: inboxCommand},
-		{path: "/inbox/{id}", title: "Request", nav: "Sources", scope: grapnel.ScopeRead, build: build(inboxRequest), template: "request.html",
-			twin: one("/v1/inbox/"), command: naming("grapnel inbox get")},
-		{path: "/queues", title: "Queues", nav: "Queues", scope: grapnel.ScopeRead, build: build(queues), template: "queues.html",
-			twin: cursored("/v1/queues"), command: says("grapnel queues list")},
-		{path: "/queues/{id}", title: "Queue", nav: "Queues", scope: grapnel.ScopeRead, build: build(queue), template: "queue.html",
-			twin: one("/v1/queues/"), command: naming("grapnel queues get")},
-		{path: "/channels", title: "Channels", nav: "Channels", scope: grapnel.ScopeRead, build: build(alertChannels), template: "channels.html",
-			twin: cursored("/v1/channels"), command: says("grapnel channels list")},
-		{path: "/policies", title: "Policies", nav: "Policies", scope: grapnel.ScopeRead, build: build(policies), template: "policies.html",
-			twin: cursored("/v1/policies"), command: says("grapnel policies list")},
-		{path: "/policies/{id}", title: "Policy", nav: "Policies", scope: grapnel.ScopeRead, build: build(policyPage), template: "policy.html",
-			twin: one("/v1/policies/"), command: naming("grapnel policies get"), still: true},
-		{path: "/keys", title: "API keys", nav: "API keys", scope: grapnel.ScopeAdmin, build: build(keys), template: "keys.html",
-			twin: cursored("/v1/keys"), command: says("grapnel keys list")},
-		{path: "/audit", title: "Audit", nav: "Audit", scope: grapnel.ScopeRead, build: build(audit), template: "audit.html",
-			twin: auditTwin, command: auditCommand},
-		{path: "/nodes", title: "Nodes", nav: "Nodes", scope: grapnel.ScopeAdmin, build: build(nodes), template: "nodes.html",
-			twin: func(*visit) (string, url.Values) { return "/v1/cluster", nil }, command: says("grapnel cluster status")},
+		row("Overview", "/{$}", "Overview", "overview.html", overview, "grapnel top").as(alone("/v1/overview"), nil),
+		row("Deliveries", "/deliveries", "Deliveries", "deliveries.html", deliveries, "").as(deliveriesTwin, deliveriesCommand),
+		row("Deliveries", "/deliveries/{id}", "Delivery", "delivery.html", delivery, "grapnel deliveries get"),
+		row("Deliveries", "/deliveries/{id}/compare", "Compare", "compare.html", compare, "grapnel deliveries get").unmoved(),
+		row("Endpoints", "/endpoints", "Endpoints", "endpoints.html", endpoints, "grapnel endpoints list").as(endpointsTwin, nil),
+		row("Endpoints", "/endpoints/{id}", "Endpoint", "endpoint.html", endpoint, "grapnel endpoints get"),
+		row("Endpoints", "/endpoints/{id}/why", "Why", "why.html", whyPage, "grapnel why").as(one("/v1/endpoints/{id}/causes"), nil).unmoved(),
+		row("Dead letters", "/dead-letters", "Dead letters", "dead-letters.html", deadLetters, "").
+			as(deadLettersTwin, deadLettersCommand).searched(),
+		row("Issues", "/issues", "Issues", "issues.html", issues, "").as(issuesTwin, issuesCommand),
+		row("Issues", "/issues/{id}", "Issue", "issue.html", issuePage, "grapnel issues get").unmoved(),
+		row("Replays", "/replays", "Replays", "replays.html", replays, "").as(replaysTwin, replaysCommand),
+		row("Replays", "/replays/new", "Replay", "wizard.html", wizard, "").
+			as(deadLettersTwin, wizardCommand).needs(grapnel.ScopeReplay).unmoved(),
+		row("Replays", "/replays/{id}", "Replay", "replay.html", replayPage, "grapnel replay get"),
+		row("Alerts", "/alerts", "Alerts", "alerts.html", alerts, "").as(alertsTwin, alertsCommand),
+		row("Alerts", "/alerts/{id}", "Alert", "alert.html", alertPage, "grapnel alerts get"),
+		row("Statistics", "/stats", "Statistics", "stats.html", statistics, "").as(statsTwin, statsCommand),
+		row("Events", "/events", "Events", "events.html", events, "").as(eventsTwin, eventsCommand).searched(),
+		row("Events", "/events/{id}", "Event", "event.html", eventPage, "grapnel events get").as(eventTwin, nil),
+		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list"),
+		row("Sources", "/sources/{id}", "Source", "source.html", source, "grapnel sources get"),
+		row("Sources", "/inbox", "Requests", "inbox.html", inbox, "").as(inboxTwin, inboxCommand),
+		row("Sources", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
+		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list"),
+		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
+		row("Channels", "/channels", "Channels", "channels.html", alertChannels, "grapnel channels list"),
+		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list"),
+		row("Policies", "/policies/{id}", "Policy", "policy.html", policyPage, "grapnel policies get").unmoved(),
+		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin),
+		row("Audit", "/audit", "Audit", "audit.html", audit, "").as(auditTwin, auditCommand),
+		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
 }
+
+// row is a page that every reader may see. Its twin and command are those of one thing if its path
+// has an id, else of a list: as replaces them.
+func row[M any](nav, path, title, template string, of func(*visit) (M, error), command string) page {
+	kind, _, _ := strings.Cut(path[1:], "/")
+	p := page{path: path, title: title, nav: nav, scope: grapnel.ScopeRead, build: build(of), template: template,
+		twin: cursored("/v1/" + kind), command: says(command)}
+	if strings.Contains(path, "{id}") {
+		p.twin, p.command = one("/v1/"+kind+"/{id}"), naming(command)
+	}
+	return p
+}
+
+// fillIn is a page that is mainly a form, for those who may change things, with what the form does.
+func fillIn[M any](nav, path, title string, of func(*visit) (M, error), do func(*visit) (string, error), command string) page {
+	p := row(nav, path, title, "form.html", of, command).needs(grapnel.ScopeManage).unmoved()
+	p.do = do
+	return p
+}
+
+// as replaces the twin of a row, and its command unless that is nil.
+func (p page) as(twin func(*visit) (string, url.Values), command func(*visit) string) page {
+	if p.twin = twin; command != nil {
+		p.command = command
+	}
+	return p
+}
+
+func (p page) needs(scope grapnel.Scope) page { p.scope = scope; return p }
+func (p page) unmoved() page                  { p.still = true; return p }
+func (p page) searched() page                 { p.finds = true; return p }
+func (p page) drawnBy(template string) page   { p.template = template; return p }
 
 // entry is one of the navigation.
 type entry struct {
@@ -139,9 +145,9 @@ type action struct {
 	do    func(*visit) (notice string, err error)
 }
 
-// actions lists all actions.
+// actions lists all actions, those of forms last.
 func actions() []action {
-	return slices.Concat([]action{
+	all := []action{
 		{path: "/deliveries/retry", scope: grapnel.ScopeReplay, do: retryDeliveries},
 		{path: "/deliveries/{id}/retry", scope: grapnel.ScopeReplay, do: retryDelivery},
 		{path: "/deliveries/{id}/skip", scope: grapnel.ScopeReplay, do: calls((*client.Client).Skip, "The delivery was skipped. The next one of its key goes out.")},
@@ -172,7 +178,15 @@ func actions() []action {
 		{path: "/queues/{id}/resume", scope: grapnel.ScopeOperate, do: calls((*client.Client).ResumeQueue, "The queue leases messages again.")},
 		{path: "/sessions/end", scope: grapnel.ScopeAdmin, do: endSessions},
 		{path: "/keys/{id}/revoke", scope: grapnel.ScopeAdmin, do: revokeKey},
-	}, formActions(), promiseActions())
+		{path: "/event-types/{id}/deprecate", scope: grapnel.ScopeManage, do: deprecate},
+		{path: "/event-types/{id}/send", scope: grapnel.ScopePublish, do: sendExample},
+	}
+	for _, p := range pages() {
+		if p.do != nil {
+			all = append(all, action{p.path, p.scope, p.do})
+		}
+	}
+	return all
 }
 
 // calls makes an action of a call of the API that takes an id and a reason: the id in the path.
@@ -187,13 +201,9 @@ func calls[T any](call func(*client.Client, context.Context, string, string) (T,
 const byDashboard = "from the dashboard"
 
 // mayDo says whether a session is offered an action, by its path.
-func (s *session) mayDo(path string) bool {
-	all := actions()
-	i := slices.IndexFunc(all, func(a action) bool { return a.path == path })
-	if s.portal && (!slices.Contains(portalActions, path) || path == "/endpoints/new" && s.limited) {
-		return false
-	}
-	return i >= 0 && s.May(all[i].scope)
+func (v *visit) mayDo(path string) bool {
+	i := slices.IndexFunc(v.web.actions, func(a action) bool { return a.path == path })
+	return i >= 0 && v.session.May(v.web.actions[i].scope) && !(v.session.limited && path == "/endpoints/new")
 }
 
 // build makes a builder of a function with a model of its own type.
@@ -201,9 +211,16 @@ func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
 	return func(v *visit) (any, error) { return of(v) }
 }
 
-// one is the twin of a page about one thing, which has its id in the path.
+// one is the twin of a page about one thing, whose id is in the path.
 func one(path string) func(*visit) (string, url.Values) {
-	return func(v *visit) (string, url.Values) { return path + url.PathEscape(v.PathValue("id")), nil }
+	return func(v *visit) (string, url.Values) {
+		return strings.Replace(path, "{id}", url.PathEscape(v.PathValue("id")), 1), nil
+	}
+}
+
+// alone is the twin of a page that has no parameters.
+func alone(path string) func(*visit) (string, url.Values) {
+	return func(*visit) (string, url.Values) { return path, nil }
 }
 
 // says is a command without arguments.

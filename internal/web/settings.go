@@ -50,7 +50,7 @@ func keys(v *visit) (keysModel, error) {
 			}
 		}
 		row.Scopes = list(names)
-		if v.session.mayDo("/keys/{id}/revoke") && !row.Here {
+		if v.mayDo("/keys/{id}/revoke") && !row.Here {
 			row.Revoke = v.link("/keys/" + k.ID + "/revoke")
 		}
 		m.Rows = append(m.Rows, row)

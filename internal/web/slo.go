@@ -64,7 +64,7 @@ func slo(v *visit) (m sloModel, _ error) {
 		return m, err
 	}
 	m.Verdict = promisesVerdict(found)
-	if v.session.mayDo("/incidents/new") {
+	if v.mayDo("/incidents/new") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Publish an incident", Href: v.link("/incidents/new")})
 	}
 	m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the status page", Href: v.link("/status")})
@@ -81,7 +81,7 @@ func slo(v *visit) (m sloModel, _ error) {
 		in := &told.Data[i]
 		row := incidentRow{Pill: incidentPill(in.Status), Title: in.Title, At: v.at(in.StartsAt), What: in.Kind + ", " + strings.Join(in.Components, ", ")}
 		row.What = strings.TrimSuffix(row.What, ", ")
-		if v.session.mayDo("/incidents/{id}/update") {
+		if v.mayDo("/incidents/{id}/update") {
 			row.Href = v.link("/incidents/" + url.PathEscape(in.ID) + "/update")
 		}
 		m.Incidents = append(m.Incidents, row)
@@ -229,25 +229,11 @@ func sayMore(v *visit) (string, error) {
 
 // promisePages are the page of the promises and the forms of incidents.
 func promisePages() []page {
-	form := func(path, title string, b func(*visit) (formModel, error), twin func(*visit) (string, url.Values),
-		command func(*visit) string) page {
-		return page{path: path, title: title, nav: "Promises", scope: grapnel.ScopeAdmin, build: build(b),
-			template: "form.html", still: true}.as(twin, command)
-	}
 	return []page{
-		{path: "/slo", title: "Promises", nav: "Promises", scope: grapnel.ScopeRead, build: build(slo), template: "slo.html",
-			twin: func(*visit) (string, url.Values) { return "/v1/slo", nil }, command: says("grapnel slo")},
-		form("/incidents/new", "Publish an incident", newIncident, cursored("/v1/incidents"), says(openIncidentCommand)),
-		form("/incidents/{id}/update", "Incident", incidentForm, one("/v1/incidents/"), naming("grapnel incidents get")),
+		row("Promises", "/slo", "Promises", "slo.html", slo, "grapnel slo").as(alone("/v1/slo"), nil),
+		fillIn("Promises", "/incidents/new", "Publish an incident", newIncident, addIncident, openIncidentCommand).needs(grapnel.ScopeAdmin),
+		fillIn("Promises", "/incidents/{id}/update", "Incident", incidentForm, sayMore, "grapnel incidents get").needs(grapnel.ScopeAdmin),
 	}
 }
 
 const openIncidentCommand = "grapnel incidents open 'Publishing is slow' --text 'We look into it.' --component accepting"
-
-// promiseActions are the actions of these forms.
-func promiseActions() []action {
-	return []action{
-		{path: "/incidents/new", scope: grapnel.ScopeAdmin, do: addIncident},
-		{path: "/incidents/{id}/update", scope: grapnel.ScopeAdmin, do: sayMore},
-	}
-}

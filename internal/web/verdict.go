@@ -71,7 +71,7 @@ func consequence(now time.Time, e *client.Endpoint) string { return words.Conseq
 func (v *visit) remedies(e *client.OverviewEndpoint) (acts []act) {
 	path := "/endpoints/" + e.ID
 	offer := func(label, verb, key string) {
-		if v.session.mayDo("/endpoints/{id}/" + verb) {
+		if v.mayDo("/endpoints/{id}/" + verb) {
 			acts = append(acts, act{Label: label, Post: v.link(path + "/" + verb), Key: key})
 		}
 	}

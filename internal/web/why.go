@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
 )
@@ -78,7 +77,3 @@ func (v *visit) causeRow(all *client.Causes, c *client.Cause) causeRow {
 }
 
 func percentOf(n, of int) int { return (100*n + of/2) / max(1, of) }
-
-func whyTwin(v *visit) (string, url.Values) {
-	return "/v1/endpoints/" + url.PathEscape(v.PathValue("id")) + "/causes", nil
-}

@@ -233,7 +233,7 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 	if n := total.Overtaken; n > 0 {
 		m.Notes = append(m.Notes, many(n, "delivery arrives", "deliveries arrive")+" after a newer event of the same key, which was delivered since. Replay them only if the receiver can bear that.")
 	}
-	if v.session.mayDo("/replays/start") {
+	if v.mayDo("/replays/start") {
 		m.Start, m.Button = v.link("/replays/start"), "Replay "+strings.ToLower(number[:1])+number[1:]
 	}
 }
@@ -308,9 +308,6 @@ func (v *visit) replaySettings() (r client.NewReplay, err error) {
 	}
 	return r, nil
 }
-
-// wizardTwin is the list of deliveries that the selection starts from: a preview is a POST.
-func wizardTwin(v *visit) (string, url.Values) { return deadLettersTwin(v) }
 
 func wizardCommand(v *visit) string {
 	query := v.URL.Query()
