@@ -43,8 +43,8 @@ func editRule(v *visit) (formModel, error) {
 	}
 	m.Verdict.Pieces = []piece{{past.Sentence, ""}}
 	if m.Verdict.Next = r.About; !past.Known && !r.Backtest {
-		m.Verdict.Pieces = []piece{{"How often this rule would have fired is unknown.", ""}}
-		m.Verdict.Next = "What it measures is not kept: " + strings.ToLower(r.About[:1]) + r.About[1:]
+		m.Verdict.say("How often this rule would have fired is unknown.", "",
+			"What it measures is not kept: "+strings.ToLower(r.About[:1])+r.About[1:])
 	}
 	if v.session.Tenant == "" {
 		m.Notes = []string{"A change here holds for the operator's alerts, and for every tenant that has not changed the same field."}

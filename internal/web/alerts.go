@@ -215,11 +215,10 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 	case acknowledged > 0:
 		m.Verdict.Pieces = []piece{{none + "; " + many(acknowledged, "is", "are") + " acknowledged.", ""}}
 	case m.Portal:
-		m.Verdict.Pieces = []piece{{none + ".", ""}}
-		m.Verdict.Next = "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end."
+		m.Verdict.say(none+".", "", "An alert fires when deliveries to one of your endpoints fail, are held for long, or are about to end.")
 	default:
-		m.Verdict.Pieces = []piece{{none + ".", ""}}
-		m.Verdict.Next = "The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down."
+		m.Verdict.say(none+".", "",
+			"The rules below are evaluated every 10 seconds. Channels get the alerts as deliveries, so none is lost while a channel is down.")
 	}
 	switch {
 	case len(all) > 0:
@@ -257,8 +256,7 @@ func alertPage(v *visit) (alertModel, error) {
 		return alertModel{}, err
 	}
 	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
-	m.Verdict.Pieces = []piece{{a.Title + ".", ""}}
-	m.Verdict.Next = words.Instants(a.Text)
+	m.Verdict.say(a.Title+".", "", words.Instants(a.Text))
 	if a.State == "firing" && v.mayDo("/alerts/{id}/acknowledge") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
 			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})

@@ -15,13 +15,9 @@ import (
 
 // channelsModel is the list of channels.
 type channelsModel struct {
-	Answer string
-	Next   string
-	Empty  bool
-	Create string
-	Acts   []act
-	Rows   []channelRow
-	Older  string
+	Verdict verdict
+	Rows    []channelRow
+	Older   string
 }
 
 // channelRow is one channel in a list.
@@ -36,13 +32,15 @@ type channelRow struct {
 }
 
 func alertChannels(v *visit) (channelsModel, error) {
-	m := channelsModel{Create: createChannelCommand, Acts: v.offers("Add a channel", "/channels/new")}
+	m := channelsModel{Verdict: verdict{Acts: v.offers("Add a channel", "/channels/new")}}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Channels(v.Context(), client.ChannelFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
-	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+	if len(found.Data) == 0 && cursor == "" {
+		m.Verdict.Command = createChannelCommand
+		m.Verdict.say("Alerts go nowhere yet.", "", "A channel is a chat, a push service or a mailbox that alerts go to.")
 		return m, nil
 	}
 	failing := 0
@@ -53,13 +51,13 @@ func alertChannels(v *visit) (channelsModel, error) {
 		}
 		m.Rows = append(m.Rows, v.channelRow(c))
 	}
-	m.Answer = fmt.Sprintf("Alerts go to %s.", many(len(found.Data), "channel", "channels"))
+	m.Verdict.say("Alerts go to "+many(len(found.Data), "channel", "channels")+".", "", "")
 	if failing > 0 {
-		m.Answer = fmt.Sprintf("Alerts do not arrive: %s.", many(failing, "channel fails", "channels fail"))
+		m.Verdict.say("Alerts do not arrive: "+many(failing, "channel fails", "channels fail")+".", "", "")
 	}
 	if found.Next != "" {
 		m.Older = v.link("/channels" + withQuery("cursor", found.Next))
-		m.Next = "These are not all channels."
+		m.Verdict.Next = "These are not all channels."
 	}
 	return m, nil
 }
@@ -127,8 +125,7 @@ func newChannel(v *visit) (formModel, error) {
 	f, err := v.form(&channelBlank, nil, nil)
 	f.Button, f.Cancel = "Add the channel", v.link("/channels")
 	m := formModel{Name: "Add a channel", Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {"Add", ""}}}
-	m.Verdict.Pieces = []piece{{"Where should alerts go?", ""}}
-	m.Verdict.Next = "Paste the URL of a service. Then send a test."
+	m.Verdict.say("Where should alerts go?", "", "Paste the URL of a service. Then send a test.")
 	return m, err
 }
 
@@ -165,8 +162,7 @@ func editChannel(v *visit) (formModel, error) {
 	f, err := v.form(&channelBlank, c.JSON(), nil)
 	f.Button, f.Cancel = "Save", v.link("/channels")
 	m := formModel{Name: "Change " + name, Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, ""}}}
-	m.Verdict.Pieces = []piece{{"Change " + name + ".", ""}}
-	m.Verdict.Next = "Its URL is " + c.URL + ". Pending alerts go to the new one."
+	m.Verdict.say("Change "+name+".", "", "Its URL is "+c.URL+". Pending alerts go to the new one.")
 	if at := v.ifMay("/channels/{id}/delete"); at != "" {
 		m.Verdict.Acts = []act{{Label: "Delete", Href: at}}
 	}
@@ -192,8 +188,7 @@ func deleteChannelForm(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	m := formModel{Name: "Delete " + name, Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, {"Delete", ""}}}
-	m.Verdict.Pieces = []piece{{"Delete the channel " + name + "?", ""}}
-	m.Verdict.Next = "Alerts no longer go there. Its history stays until retention deletes it."
+	m.Verdict.say("Delete the channel "+name+"?", "", "Alerts no longer go there. Its history stays until retention deletes it.")
 	m.Form, err = v.consentForm(c.Service, "", "Delete the channel", v.link("/channels"))
 	return m, err
 }

@@ -53,11 +53,9 @@ func coachEntry() entry {
 
 // coachModel is the story with its steps.
 type coachModel struct {
-	Answer string
-	Next   string
-	Acts   []act
-	Steps  []coachStep
-	Own    []ownLine // lines to paste, once the story has ended
+	Verdict verdict
+	Steps   []coachStep
+	Own     []ownLine // lines to paste, once the story has ended
 }
 
 type coachStep struct {
@@ -88,25 +86,24 @@ func firstMinute(v *visit) (coachModel, error) {
 		}
 		m.Steps = append(m.Steps, step)
 	}
-	m.Answer = fmt.Sprintf("Three receivers, one minute: %d of %d steps done.", done, len(scene.Steps))
-	m.Next = "One receiver is healthy, one is flaky, and a ledger has a bug. A step is ticked when the server's own data show it."
+	m.Verdict.say(fmt.Sprintf("Three receivers, one minute: %d of %d steps done.", done, len(scene.Steps)), "",
+		"One receiver is healthy, one is flaky, and a ledger has a bug. A step is ticked when the server's own data show it.")
 	letters := act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(scene.Refuser)), Main: scene.Fixed}
 	switch {
 	case len(scene.Steps) > 0 && done == len(scene.Steps):
-		m.Answer = "You have seen it: nothing was lost, and no duplicate did harm."
-		m.Next = "Now your own receiver. Paste these lines into another terminal:"
+		m.Verdict.say("You have seen it: nothing was lost, and no duplicate did harm.", "",
+			"Now your own receiver. Paste these lines into another terminal:")
 		m.Own = v.ownLines(&scene)
 	case scene.Asked && !scene.Fixed:
-		m.Answer = "The ledger refused three payments. They are stored as dead letters."
-		m.Next = "Repeating them is useless until the ledger is repaired. Repair it, then replay them."
+		m.Verdict.say("The ledger refused three payments. They are stored as dead letters.", "",
+			"Repeating them is useless until the ledger is repaired. Repair it, then replay them.")
 		if v.session.May(grapnel.ScopeManage) {
-			m.Acts = append(m.Acts, act{Label: "Fix the receiver", Post: v.link(fixPath), Main: true})
+			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Fix the receiver", Post: v.link(fixPath), Main: true})
 		}
-		m.Acts = append(m.Acts, letters)
+		m.Verdict.Acts = append(m.Verdict.Acts, letters)
 	case scene.Asked:
-		m.Answer = "The ledger is repaired. Replay its three dead letters."
-		m.Next = "They keep their content, order and ids."
-		m.Acts = append(m.Acts, letters)
+		m.Verdict.say("The ledger is repaired. Replay its three dead letters.", "", "They keep their content, order and ids.")
+		m.Verdict.Acts = append(m.Verdict.Acts, letters)
 	}
 	return m, nil
 }

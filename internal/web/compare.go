@@ -9,12 +9,11 @@ import (
 
 // compareModel compares the data of two events, which can be named by a delivery.
 type compareModel struct {
-	Crumbs []crumb
-	Answer string
-	Hint   string
-	A, B   string // ids as they were given
-	Sides  []compareSide
-	Lines  []diffLine
+	Crumbs  []crumb
+	Verdict verdict
+	With    string // the other id, as it was given
+	Sides   []compareSide
+	Lines   []diffLine
 }
 
 // compareSide is one of the two.
@@ -25,12 +24,11 @@ type compareSide struct {
 }
 
 func compare(v *visit) (compareModel, error) {
-	m := compareModel{Crumbs: v.trail(v.history(), crumb{"Compare", ""}), A: v.PathValue("id"),
-		B:      strings.TrimSpace(v.URL.Query().Get("with")),
-		Answer: "Compare its data with those of another.",
-		Hint:   "Give the id of a delivery or an event. In a list, select two rows and choose Compare two."}
+	m := compareModel{Crumbs: v.trail(v.history(), crumb{"Compare", ""}), With: strings.TrimSpace(v.URL.Query().Get("with"))}
+	m.Verdict.say("Compare its data with those of another.", "",
+		"Give the id of a delivery or an event. In a list, select two rows and choose Compare two.")
 	var texts []string
-	for i, id := range []string{m.A, m.B} {
+	for i, id := range []string{v.PathValue("id"), m.With} {
 		if id == "" {
 			return m, nil
 		}
@@ -39,20 +37,21 @@ func compare(v *visit) (compareModel, error) {
 			return m, err
 		}
 		if e == nil {
-			m.Answer, m.Hint, m.Sides = "Retention has deleted the data of "+id+".", "There is nothing left to compare.", nil
+			m.Sides = nil
+			m.Verdict.say("Retention has deleted the data of "+id+".", "", "There is nothing left to compare.")
 			return m, nil
 		}
 		name := []string{"First", "Second"}[i]
 		m.Sides = append(m.Sides, compareSide{name, e.ID, v.eventLink(e.Tenant, e.ID), e.Type, e.Key, v.at(e.AcceptedAt)})
 		if e.DataBase64 != nil {
-			m.Answer, m.Hint = "These data are no text.", "Only text can be compared by lines."
+			m.Verdict.say("These data are no text.", "", "Only text can be compared by lines.")
 			return m, nil
 		}
 		texts = append(texts, lined(e.Data))
 	}
 	lines, differs := difference(texts[0], texts[1])
 	if !differs {
-		m.Answer, m.Hint = "The data are the same.", ""
+		m.Verdict.say("The data are the same.", "", "")
 		return m, nil
 	}
 	less, more := 0, 0
@@ -64,7 +63,7 @@ func compare(v *visit) (compareModel, error) {
 			more++
 		}
 	}
-	m.Answer, m.Hint = "The data differ: "+many(less, "line is", "lines are")+" only in the first, "+count(more)+" only in the second.", ""
+	m.Verdict.say("The data differ: "+many(less, "line is", "lines are")+" only in the first, "+count(more)+" only in the second.", "", "")
 	m.Lines = folded(lines)
 	return m, nil
 }

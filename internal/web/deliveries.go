@@ -16,8 +16,7 @@ import (
 // deliveriesModel is a list of deliveries under a search.
 type deliveriesModel struct {
 	Search  search
-	Answer  string
-	Next    string // what follows from the answer
+	Verdict verdict
 	Views   []savedView
 	Chart   *histogram // what deliveries ended in, by time; nil: none did
 	Rows    []deliveryRow
@@ -130,14 +129,16 @@ func (m *deliveriesModel) slow(v *visit) {
 
 // unread is the list of a search that cannot be read: nothing.
 func (m *deliveriesModel) unread(v *visit) {
-	m.Answer, m.Empty = "The search cannot be read.", "Nothing is selected while a word of the search cannot be read."
+	m.Verdict.say("The search cannot be read.", "", "")
+	m.Empty = "Nothing is selected while a word of the search cannot be read."
 	m.Hint, m.Clear = "Correct it in the box above; the rest of it is as you typed it.", v.link("/deliveries")
 }
 
 // answer is the sentence above the list.
 func (m *deliveriesModel) answer(v *visit, more bool) {
 	if len(m.Rows) == 0 {
-		m.Answer, m.Empty = "No deliveries.", "No delivery matches the search."
+		m.Verdict.say("No deliveries.", "", "")
+		m.Empty = "No delivery matches the search."
 		m.Hint, m.Clear = "Retention may have deleted older ones; their totals remain on the overview.", v.link("/deliveries")
 		switch {
 		case m.Newest != "":
@@ -174,12 +175,13 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 			number = many(len(m.Rows), "older delivery", "older deliveries")
 		}
 	}
-	m.Answer = number + ": " + list(parts) + "."
-	if len(order) == 1 {
-		m.Answer = number + ", " + order[0].Word + "."
-		if len(m.Rows) > 1 {
-			m.Answer = number + ", all " + order[0].Word + "."
-		}
+	switch {
+	case len(order) > 1:
+		m.Verdict.say(number+": "+list(parts)+".", "", "")
+	case len(m.Rows) > 1:
+		m.Verdict.say(number+", all "+order[0].Word+".", "", "")
+	default:
+		m.Verdict.say(number+", "+order[0].Word+".", "", "")
 	}
 }
 

@@ -117,8 +117,8 @@ func newEndpoint(v *visit) (formModel, error) {
 	to := v.URL.Query().Get("to")
 	m := formModel{Name: "Add an endpoint", Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {"Add", ""}}, Form: f}
 	m.Views = []savedView{{"My URL", v.link("/endpoints/new"), to != "demo"}}
-	m.Verdict.Pieces = []piece{{"Where should events go?", ""}}
-	m.Verdict.Next = "To a URL of your own: give it, and name the event types it gets. The secret that signs the requests is shown once, after this."
+	m.Verdict.say("Where should events go?", "",
+		"To a URL of your own: give it, and name the event types it gets. The secret that signs the requests is shown once, after this.")
 	if demo := v.web.Dev.Receiver; demo != "" {
 		m.Views = append(m.Views, savedView{"The demo receiver", v.link("/endpoints/new?to=demo"), to == "demo"})
 		if to == "demo" {
@@ -160,8 +160,8 @@ func (v *visit) makeEndpoint(in map[string]any) error {
 	}
 	at := "/endpoints/" + url.PathEscape(made.ID)
 	v.secret = &secretModel{Label: "Secret of the endpoint", Secret: made.Secret, Back: at}
-	v.secret.Verdict.Pieces = []piece{{endpointName(&made) + " gets events from now on.", ""}}
-	v.secret.Verdict.Next = "Give this secret to the receiver, which verifies the signature of every request with it."
+	v.secret.Verdict.say(endpointName(&made)+" gets events from now on.", "",
+		"Give this secret to the receiver, which verifies the signature of every request with it.")
 	v.secret.Verdict.Acts = []act{{Label: "To the endpoint", Href: v.link(at), Main: true}, {Label: "Send a test event", Post: v.link(at + "/test")}}
 	return nil
 }
@@ -179,8 +179,8 @@ func editEndpoint(v *visit) (formModel, error) {
 	f.Button, f.Cancel = "Save", back
 	m := formModel{Name: "Change " + endpointName(e), Form: f,
 		Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Change", ""}}}
-	m.Verdict.Pieces = []piece{{"Change " + endpointName(e) + ".", ""}}
-	m.Verdict.Next = "New settings apply to the next attempt, also of deliveries that are pending. Only what you change here is sent."
+	m.Verdict.say("Change "+endpointName(e)+".", "",
+		"New settings apply to the next attempt, also of deliveries that are pending. Only what you change here is sent.")
 	return m, nil
 }
 

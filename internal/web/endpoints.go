@@ -14,16 +14,12 @@ import (
 
 // endpointsModel is the list of endpoints, those that need eyes first.
 type endpointsModel struct {
-	Empty   bool
-	Publish string
-	Answer  string
-	Next    string
+	Verdict verdict
 	Bad     []endpointRow
 	Well    []endpointRow
-	Shown   string // how many of the healthy ones are on this page
+	Shown   string // how many of the healthy ones are on this page; empty: there is no endpoint yet
 	Older   string
 	Newest  string
-	Acts    []act
 }
 
 // endpointRow is one endpoint in a list.
@@ -74,15 +70,15 @@ func (v *visit) troubledRows(bad []client.OverviewEndpoint, most int) (rows []en
 }
 
 func endpoints(v *visit) (endpointsModel, error) {
-	m := endpointsModel{Acts: v.offers("Add an endpoint", "/endpoints/new")}
+	m := endpointsModel{Verdict: verdict{Acts: v.offers("Add an endpoint", "/endpoints/new")}}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 2, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
 	if len(found.Data) == 0 && cursor == "" {
-		m.Empty = true
-		_, m.Publish = v.teach("", createCommand)
+		m.Verdict.say("There is no endpoint yet.", "", "An endpoint is an address that gets your events as signed requests.")
+		_, m.Verdict.Command = v.teach("", createCommand)
 		return m, nil
 	}
 	o, err := v.client.Overview(v.Context(), "")
@@ -99,11 +95,11 @@ func endpoints(v *visit) (endpointsModel, error) {
 		}
 	}
 	healthy, others := o.Endpoints.Healthy, o.Endpoints.All-o.Endpoints.Healthy
-	m.Answer = fmt.Sprintf("%s healthy.", many(healthy, "endpoint is", "endpoints are"))
+	m.Verdict.say(many(healthy, "endpoint is", "endpoints are")+" healthy.", "", words.Pending(v.now, o))
 	if others > 0 {
-		m.Answer = fmt.Sprintf("%s attention; %s healthy.", many(others, "endpoint needs", "endpoints need"), many(healthy, "other is", "others are"))
+		m.Verdict.Pieces[0].Text = many(others, "endpoint needs", "endpoints need") + " attention; " +
+			many(healthy, "other is", "others are") + " healthy."
 	}
-	m.Next = words.Pending(v.now, o)
 	if found.Next != "" {
 		m.Older = v.link("/endpoints" + withQuery("cursor", found.Next))
 	}

@@ -44,8 +44,8 @@ func rotateForm(v *visit) (formModel, error) {
 	back := v.link("/endpoints/" + url.PathEscape(e.ID))
 	f.Button, f.Cancel = "Rotate the secret", back
 	m := formModel{Name: "Rotate the secret", Form: f, Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Rotate the secret", ""}}}
-	m.Verdict.Pieces = []piece{{"Give " + endpointName(e) + " a new secret.", ""}}
-	m.Verdict.Next = "The new secret signs from the next request on, and is shown once. The old ones sign too until they end."
+	m.Verdict.say("Give "+endpointName(e)+" a new secret.", "",
+		"The new secret signs from the next request on, and is shown once. The old ones sign too until they end.")
 	if n := len(e.Secrets); n > 1 {
 		m.Notes = append(m.Notes, fmt.Sprintf("%s sign now. At most 5 can.", many(n, "secret", "secrets")))
 	}
@@ -67,8 +67,7 @@ func rotateSecret(v *visit) (string, error) {
 		return "", err
 	}
 	v.secret = &secretModel{Label: "New secret of " + endpointName(&e), Secret: e.Secret, Back: at}
-	v.secret.Verdict.Pieces = []piece{{"Requests are signed with the new secret now.", ""}}
-	v.secret.Verdict.Next = "Give it to the receiver. The old secret signs no more."
+	v.secret.Verdict.say("Requests are signed with the new secret now.", "", "Give it to the receiver. The old secret signs no more.")
 	for i, s := range e.Secrets {
 		f := fact{Name: "New secret", Value: "signs since", At: v.at(s.CreatedAt)}
 		if i > 0 {
@@ -115,8 +114,8 @@ func deleteEndpointForm(v *visit) (formModel, error) {
 	}
 	back := v.link("/endpoints/" + url.PathEscape(e.ID))
 	m := formModel{Name: "Delete " + endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Delete", ""}}}
-	m.Verdict.Pieces = []piece{{"Delete " + endpointName(e) + "?", ""}}
-	m.Verdict.Next = pending + " as dropped. Its history stays until retention deletes it. Its secrets cannot be restored."
+	m.Verdict.say("Delete "+endpointName(e)+"?", "",
+		pending+" as dropped. Its history stays until retention deletes it. Its secrets cannot be restored.")
 	m.Form, err = v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.", "Delete the endpoint", back)
 	return m, err
 }

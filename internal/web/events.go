@@ -15,7 +15,7 @@ import (
 type eventsModel struct {
 	Crumbs  []crumb
 	Search  search
-	Answer  string
+	Verdict verdict
 	Rows    []eventRow
 	Hint    string // why there are no rows
 	Clear   string
@@ -93,18 +93,22 @@ func events(v *visit) (eventsModel, error) {
 // answer is the sentence above the list.
 func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 	if n := len(m.Rows); n > 0 {
-		m.Answer = many(n, "event", "events") + ", the newest " + m.Rows[0].Age.Relative() + "."
+		newest := m.Rows[0].Age.Relative()
 		switch {
 		case m.Newest != "":
-			m.Answer = many(n, "older event", "older events") + "."
+			m.Verdict.say(many(n, "older event", "older events")+".", "", "")
 		case m.Older != "":
-			m.Answer = "The newest " + many(n, "event", "events") + "; the last one " + m.Rows[0].Age.Relative() + "."
+			m.Verdict.say("The newest "+many(n, "event", "events")+"; the last one "+newest+".", "", "")
+		default:
+			m.Verdict.say(many(n, "event", "events")+", the newest "+newest+".", "", "")
 		}
 		return
 	}
-	m.Answer, m.Hint, m.Clear = "No events match.", "Retention may have deleted older ones.", v.link("/events")
+	m.Verdict.say("No events match.", "", "")
+	m.Hint, m.Clear = "Retention may have deleted older ones.", v.link("/events")
 	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
-		m.Answer, m.Clear = "No event was published yet.", ""
+		m.Verdict.say("No event was published yet.", "", "")
+		m.Clear = ""
 		m.Hint, m.Publish = v.teach("Publish one with this command:", publishCommand)
 	}
 }

@@ -13,8 +13,6 @@ import (
 
 // typesModel is the list of registered event types.
 type typesModel struct {
-	Empty   bool
-	Create  string
 	Verdict verdict
 	Rows    []typeRow
 	Older   string
@@ -30,15 +28,16 @@ type typeRow struct {
 }
 
 func eventTypes(v *visit) (typesModel, error) {
-	m := typesModel{}
-	_, m.Create = v.teach("", createTypeCommand)
+	var m typesModel
 	found, err := v.client.EventTypes(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err
 	}
 	m.Verdict.Acts = v.offers("Register an event type", "/event-types/new")
 	if len(found.Data) == 0 {
-		m.Empty = true
+		m.Verdict.say("No event type is registered yet.", "",
+			"A registered type has a schema in versions and an example. Events that do not satisfy it can be refused, and a change is compared with the version before: whom would it break?")
+		_, m.Verdict.Command = v.teach("", createTypeCommand)
 		return m, nil
 	}
 	all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
@@ -65,8 +64,8 @@ func eventTypes(v *visit) (typesModel, error) {
 		}
 		m.Rows = append(m.Rows, r)
 	}
-	m.Verdict.Pieces = []piece{{many(len(m.Rows), "event type is", "event types are") + " registered.", ""}}
-	m.Verdict.Next = "Events of other types are published without a check. "
+	m.Verdict.say(many(len(m.Rows), "event type is", "event types are")+" registered.", "",
+		"Events of other types are published without a check. ")
 	switch refusing {
 	case 0:
 		m.Verdict.Next += "None of these refuses events that do not satisfy its schema."

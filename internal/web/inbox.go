@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -11,13 +10,12 @@ import (
 
 // inboxModel is a list of requests to sources.
 type inboxModel struct {
-	Answer string
-	Next   string
-	Views  []savedView
-	Rows   []requestRow
-	Empty  string
-	Older  string
-	Newest string
+	Verdict verdict
+	Views   []savedView
+	Rows    []requestRow
+	Empty   string
+	Older   string
+	Newest  string
 }
 
 // requestRow is one request in a list.
@@ -103,12 +101,13 @@ func inbox(v *visit) (inboxModel, error) {
 	}
 	switch {
 	case len(m.Rows) == 0:
-		m.Answer, m.Empty = "No requests.", "No stored request matches. Refused requests of a source that rejects are counted on its page, not stored."
+		m.Verdict.say("No requests.", "", "")
+		m.Empty = "No stored request matches. Refused requests of a source that rejects are counted on its page, not stored."
 	case aside == 0:
-		m.Answer = number + ", all accepted."
+		m.Verdict.say(number+", all accepted.", "", "")
 	default:
-		m.Answer = fmt.Sprintf("%s; %s not delivered.", number, many(aside, "was", "were"))
-		m.Next = "A quarantined request could not be verified, a conflict has the id of an earlier request and another body, and a refused one could not become an event."
+		m.Verdict.say(number+"; "+many(aside, "was", "were")+" not delivered.", "",
+			"A quarantined request could not be verified, a conflict has the id of an earlier request and another body, and a refused one could not become an event.")
 	}
 	return m, nil
 }

@@ -99,8 +99,8 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 		m.Verdict.Pieces = []piece{{"There are no such issues.", ""}}
 		m.Hint = "Choose another view above."
 	case open > 0:
-		m.Verdict.Pieces = []piece{{more + many(open, "issue is open", "issues are open") + ".", toneBad}}
-		m.Verdict.Next = "Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again."
+		m.Verdict.say(more+many(open, "issue is open", "issues are open")+".", toneBad,
+			"Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again.")
 	default:
 		m.Verdict.Pieces = []piece{{more + many(n, "issue", "issues") + ", none open.", ""}}
 	}

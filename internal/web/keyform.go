@@ -18,8 +18,8 @@ func newKey(v *visit) (formModel, error) {
 	f, err := v.form(&keyBlank, nil, nil)
 	f.Button, f.Cancel = "Create the key", v.link("/keys")
 	m := formModel{Name: "Create an API key", Form: f, Crumbs: []crumb{{"API keys", v.link("/keys")}, {"Create", ""}}}
-	m.Verdict.Pieces = []piece{{"What should the key do?", ""}}
-	m.Verdict.Next = "The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else."
+	m.Verdict.say("What should the key do?", "",
+		"The key is shown once, after this. Give it no more than it needs: a program that publishes needs publish and nothing else.")
 	return m, err
 }
 
@@ -29,8 +29,8 @@ func addKey(v *visit) (string, error) {
 		return "", err
 	}
 	v.secret = &secretModel{Label: "API key", Secret: made.Secret, Back: "/keys"}
-	v.secret.Verdict.Pieces = []piece{{"The key " + made.Name + " works now.", ""}}
-	v.secret.Verdict.Next = "Copy it. Only its hash is stored, so it cannot be shown again; a lost key is revoked and replaced."
+	v.secret.Verdict.say("The key "+made.Name+" works now.", "",
+		"Copy it. Only its hash is stored, so it cannot be shown again; a lost key is revoked and replaced.")
 	v.secret.Commands = []ownLine{{"For the command line:", "export GRAPNEL_SERVER=" + shellQuote(v.place.URL("")) + " GRAPNEL_KEY=…"}}
 	v.secret.Verdict.Acts = []act{{Label: "To the keys", Href: v.link("/keys"), Main: true}}
 	return "", nil

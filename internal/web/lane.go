@@ -60,8 +60,7 @@ func stuckKey(v *visit) (laneModel, error) {
 	all := waiting.Data
 	slices.SortStableFunc(all, func(a, b client.Delivery) int { return int(a.Sequence - b.Sequence) })
 	if key == "" || len(all) == 0 {
-		m.Verdict.Pieces = []piece{{"This key is not stuck.", ""}}
-		m.Verdict.Next = "None of its deliveries is pending here."
+		m.Verdict.say("This key is not stuck.", "", "None of its deliveries is pending here.")
 		return m, nil
 	}
 	head := &all[0]
@@ -116,8 +115,7 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 		m.Rule = "advance: once the first delivery has no attempts left, it is a dead letter and the key goes on with the next one. A later event may then arrive without the earlier one."
 	}
 	if head == nil {
-		m.Verdict.Pieces = []piece{{number + " for this key.", ""}}
-		m.Verdict.Next = "Its first delivery has not failed, so the key is not stuck."
+		m.Verdict.say(number+" for this key.", "", "Its first delivery has not failed, so the key is not stuck.")
 		return
 	}
 	row := v.deliveryRow(head, nil)

@@ -125,8 +125,8 @@ func (m *lanesModel) answer(blocked, waiting int, more bool) {
 	}
 	switch {
 	case n == 0:
-		m.Verdict.Pieces = []piece{{"No key is stuck.", ""}}
-		m.Verdict.Next = "Events of one key go out one after the other. A key is stuck while its first delivery fails; the later ones wait behind it, and other keys go on."
+		m.Verdict.say("No key is stuck.", "",
+			"Events of one key go out one after the other. A key is stuck while its first delivery fails; the later ones wait behind it, and other keys go on.")
 		return
 	case blocked == 1 && n == 1 && !more:
 		m.Verdict.Pieces = []piece{{"One key is stuck; ", ""}, {"it waits for an operator", toneBad}, {".", ""}}

@@ -92,8 +92,8 @@ func playground(v *visit) (playgroundModel, error) {
 	if err := m.types(v); err != nil {
 		return m, err
 	}
-	m.Verdict.Pieces = []piece{{"Compose an event, and see who would get it.", ""}}
-	m.Verdict.Next = "Looking publishes nothing. The request is shown as the endpoint would get it, with its signature."
+	m.Verdict.say("Compose an event, and see who would get it.", "",
+		"Looking publishes nothing. The request is shown as the endpoint would get it, with its signature.")
 	if sent := v.URL.Query()["sent"]; len(sent) > 0 {
 		return m, m.answers(v, sent)
 	}

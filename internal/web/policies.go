@@ -17,12 +17,10 @@ import (
 
 // policiesModel is the list of policies.
 type policiesModel struct {
-	Answer string
-	Next   string
-	Own    []policyRow
-	Preset []policyRow
-	Older  string
-	Acts   []act
+	Verdict verdict
+	Own     []policyRow
+	Preset  []policyRow
+	Older   string
 }
 
 // policyRow is one policy in a list.
@@ -34,7 +32,7 @@ type policyRow struct {
 }
 
 func policies(v *visit) (policiesModel, error) {
-	m := policiesModel{Acts: v.offers("Add a policy", "/policies/new")}
+	m := policiesModel{Verdict: verdict{Acts: v.offers("Add a policy", "/policies/new")}}
 	found, err := v.client.Policies(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err
@@ -52,10 +50,10 @@ func policies(v *visit) (policiesModel, error) {
 			m.Own = append(m.Own, r)
 		}
 	}
-	m.Answer = "A policy says when a failed delivery is attempted again."
-	m.Next = fmt.Sprintf("%s beside %s.", many(len(m.Own), "policy is your own", "policies are your own"), many(len(m.Preset), "preset", "presets"))
+	m.Verdict.say("A policy says when a failed delivery is attempted again.", "",
+		many(len(m.Own), "policy is your own", "policies are your own")+" beside "+many(len(m.Preset), "preset", "presets")+".")
 	if len(m.Own) == 0 {
-		m.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
+		m.Verdict.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
 	}
 	if found.Next != "" {
 		m.Older = v.link("/policies" + withQuery("cursor", found.Next))
@@ -168,8 +166,7 @@ func policyPage(v *visit) (policyModel, error) {
 	}
 	rules, err := policyRules(p)
 	if err != nil {
-		m.Verdict.Pieces = []piece{{"This server does not know all rules of the policy.", toneBad}}
-		m.Verdict.Next = sentence(err.Error())
+		m.Verdict.say("This server does not know all rules of the policy.", toneBad, sentence(err.Error()))
 		return m, nil
 	}
 	reach := rules.Reach()

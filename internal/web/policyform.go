@@ -79,8 +79,8 @@ func (f *form) fill(doc json.RawMessage) {
 func newPolicy(v *visit) (policyFormModel, error) {
 	var m policyFormModel
 	m.Name, m.Crumbs = "Add a policy", []crumb{{"Policies", v.link("/policies")}, {"Add", ""}}
-	m.Verdict.Pieces = []piece{{"When should a failed delivery be attempted again?", ""}}
-	m.Verdict.Next = "Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button."
+	m.Verdict.say("When should a failed delivery be attempted again?", "",
+		"Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button.")
 	f, err := v.form(&policyBlank, nil, policyChoices, foldedOfPolicies...)
 	if err != nil {
 		return m, err
@@ -125,8 +125,8 @@ func editPolicy(v *visit) (policyFormModel, error) {
 	back := v.link(policyPath(p))
 	m.Form.Button, m.Form.Cancel, m.Form.Preview = "Save", back, "Preview"
 	m.Name, m.Crumbs = "Change "+p.Name, []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Change", ""}}
-	m.Verdict.Pieces = []piece{{"Change " + p.Name + ".", ""}}
-	m.Verdict.Next = "Endpoints that name it use the change at once, also for deliveries that are pending. The picture shows an outage of 6 h under it."
+	m.Verdict.say("Change "+p.Name+".", "",
+		"Endpoints that name it use the change at once, also for deliveries that are pending. The picture shows an outage of 6 h under it.")
 	if v.again() {
 		return m, m.rehearse(v)
 	}
@@ -245,8 +245,8 @@ func deletePolicyForm(v *visit) (formModel, error) {
 	}
 	back := v.link(policyPath(p))
 	m := formModel{Name: "Delete " + p.Name, Crumbs: []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Delete", ""}}}
-	m.Verdict.Pieces = []piece{{"Delete the policy " + p.Name + "?", ""}}
-	m.Verdict.Next = "A policy that an endpoint names cannot be deleted: give the endpoint another one first."
+	m.Verdict.say("Delete the policy "+p.Name+"?", "",
+		"A policy that an endpoint names cannot be deleted: give the endpoint another one first.")
 	m.Form, err = v.consentForm(deleteWord, "", "Delete the policy", back)
 	return m, err
 }

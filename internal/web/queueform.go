@@ -44,8 +44,7 @@ func newQueue(v *visit) (formModel, error) {
 	f, err := v.queueForm(nil)
 	f.Button, f.Cancel = "Add the queue", v.link("/queues")
 	m := formModel{Name: "Add a queue", Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {"Add", ""}}}
-	m.Verdict.Pieces = []piece{{"Which events should wait for consumers?", ""}}
-	m.Verdict.Next = "A queue needs no URL: programs fetch its messages, and acknowledge each."
+	m.Verdict.say("Which events should wait for consumers?", "", "A queue needs no URL: programs fetch its messages, and acknowledge each.")
 	return m, err
 }
 
@@ -67,8 +66,7 @@ func editQueue(v *visit) (formModel, error) {
 	back := v.link("/queues/" + url.PathEscape(q.ID))
 	f.Button, f.Cancel = "Save", back
 	m := formModel{Name: "Change " + q.Name, Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {q.Name, back}, {"Change", ""}}}
-	m.Verdict.Pieces = []piece{{"Change " + q.Name + ".", ""}}
-	m.Verdict.Next = "Consumers that use the name need the new one, if you change it."
+	m.Verdict.say("Change "+q.Name+".", "", "Consumers that use the name need the new one, if you change it.")
 	return m, err
 }
 
@@ -108,8 +106,8 @@ func purgeQueueForm(v *visit) (formModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Verdict.Pieces = []piece{{"Discard all " + many(messagesIn(q), "message", "messages") + " of " + q.Name + "?", ""}}
-	m.Verdict.Next = "Leased ones too: what their consumers answer has no effect then. Dead letters stay."
+	m.Verdict.say("Discard all "+many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
+		"Leased ones too: what their consumers answer has no effect then. Dead letters stay.")
 	m.Form, err = v.consentForm(q.Name, "", "Purge the queue", v.link("/queues/"+url.PathEscape(q.ID)))
 	return m, err
 }
@@ -134,8 +132,8 @@ func deleteQueueForm(v *visit) (formModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Verdict.Pieces = []piece{{"Delete the queue " + q.Name + "?", ""}}
-	m.Verdict.Next = many(messagesIn(q), "message ends", "messages end") + " as dropped. Its consumers get 404. Its history stays until retention deletes it."
+	m.Verdict.say("Delete the queue "+q.Name+"?", "",
+		many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
 	m.Form, err = v.consentForm(q.Name, "To stop leasing for a time, pause the queue instead.", "Delete the queue",
 		v.link("/queues/"+url.PathEscape(q.ID)))
 	return m, err

@@ -12,13 +12,9 @@ import (
 
 // queuesModel is the list of queues.
 type queuesModel struct {
-	Answer string
-	Next   string
-	Empty  bool
-	Create string
-	Acts   []act
-	Rows   []queueRow
-	Older  string
+	Verdict verdict
+	Rows    []queueRow
+	Older   string
 }
 
 // queueRow is one queue in a list.
@@ -32,13 +28,15 @@ type queueRow struct {
 }
 
 func queues(v *visit) (queuesModel, error) {
-	m := queuesModel{Create: createQueueCommand, Acts: v.offers("Add a queue", "/queues/new")}
+	m := queuesModel{Verdict: verdict{Acts: v.offers("Add a queue", "/queues/new")}}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Queues(v.Context(), client.QueueFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
-	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+	if len(found.Data) == 0 && cursor == "" {
+		m.Verdict.Command = createQueueCommand
+		m.Verdict.say("There is no queue yet.", "", "A queue holds events for programs that fetch them, so that they need no address of their own.")
 		return m, nil
 	}
 	var ready, dead int64
@@ -53,20 +51,20 @@ func queues(v *visit) (queuesModel, error) {
 		}
 		m.Rows = append(m.Rows, v.queueRow(q))
 	}
-	m.Answer = "No message waits for a consumer."
+	m.Verdict.say("No message waits for a consumer.", "", "")
 	if ready > 0 {
-		m.Answer = fmt.Sprintf("%s for a consumer.", many(ready, "message waits", "messages wait"))
+		m.Verdict.say(many(ready, "message waits", "messages wait")+" for a consumer.", "", "")
 	}
 	if oldest != nil {
-		m.Next = fmt.Sprintf("The oldest is in %s and was accepted %s.", oldest.Name, v.at(*oldest.OldestAt).Relative())
+		m.Verdict.Next = fmt.Sprintf("The oldest is in %s and was accepted %s.", oldest.Name, v.at(*oldest.OldestAt).Relative())
 	}
 	if dead > 0 {
-		m.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
+		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
 	if found.Next != "" {
 		m.Older = v.link("/queues" + withQuery("cursor", found.Next))
-		m.Next += " These are not all queues."
+		m.Verdict.Next += " These are not all queues."
 	}
 	return m, nil
 }
@@ -194,7 +192,6 @@ func (v *visit) formLinks(path string, pairs ...string) (links []act) {
 }
 
 func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdict) {
-	say := func(text, tone, next string) { out.Pieces, out.Next = []piece{{text, tone}}, next }
 	oldest := ""
 	if c.OldestAt != nil {
 		oldest = "The oldest was accepted " + v.at(*c.OldestAt).Relative() + "."
@@ -210,21 +207,21 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 	}
 	switch {
 	case q.Status == grapnel.EndpointPaused:
-		say("It is paused. Nothing is leased.", toneHold, "Present leases can be settled. "+oldest)
+		out.say("It is paused. Nothing is leased.", toneHold, "Present leases can be settled. "+oldest)
 	case q.Status == grapnel.EndpointDisabled:
-		say("It is disabled.", toneBad, sentence(q.DisabledReason))
+		out.say("It is disabled.", toneBad, sentence(q.DisabledReason))
 	case c.Blocked > 0:
-		say(many(c.Blocked, "key is blocked", "keys are blocked")+" by a message that failed.", toneBad, "Later messages of the key wait in order. "+oldest)
+		out.say(many(c.Blocked, "key is blocked", "keys are blocked")+" by a message that failed.", toneBad, "Later messages of the key wait in order. "+oldest)
 	case c.Ready > 0 && active == 0:
-		say(many(c.Ready, "message waits", "messages wait")+", and no consumer has asked in the last 5 min.", toneBad, oldest+" Nothing is lost.")
+		out.say(many(c.Ready, "message waits", "messages wait")+", and no consumer has asked in the last 5 min.", toneBad, oldest+" Nothing is lost.")
 	case c.Ready > 0:
-		say(many(c.Ready, "message waits", "messages wait")+" for "+many(active, "consumer", "consumers")+".", toneWait, oldest)
+		out.say(many(c.Ready, "message waits", "messages wait")+" for "+many(active, "consumer", "consumers")+".", toneWait, oldest)
 	case c.Leased > 0:
-		say(many(holding, "consumer works", "consumers work")+" on "+many(c.Leased, "message", "messages")+".", "", oldest)
+		out.say(many(holding, "consumer works", "consumers work")+" on "+many(c.Leased, "message", "messages")+".", "", oldest)
 	case c.Delayed+c.Waiting > 0:
-		say("No message can be leased now.", "", "The others are delayed, or wait behind an earlier one of their key. "+oldest)
+		out.say("No message can be leased now.", "", "The others are delayed, or wait behind an earlier one of their key. "+oldest)
 	default:
-		say("It is empty.", "", "Messages arrive with the next event that matches.")
+		out.say("It is empty.", "", "Messages arrive with the next event that matches.")
 	}
 	if c.Dead > 0 {
 		out.Next += fmt.Sprintf(" %s.", many(c.Dead, "message is a dead letter", "messages are dead letters"))

@@ -34,7 +34,8 @@ func templates() *template.Template {
 // functions are what templates can call.
 var functions = template.FuncMap{
 	"looks":      func(name string) map[string]string { return lookWords[name] },
-	"with_sheet": func(acts []act, s sheet) acting { return acting{acts, s} },
+	"with_sheet": func(acts []act, s sheet) acting { return acting{Acts: acts, Sheet: s} },
+	"answering":  func(v verdict, s sheet) acting { return acting{v, v.Acts, s} },
 	"with_form":  func(f form, s sheet) filling { return filling{f, s} },
 }
 
@@ -44,10 +45,12 @@ type filling struct {
 	Sheet sheet
 }
 
-// acting are the buttons of a page, with the sheet whose token their forms need.
+// acting are the buttons of a page, alone or below the answer, with the sheet whose token their
+// forms need.
 type acting struct {
-	Acts  []act
-	Sheet sheet
+	Verdict verdict
+	Acts    []act
+	Sheet   sheet
 }
 
 // lookWords are the words for the choices of how pages look.

@@ -1,13 +1,9 @@
 package web
 
-import "fmt"
-
 // settingsModel lists the settings that the server runs with.
 type settingsModel struct {
-	Answer string
-	Next   string
-	Rows   []settingRow
-	Links  []act
+	Verdict verdict
+	Rows    []settingRow
 }
 
 // settingRow is one setting. Of a secret there is no value.
@@ -22,11 +18,12 @@ func serverSettings(v *visit) (settingsModel, error) {
 	if err != nil {
 		return settingsModel{}, err
 	}
-	m := settingsModel{Answer: fmt.Sprintf("Grapnel %s runs with %s.", found.Version, many(len(found.Settings), "setting", "settings")),
-		Next: "They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are not sent to this page."}
+	var m settingsModel
+	m.Verdict.say("Grapnel "+found.Version+" runs with "+many(len(found.Settings), "setting", "settings")+".", "",
+		"They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are not sent to this page.")
 	for _, s := range found.Settings {
 		m.Rows = append(m.Rows, settingRow{s.Name, s.Value, s.Doc, s.Secret})
 	}
-	m.Links = []act{{Label: "Nodes and tenants", Href: v.link("/nodes")}, {Label: "API keys", Href: v.link("/keys")}, {Label: "Audit", Href: v.link("/audit")}}
+	m.Verdict.Acts = []act{{Label: "Nodes and tenants", Href: v.link("/nodes")}, {Label: "API keys", Href: v.link("/keys")}, {Label: "Audit", Href: v.link("/audit")}}
 	return m, nil
 }

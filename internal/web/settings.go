@@ -16,12 +16,9 @@ func asRefusal(err error, to **client.Error) bool { return errors.As(err, to) }
 
 // keysModel is the list of API keys.
 type keysModel struct {
-	Answer string
-	Next   string
-	Create string
-	Acts   []act
-	Rows   []keyRow
-	Older  string
+	Verdict verdict
+	Rows    []keyRow
+	Older   string
 }
 
 // keyRow is one API key; its secret is stored nowhere.
@@ -33,7 +30,7 @@ type keyRow struct {
 }
 
 func keys(v *visit) (keysModel, error) {
-	m := keysModel{Create: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}
+	m := keysModel{Verdict: verdict{Command: createKeyCommand, Acts: v.offers("Create an API key", "/keys/new")}}
 	found, err := v.client.Keys(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {
 		return m, err
@@ -55,11 +52,11 @@ func keys(v *visit) (keysModel, error) {
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	m.Answer = fmt.Sprintf("%s, %s may do everything.", many(len(m.Rows), "API key", "API keys"), fmt.Sprintf("%s of them", count(admins)))
+	m.Verdict.say(many(len(m.Rows), "API key", "API keys")+", "+count(admins)+" of them may do everything.", "",
+		"A revoked key ends at once, with all sessions that signed in with it. On the command line:")
 	if len(m.Rows) == 1 {
-		m.Answer = "There is one API key, and it may do everything."
+		m.Verdict.Pieces[0].Text = "There is one API key, and it may do everything."
 	}
-	m.Next = "A revoked key ends at once, with all sessions that signed in with it. On the command line:"
 	if found.Next != "" {
 		m.Older = v.link("/keys" + withQuery("cursor", found.Next))
 	}
@@ -76,11 +73,10 @@ func revokeKey(v *visit) (string, error) {
 
 // auditModel lists who did what.
 type auditModel struct {
-	Answer string
-	Next   string
-	Rows   []auditEntry
-	Older  string
-	Newest string
+	Verdict verdict
+	Rows    []auditEntry
+	Older   string
+	Newest  string
 }
 
 // auditEntry is one action.
@@ -133,20 +129,20 @@ func audit(v *visit) (auditModel, error) {
 		}
 		return v.link("/audit?" + q.Encode())
 	}
-	m.Answer = "No change has been made yet."
-	if len(m.Rows) > 0 {
+	answer := "No change has been made yet."
+	switch {
+	case len(m.Rows) > 0:
 		last := &m.Rows[0]
-		m.Answer = fmt.Sprintf("The last action: %s by %s, %s.", last.Verb, last.Actor, last.At.Relative())
+		answer = fmt.Sprintf("The last action: %s by %s, %s.", last.Verb, last.Actor, last.At.Relative())
+	case f.Cursor != "":
+		answer = "There are no older actions."
 	}
-	m.Next = "Actions of operators and of the server itself, the newest first. Deliveries and their attempts are not among them."
+	m.Verdict.say(answer, "", "Actions of operators and of the server itself, the newest first. Deliveries and their attempts are not among them.")
 	if found.Next != "" {
 		m.Older = address(found.Next)
 	}
 	if f.Cursor != "" {
 		m.Newest = address("")
-		if len(m.Rows) == 0 {
-			m.Answer = "There are no older actions."
-		}
 	}
 	return m, nil
 }
@@ -176,9 +172,7 @@ func auditCommand(v *visit) string {
 
 // nodesModel lists the nodes on this store, and where tenants are.
 type nodesModel struct {
-	Answer  string
-	Tone    string
-	Next    string
+	Verdict verdict
 	Nodes   []nodeRow
 	Tenants []tenantRow
 	Older   string
@@ -225,15 +219,15 @@ func nodes(v *visit) (nodesModel, error) {
 	}
 	switch {
 	case !c.Shared:
-		m.Answer, m.Next = "This node has its store for itself.", "There is one node; nothing is divided."
+		m.Verdict.say("This node has its store for itself.", "", "There is one node; nothing is divided.")
 	case c.Unowned > 0:
-		m.Answer, m.Tone = many(c.Unowned, "shard has", "shards have")+" no node.", toneBad
-		m.Next = "Nothing is attempted for their endpoints until a node takes them."
+		m.Verdict.say(many(c.Unowned, "shard has", "shards have")+" no node.", toneBad,
+			"Nothing is attempted for their endpoints until a node takes them.")
 	case silent > 0:
-		m.Answer, m.Tone = many(silent, "node is", "nodes are")+" silent.", toneWait
-		m.Next = "The other nodes take over the shards once the leases have expired."
+		m.Verdict.say(many(silent, "node is", "nodes are")+" silent.", toneWait,
+			"The other nodes take over the shards once the leases have expired.")
 	default:
-		m.Answer = fmt.Sprintf("%s all %s.", many(len(m.Nodes), "node shares", "nodes share"), many(c.Shards, "shard", "shards"))
+		m.Verdict.say(many(len(m.Nodes), "node shares", "nodes share")+" all "+many(c.Shards, "shard", "shards")+".", "", "")
 	}
 	found, err := v.client.Tenants(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
 	if err != nil {

@@ -51,8 +51,7 @@ type incidentRow struct {
 // slo asks for the promises and the newest incidents. Both are about all tenants.
 func slo(v *visit) (m sloModel, _ error) {
 	if v.session.Tenant != "" {
-		m.Verdict.Pieces = []piece{{"Promises are about the whole server.", ""}}
-		m.Verdict.Next = "This session sees one tenant. The public status page is at /status."
+		m.Verdict.say("Promises are about the whole server.", "", "This session sees one tenant. The public status page is at /status.")
 		return m, nil
 	}
 	found, err := v.client.SLO(v.Context())
@@ -106,8 +105,7 @@ func promisesVerdict(s *client.SLO) (out verdict) {
 		first = worst["burning"]
 		out.Pieces = []piece{{"The budget of " + strings.ToLower(first.Title), "bad"}, {" is used up too fast.", ""}}
 	case s.Since == nil:
-		out.Pieces = []piece{{"Nothing was counted yet.", ""}}
-		out.Next = "The first counts come half a minute after the start."
+		out.say("Nothing was counted yet.", "", "The first counts come half a minute after the start.")
 		return out
 	case worst["kept"] == nil:
 		out.Pieces = []piece{{"Too few events to judge the promises.", ""}}
@@ -176,8 +174,8 @@ func newIncident(v *visit) (formModel, error) {
 	f, err := v.form(&incidentBlank, nil, nil)
 	f.Button, f.Cancel = "Publish it", v.link("/slo")
 	m := formModel{Name: "Publish an incident", Form: f, Crumbs: []crumb{{"Promises", v.link("/slo")}, {"Publish", ""}}}
-	m.Verdict.Pieces = []piece{{"What do readers of the status page need to know?", ""}}
-	m.Verdict.Next = "It is public at once, at /status and in its feed. Name no customer, and say when the next message comes."
+	m.Verdict.say("What do readers of the status page need to know?", "",
+		"It is public at once, at /status and in its feed. Name no customer, and say when the next message comes.")
 	return m, err
 }
 

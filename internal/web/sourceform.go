@@ -76,15 +76,14 @@ func newSource(v *visit) (formModel, error) {
 	}
 	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), scheme == outboxScheme})
 	if !known {
-		m.Verdict.Pieces = []piece{{"Whose webhooks should come in?", ""}}
-		m.Verdict.Next = "Choose the provider: Grapnel knows its signature, its ids and how long it retries. HMAC is for a provider that is not in the list."
+		m.Verdict.say("Whose webhooks should come in?", "",
+			"Choose the provider: Grapnel knows its signature, its ids and how long it retries. HMAC is for a provider that is not in the list.")
 		return m, nil
 	}
-	m.Verdict.Pieces = []piece{{"Receive the webhooks of " + s.Title + ".", ""}}
-	m.Verdict.Next = strings.TrimSpace(sentence(s.Signature) + " " + sentence(s.Retries))
+	m.Verdict.say("Receive the webhooks of "+s.Title+".", "", strings.TrimSpace(sentence(s.Signature)+" "+sentence(s.Retries)))
 	if scheme == outboxScheme {
-		m.Verdict.Pieces = []piece{{"Read events from the outbox of a producer.", ""}}
-		m.Verdict.Next = "A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there."
+		m.Verdict.say("Read events from the outbox of a producer.", "",
+			"A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there.")
 	}
 	m.Picks = nil
 	m.Crumbs = []crumb{{"Sources", v.link("/sources")}, {"Add", v.link("/sources/new")}, {scheme, ""}}
@@ -140,8 +139,7 @@ func editSource(v *visit) (formModel, error) {
 	back := v.link("/sources/" + url.PathEscape(s.ID))
 	f.Button, f.Cancel = "Save", back
 	m := formModel{Name: "Change " + s.Name, Form: f, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Change", ""}}}
-	m.Verdict.Pieces = []piece{{"Change " + s.Name + ".", ""}}
-	m.Verdict.Next = "New settings apply to the next request. Only what you change here is sent."
+	m.Verdict.say("Change "+s.Name+".", "", "New settings apply to the next request. Only what you change here is sent.")
 	return m, err
 }
 
@@ -169,8 +167,8 @@ func deleteSourceForm(v *visit) (formModel, error) {
 	}
 	back := v.link("/sources/" + url.PathEscape(s.ID))
 	m := formModel{Name: "Delete " + s.Name, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Delete", ""}}}
-	m.Verdict.Pieces = []piece{{"Delete the source " + s.Name + "?", ""}}
-	m.Verdict.Next = "Its address answers 404 from then on, so remove it at the provider first. Events that came in stay."
+	m.Verdict.say("Delete the source "+s.Name+"?", "",
+		"Its address answers 404 from then on, so remove it at the provider first. Events that came in stay.")
 	m.Form, err = v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.", "Delete the source", back)
 	return m, err
 }

@@ -13,14 +13,10 @@ import (
 
 // sourcesModel is the list of sources.
 type sourcesModel struct {
-	Answer string
-	Next   string
-	Empty  bool
-	Create string
-	Acts   []act
-	Rows   []sourceRow
-	Inbox  string // where the requests to all sources are
-	Older  string
+	Verdict verdict
+	Rows    []sourceRow
+	Inbox   string // where the requests to all sources are
+	Older   string
 }
 
 // sourceRow is one source in a list.
@@ -35,13 +31,16 @@ type sourceRow struct {
 }
 
 func sources(v *visit) (sourcesModel, error) {
-	m := sourcesModel{Inbox: v.link("/inbox"), Create: createSourceCommand, Acts: v.offers("Add a source", "/sources/new")}
+	m := sourcesModel{Inbox: v.link("/inbox"), Verdict: verdict{Acts: v.offers("Add a source", "/sources/new")}}
 	cursor := v.URL.Query().Get("cursor")
 	found, err := v.client.Sources(v.Context(), client.SourceFilter{Limit: v.web.Bounds.Page, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
-	if m.Empty = len(found.Data) == 0 && cursor == ""; m.Empty {
+	if len(found.Data) == 0 && cursor == "" {
+		m.Verdict.Command = createSourceCommand
+		m.Verdict.say("There is no source yet.", "",
+			"A source is an address that takes the webhooks of a provider, verifies them, and turns each into one event.")
 		return m, nil
 	}
 	refused, unwell := 0, 0
@@ -57,17 +56,16 @@ func sources(v *visit) (sourcesModel, error) {
 	}
 	switch {
 	case refused > 0:
-		m.Answer = fmt.Sprintf("%s refused in the last hour.", many(refused, "request was", "requests were"))
-		m.Next = "A refused request is not stored. Its reason is on the page of its source."
+		m.Verdict.say(many(refused, "request was", "requests were")+" refused in the last hour.", "",
+			"A refused request is not stored. Its reason is on the page of its source.")
 	case unwell > 0:
-		m.Answer = fmt.Sprintf("%s attention.", many(unwell, "source needs", "sources need"))
+		m.Verdict.say(many(unwell, "source needs", "sources need")+" attention.", "", "")
 	default:
-		m.Answer = fmt.Sprintf("%s all requests.", many(len(m.Rows), "source accepts", "sources accept"))
-		m.Next = "No request was refused in the last hour."
+		m.Verdict.say(many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
 	if found.Next != "" {
 		m.Older = v.link("/sources" + withQuery("cursor", found.Next))
-		m.Next += " These are not all sources; the list has further pages."
+		m.Verdict.Next += " These are not all sources; the list has further pages."
 	}
 	return m, nil
 }
@@ -156,20 +154,19 @@ func source(v *visit) (sourceModel, error) {
 }
 
 func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verdict) {
-	say := func(text, tone, next string) { out.Pieces, out.Next = []piece{{text, tone}}, next }
 	switch {
 	case s.Status == grapnel.EndpointPaused && s.Outbox != nil:
-		say("It is paused. Events wait in the producer's database.", toneHold, "")
+		out.say("It is paused. Events wait in the producer's database.", toneHold, "")
 	case s.Status == grapnel.EndpointPaused:
-		say("It is paused. Requests get 503, so that the provider repeats them.", toneHold, sentence(s.Provider.Retries))
+		out.say("It is paused. Requests get 503, so that the provider repeats them.", toneHold, sentence(s.Provider.Retries))
 	case s.Outbox != nil:
 		p := sourcePill(s)
-		say("Its outbox is "+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(s.Outbox.Detail))
+		out.say("Its outbox is "+p.Word+".", map[bool]string{true: p.Tone}[p.Tone != toneOK && p.Tone != toneNone], sentence(s.Outbox.Detail))
 		if s.Outbox.Lag > 0 {
 			out.Next += " The oldest event waits for " + spoken(time.Duration(s.Outbox.Lag)) + "."
 		}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
-		say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
+		out.say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
 			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(),
 				sentence(s.Refusals.LastReason)))
 		if s.Provider.RetriesFor != nil {
@@ -178,9 +175,9 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 			out.Next += " Repeated requests: " + sentence(s.Provider.Retries)
 		}
 	case len(requests) == 0:
-		say("It has accepted no request yet.", "", "Give its address to the provider.")
+		out.say("It has accepted no request yet.", "", "Give its address to the provider.")
 	default:
-		say("It accepts its requests.", "", "The last one came "+requests[0].At.Relative()+". None was refused in the last hour.")
+		out.say("It accepts its requests.", "", "The last one came "+requests[0].At.Relative()+". None was refused in the last hour.")
 	}
 	path := "/sources/" + s.ID
 	if v.mayDo("/sources/{id}/pause") {

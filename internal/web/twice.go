@@ -29,9 +29,11 @@ func (v *visit) twice(m *eventsModel) error {
 		m.Twice = append(m.Twice, twiceRow{d.EventID, v.eventLink(d.Tenant, d.EventID), timesMore(d.Times), cameFrom(d.Source),
 			v.at(d.FirstAt), v.at(d.LastAt)})
 	}
-	m.Answer, m.Hint = many(len(m.Twice), "event came", "events came")+" again.", "Each was stored and delivered once. The list names the 200 that came again last."
+	m.Verdict.say(many(len(m.Twice), "event came", "events came")+" again.", "", "")
+	m.Hint = "Each was stored and delivered once. The list names the 200 that came again last."
 	if len(m.Twice) == 0 {
-		m.Answer, m.Hint = "No event came again.", "An event that is published or received again under the same id is stored once, and named here."
+		m.Verdict.say("No event came again.", "", "")
+		m.Hint = "An event that is published or received again under the same id is stored once, and named here."
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func newType(v *visit) (formModel, error) {
 	f, err := v.form(&typeBlank, nil, nil)
 	f.Button, f.Cancel = "Register", v.link("/event-types")
 	m := formModel{Name: "Register an event type", Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {"Register", ""}}}
-	m.Verdict.Pieces = []piece{{"Which events do you publish?", ""}}
-	m.Verdict.Next = "A registered type has a schema in versions, an example, and a list of the endpoints that get it."
+	m.Verdict.say("Which events do you publish?", "",
+		"A registered type has a schema in versions, an example, and a list of the endpoints that get it.")
 	return m, err
 }
 
@@ -89,8 +89,7 @@ func newVersion(v *visit) (formModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Verdict.Pieces = []piece{{"Add a version of " + t.Name + ".", ""}}
-	m.Verdict.Next = "Events without schema_version follow the newest version from then on."
+	m.Verdict.say("Add a version of "+t.Name+".", "", "Events without schema_version follow the newest version from then on.")
 	if n := len(t.Versions); n > 0 && !v.again() {
 		m.Form.set("schema", textOf(kindJSON, t.Versions[n-1].Schema))
 		m.Form.set("example", textOf(kindJSON, t.Versions[n-1].Example))
@@ -115,8 +114,9 @@ func deleteTypeForm(v *visit) (formModel, error) {
 	}
 	back := v.link("/event-types/" + url.PathEscape(t.ID))
 	m := formModel{Name: "Delete " + t.Name, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, back}, {"Delete", ""}}}
-	m.Verdict.Pieces = []piece{{"Delete the event type " + t.Name + "?", ""}}
-	m.Verdict.Next = many(len(t.Versions), "version ends", "versions end") + " with it. Events of the type stay, and are published without a check from then on."
+	m.Verdict.say("Delete the event type "+t.Name+"?", "",
+		many(len(t.Versions), "version ends", "versions end")+
+			" with it. Events of the type stay, and are published without a check from then on.")
 	m.Form, err = v.consentForm(deleteWord, "", "Delete the event type", back)
 	return m, err
 }

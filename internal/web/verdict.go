@@ -21,12 +21,18 @@ func said(v words.Verdict) (out verdict) {
 	return out
 }
 
-// verdict is the answer that a page opens with: one sentence, what follows from it, and at most
-// three things to do about it.
+// verdict is the answer that a page opens with: one sentence, what follows from it, a command to
+// copy where there is nothing yet, and at most three things to do about it.
 type verdict struct {
-	Pieces []piece
-	Next   string
-	Acts   []act
+	Pieces  []piece
+	Next    string
+	Command string
+	Acts    []act
+}
+
+// say answers with one sentence in a tone, and what follows from it.
+func (v *verdict) say(sentence, tone, next string) {
+	v.Pieces, v.Next = []piece{{sentence, tone}}, next
 }
 
 // act is a button: a link, or a form that posts to an action.

@@ -10,9 +10,7 @@ import (
 type whyModel struct {
 	Endpoint string
 	Crumbs   []crumb
-	Answer   string
-	Tone     string
-	Next     string
+	Verdict  verdict
 	Causes   []causeRow
 	Groups   []groupRow
 }
@@ -47,11 +45,11 @@ func whyPage(v *visit) (whyModel, error) {
 	if err != nil {
 		return whyModel{}, err
 	}
-	m := whyModel{Endpoint: endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), v.link("/endpoints/" + id)}, {"Why", ""}}, Answer: c.Sentence}
+	m := whyModel{Endpoint: endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), v.link("/endpoints/" + id)}, {"Why", ""}}}
+	m.Verdict.say(c.Sentence, "", "")
 	if c.Failures > 0 {
-		m.Tone = toneBad
-		m.Next = fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
-			"the receiver's code is not seen.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed")
+		m.Verdict.say(c.Sentence, toneBad, fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
+			"the receiver's code is not seen.", many(c.Failures+c.Successes, "delivery", "deliveries"), count(c.Failures)+" failed"))
 	}
 	for i := range c.Causes {
 		m.Causes = append(m.Causes, v.causeRow(c, &c.Causes[i]))

@@ -202,13 +202,12 @@ func leftOut(e *wire.Excluded) string {
 // answer is the sentence of the preview.
 func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longest int) {
 	if total.Total == 0 && m.Count != "" {
-		m.Verdict.Pieces = []piece{{"Nothing was found in the time that a preview has.", ""}}
-		m.Verdict.Next = "It has not looked at all deliveries. Count everything to be sure."
+		m.Verdict.say("Nothing was found in the time that a preview has.", "",
+			"It has not looked at all deliveries. Count everything to be sure.")
 		return
 	}
 	if total.Total == 0 {
-		m.Verdict.Pieces = []piece{{"There is nothing to replay.", ""}}
-		m.Verdict.Next = "No finished delivery matches the selection, or all that match are left out."
+		m.Verdict.say("There is nothing to replay.", "", "No finished delivery matches the selection, or all that match are left out.")
 		if slices.ContainsFunc(m.Rows, func(r planRow) bool { return r.Problem != "" }) {
 			m.Verdict.Next = "The endpoints below cannot take a replay."
 		}
