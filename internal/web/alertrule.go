@@ -35,8 +35,7 @@ func editRule(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	f.Button, f.Cancel = "Save", v.link("/alerts")
-	m := formModel{Name: "Rule " + r.Name, Form: f, Crumbs: []crumb{{"Alerts", v.link("/alerts")}, {r.Name, ""}}}
+	m := v.formPage("Rule "+r.Name, f, "Save", crumb{"Alerts", v.link("/alerts")}, crumb{r.Name, ""})
 	past, err := v.client.BacktestAlertRule(v.Context(), "", r.Name, client.NewBacktest{For: "28d"})
 	if err != nil {
 		return m, err

@@ -123,8 +123,8 @@ func samples() (all []sample) {
 
 func newChannel(v *visit) (formModel, error) {
 	f, err := v.form(&channelBlank, nil, nil)
-	f.Button, f.Cancel = "Add the channel", v.link("/channels")
-	m := formModel{Name: "Add a channel", Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {"Add", ""}}}
+	m := v.formPage("Add a channel", f, "Add the channel", crumb{"Channels", v.link("/channels")}, crumb{"Add", ""})
+	m.Samples = samples()
 	m.Verdict.say("Where should alerts go?", "", "Paste the URL of a service. Then send a test.")
 	return m, err
 }
@@ -160,8 +160,8 @@ func editChannel(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.form(&channelBlank, c.JSON(), nil)
-	f.Button, f.Cancel = "Save", v.link("/channels")
-	m := formModel{Name: "Change " + name, Form: f, Samples: samples(), Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, ""}}}
+	m := v.formPage("Change "+name, f, "Save", crumb{"Channels", v.link("/channels")}, crumb{name, ""})
+	m.Samples = samples()
 	m.Verdict.say("Change "+name+".", "", "Its URL is "+c.URL+". Pending alerts go to the new one.")
 	if at := v.ifMay("/channels/{id}/delete"); at != "" {
 		m.Verdict.Acts = []act{{Label: "Delete", Href: at}}
@@ -187,9 +187,11 @@ func deleteChannelForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := formModel{Name: "Delete " + name, Crumbs: []crumb{{"Channels", v.link("/channels")}, {name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, {"Delete", ""}}}
+	f, err := v.consentForm(c.Service, "")
+	m := v.formPage("Delete "+name, f, "Delete the channel",
+		crumb{"Channels", v.link("/channels")}, crumb{name, v.link("/channels/" + url.PathEscape(c.ID) + "/edit")}, crumb{"Delete", ""})
+	m.Form.Cancel = v.link("/channels")
 	m.Verdict.say("Delete the channel "+name+"?", "", "Alerts no longer go there. Its history stays until retention deletes it.")
-	m.Form, err = v.consentForm(c.Service, "", "Delete the channel", v.link("/channels"))
 	return m, err
 }
 

@@ -20,9 +20,9 @@ func consentBlank(word, help string) *blank {
 }
 
 // consentForm is the form of a page that deletes something.
-func (v *visit) consentForm(word, help, button, back string) (form, error) {
+func (v *visit) consentForm(word, help string) (form, error) {
 	f, err := v.form(consentBlank(word, help), nil, nil)
-	f.Button, f.Danger, f.Cancel = button, true, back
+	f.Danger = true
 	return f, err
 }
 

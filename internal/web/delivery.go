@@ -48,9 +48,6 @@ type auditLine struct {
 	Verb, Actor, Reason string
 }
 
-// Title is of the browser's tab.
-func (m deliveryModel) Title() string { return m.Type + " to " + m.Endpoint }
-
 // fact is a name and what it is.
 type fact struct {
 	Name, Value string
@@ -81,6 +78,7 @@ func delivery(v *visit) (deliveryModel, error) {
 	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {
 		return m, err
 	}
+	v.title = m.Type + " to " + m.Endpoint
 	if d.Key != "" && !d.Status.Final() {
 		if err := m.behind(v, d); err != nil {
 			return m, err

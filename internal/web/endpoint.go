@@ -33,9 +33,6 @@ type endpointModel struct {
 	Audit             []auditRow
 }
 
-// Title is of the browser's tab.
-func (m endpointModel) Title() string { return m.Name }
-
 // laneRow is a key whose first delivery keeps the others waiting.
 type laneRow struct {
 	Key, Href string
@@ -67,6 +64,7 @@ func endpoint(v *visit) (endpointModel, error) {
 	m := endpointModel{ID: e.ID, Name: endpointName(e), Address: e.URL, Pill: healthPill(e.Health.State),
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+e.ID)), Why: v.link("/endpoints/" + e.ID + "/why"),
 		Issues: v.link("/issues" + withQuery("endpoint", e.ID))}
+	v.title = m.Name
 	if !v.session.portal || v.session.May(grapnel.ScopeAlertsRead) {
 		m.Alerts = v.link("/alerts" + withQuery("endpoint", e.ID))
 	}

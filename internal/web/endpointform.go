@@ -115,7 +115,7 @@ func newEndpoint(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	to := v.URL.Query().Get("to")
-	m := formModel{Name: "Add an endpoint", Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {"Add", ""}}, Form: f}
+	m := v.formPage("Add an endpoint", f, "Add the endpoint", crumb{"Endpoints", v.link("/endpoints")}, crumb{"Add", ""})
 	m.Views = []savedView{{"My URL", v.link("/endpoints/new"), to != "demo"}}
 	m.Verdict.say("Where should events go?", "",
 		"To a URL of your own: give it, and name the event types it gets. The secret that signs the requests is shown once, after this.")
@@ -133,7 +133,6 @@ func newEndpoint(v *visit) (formModel, error) {
 	if v.session.portal {
 		m.Views = nil
 	}
-	m.Form.Button, m.Form.Cancel = "Add the endpoint", v.link("/endpoints")
 	return m, nil
 }
 
@@ -175,10 +174,7 @@ func editEndpoint(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link("/endpoints/" + url.PathEscape(e.ID))
-	f.Button, f.Cancel = "Save", back
-	m := formModel{Name: "Change " + endpointName(e), Form: f,
-		Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Change", ""}}}
+	m := v.formPage("Change "+endpointName(e), f, "Save", v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Change")...)
 	m.Verdict.say("Change "+endpointName(e)+".", "",
 		"New settings apply to the next attempt, also of deliveries that are pending. Only what you change here is sent.")
 	return m, nil

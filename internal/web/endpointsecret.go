@@ -41,9 +41,8 @@ func rotateForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link("/endpoints/" + url.PathEscape(e.ID))
-	f.Button, f.Cancel = "Rotate the secret", back
-	m := formModel{Name: "Rotate the secret", Form: f, Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Rotate the secret", ""}}}
+	m := v.formPage("Rotate the secret", f, "Rotate the secret",
+		v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Rotate the secret")...)
 	m.Verdict.say("Give "+endpointName(e)+" a new secret.", "",
 		"The new secret signs from the next request on, and is shown once. The old ones sign too until they end.")
 	if n := len(e.Secrets); n > 1 {
@@ -112,11 +111,11 @@ func deleteEndpointForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link("/endpoints/" + url.PathEscape(e.ID))
-	m := formModel{Name: "Delete " + endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), back}, {"Delete", ""}}}
+	f, err := v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.")
+	m := v.formPage("Delete "+endpointName(e), f, "Delete the endpoint",
+		v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Delete")...)
 	m.Verdict.say("Delete "+endpointName(e)+"?", "",
 		pending+" as dropped. Its history stays until retention deletes it. Its secrets cannot be restored.")
-	m.Form, err = v.consentForm(deleteWord, "To stop deliveries for a time, pause the endpoint instead.", "Delete the endpoint", back)
 	return m, err
 }
 

@@ -28,9 +28,6 @@ type eventModel struct {
 	Curl     string // publishes the same again
 }
 
-// Title is of the browser's tab.
-func (m eventModel) Title() string { return m.Type }
-
 // notWanted is an endpoint that did not get an event, with the reason as far as its settings tell.
 type notWanted struct{ Name, At, Why string }
 
@@ -46,6 +43,7 @@ func eventPage(v *visit) (eventModel, error) {
 		return eventModel{}, err
 	}
 	m := eventModel{ID: e.ID, Type: e.Type, Key: e.Key, Crumbs: v.trail(crumb{"Events", v.link("/events")}, crumb{e.ID, ""})}
+	v.title = m.Type
 	names, wanted := map[string]string{}, map[string]bool{}
 	for i := range all.Data {
 		names[all.Data[i].ID] = endpointName(&all.Data[i])

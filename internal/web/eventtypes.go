@@ -123,9 +123,6 @@ type typeModel struct {
 	More        string
 }
 
-// Title is of the browser's tab.
-func (m typeModel) Title() string { return m.Name }
-
 // versionRow is one version of a schema.
 type versionRow struct {
 	Number     int
@@ -160,7 +157,7 @@ func eventType(v *visit) (typeModel, error) {
 		return typeModel{}, err
 	}
 	m := typeModel{ID: t.ID, Name: t.Name, Pill: checkPill(t.Check), Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, ""}}}
-	m.Shown = len(t.Versions)
+	v.title, m.Shown = t.Name, len(t.Versions)
 	if n, err := strconv.Atoi(v.URL.Query().Get("version")); err == nil && n >= 1 && n <= len(t.Versions) {
 		m.Shown = n
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,7 +48,6 @@ type formGroup struct {
 
 // formModel is a page that is mainly a form.
 type formModel struct {
-	Name    string
 	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView // other forms for the same purpose
@@ -60,8 +60,17 @@ type formModel struct {
 // sample is a row of examples.
 type sample struct{ Name, Text, Means string }
 
-// Title is of the browser's tab.
-func (m formModel) Title() string { return m.Name }
+// formPage is a page with a form, which leads back to the page before it in the crumbs.
+func (v *visit) formPage(title string, f form, button string, crumbs ...crumb) formModel {
+	v.title = title
+	f.Button, f.Cancel = button, crumbs[len(crumbs)-2].Href
+	return formModel{Crumbs: crumbs, Form: f}
+}
+
+// crumbs are the way to a page about one thing, by the list and the thing's own page.
+func (v *visit) crumbs(nav, path, name, id, page string) []crumb {
+	return []crumb{{nav, v.link(path)}, {name, v.link(path + "/" + url.PathEscape(id))}, {page, ""}}
+}
 
 // again says whether a visit draws the form again because it was refused, or because a preview was
 // asked for.

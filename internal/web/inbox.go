@@ -164,9 +164,6 @@ type check struct {
 	Text string
 }
 
-// Title is of the browser's tab.
-func (m requestModel) Title() string { return "Request " + m.ID }
-
 func inboxRequest(v *visit) (requestModel, error) {
 	r, err := v.client.InboxRequest(v.Context(), v.PathValue("id"))
 	if err != nil {
@@ -176,6 +173,7 @@ func inboxRequest(v *visit) (requestModel, error) {
 	if err != nil {
 		return requestModel{}, err
 	}
+	v.title = "Request " + r.ID
 	m := requestModel{ID: r.ID, Pill: requestPill(r.Outcome)}
 	tone := m.Pill.Tone
 	if tone == toneOK {

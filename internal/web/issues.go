@@ -180,9 +180,6 @@ type issueModel struct {
 	Set        string // where owner and note are set; empty: the session may not
 }
 
-// Title is of the browser's tab.
-func (m issueModel) Title() string { return "Issue of " + m.Name }
-
 func issuePage(v *visit) (issueModel, error) {
 	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
 	if err != nil {
@@ -195,6 +192,7 @@ func issuePage(v *visit) (issueModel, error) {
 	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: cmp.Or(names[i.EndpointID], i.EndpointID),
 		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
+	v.title = "Issue of " + m.Name
 	m.Verdict.Pieces = []piece{{i.Sentence, ""}}
 	if i.State == "open" {
 		m.Verdict.Pieces[0].Tone = toneBad

@@ -26,9 +26,6 @@ type laneModel struct {
 	All               string
 }
 
-// Title is of the browser's tab.
-func (m laneModel) Title() string { return "Key " + m.Key }
-
 // way is something that can be done about a stuck key, with what it means for those behind.
 type way struct {
 	Act   act
@@ -50,6 +47,7 @@ func stuckKey(v *visit) (laneModel, error) {
 			key = found.Data[0].Key
 		}
 	}
+	v.title = "Key " + key
 	m := laneModel{Key: key, Endpoint: name, At: v.ownerLink(id), Crumbs: []crumb{{"Ordering keys", v.link("/ordering-keys")}, {name, v.link("/ordering-keys" + withQuery("endpoint", id))}, {key, ""}},
 		All: v.link("/deliveries" + withQuery("q", token{"endpoint", id}.String()+" "+token{"key", key}.String()))}
 	waiting, err := v.client.Deliveries(v.Context(), client.DeliveryFilter{Endpoint: id, Key: key, Status: waitingStatuses,

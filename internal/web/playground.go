@@ -74,7 +74,7 @@ const mostUnwanted = 6
 
 func playground(v *visit) (playgroundModel, error) {
 	var m playgroundModel
-	m.Name, m.Publish = "Playground", v.session.May(grapnel.ScopePublish)
+	m.Publish = v.session.May(grapnel.ScopePublish)
 	endpoints, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: mostOptions})
 	if err != nil {
 		return m, err

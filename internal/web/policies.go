@@ -128,9 +128,6 @@ type policyModel struct {
 	Links    []act // forms about it
 }
 
-// Title is of the browser's tab.
-func (m policyModel) Title() string { return m.Name }
-
 // comparedRow is a figure of the simulation, as the policy does it and as its schedule alone would.
 type comparedRow struct{ Name, Here, Schedule, With string }
 
@@ -155,6 +152,7 @@ func policyPage(v *visit) (policyModel, error) {
 	if err != nil {
 		return policyModel{}, err
 	}
+	v.title = p.Name
 	m := policyModel{ID: p.ID, Name: p.Name}
 	if p.Preset {
 		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -78,15 +79,14 @@ func (f *form) fill(doc json.RawMessage) {
 
 func newPolicy(v *visit) (policyFormModel, error) {
 	var m policyFormModel
-	m.Name, m.Crumbs = "Add a policy", []crumb{{"Policies", v.link("/policies")}, {"Add", ""}}
-	m.Verdict.say("When should a failed delivery be attempted again?", "",
-		"Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button.")
 	f, err := v.form(&policyBlank, nil, policyChoices, foldedOfPolicies...)
 	if err != nil {
 		return m, err
 	}
-	m.Form = f
-	m.Form.Button, m.Form.Cancel, m.Form.Preview = "Add the policy", v.link("/policies"), "Preview"
+	m.formModel = v.formPage("Add a policy", f, "Add the policy", crumb{"Policies", v.link("/policies")}, crumb{"Add", ""})
+	m.Form.Preview = "Preview"
+	m.Verdict.say("When should a failed delivery be attempted again?", "",
+		"Begin with a preset. The picture shows an outage of 6 h under the policy that you type in; nothing is saved before the button.")
 	if v.again() {
 		return m, m.rehearse(v)
 	}
@@ -121,10 +121,8 @@ func editPolicy(v *visit) (policyFormModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Form = f
-	back := v.link(policyPath(p))
-	m.Form.Button, m.Form.Cancel, m.Form.Preview = "Save", back, "Preview"
-	m.Name, m.Crumbs = "Change "+p.Name, []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Change", ""}}
+	m.formModel = v.formPage("Change "+p.Name, f, "Save", v.crumbs("Policies", "/policies", p.Name, p.ID, "Change")...)
+	m.Form.Preview = "Preview"
 	m.Verdict.say("Change "+p.Name+".", "",
 		"Endpoints that name it use the change at once, also for deliveries that are pending. The picture shows an outage of 6 h under it.")
 	if v.again() {
@@ -243,11 +241,10 @@ func deletePolicyForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link(policyPath(p))
-	m := formModel{Name: "Delete " + p.Name, Crumbs: []crumb{{"Policies", v.link("/policies")}, {p.Name, back}, {"Delete", ""}}}
+	f, err := v.consentForm(deleteWord, "")
+	m := v.formPage("Delete "+p.Name, f, "Delete the policy", v.crumbs("Policies", "/policies", p.Name, cmp.Or(p.ID, p.Name), "Delete")...)
 	m.Verdict.say("Delete the policy "+p.Name+"?", "",
 		"A policy that an endpoint names cannot be deleted: give the endpoint another one first.")
-	m.Form, err = v.consentForm(deleteWord, "", "Delete the policy", back)
 	return m, err
 }
 

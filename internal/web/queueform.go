@@ -42,8 +42,7 @@ func (v *visit) queueForm(is *client.Queue) (form, error) {
 
 func newQueue(v *visit) (formModel, error) {
 	f, err := v.queueForm(nil)
-	f.Button, f.Cancel = "Add the queue", v.link("/queues")
-	m := formModel{Name: "Add a queue", Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {"Add", ""}}}
+	m := v.formPage("Add a queue", f, "Add the queue", crumb{"Queues", v.link("/queues")}, crumb{"Add", ""})
 	m.Verdict.say("Which events should wait for consumers?", "", "A queue needs no URL: programs fetch its messages, and acknowledge each.")
 	return m, err
 }
@@ -63,9 +62,7 @@ func editQueue(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.queueForm(q)
-	back := v.link("/queues/" + url.PathEscape(q.ID))
-	f.Button, f.Cancel = "Save", back
-	m := formModel{Name: "Change " + q.Name, Form: f, Crumbs: []crumb{{"Queues", v.link("/queues")}, {q.Name, back}, {"Change", ""}}}
+	m := v.formPage("Change "+q.Name, f, "Save", v.crumbs("Queues", "/queues", q.Name, q.ID, "Change")...)
 	m.Verdict.say("Change "+q.Name+".", "", "Consumers that use the name need the new one, if you change it.")
 	return m, err
 }
@@ -84,13 +81,13 @@ func saveQueue(v *visit) (string, error) {
 }
 
 // queueQuestion is the page of a form that ends all messages of a queue.
-func (v *visit) queueQuestion(verb string) (*client.Queue, formModel, error) {
+func (v *visit) queueQuestion(verb, help string) (*client.Queue, formModel, error) {
 	q, err := v.client.Queue(v.Context(), v.PathValue("id"))
 	if err != nil {
 		return nil, formModel{}, err
 	}
-	m := formModel{Name: verb + " " + q.Name, Crumbs: []crumb{{"Queues", v.link("/queues")}, {q.Name, v.link("/queues/" + url.PathEscape(q.ID))}, {verb, ""}}}
-	return q, m, nil
+	f, err := v.consentForm(q.Name, help)
+	return q, v.formPage(verb+" "+q.Name, f, verb+" the queue", v.crumbs("Queues", "/queues", q.Name, q.ID, verb)...), err
 }
 
 // messagesIn is how many messages a queue has.
@@ -102,14 +99,13 @@ func messagesIn(q *client.Queue) int64 {
 }
 
 func purgeQueueForm(v *visit) (formModel, error) {
-	q, m, err := v.queueQuestion("Purge")
+	q, m, err := v.queueQuestion("Purge", "")
 	if err != nil {
 		return m, err
 	}
 	m.Verdict.say("Discard all "+many(messagesIn(q), "message", "messages")+" of "+q.Name+"?", "",
 		"Leased ones too: what their consumers answer has no effect then. Dead letters stay.")
-	m.Form, err = v.consentForm(q.Name, "", "Purge the queue", v.link("/queues/"+url.PathEscape(q.ID)))
-	return m, err
+	return m, nil
 }
 
 func purgeQueue(v *visit) (string, error) {
@@ -128,15 +124,13 @@ func purgeQueue(v *visit) (string, error) {
 }
 
 func deleteQueueForm(v *visit) (formModel, error) {
-	q, m, err := v.queueQuestion("Delete")
+	q, m, err := v.queueQuestion("Delete", "To stop leasing for a time, pause the queue instead.")
 	if err != nil {
 		return m, err
 	}
 	m.Verdict.say("Delete the queue "+q.Name+"?", "",
 		many(messagesIn(q), "message ends", "messages end")+" as dropped. Its consumers get 404. Its history stays until retention deletes it.")
-	m.Form, err = v.consentForm(q.Name, "To stop leasing for a time, pause the queue instead.", "Delete the queue",
-		v.link("/queues/"+url.PathEscape(q.ID)))
-	return m, err
+	return m, nil
 }
 
 func deleteQueue(v *visit) (string, error) {

@@ -122,9 +122,6 @@ type queueModel struct {
 	All       string
 }
 
-// Title is of the browser's tab.
-func (m queueModel) Title() string { return m.Name }
-
 type consumerRow struct {
 	Name   string
 	Leased string
@@ -150,6 +147,7 @@ func queue(v *visit) (queueModel, error) {
 	if err != nil {
 		return queueModel{}, err
 	}
+	v.title = q.Name
 	m := queueModel{ID: q.ID, Name: q.Name, Pill: v.queueRow(q).Pill, Consume: "grapnel queues consume " + shellQuote(q.Name) + " -- ./handler.sh",
 		All: v.link("/deliveries" + withQuery("q", "endpoint:"+q.ID))}
 	c := client.QueueCounts{}

@@ -95,14 +95,8 @@ type listFiles struct{ Style, Script, Search string }
 // share is how else a page can be had.
 type share struct{ Link, JSON, Curl, Command string }
 
-// titled is a model that says more about its page than the row does.
-type titled interface{ Title() string }
-
 func (v *visit) sheet(model any, notice string) sheet {
-	s := v.bare(v.page.title)
-	if t, ok := model.(titled); ok {
-		s.Title = t.Title()
-	}
+	s := v.bare(cmp.Or(v.title, v.page.title))
 	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
 	s.Finds = v.link("/deliveries")
 	if v.page.finds {

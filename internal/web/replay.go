@@ -29,9 +29,6 @@ type replayModel struct {
 	Facts        []fact
 }
 
-// Title is of the browser's tab.
-func (m replayModel) Title() string { return "Replay to " + m.Endpoint }
-
 // itemRow is a delivery that a replay made.
 type itemRow struct {
 	ID, Href     string
@@ -55,6 +52,7 @@ func replayPage(v *visit) (replayModel, error) {
 	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
 		At:  v.ownerLink(r.EndpointID),
 		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
+	v.title = "Replay to " + m.Endpoint
 	cursor := v.URL.Query().Get("cursor")
 	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)
 	if err != nil {

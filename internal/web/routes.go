@@ -17,7 +17,7 @@ import (
 // navigation, live updates, JSON twins and the tests of tenants are all made from the same rows.
 type page struct {
 	path     string                            // a pattern of http.ServeMux
-	title    string                            // of the browser's tab; a model with a Title method says more
+	title    string                            // of the browser's tab; a builder may set a better one
 	nav      string                            // the entry of the navigation that is lit
 	scope    grapnel.Scope                     // the key must have
 	build    func(*visit) (any, error)         // asks the API for the view model

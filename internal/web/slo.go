@@ -172,8 +172,7 @@ var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input
 // newIncident is the page that publishes an incident or maintenance.
 func newIncident(v *visit) (formModel, error) {
 	f, err := v.form(&incidentBlank, nil, nil)
-	f.Button, f.Cancel = "Publish it", v.link("/slo")
-	m := formModel{Name: "Publish an incident", Form: f, Crumbs: []crumb{{"Promises", v.link("/slo")}, {"Publish", ""}}}
+	m := v.formPage("Publish an incident", f, "Publish it", crumb{"Promises", v.link("/slo")}, crumb{"Publish", ""})
 	m.Verdict.say("What do readers of the status page need to know?", "",
 		"It is public at once, at /status and in its feed. Name no customer, and say when the next message comes.")
 	return m, err
@@ -200,19 +199,18 @@ func incidentForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	m := formModel{Name: in.Title, Crumbs: []crumb{{"Promises", v.link("/slo")}, {in.Title, ""}}}
+	f, err := v.form(&updateBlank, nil, nil)
+	m := v.formPage(in.Title, f, "Publish the message", crumb{"Promises", v.link("/slo")}, crumb{in.Title, ""})
 	m.Verdict.Pieces = []piece{{in.Title + ": " + in.Status + ".", ""}}
 	for _, u := range in.Updates[:min(len(in.Updates), 5)] {
 		m.Notes = append(m.Notes, v.at(u.At).Clock()+", "+u.Status+": "+u.Text)
 	}
 	if in.Status == "resolved" || in.Status == "finished" {
+		m.Form = form{}
 		m.Verdict.Next = "It has ended, so no message can follow. Publish another incident if it comes back."
 		return m, nil
 	}
 	m.Verdict.Next = "The message is public at once."
-	f, err := v.form(&updateBlank, nil, nil)
-	f.Button, f.Cancel = "Publish the message", v.link("/slo")
-	m.Form = f
 	return m, err
 }
 

@@ -67,7 +67,8 @@ func (v *visit) schemeAsked() (string, ingress.Scheme, bool) {
 
 func newSource(v *visit) (formModel, error) {
 	scheme, s, known := v.schemeAsked()
-	m := formModel{Name: "Add a source", Crumbs: []crumb{{"Sources", v.link("/sources")}, {"Add", ""}}}
+	v.title = "Add a source"
+	m := formModel{Crumbs: []crumb{{"Sources", v.link("/sources")}, {"Add", ""}}}
 	for _, one := range ingress.Schemes() {
 		if one.Name == "none" {
 			one.Title = "Not verified"
@@ -136,9 +137,7 @@ func editSource(v *visit) (formModel, error) {
 		return formModel{}, err
 	}
 	f, err := v.form(blankOf(s), s.JSON(), nil, foldedOfSources...)
-	back := v.link("/sources/" + url.PathEscape(s.ID))
-	f.Button, f.Cancel = "Save", back
-	m := formModel{Name: "Change " + s.Name, Form: f, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Change", ""}}}
+	m := v.formPage("Change "+s.Name, f, "Save", v.crumbs("Sources", "/sources", s.Name, s.ID, "Change")...)
 	m.Verdict.say("Change "+s.Name+".", "", "New settings apply to the next request. Only what you change here is sent.")
 	return m, err
 }
@@ -165,11 +164,10 @@ func deleteSourceForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link("/sources/" + url.PathEscape(s.ID))
-	m := formModel{Name: "Delete " + s.Name, Crumbs: []crumb{{"Sources", v.link("/sources")}, {s.Name, back}, {"Delete", ""}}}
+	f, err := v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.")
+	m := v.formPage("Delete "+s.Name, f, "Delete the source", v.crumbs("Sources", "/sources", s.Name, s.ID, "Delete")...)
 	m.Verdict.say("Delete the source "+s.Name+"?", "",
 		"Its address answers 404 from then on, so remove it at the provider first. Events that came in stay.")
-	m.Form, err = v.consentForm(deleteWord, "To stop requests for a time, pause the source instead.", "Delete the source", back)
 	return m, err
 }
 

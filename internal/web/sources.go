@@ -129,9 +129,6 @@ type sourceModel struct {
 	Links    []act // forms about it
 }
 
-// Title is of the browser's tab.
-func (m sourceModel) Title() string { return m.Name }
-
 const mostRequests = 8
 
 func source(v *visit) (sourceModel, error) {
@@ -139,6 +136,7 @@ func source(v *visit) (sourceModel, error) {
 	if err != nil {
 		return sourceModel{}, err
 	}
+	v.title = s.Name
 	m := sourceModel{ID: s.ID, Name: s.Name, Pill: sourcePill(s), Address: v.ingest(s), All: v.link("/inbox" + withQuery("source", s.ID))}
 	inbox, err := v.client.Inbox(v.Context(), client.InboxFilter{Source: s.ID, Tenant: s.Tenant, Limit: mostRequests})
 	if err != nil {

@@ -31,8 +31,7 @@ var (
 
 func newType(v *visit) (formModel, error) {
 	f, err := v.form(&typeBlank, nil, nil)
-	f.Button, f.Cancel = "Register", v.link("/event-types")
-	m := formModel{Name: "Register an event type", Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {"Register", ""}}}
+	m := v.formPage("Register an event type", f, "Register", crumb{"Event types", v.link("/event-types")}, crumb{"Register", ""})
 	m.Verdict.say("Which events do you publish?", "",
 		"A registered type has a schema in versions, an example, and a list of the endpoints that get it.")
 	return m, err
@@ -58,8 +57,7 @@ func (v *visit) typeFormOf(b *blank, update bool, title string) (*client.EventTy
 		is = t.JSON()
 	}
 	f, err := v.form(b, is, nil)
-	f.Button, f.Cancel = title, v.link("/event-types/"+url.PathEscape(t.ID))
-	m := formModel{Name: title, Form: f, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, f.Cancel}, {title, ""}}}
+	m := v.formPage(title, f, title, v.crumbs("Event types", "/event-types", t.Name, t.ID, title)...)
 	m.Verdict.Pieces = []piece{{title + " " + t.Name + ".", ""}}
 	return t, m, err
 }
@@ -112,12 +110,11 @@ func deleteTypeForm(v *visit) (formModel, error) {
 	if err != nil {
 		return formModel{}, err
 	}
-	back := v.link("/event-types/" + url.PathEscape(t.ID))
-	m := formModel{Name: "Delete " + t.Name, Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, back}, {"Delete", ""}}}
+	f, err := v.consentForm(deleteWord, "")
+	m := v.formPage("Delete "+t.Name, f, "Delete the event type", v.crumbs("Event types", "/event-types", t.Name, t.ID, "Delete")...)
 	m.Verdict.say("Delete the event type "+t.Name+"?", "",
 		many(len(t.Versions), "version ends", "versions end")+
 			" with it. Events of the type stay, and are published without a check from then on.")
-	m.Form, err = v.consentForm(deleteWord, "", "Delete the event type", back)
 	return m, err
 }
 

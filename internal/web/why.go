@@ -15,9 +15,6 @@ type whyModel struct {
 	Groups   []groupRow
 }
 
-// Title is of the browser's tab.
-func (m whyModel) Title() string { return "Why " + m.Endpoint }
-
 // causeRow is one cause, with the parts of failures and of successes that have it, in
 // percent.
 type causeRow struct {
@@ -45,7 +42,8 @@ func whyPage(v *visit) (whyModel, error) {
 	if err != nil {
 		return whyModel{}, err
 	}
-	m := whyModel{Endpoint: endpointName(e), Crumbs: []crumb{{"Endpoints", v.link("/endpoints")}, {endpointName(e), v.link("/endpoints/" + id)}, {"Why", ""}}}
+	m := whyModel{Endpoint: endpointName(e), Crumbs: v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Why")}
+	v.title = "Why " + m.Endpoint
 	m.Verdict.say(c.Sentence, "", "")
 	if c.Failures > 0 {
 		m.Verdict.say(c.Sentence, toneBad, fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
