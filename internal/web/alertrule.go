@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -56,14 +55,8 @@ func saveRule(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changes, err := v.changes(ruleBlank(r))
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/alert-rules/" + url.PathEscape(r.Name) + "/edit")
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateAlertRule(v.Context(), "", r.Name, changes)
-	return "Saved.", err
+	return v.save(ruleBlank(r), "/alert-rules/{id}/edit", "Saved.", func(name string, changes map[string]any) error {
+		_, err := v.client.UpdateAlertRule(v.Context(), "", name, changes)
+		return err
+	})
 }

@@ -170,16 +170,10 @@ func editChannel(v *visit) (formModel, error) {
 }
 
 func saveChannel(v *visit) (string, error) {
-	changes, err := v.changes(&channelBlank)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/channels")
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateChannel(v.Context(), v.PathValue("id"), "", changes)
-	return "Saved.", err
+	return v.save(&channelBlank, "/channels", "Saved.", func(id string, changes map[string]any) error {
+		_, err := v.client.UpdateChannel(v.Context(), id, "", changes)
+		return err
+	})
 }
 
 func deleteChannelForm(v *visit) (formModel, error) {

@@ -128,7 +128,12 @@ func (v *visit) ifMay(path string) string {
 	if !v.mayDo(path) {
 		return ""
 	}
-	return v.link(strings.ReplaceAll(path, "{id}", url.PathEscape(v.PathValue("id"))))
+	return v.link(v.ofThis(path))
+}
+
+// ofThis is the path of a page about the thing of this page.
+func (v *visit) ofThis(path string) string {
+	return strings.Replace(path, "{id}", url.PathEscape(v.PathValue("id")), 1)
 }
 
 // endpointVerdict is the answer of an endpoint's page.

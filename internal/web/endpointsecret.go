@@ -118,12 +118,3 @@ func deleteEndpointForm(v *visit) (formModel, error) {
 		pending+" as dropped. Its history stays until retention deletes it. Its secrets cannot be restored.")
 	return m, err
 }
-
-func deleteEndpoint(v *visit) (string, error) {
-	reason, err := v.consented(deleteWord)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/endpoints")
-	return "The endpoint is deleted.", v.client.DeleteEndpoint(v.Context(), v.PathValue("id"), reason)
-}

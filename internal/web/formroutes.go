@@ -1,6 +1,9 @@
 package web
 
-import "github.com/grapnelhq/grapnel"
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
 
 // formPages are the pages that are mainly a form, and the pages that lead to them.
 func formPages() []page {
@@ -9,18 +12,21 @@ func formPages() []page {
 		fillIn("Endpoints", "/endpoints/{id}/edit", "Change an endpoint", editEndpoint, saveEndpoint, "grapnel endpoints update --rate 20"),
 		fillIn("Endpoints", "/endpoints/{id}/rotate", "Rotate a secret", rotateForm, rotateSecret,
 			"grapnel endpoints rotate-secret --overlap 24h"),
-		fillIn("Endpoints", "/endpoints/{id}/delete", "Delete an endpoint", deleteEndpointForm, deleteEndpoint, "grapnel endpoints delete"),
+		fillIn("Endpoints", "/endpoints/{id}/delete", "Delete an endpoint", deleteEndpointForm,
+			deletes((*client.Client).DeleteEndpoint, "/endpoints", "The endpoint is deleted."), "grapnel endpoints delete"),
 		fillIn("Event types", "/event-types/new", "Register an event type", newType, addType, createTypeCommand),
 		fillIn("Event types", "/event-types/{id}/edit", "Change an event type", editType, saveType, "grapnel types update --check refuse"),
 		fillIn("Event types", "/event-types/{id}/version", "Add a version", newVersion, addVersion, "").
 			as(one("/v1/event-types/{id}"), func(v *visit) string {
 				return "grapnel types push " + shellQuote(v.PathValue("id")) + " @schema.json"
 			}),
-		fillIn("Event types", "/event-types/{id}/delete", "Delete an event type", deleteTypeForm, deleteType, "grapnel types delete"),
+		fillIn("Event types", "/event-types/{id}/delete", "Delete an event type", deleteTypeForm,
+			deletes(unaudited((*client.Client).DeleteEventType), "/event-types", "The event type is deleted."), "grapnel types delete"),
 		fillIn("API keys", "/keys/new", "Create an API key", newKey, addKey, createKeyCommand).needs(grapnel.ScopeAdmin),
 		fillIn("Sources", "/sources/new", "Add a source", newSource, addSource, createSourceCommand),
 		fillIn("Sources", "/sources/{id}/edit", "Change a source", editSource, saveSource, "grapnel sources update --on-unverified reject"),
-		fillIn("Sources", "/sources/{id}/delete", "Delete a source", deleteSourceForm, deleteSource, "grapnel sources delete"),
+		fillIn("Sources", "/sources/{id}/delete", "Delete a source", deleteSourceForm,
+			deletes((*client.Client).DeleteSource, "/sources", "The source is deleted."), "grapnel sources delete"),
 		fillIn("Channels", "/channels/new", "Add a channel", newChannel, addChannel, createChannelCommand),
 		fillIn("Channels", "/channels/{id}/edit", "Change a channel", editChannel, saveChannel, "grapnel channels update --severity page"),
 		fillIn("Channels", "/channels/{id}/delete", "Delete a channel", deleteChannelForm, deleteChannel, "grapnel channels delete"),
@@ -33,7 +39,8 @@ func formPages() []page {
 			as(alone("/v1/event-types"), nil).drawnBy("playground.html"),
 		fillIn("Policies", "/policies/new", "Add a policy", newPolicy, addPolicy, "grapnel policies create @policy.json").drawnBy("policy-form.html"),
 		fillIn("Policies", "/policies/{id}/edit", "Change a policy", editPolicy, savePolicy, "grapnel policies get").drawnBy("policy-form.html"),
-		fillIn("Policies", "/policies/{id}/delete", "Delete a policy", deletePolicyForm, deletePolicy, "grapnel policies delete"),
+		fillIn("Policies", "/policies/{id}/delete", "Delete a policy", deletePolicyForm,
+			deletes(unaudited((*client.Client).DeletePolicy), "/policies", "The policy is deleted."), "grapnel policies delete"),
 		row("Settings", "/settings", "Settings", "settings.html", serverSettings, "grapnel cluster settings").
 			as(alone("/v1/settings"), nil).needs(grapnel.ScopeAdmin),
 		row("Event types", "/event-types", "Event types", "event-types.html", eventTypes, "grapnel types list"),

@@ -220,20 +220,14 @@ func savePolicy(v *visit) (string, error) {
 	if v.PostForm.Get("preview") != "" {
 		return "", errPreview
 	}
-	changes, err := v.changes(&policyBlank)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/policies/" + url.PathEscape(v.PathValue("id")))
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	patch, err := json.Marshal(changes)
-	if err != nil {
-		return "", err
-	}
-	_, err = v.client.UpdatePolicy(v.Context(), v.PathValue("id"), patch)
-	return "Saved. Endpoints that name the policy use it now.", err
+	const notice = "Saved. Endpoints that name the policy use it now."
+	return v.save(&policyBlank, "/policies/{id}", notice, func(id string, changes map[string]any) error {
+		patch, err := json.Marshal(changes)
+		if err == nil {
+			_, err = v.client.UpdatePolicy(v.Context(), id, patch)
+		}
+		return err
+	})
 }
 
 func deletePolicyForm(v *visit) (formModel, error) {
@@ -246,12 +240,4 @@ func deletePolicyForm(v *visit) (formModel, error) {
 	m.Verdict.say("Delete the policy "+p.Name+"?", "",
 		"A policy that an endpoint names cannot be deleted: give the endpoint another one first.")
 	return m, err
-}
-
-func deletePolicy(v *visit) (string, error) {
-	if _, err := v.consented(deleteWord); err != nil {
-		return "", err
-	}
-	v.goTo("/policies")
-	return "The policy is deleted.", v.client.DeletePolicy(v.Context(), v.PathValue("id"))
 }

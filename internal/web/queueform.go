@@ -68,16 +68,10 @@ func editQueue(v *visit) (formModel, error) {
 }
 
 func saveQueue(v *visit) (string, error) {
-	changes, err := v.changes(&queueBlank)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/queues/" + url.PathEscape(v.PathValue("id")))
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateQueue(v.Context(), v.PathValue("id"), changes)
-	return "Saved.", err
+	return v.save(&queueBlank, "/queues/{id}", "Saved.", func(id string, changes map[string]any) error {
+		_, err := v.client.UpdateQueue(v.Context(), id, changes)
+		return err
+	})
 }
 
 // queueQuestion is the page of a form that ends all messages of a queue.

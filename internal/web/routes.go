@@ -213,9 +213,7 @@ func build[M any](of func(*visit) (M, error)) func(*visit) (any, error) {
 
 // one is the twin of a page about one thing, whose id is in the path.
 func one(path string) func(*visit) (string, url.Values) {
-	return func(v *visit) (string, url.Values) {
-		return strings.Replace(path, "{id}", url.PathEscape(v.PathValue("id")), 1), nil
-	}
+	return func(v *visit) (string, url.Values) { return v.ofThis(path), nil }
 }
 
 // alone is the twin of a page that has no parameters.

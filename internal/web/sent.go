@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -173,6 +174,36 @@ func checkedJSON(text string) (json.RawMessage, error) {
 	line := strings.Count(text[:at], "\n") + 1
 	column := at - strings.LastIndex(text[:at], "\n")
 	return nil, fmt.Errorf("line %d, column %d: this is not JSON: %w", line, column, err)
+}
+
+// save sends the changes in the form of the thing whose id is in the path, and leads to a page.
+func (v *visit) save(b *blank, to, notice string, update func(id string, changes map[string]any) error) (string, error) {
+	changes, err := v.changes(b)
+	if err != nil {
+		return "", err
+	}
+	v.goTo(v.ofThis(to))
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	return notice, update(v.PathValue("id"), changes)
+}
+
+// deletes makes the action of a form that deletes the thing whose id is in the path.
+func deletes(call func(*client.Client, context.Context, string, string) error, to, notice string) func(*visit) (string, error) {
+	return func(v *visit) (string, error) {
+		reason, err := v.consented(deleteWord)
+		if err != nil {
+			return "", err
+		}
+		v.goTo(to)
+		return notice, call(v.client, v.Context(), v.PathValue("id"), reason)
+	}
+}
+
+// unaudited is a call that takes no reason.
+func unaudited(call func(*client.Client, context.Context, string) error) func(*client.Client, context.Context, string, string) error {
+	return func(c *client.Client, ctx context.Context, id, _ string) error { return call(c, ctx, id) }
 }
 
 // create sends the form of an object that does not exist yet, once; made is the API's answer.

@@ -147,16 +147,10 @@ func saveSource(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changes, err := v.changes(blankOf(s))
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/sources/" + url.PathEscape(s.ID))
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateSource(v.Context(), s.ID, changes)
-	return "Saved.", err
+	return v.save(blankOf(s), "/sources/{id}", "Saved.", func(id string, changes map[string]any) error {
+		_, err := v.client.UpdateSource(v.Context(), id, changes)
+		return err
+	})
 }
 
 func deleteSourceForm(v *visit) (formModel, error) {
@@ -169,13 +163,4 @@ func deleteSourceForm(v *visit) (formModel, error) {
 	m.Verdict.say("Delete the source "+s.Name+"?", "",
 		"Its address answers 404 from then on, so remove it at the provider first. Events that came in stay.")
 	return m, err
-}
-
-func deleteSource(v *visit) (string, error) {
-	reason, err := v.consented(deleteWord)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/sources")
-	return "The source is deleted.", v.client.DeleteSource(v.Context(), v.PathValue("id"), reason)
 }

@@ -70,16 +70,10 @@ func editType(v *visit) (formModel, error) {
 }
 
 func saveType(v *visit) (string, error) {
-	changes, err := v.changes(&typeBlank)
-	if err != nil {
-		return "", err
-	}
-	v.goTo("/event-types/" + url.PathEscape(v.PathValue("id")))
-	if len(changes) == 0 {
-		return "Nothing was changed.", nil
-	}
-	_, err = v.client.UpdateEventType(v.Context(), v.PathValue("id"), changes)
-	return "Saved.", err
+	return v.save(&typeBlank, "/event-types/{id}", "Saved.", func(id string, changes map[string]any) error {
+		_, err := v.client.UpdateEventType(v.Context(), id, changes)
+		return err
+	})
 }
 
 func newVersion(v *visit) (formModel, error) {
@@ -116,12 +110,4 @@ func deleteTypeForm(v *visit) (formModel, error) {
 		many(len(t.Versions), "version ends", "versions end")+
 			" with it. Events of the type stay, and are published without a check from then on.")
 	return m, err
-}
-
-func deleteType(v *visit) (string, error) {
-	if _, err := v.consented(deleteWord); err != nil {
-		return "", err
-	}
-	v.goTo("/event-types")
-	return "The event type is deleted.", v.client.DeleteEventType(v.Context(), v.PathValue("id"))
 }
