@@ -16,6 +16,7 @@ import (
 
 // alertsModel lists alerts, and the rules by which they fire.
 type alertsModel struct {
+	pager
 	Portal   bool    // it has neither channels nor rules
 	Crumbs   []crumb // of the alerts of one endpoint
 	Verdict  verdict
@@ -25,8 +26,6 @@ type alertsModel struct {
 	Channels string // where they go; empty: it is no answer to why there are no rows
 	Rules    []ruleRow
 	Change   bool // the session may change rules
-	Older    string
-	Newest   string
 }
 
 // alertRow is one alert with the fate of its latest message.
@@ -112,13 +111,7 @@ func alerts(v *visit) (alertsModel, error) {
 		}
 	}
 	view := func(state string) string {
-		q := url.Values{}
-		for name, value := range map[string]string{"state": state, "endpoint": f.Endpoint} {
-			if value != "" {
-				q.Set(name, value)
-			}
-		}
-		return v.link(strings.TrimSuffix("/alerts?"+q.Encode(), "?"))
+		return v.link("/alerts" + withQuery("state", state, "endpoint", f.Endpoint))
 	}
 	m.Views = []savedView{{"All", view(""), f.State == "" && f.Rule == ""}}
 	for _, state := range []string{"firing", "acknowledged", "resolved"} {
@@ -146,14 +139,7 @@ func alerts(v *visit) (alertsModel, error) {
 		}
 		m.Rules, m.Change = append(m.Rules, row), row.Href != ""
 	}
-	if found.Next != "" {
-		query.Set("cursor", found.Next)
-		m.Older = v.link("/alerts?" + query.Encode())
-	}
-	if f.Cursor != "" {
-		query.Del("cursor")
-		m.Newest = v.link("/alerts?" + query.Encode())
-	}
+	m.pager = v.pager("/alerts", f.Cursor, found.Next, "state", f.State, "rule", f.Rule, "endpoint", f.Endpoint)
 	m.answer(found.Data, found.Next != "", v.link("/channels"))
 	return m, nil
 }
@@ -328,24 +314,4 @@ func acknowledgeAlert(v *visit) (string, error) {
 		return "The alert was resolved already.", nil
 	}
 	return "Acknowledged. It is not repeated.", nil
-}
-
-func alertsTwin(v *visit) (string, url.Values) {
-	query, q := v.URL.Query(), url.Values{"limit": {strconv.Itoa(v.web.Bounds.Page)}}
-	for _, name := range []string{"state", "rule", "endpoint", "cursor"} {
-		if value := query.Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	return "/v1/alerts", q
-}
-
-func alertsCommand(v *visit) string {
-	command := "grapnel alerts list"
-	for _, name := range []string{"state", "endpoint"} {
-		if value := v.URL.Query().Get(name); value != "" {
-			command += " --" + name + " " + shellQuote(value)
-		}
-	}
-	return command
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
 	grammar "github.com/grapnelhq/grapnel/internal/search"
@@ -28,13 +27,9 @@ func (v *visit) bulk(path string, s *search, rows int, more bool) bulk {
 		b.All = "all that match, " + count(rows) + "+"
 	}
 	if v.web.home == "" { // a portal has none of these pages
-		q := url.Values{"format": {client.JSONLines}}
-		if s.Text != "" {
-			q.Set("q", s.Text)
-		}
-		b.JSONL = v.link(path + "/export?" + q.Encode())
-		q.Set("format", client.CSV)
-		b.CSV, b.Compare = v.link(path+"/export?"+q.Encode()), v.link("/deliveries/")
+		b.JSONL = v.link(path + "/export" + withQuery("q", s.Text, "format", client.JSONLines))
+		b.CSV = v.link(path + "/export" + withQuery("q", s.Text, "format", client.CSV))
+		b.Compare = v.link("/deliveries/")
 	}
 	for at, to := range map[string]*string{"/deliveries/retry": &b.Retry, "/dead-letters/discard": &b.Discard,
 		"/dead-letters/replay": &b.Replay} {
@@ -109,12 +104,7 @@ func (w *web) export(path string) http.HandlerFunc {
 			v.toLogin()
 			return
 		}
-		q := url.Values{}
-		for name, value := range map[string]string{"filter": r.URL.Query().Get("q"), "format": r.URL.Query().Get("format")} {
-			if value != "" {
-				q.Set(name, value)
-			}
-		}
+		q := given("filter", r.URL.Query().Get("q"), "format", r.URL.Query().Get("format"))
 		rq, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://grapnel.invalid/v1"+path+"?"+q.Encode(), nil)
 		if err != nil {
 			v.fail(err)

@@ -15,9 +15,9 @@ import (
 
 // channelsModel is the list of channels.
 type channelsModel struct {
+	pager
 	Verdict verdict
 	Rows    []channelRow
-	Older   string
 }
 
 // channelRow is one channel in a list.
@@ -55,8 +55,7 @@ func alertChannels(v *visit) (channelsModel, error) {
 	if failing > 0 {
 		m.Verdict.say("Alerts do not arrive: "+many(failing, "channel fails", "channels fail")+".", "", "")
 	}
-	if found.Next != "" {
-		m.Older = v.link("/channels" + withQuery("cursor", found.Next))
+	if m.pager = v.pager("/channels", "", found.Next); m.Older != "" {
 		m.Verdict.Next = "These are not all channels."
 	}
 	return m, nil

@@ -15,6 +15,7 @@ import (
 
 // deadLettersModel lists deliveries that failed and need a decision, under a search.
 type deadLettersModel struct {
+	pager
 	Crumbs  []crumb
 	Search  search
 	Verdict verdict
@@ -24,8 +25,6 @@ type deadLettersModel struct {
 	Rows    []deadRow
 	Hint    string // why there are no rows
 	Clear   string // where the list is without the search; empty: there is none
-	Older   string
-	Newest  string
 	Replay  string // where selected ones are replayed; empty: the session may not
 	Set     string // where they are noted on
 	Bulk    bulk
@@ -149,12 +148,7 @@ func deadLetters(v *visit) (deadLettersModel, error) {
 		row.Left, row.Soon = left(d.DaysLeft)
 		m.Rows = append(m.Rows, row)
 	}
-	if found.Next != "" {
-		m.Older = v.link("/dead-letters?" + url.Values{"q": {s.Text}, "cursor": {found.Next}}.Encode())
-	}
-	if cursor != "" {
-		m.Newest = v.link("/dead-letters" + withQuery("q", s.Text))
-	}
+	m.pager = v.pager("/dead-letters", cursor, found.Next, "q", s.Text)
 	if v.mayDo("/dead-letters/replay") {
 		m.Replay, m.Set = v.link("/dead-letters/replay"), v.link("/dead-letters/note")
 	}
@@ -252,7 +246,7 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		switch {
 		case counted.Next != "":
 			m.Hint = "A search looks at one part of the dead letters at a time; older ones may match."
-			m.Older, m.Clear = v.link("/dead-letters?"+url.Values{"q": {m.Search.Text}, "cursor": {counted.Next}}.Encode()), ""
+			m.Clear = ""
 		case m.Search.Text == "":
 			m.Verdict.Pieces = []piece{{"There are no dead letters.", ""}}
 			m.Hint = "A delivery that fails for good is stored here until it is replayed with success, discarded, or deleted by retention."
@@ -330,10 +324,6 @@ func noteLetters(v *visit) (string, error) {
 		return err
 	})
 }
-
-func deadLettersTwin(v *visit) (string, url.Values) { return "/v1/dead-letters", v.filtered() }
-
-func deadLettersCommand(v *visit) string { return v.finding("grapnel dlq list") }
 
 // filterFlags are the conditions of a filter, but for the statuses, as flags of the command line.
 func filterFlags(f client.DeliveryFilter) (words []string) {

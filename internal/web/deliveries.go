@@ -15,6 +15,7 @@ import (
 
 // deliveriesModel is a list of deliveries under a search.
 type deliveriesModel struct {
+	pager
 	Search  search
 	Verdict verdict
 	Views   []savedView
@@ -24,8 +25,6 @@ type deliveriesModel struct {
 	Hint    string // what to do about that
 	Clear   string // where the list is without the search; empty: there is none
 	Publish string // a command to copy, when nothing was ever published
-	Older   string // where the next page is; empty: this is the last
-	Newest  string // where the first page is; empty: this is it
 	Replay  string // the preview of a replay of all that match; empty: none of them is finished
 	Bulk    bulk
 }
@@ -60,11 +59,6 @@ var savedViews = []struct{ name, q string }{
 }
 
 func deliveries(v *visit) (deliveriesModel, error) {
-	query := v.URL.Query()
-	text := query.Get("q")
-	if len(text) > v.web.Bounds.Search {
-		return deliveriesModel{}, refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
-	}
 	s, err := v.search()
 	if err != nil {
 		return deliveriesModel{}, err
@@ -81,7 +75,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		return m, nil
 	}
 	f := m.Search.Filter
-	f.Limit, f.Cursor = v.web.Bounds.Page, query.Get("cursor")
+	f.Limit, f.Cursor = v.web.Bounds.Page, v.URL.Query().Get("cursor")
 	found, err := v.client.Deliveries(v.Context(), f)
 	if err != nil {
 		return m, err
@@ -95,12 +89,7 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		row.Why, _, _ = strings.Cut(row.Why, ";") // only a pointer shows it; the delivery's page says the rest
 		m.Rows = append(m.Rows, row)
 	}
-	if found.Next != "" {
-		m.Older = v.link("/deliveries?" + url.Values{"q": {m.Search.Text}, "cursor": {found.Next}}.Encode())
-	}
-	if f.Cursor != "" {
-		m.Newest = v.link("/deliveries" + withQuery("q", m.Search.Text))
-	}
+	m.pager = v.pager("/deliveries", f.Cursor, found.Next, "q", m.Search.Text)
 	finished := slices.ContainsFunc(m.Search.Filter.Status, grapnel.Status.Final)
 	if finished && v.mayDo("/replays/start") {
 		m.Replay = v.link("/replays/new" + withQuery("q", m.Search.Text))
@@ -188,11 +177,40 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 // jumped leads to the page of the thing whose id was searched for.
 func jumped(path string) error { return &failure{Status: http.StatusSeeOther, Title: path} }
 
-func withQuery(name, value string) string {
-	if value == "" {
-		return ""
+// given are pairs of names and values as a query, without those that are empty.
+func given(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
 	}
-	return "?" + url.Values{name: {value}}.Encode()
+	return q
+}
+
+// withQuery is such a query behind a path; empty: all values are.
+func withQuery(pairs ...string) string {
+	if q := given(pairs...); len(q) > 0 {
+		return "?" + q.Encode()
+	}
+	return ""
+}
+
+// pager leads to the other pages of a list.
+type pager struct {
+	Older  string // the next page; empty: this is the last
+	Newest string // the first page; empty: this is it
+}
+
+// pager makes one for a list that is at a cursor, with the query that its pages have in common.
+func (v *visit) pager(path, cursor, next string, query ...string) (p pager) {
+	if next != "" {
+		p.Older = v.link(path + withQuery(append(query, "cursor", next)...))
+	}
+	if cursor != "" {
+		p.Newest = v.link(path + withQuery(query...))
+	}
+	return p
 }
 
 func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
@@ -223,28 +241,26 @@ func (v *visit) endpointNames(of []client.Delivery) (map[string]string, error) {
 	return v.namesOf(ids)
 }
 
-// filtered is the query of an API list under the page's search.
-func (v *visit) filtered() url.Values {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
-	for name, value := range map[string]string{"filter": strings.TrimSpace(v.URL.Query().Get("q")), "cursor": v.URL.Query().Get("cursor")} {
-		if value != "" {
-			q.Set(name, value)
+// filtered is the twin of a list under the page's search.
+func filtered(path string) func(*visit) (string, url.Values) {
+	return func(v *visit) (string, url.Values) {
+		_, q := cursored(path)(v)
+		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+			q.Set("filter", text)
 		}
+		return path, q
 	}
-	return q
 }
 
 // finding is a command with the page's search.
-func (v *visit) finding(command string) string {
-	if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
-		command += " --filter " + shellQuote(text)
+func finding(command string) func(*visit) string {
+	return func(v *visit) string {
+		if text := strings.TrimSpace(v.URL.Query().Get("q")); text != "" {
+			return command + " --filter " + shellQuote(text)
+		}
+		return command
 	}
-	return command
 }
-
-func deliveriesTwin(v *visit) (string, url.Values) { return "/v1/deliveries", v.filtered() }
-
-func deliveriesCommand(v *visit) string { return v.finding("grapnel deliveries list") }
 
 // retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {

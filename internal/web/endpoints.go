@@ -14,12 +14,11 @@ import (
 
 // endpointsModel is the list of endpoints, those that need eyes first.
 type endpointsModel struct {
+	pager
 	Verdict verdict
 	Bad     []endpointRow
 	Well    []endpointRow
 	Shown   string // how many of the healthy ones are on this page; empty: there is no endpoint yet
-	Older   string
-	Newest  string
 }
 
 // endpointRow is one endpoint in a list.
@@ -100,14 +99,9 @@ func endpoints(v *visit) (endpointsModel, error) {
 		m.Verdict.Pieces[0].Text = many(others, "endpoint needs", "endpoints need") + " attention; " +
 			many(healthy, "other is", "others are") + " healthy."
 	}
-	if found.Next != "" {
-		m.Older = v.link("/endpoints" + withQuery("cursor", found.Next))
-	}
+	m.pager = v.pager("/endpoints", cursor, found.Next)
 	if m.Shown = count(len(m.Well)); len(m.Well) < healthy {
 		m.Shown += " of " + count(healthy)
-	}
-	if cursor != "" {
-		m.Newest = v.link("/endpoints")
 	}
 	return m, nil
 }
@@ -139,9 +133,7 @@ func (v *visit) offers(label, path string) []act {
 }
 
 func endpointsTwin(v *visit) (string, url.Values) {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 2)}}
-	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
-		q.Set("cursor", cursor)
-	}
-	return "/v1/endpoints", q
+	path, q := cursored("/v1/endpoints")(v)
+	q.Set("limit", fmt.Sprint(v.web.Bounds.Page*2))
+	return path, q
 }

@@ -231,9 +231,5 @@ func publishAgain(v *visit) (string, error) {
 }
 
 func eventTwin(v *visit) (string, url.Values) {
-	q := url.Values{}
-	if tenant := v.URL.Query().Get("tenant"); tenant != "" {
-		q.Set("tenant", tenant)
-	}
-	return "/v1/events/" + url.PathEscape(v.PathValue("id")), q
+	return v.ofThis("/v1/events/{id}"), given("tenant", v.URL.Query().Get("tenant"))
 }

@@ -13,6 +13,7 @@ import (
 
 // eventsModel is a list of events under a search.
 type eventsModel struct {
+	pager
 	Crumbs  []crumb
 	Search  search
 	Verdict verdict
@@ -20,8 +21,6 @@ type eventsModel struct {
 	Hint    string // why there are no rows
 	Clear   string
 	Publish string // a command to copy, when nothing was ever published
-	Older   string
-	Newest  string
 	Views   []savedView
 	Twice   []twiceRow // events that came again, in the place of Rows
 }
@@ -73,19 +72,7 @@ func events(v *visit) (eventsModel, error) {
 		m.Rows = append(m.Rows, eventRow{ID: e.ID, Href: v.eventLink(e.Tenant, e.ID), Type: e.Type, Key: e.Key, Source: e.Source,
 			Start: startOf(e), Age: v.at(e.AcceptedAt)})
 	}
-	at := url.Values{}
-	for name, value := range map[string]string{"q": s.Text, "source": f.Source} {
-		if value != "" {
-			at.Set(name, value)
-		}
-	}
-	if f.Cursor != "" {
-		m.Newest = v.link("/events?" + at.Encode())
-	}
-	if found.Next != "" {
-		at.Set("cursor", found.Next)
-		m.Older = v.link("/events?" + at.Encode())
-	}
+	m.pager = v.pager("/events", f.Cursor, found.Next, "q", s.Text, "source", f.Source)
 	m.answer(v, f)
 	return m, nil
 }
@@ -144,18 +131,9 @@ func (v *visit) eventLink(tenant, id string) string {
 func eventsTwin(v *visit) (string, url.Values) {
 	_, f := eventSearch(v)
 	if v.URL.Query().Get("twice") == "1" && !v.session.portal {
-		q := url.Values{}
-		if f.Tenant != "" {
-			q.Set("tenant", f.Tenant)
-		}
-		return "/v1/duplicates", q
+		return "/v1/duplicates", given("tenant", f.Tenant)
 	}
-	q := url.Values{"limit": {fmt.Sprint(f.Limit)}}
-	for name, value := range map[string]string{"type": f.Type, "key": f.Key, "tenant": f.Tenant, "source": f.Source, "cursor": f.Cursor} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := given("limit", fmt.Sprint(f.Limit), "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source, "cursor", f.Cursor)
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
 			q.Set(name, at.UTC().Format(time.RFC3339Nano))

@@ -13,9 +13,9 @@ import (
 
 // typesModel is the list of registered event types.
 type typesModel struct {
+	pager
 	Verdict verdict
 	Rows    []typeRow
-	Older   string
 }
 
 // typeRow is one event type in a list.
@@ -74,9 +74,7 @@ func eventTypes(v *visit) (typesModel, error) {
 	default:
 		m.Verdict.Next += many(refusing, "of these refuses events that do not satisfy its schema.", "of these refuse events that do not satisfy their schema.")
 	}
-	if found.Next != "" {
-		m.Older = v.link("/event-types" + withQuery("cursor", found.Next))
-	}
+	m.pager = v.pager("/event-types", "", found.Next)
 	return m, nil
 }
 

@@ -10,12 +10,11 @@ import (
 
 // inboxModel is a list of requests to sources.
 type inboxModel struct {
+	pager
 	Verdict verdict
 	Views   []savedView
 	Rows    []requestRow
 	Empty   string
-	Older   string
-	Newest  string
 }
 
 // requestRow is one request in a list.
@@ -50,33 +49,14 @@ func requestPill(outcome client.IntakeOutcome) pill {
 	return pill{toneNone, string(outcome)}
 }
 
-func inboxFilter(v *visit) client.InboxFilter {
-	q := v.URL.Query()
-	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor")}
-}
-
 func inbox(v *visit) (inboxModel, error) {
 	var m inboxModel
-	f := inboxFilter(v)
-	f.Limit = v.web.Bounds.Page
-	address := func(outcome client.IntakeOutcome, cursor string) string {
-		q := url.Values{}
-		if f.Source != "" {
-			q.Set("source", f.Source)
-		}
-		if outcome != "" {
-			q.Set("outcome", string(outcome))
-		}
-		if cursor != "" {
-			q.Set("cursor", cursor)
-		}
-		if len(q) == 0 {
-			return v.link("/inbox")
-		}
-		return v.link("/inbox?" + q.Encode())
-	}
+	q := v.URL.Query()
+	f := client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor"),
+		Limit: v.web.Bounds.Page}
 	for _, w := range inboxViews {
-		m.Views = append(m.Views, savedView{w.name, address(w.outcome, ""), w.outcome == f.Outcome})
+		at := v.link("/inbox" + withQuery("source", f.Source, "outcome", string(w.outcome)))
+		m.Views = append(m.Views, savedView{w.name, at, w.outcome == f.Outcome})
 	}
 	found, err := v.client.Inbox(v.Context(), f)
 	if err != nil {
@@ -89,12 +69,7 @@ func inbox(v *visit) (inboxModel, error) {
 		}
 		m.Rows = append(m.Rows, v.requestRow(&found.Data[i]))
 	}
-	if found.Next != "" {
-		m.Older = address(f.Outcome, found.Next)
-	}
-	if f.Cursor != "" {
-		m.Newest = address(f.Outcome, "")
-	}
+	m.pager = v.pager("/inbox", f.Cursor, found.Next, "source", f.Source, "outcome", string(f.Outcome))
 	number := many(len(m.Rows), "request", "requests")
 	if m.Older != "" || m.Newest != "" {
 		number += " on this page"
@@ -122,30 +97,6 @@ func (v *visit) requestRow(r *client.Request) requestRow {
 		row.Why = ""
 	}
 	return row
-}
-
-func inboxTwin(v *visit) (string, url.Values) {
-	path, q := cursored("/v1/inbox")(v)
-	f := inboxFilter(v)
-	if f.Source != "" {
-		q.Set("source", f.Source)
-	}
-	if f.Outcome != "" {
-		q.Set("outcome", string(f.Outcome))
-	}
-	return path, q
-}
-
-func inboxCommand(v *visit) string {
-	f := inboxFilter(v)
-	command := "grapnel inbox list"
-	if f.Source != "" {
-		command += " --source " + shellQuote(f.Source)
-	}
-	if f.Outcome != "" {
-		command += " --outcome " + shellQuote(string(f.Outcome))
-	}
-	return command
 }
 
 // requestModel is one request to a source: its verification step by step, and what it was.

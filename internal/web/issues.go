@@ -15,13 +15,12 @@ import (
 
 // issuesModel lists issues, the one that failed last first.
 type issuesModel struct {
+	pager
 	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView
 	Rows    []issueRow
 	Hint    string // why there are no rows
-	Older   string
-	Newest  string
 }
 
 // issueRow is one issue.
@@ -44,14 +43,9 @@ func issues(v *visit) (issuesModel, error) {
 	q := v.URL.Query()
 	state, endpoint, cursor := cmp.Or(q.Get("state"), issueViews[0].state), q.Get("endpoint"), q.Get("cursor")
 	m := issuesModel{Crumbs: v.trail(v.history(), crumb{"Issues", ""})}
-	at := func(more url.Values) string {
-		if endpoint != "" {
-			more.Set("endpoint", endpoint)
-		}
-		return v.link("/issues?" + more.Encode())
-	}
 	for _, view := range issueViews {
-		m.Views = append(m.Views, savedView{view.name, at(url.Values{"state": {view.state}}), view.state == state})
+		at := v.link("/issues" + withQuery("state", view.state, "endpoint", endpoint))
+		m.Views = append(m.Views, savedView{view.name, at, view.state == state})
 	}
 	found, err := v.client.Issues(v.Context(), client.IssueFilter{States: []string{state}, Endpoint: endpoint,
 		Limit: v.web.Bounds.Page, Cursor: cursor})
@@ -69,12 +63,7 @@ func issues(v *visit) (issuesModel, error) {
 	for i := range found.Data {
 		m.Rows = append(m.Rows, v.issueRow(&found.Data[i], names))
 	}
-	if found.Next != "" {
-		m.Older = at(url.Values{"state": {state}, "cursor": {found.Next}})
-	}
-	if cursor != "" {
-		m.Newest = at(url.Values{"state": {state}})
-	}
+	m.pager = v.pager("/issues", cursor, found.Next, "state", state, "endpoint", endpoint)
 	m.answer(found, state)
 	return m, nil
 }
@@ -146,22 +135,13 @@ func issueSpark(i *client.Issue) template.HTML {
 }
 
 func issuesTwin(v *visit) (string, url.Values) {
-	q := url.Values{"state": {cmp.Or(v.URL.Query().Get("state"), issueViews[0].state)}}
-	for _, name := range []string{"endpoint", "cursor"} {
-		if value := v.URL.Query().Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	return "/v1/issues", q
+	q := v.URL.Query()
+	return "/v1/issues", given("state", cmp.Or(q.Get("state"), issueViews[0].state), "endpoint", q.Get("endpoint"), "cursor", q.Get("cursor"))
 }
 
 func issuesCommand(v *visit) string {
 	_, q := issuesTwin(v)
-	command := "grapnel issues list --state " + shellQuote(q.Get("state"))
-	if ep := q.Get("endpoint"); ep != "" {
-		command += " --endpoint " + shellQuote(ep)
-	}
-	return command
+	return flagged("grapnel issues list --state "+shellQuote(q.Get("state")), "endpoint")(v)
 }
 
 // issueModel is one issue.

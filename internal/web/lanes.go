@@ -2,7 +2,6 @@ package web
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,12 +12,12 @@ import (
 
 // lanesModel is the list of ordering keys that are stuck.
 type lanesModel struct {
+	pager
 	Verdict  verdict
 	Command  string // of the command line, when there are no keys to show
 	Rows     []stuckRow
 	Endpoint string // the only one of the list; empty: all
 	All      string
-	Older    string
 }
 
 // stuckRow is a key whose first delivery keeps the others waiting.
@@ -75,13 +74,7 @@ func stuckKeys(v *visit) (lanesModel, error) {
 	if alone > 0 {
 		m.Verdict.Next += " " + many(alone, "other key has", "other keys have") + " a delivery that fails and none behind it."
 	}
-	if found.Next != "" {
-		next := url.Values{"cursor": {found.Next}}
-		if m.Endpoint != "" {
-			next.Set("endpoint", m.Endpoint)
-		}
-		m.Older = v.link("/ordering-keys?" + next.Encode())
-	}
+	m.pager = v.pager("/ordering-keys", "", found.Next, "endpoint", m.Endpoint)
 	return m, nil
 }
 
@@ -243,19 +236,16 @@ func briefly(reason string) string {
 }
 
 func stuckTwin(v *visit) (string, url.Values) {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
-	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
-		q.Set("cursor", cursor)
-	}
+	path, q := cursored("/v1/lanes")(v)
 	if e := v.URL.Query().Get("endpoint"); e != "" {
-		return "/v1/endpoints/" + url.PathEscape(e) + "/lanes", q
+		path = "/v1/endpoints/" + url.PathEscape(e) + "/lanes"
 	}
-	return "/v1/lanes", q
+	return path, q
 }
 
 func stuckCommand(v *visit) string {
 	if e := v.URL.Query().Get("endpoint"); e != "" {
-		return "grapnel endpoints lanes " + shellQuote(e)
+		return lanesCommand + " " + shellQuote(e)
 	}
-	return "grapnel endpoints lanes"
+	return lanesCommand
 }

@@ -17,10 +17,10 @@ import (
 
 // policiesModel is the list of policies.
 type policiesModel struct {
+	pager
 	Verdict verdict
 	Own     []policyRow
 	Preset  []policyRow
-	Older   string
 }
 
 // policyRow is one policy in a list.
@@ -55,9 +55,7 @@ func policies(v *visit) (policiesModel, error) {
 	if len(m.Own) == 0 {
 		m.Verdict.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
 	}
-	if found.Next != "" {
-		m.Older = v.link("/policies" + withQuery("cursor", found.Next))
-	}
+	m.pager = v.pager("/policies", "", found.Next)
 	return m, nil
 }
 

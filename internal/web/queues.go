@@ -12,9 +12,9 @@ import (
 
 // queuesModel is the list of queues.
 type queuesModel struct {
+	pager
 	Verdict verdict
 	Rows    []queueRow
-	Older   string
 }
 
 // queueRow is one queue in a list.
@@ -62,8 +62,7 @@ func queues(v *visit) (queuesModel, error) {
 		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
-	if found.Next != "" {
-		m.Older = v.link("/queues" + withQuery("cursor", found.Next))
+	if m.pager = v.pager("/queues", "", found.Next); m.Older != "" {
 		m.Verdict.Next += " These are not all queues."
 	}
 	return m, nil

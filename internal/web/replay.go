@@ -14,6 +14,7 @@ import (
 
 // replayModel is one replay: how far it is, what failed, and what it is about.
 type replayModel struct {
+	pager
 	Crumbs       []crumb
 	ID           string
 	Pill         pill
@@ -24,8 +25,6 @@ type replayModel struct {
 	Failed       []itemRow
 	FailedOf     string // what the failed ones were looked for in
 	Items        []itemRow
-	Older        string
-	First        string
 	Facts        []fact
 }
 
@@ -61,13 +60,7 @@ func replayPage(v *visit) (replayModel, error) {
 	for i := range items.Data {
 		m.Items = append(m.Items, v.itemRow(&items.Data[i]))
 	}
-	path := "/replays/" + url.PathEscape(id)
-	if items.Next != "" {
-		m.Older = v.link(path + "?" + url.Values{"cursor": {items.Next}}.Encode())
-	}
-	if cursor != "" {
-		m.First = v.link(path)
-	}
+	m.pager = v.pager("/replays/"+url.PathEscape(id), cursor, items.Next)
 	if err := m.failures(v, r); err != nil {
 		return m, err
 	}

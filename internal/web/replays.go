@@ -15,13 +15,12 @@ import (
 
 // replaysModel lists replays.
 type replaysModel struct {
+	pager
 	Crumbs  []crumb
 	Verdict verdict
 	Views   []savedView
 	Rows    []replayRow
 	Empty   string
-	Older   string
-	Newest  string
 }
 
 // replayRow is one replay and how far it is.
@@ -83,14 +82,7 @@ func replays(v *visit) (replaysModel, error) {
 	for i := range found.Data {
 		m.Rows = append(m.Rows, v.replayRow(&found.Data[i], names))
 	}
-	if found.Next != "" {
-		query.Set("cursor", found.Next)
-		m.Older = v.link("/replays?" + query.Encode())
-	}
-	if f.Cursor != "" {
-		query.Del("cursor")
-		m.Newest = v.link("/replays?" + query.Encode())
-	}
+	m.pager = v.pager("/replays", f.Cursor, found.Next, "endpoint", f.Endpoint, "active", query.Get("active"))
 	m.answer(v, found.Data)
 	return m, nil
 }
@@ -207,25 +199,17 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 }
 
 func replaysTwin(v *visit) (string, url.Values) {
-	query, q := v.URL.Query(), url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
-	for _, name := range []string{"endpoint", "cursor"} {
-		if value := query.Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	if query.Get("active") != "" {
+	path, q := cursored("/v1/replays", "endpoint")(v)
+	if v.URL.Query().Get("active") != "" {
 		q.Set("active", "true")
 	}
-	return "/v1/replays", q
+	return path, q
 }
 
 func replaysCommand(v *visit) string {
-	words := []string{"grapnel replay list"}
-	if at := v.URL.Query().Get("endpoint"); at != "" {
-		words = append(words, "--endpoint "+shellQuote(at))
-	}
+	command := flagged("grapnel replay list", "endpoint")(v)
 	if v.URL.Query().Get("active") != "" {
-		words = append(words, "--active")
+		command += " --active"
 	}
-	return strings.Join(words, " ")
+	return command
 }

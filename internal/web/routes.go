@@ -33,28 +33,29 @@ type page struct {
 func pages() []page {
 	return slices.Concat([]page{
 		row("Overview", "/{$}", "Overview", "overview.html", overview, "grapnel top").as(alone("/v1/overview"), nil),
-		row("Deliveries", "/deliveries", "Deliveries", "deliveries.html", deliveries, "").as(deliveriesTwin, deliveriesCommand),
+		row("Deliveries", "/deliveries", "Deliveries", "deliveries.html", deliveries, "").as(filtered("/v1/deliveries"), finding("grapnel deliveries list")),
 		row("Deliveries", "/deliveries/{id}", "Delivery", "delivery.html", delivery, "grapnel deliveries get"),
 		row("Deliveries", "/deliveries/{id}/compare", "Compare", "compare.html", compare, "grapnel deliveries get").unmoved(),
 		row("Endpoints", "/endpoints", "Endpoints", "endpoints.html", endpoints, "grapnel endpoints list").as(endpointsTwin, nil),
 		row("Endpoints", "/endpoints/{id}", "Endpoint", "endpoint.html", endpoint, "grapnel endpoints get"),
 		row("Endpoints", "/endpoints/{id}/why", "Why", "why.html", whyPage, "grapnel why").as(one("/v1/endpoints/{id}/causes"), nil).unmoved(),
-		row("Dead letters", "/dead-letters", "Dead letters", "dead-letters.html", deadLetters, "").
-			as(deadLettersTwin, deadLettersCommand).searched(),
+		row("Dead letters", "/dead-letters", "Dead letters", "dead-letters.html", deadLetters, "").as(filtered("/v1/dead-letters"), finding("grapnel dlq list")).searched(),
 		row("Issues", "/issues", "Issues", "issues.html", issues, "").as(issuesTwin, issuesCommand),
 		row("Issues", "/issues/{id}", "Issue", "issue.html", issuePage, "grapnel issues get").unmoved(),
 		row("Replays", "/replays", "Replays", "replays.html", replays, "").as(replaysTwin, replaysCommand),
 		row("Replays", "/replays/new", "Replay", "wizard.html", wizard, "").
-			as(deadLettersTwin, wizardCommand).needs(grapnel.ScopeReplay).unmoved(),
+			as(filtered("/v1/dead-letters"), wizardCommand).needs(grapnel.ScopeReplay).unmoved(),
 		row("Replays", "/replays/{id}", "Replay", "replay.html", replayPage, "grapnel replay get"),
-		row("Alerts", "/alerts", "Alerts", "alerts.html", alerts, "").as(alertsTwin, alertsCommand),
+		row("Alerts", "/alerts", "Alerts", "alerts.html", alerts, "").
+			as(cursored("/v1/alerts", "state", "rule", "endpoint"), flagged("grapnel alerts list", "state", "endpoint")),
 		row("Alerts", "/alerts/{id}", "Alert", "alert.html", alertPage, "grapnel alerts get"),
 		row("Statistics", "/stats", "Statistics", "stats.html", statistics, "").as(statsTwin, statsCommand),
 		row("Events", "/events", "Events", "events.html", events, "").as(eventsTwin, eventsCommand).searched(),
 		row("Events", "/events/{id}", "Event", "event.html", eventPage, "grapnel events get").as(eventTwin, nil),
 		row("Sources", "/sources", "Sources", "sources.html", sources, "grapnel sources list"),
 		row("Sources", "/sources/{id}", "Source", "source.html", source, "grapnel sources get"),
-		row("Sources", "/inbox", "Requests", "inbox.html", inbox, "").as(inboxTwin, inboxCommand),
+		row("Sources", "/inbox", "Requests", "inbox.html", inbox, "").
+			as(cursored("/v1/inbox", "source", "outcome"), flagged("grapnel inbox list", "source", "outcome")),
 		row("Sources", "/inbox/{id}", "Request", "request.html", inboxRequest, "grapnel inbox get"),
 		row("Queues", "/queues", "Queues", "queues.html", queues, "grapnel queues list"),
 		row("Queues", "/queues/{id}", "Queue", "queue.html", queue, "grapnel queues get"),
@@ -62,7 +63,8 @@ func pages() []page {
 		row("Policies", "/policies", "Policies", "policies.html", policies, "grapnel policies list"),
 		row("Policies", "/policies/{id}", "Policy", "policy.html", policyPage, "grapnel policies get").unmoved(),
 		row("API keys", "/keys", "API keys", "keys.html", keys, "grapnel keys list").needs(grapnel.ScopeAdmin),
-		row("Audit", "/audit", "Audit", "audit.html", audit, "").as(auditTwin, auditCommand),
+		row("Audit", "/audit", "Audit", "audit.html", audit, "").
+			as(cursored("/v1/audit", "endpoint", "delivery"), flagged("grapnel audit", "endpoint", "delivery")),
 		row("Nodes", "/nodes", "Nodes", "nodes.html", nodes, "grapnel cluster status").as(alone("/v1/cluster"), nil).needs(grapnel.ScopeAdmin),
 	}, formPages(), promisePages())
 }

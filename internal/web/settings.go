@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -16,9 +15,9 @@ func asRefusal(err error, to **client.Error) bool { return errors.As(err, to) }
 
 // keysModel is the list of API keys.
 type keysModel struct {
+	pager
 	Verdict verdict
 	Rows    []keyRow
-	Older   string
 }
 
 // keyRow is one API key; its secret is stored nowhere.
@@ -57,9 +56,7 @@ func keys(v *visit) (keysModel, error) {
 	if len(m.Rows) == 1 {
 		m.Verdict.Pieces[0].Text = "There is one API key, and it may do everything."
 	}
-	if found.Next != "" {
-		m.Older = v.link("/keys" + withQuery("cursor", found.Next))
-	}
+	m.pager = v.pager("/keys", "", found.Next)
 	return m, nil
 }
 
@@ -73,10 +70,9 @@ func revokeKey(v *visit) (string, error) {
 
 // auditModel lists who did what.
 type auditModel struct {
+	pager
 	Verdict verdict
 	Rows    []auditEntry
-	Older   string
-	Newest  string
 }
 
 // auditEntry is one action.
@@ -87,15 +83,10 @@ type auditEntry struct {
 	End                      []act // ends the actor's sessions
 }
 
-func auditFilter(v *visit) client.AuditFilter {
-	q := v.URL.Query()
-	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
-}
-
 func audit(v *visit) (auditModel, error) {
 	var m auditModel
-	f := auditFilter(v)
-	f.Limit = v.web.Bounds.Page
+	q := v.URL.Query()
+	f := client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
 	found, err := v.client.Audit(v.Context(), f)
 	if err != nil {
 		return m, err
@@ -117,18 +108,6 @@ func audit(v *visit) (auditModel, error) {
 		}
 		m.Rows = append(m.Rows, r)
 	}
-	address := func(cursor string) string {
-		q := url.Values{}
-		for name, value := range map[string]string{"endpoint": f.Endpoint, "delivery": f.Delivery, "cursor": cursor} {
-			if value != "" {
-				q.Set(name, value)
-			}
-		}
-		if len(q) == 0 {
-			return v.link("/audit")
-		}
-		return v.link("/audit?" + q.Encode())
-	}
 	answer := "No change has been made yet."
 	switch {
 	case len(m.Rows) > 0:
@@ -138,44 +117,16 @@ func audit(v *visit) (auditModel, error) {
 		answer = "There are no older actions."
 	}
 	m.Verdict.say(answer, "", "Actions of operators and of the server itself, the newest first. Deliveries and their attempts are not among them.")
-	if found.Next != "" {
-		m.Older = address(found.Next)
-	}
-	if f.Cursor != "" {
-		m.Newest = address("")
-	}
+	m.pager = v.pager("/audit", f.Cursor, found.Next, "endpoint", f.Endpoint, "delivery", f.Delivery)
 	return m, nil
-}
-
-func auditTwin(v *visit) (string, url.Values) {
-	path, q := cursored("/v1/audit")(v)
-	f := auditFilter(v)
-	for name, value := range map[string]string{"endpoint": f.Endpoint, "delivery": f.Delivery} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	return path, q
-}
-
-func auditCommand(v *visit) string {
-	f := auditFilter(v)
-	command := "grapnel audit"
-	if f.Endpoint != "" {
-		command += " --endpoint " + shellQuote(f.Endpoint)
-	}
-	if f.Delivery != "" {
-		command += " --delivery " + shellQuote(f.Delivery)
-	}
-	return command
 }
 
 // nodesModel lists the nodes on this store, and where tenants are.
 type nodesModel struct {
+	pager
 	Verdict verdict
 	Nodes   []nodeRow
 	Tenants []tenantRow
-	Older   string
 }
 
 type nodeRow struct {
@@ -244,8 +195,6 @@ func nodes(v *visit) (nodesModel, error) {
 		}
 		m.Tenants = append(m.Tenants, row)
 	}
-	if found.Next != "" {
-		m.Older = v.link("/nodes" + withQuery("cursor", found.Next))
-	}
+	m.pager = v.pager("/nodes", "", found.Next)
 	return m, nil
 }

@@ -21,7 +21,6 @@ type sloModel struct {
 	Burns     []burnRow
 	Latency   []latencyRow
 	Incidents []incidentRow
-	Older     string
 }
 
 // promiseRow is a promise with the bars of its days.

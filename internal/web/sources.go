@@ -13,10 +13,10 @@ import (
 
 // sourcesModel is the list of sources.
 type sourcesModel struct {
+	pager
 	Verdict verdict
 	Rows    []sourceRow
 	Inbox   string // where the requests to all sources are
-	Older   string
 }
 
 // sourceRow is one source in a list.
@@ -63,8 +63,7 @@ func sources(v *visit) (sourcesModel, error) {
 	default:
 		m.Verdict.say(many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
-	if found.Next != "" {
-		m.Older = v.link("/sources" + withQuery("cursor", found.Next))
+	if m.pager = v.pager("/sources", "", found.Next); m.Older != "" {
 		m.Verdict.Next += " These are not all sources; the list has further pages."
 	}
 	return m, nil
@@ -237,13 +236,29 @@ func setSource(status grapnel.EndpointStatus, notice string) func(*visit) (strin
 	}
 }
 
-// cursored is the twin of a list.
-func cursored(path string) func(*visit) (string, url.Values) {
+// cursored is the twin of a list, with these parameters of the page.
+func cursored(path string, names ...string) func(*visit) (string, url.Values) {
 	return func(v *visit) (string, url.Values) {
-		q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page)}}
-		if cursor := v.URL.Query().Get("cursor"); cursor != "" {
-			q.Set("cursor", cursor)
+		page := v.URL.Query()
+		q := given("limit", fmt.Sprint(v.web.Bounds.Page), "cursor", page.Get("cursor"))
+		for _, name := range names {
+			if value := page.Get(name); value != "" {
+				q.Set(name, value)
+			}
 		}
 		return path, q
+	}
+}
+
+// flagged is a command with these parameters of the page as flags.
+func flagged(command string, names ...string) func(*visit) string {
+	return func(v *visit) string {
+		words := []string{command}
+		for _, name := range names {
+			if value := v.URL.Query().Get(name); value != "" {
+				words = append(words, "--"+name+" "+shellQuote(value))
+			}
+		}
+		return strings.Join(words, " ")
 	}
 }
