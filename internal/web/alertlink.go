@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 
@@ -84,10 +83,5 @@ func (v *visit) showLink(a *client.AlertLink, link string) {
 	v.session = nil // the page does not depend on who opens it
 	s := v.bare("Alert")
 	s.Model, s.Token = m, v.web.seals.token(id)
-	var b bytes.Buffer
-	if err := v.web.draw(&b, "alert-link.html", s); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(http.StatusOK, &b)
+	v.draw(http.StatusOK, "alert-link.html", s)
 }

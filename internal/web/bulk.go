@@ -105,22 +105,24 @@ func (w *web) export(path string) http.HandlerFunc {
 			return
 		}
 		q := given("filter", r.URL.Query().Get("q"), "format", r.URL.Query().Get("format"))
-		rq, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://grapnel.invalid/v1"+path+"?"+q.Encode(), nil)
-		if err != nil {
+		if err := v.pass(rw, "/v1"+path, q); err != nil {
 			v.fail(err)
-			return
 		}
-		rq.Header.Set("Authorization", "Bearer "+v.session.Key)
-		rq.RemoteAddr, rq.RequestURI, rq.Body = r.RemoteAddr, rq.URL.RequestURI(), http.NoBody
-		w.API.ServeHTTP(rw, rq)
 	}
+}
+
+// tooLong refuses a search that is.
+func (v *visit) tooLong(text string) error {
+	if len(text) <= v.web.Bounds.Search {
+		return nil
+	}
+	return refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
 }
 
 // parsed reads a search, in which an endpoint's name becomes its id.
 func (v *visit) parsed(text string) (search, error) {
-	if len(text) > v.web.Bounds.Search {
-		most := count(v.web.Bounds.Search)
-		return search{}, refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+most+" characters.")
+	if err := v.tooLong(text); err != nil {
+		return search{}, err
 	}
 	s := parseSearch(text, v.now)
 	typed := s.Filter.Endpoint

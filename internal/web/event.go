@@ -153,16 +153,8 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
 	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden {
-		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.eventPost(e), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
+		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
-}
-
-func (v *visit) eventPost(e *client.Event) string {
-	at := "/events/" + url.PathEscape(e.ID) + "/publish"
-	if v.session.Tenant == "" {
-		at += withQuery("tenant", e.Tenant)
-	}
-	return v.link(at)
 }
 
 func (m *eventModel) payload(v *visit, e *client.Event) {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -50,8 +49,8 @@ func eventSearch(v *visit) (search, client.EventFilter) {
 }
 
 func events(v *visit) (eventsModel, error) {
-	if text := v.URL.Query().Get("q"); len(text) > v.web.Bounds.Search {
-		return eventsModel{}, refused(http.StatusRequestURITooLong, "The search is too long.", "Use at most "+count(v.web.Bounds.Search)+" characters.")
+	if err := v.tooLong(v.URL.Query().Get("q")); err != nil {
+		return eventsModel{}, err
 	}
 	s, f := eventSearch(v)
 	m := eventsModel{Search: s, Crumbs: v.trail(crumb{"Events", ""})}
@@ -121,11 +120,7 @@ func startOf(e *client.Event) string {
 
 // eventLink is where an event is. The tenant belongs to it: two tenants may have the same id.
 func (v *visit) eventLink(tenant, id string) string {
-	at := "/events/" + url.PathEscape(id)
-	if v.session.Tenant == "" {
-		at += withQuery("tenant", tenant)
-	}
-	return v.link(at)
+	return v.link("/events/" + url.PathEscape(id) + v.ofTenant(tenant))
 }
 
 func eventsTwin(v *visit) (string, url.Values) {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -63,13 +62,18 @@ func (v *visit) fail(err error) {
 		v.toLogin()
 		return
 	}
-	var b bytes.Buffer
-	if err := v.web.drawFailure(&b, v, f); err != nil {
+	s := v.bare(f.Title)
+	s.Model = f
+	if v.session != nil {
+		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
+	}
+	text, err := v.web.draw("failure.html", s)
+	if err != nil {
 		v.web.Log.Error("error page not drawn", slog.String("err", err.Error()))
 		http.Error(v.rw, f.Title, f.Status)
 		return
 	}
-	v.write(f.Status, &b)
+	v.write(f.Status, text)
 }
 
 // failure turns an error into what a person reads; nil: the browser has left.

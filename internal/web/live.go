@@ -103,13 +103,13 @@ func (r *reader) look(v *visit) (main []byte, version int, err error) {
 		return nil, 0, err
 	}
 	if sum := v.answers.sum(); sum != r.sum || r.version == 0 || began.Sub(r.drawn) >= v.web.Bounds.LiveRedraw {
-		var b bytes.Buffer
 		s := v.sheet(model, "")
 		s.Token = v.web.live.stand
-		if err := v.web.drawMain(&b, v, s); err != nil {
+		text, err := v.web.drawPart(v.page.template, s)
+		if err != nil {
 			return nil, 0, err
 		}
-		r.sum, r.drawn, r.main = sum, began, b.Bytes()
+		r.sum, r.drawn, r.main = sum, began, text
 		r.version++
 	}
 	return r.main, r.version, nil

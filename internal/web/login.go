@@ -1,10 +1,10 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,12 +49,9 @@ func (v *visit) askForKey(status int, m signing) {
 	if p := &v.web.People; p.Issuer != nil {
 		m.People, m.Issuer, m.Only = v.link(startPath+withQuery("next", m.Next)), p.Name, p.Only
 	}
-	var b bytes.Buffer
-	if err := v.web.drawLogin(&b, v, m, v.web.seals.token(id)); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(status, &b)
+	s := v.bare("Sign in")
+	s.Model, s.Token = m, v.web.seals.token(id)
+	v.draw(status, "login.html", s)
 }
 
 // askWithCode draws the form of a login link.
@@ -65,12 +62,7 @@ func (v *visit) askWithCode(code string) {
 	}
 	s := v.bare("Sign in")
 	s.Model, s.Token = onceModel{code}, v.web.seals.token(id)
-	var b bytes.Buffer
-	if err := v.web.draw(&b, "once.html", s); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(http.StatusOK, &b)
+	v.draw(http.StatusOK, "once.html", s)
 }
 
 // formID is what the token of a form without a session is made from; false: the request is
@@ -171,8 +163,7 @@ func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
 	if _, known := w.signOutAt(v); known && v.session.Role != "" {
 		to += "?out"
 	}
-	rw.Header().Set("Location", v.link(to))
-	rw.WriteHeader(http.StatusSeeOther)
+	v.seeOther(v.link(to))
 }
 
 // look keeps how pages look in cookies, so that the first paint is right.
@@ -183,7 +174,7 @@ func (w *web) look(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for name, values := range looks {
-		if value := r.PostForm.Get(strings.TrimPrefix(name, "grapnel_")); contains(values, value) {
+		if value := r.PostForm.Get(strings.TrimPrefix(name, "grapnel_")); slices.Contains(values, value) {
 			w.setCookie(rw, r, name, value, 365*24*time.Hour)
 		}
 	}
@@ -203,19 +194,10 @@ var looks = map[string][]string{
 // choice is the value of such a cookie.
 func (v *visit) choice(name string) string {
 	values := looks[name]
-	if value := v.web.cookie(v.Request, name); contains(values, value) {
+	if value := v.web.cookie(v.Request, name); slices.Contains(values, value) {
 		return value
 	}
 	return values[0]
-}
-
-func contains(values []string, value string) bool {
-	for _, v := range values {
-		if v == value {
-			return true
-		}
-	}
-	return false
 }
 
 // readForm reads a form in limited time: callers without a session can send one, and would delay a

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,12 +31,7 @@ func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
 	v.session = nil
 	s := v.bare("Opening")
 	s.Model, s.Forms = openModel{v.link("/open"), v.link("/endpoints")}, v.asset("frame.js")
-	var b bytes.Buffer
-	if err := w.draw(&b, "open.html", s); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(http.StatusOK, &b)
+	v.draw(http.StatusOK, "open.html", s)
 }
 
 // opened is what the script gets for a code.

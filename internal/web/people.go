@@ -63,8 +63,7 @@ func (w *web) startPeople(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.setCookie(rw, r, peopleCookie, text, w.Bounds.Flow)
-	rw.Header().Set("Location", to)
-	rw.WriteHeader(http.StatusSeeOther)
+	v.seeOther(to)
 }
 
 // errNotBegun is the fault of an answer without a cookie.
@@ -185,8 +184,7 @@ func (w *web) signOutIssuer(rw http.ResponseWriter, r *http.Request) {
 	if !known {
 		to = v.link("/login")
 	}
-	rw.Header().Set("Location", to)
-	rw.WriteHeader(http.StatusSeeOther)
+	v.seeOther(to)
 }
 
 // signInFault is what people read about a kind of fault. NAME stands for the issuer's.

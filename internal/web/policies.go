@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -278,7 +279,7 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
 		"rate": fmt.Sprintf("%d/min", outageRates[chosen]), "seed": 1})
 	var busy *client.Error
-	if asRefusal(err, &busy) && busy.Status < 500 || err != nil && busy == nil {
+	if errors.As(err, &busy) && busy.Status < 500 || err != nil && busy == nil {
 		return err
 	}
 	if err != nil {
@@ -317,7 +318,7 @@ func (m *policyModel) compare(v *visit, outage map[string]any, rate int) error {
 	}
 	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage, "rate": fmt.Sprintf("%d/min", rate), "seed": 1})
 	var busy *client.Error
-	if asRefusal(err, &busy) && busy.Status >= 500 {
+	if errors.As(err, &busy) && busy.Status >= 500 {
 		return nil // other simulations are running; the page shows one policy
 	}
 	var r policy.Report

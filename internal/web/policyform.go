@@ -175,7 +175,7 @@ func (m *policyFormModel) rehearse(v *visit) error {
 		for _, e := range wrong {
 			told.Fields = append(told.Fields, client.Field{Pointer: e.Pointer, Detail: e.Detail})
 		}
-	case !asRefusal(err, &told):
+	case !errors.As(err, &told):
 		return err
 	}
 	m.Form.place(told)
@@ -191,7 +191,7 @@ func (m *policyFormModel) show(v *visit, rules *policy.Policy) error {
 	m.Shown.Findings = policy.Lint(rules.Claims())
 	if err := m.Shown.simulate(v, rules); err != nil {
 		var told *client.Error
-		if !asRefusal(err, &told) {
+		if !errors.As(err, &told) {
 			return err
 		}
 		m.Shown.Picture = &chart{Title: "An outage", Empty: sentence(strings.TrimSpace(told.Error()))}

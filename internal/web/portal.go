@@ -198,8 +198,7 @@ func (w *web) leave(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.setCookie(rw, r, portalCookie, "", -time.Second)
 	if to := v.session.look.Return; to != "" {
-		rw.Header().Set("Location", to)
-		rw.WriteHeader(http.StatusSeeOther)
+		v.seeOther(to)
 		return
 	}
 	v.session = nil

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"slices"
@@ -27,7 +26,7 @@ func (v *visit) redraw(path string, err error) bool {
 		v.page = &v.web.pages[i]
 		v.show(http.StatusOK)
 		return true
-	case !asRefusal(err, &told):
+	case !errors.As(err, &told):
 		return false
 	}
 	switch told.Status {
@@ -67,10 +66,5 @@ func (v *visit) reveal() {
 	}
 	s := v.bare("Shown once")
 	s.Model, s.Nav, s.Finds, s.Here = v.secret, v.entries(""), v.link("/deliveries"), v.secret.Back
-	var b bytes.Buffer
-	if err := v.web.draw(&b, "secret.html", s); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(http.StatusOK, &b)
+	v.draw(http.StatusOK, "secret.html", s)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -170,33 +169,20 @@ func shellQuote(text string) string {
 }
 
 // draw draws a page within the layout.
-func (w *web) draw(b *bytes.Buffer, page string, s sheet) error {
-	var main bytes.Buffer
-	if err := w.templates.ExecuteTemplate(&main, page, s); err != nil {
-		return err
+func (w *web) draw(page string, s sheet) ([]byte, error) {
+	main, err := w.drawPart(page, s)
+	if err != nil {
+		return nil, err
 	}
-	s.Main = template.HTML(main.Bytes()) // a template drew it
-	return w.templates.ExecuteTemplate(b, w.layout, s)
+	s.Main = template.HTML(main) // a template drew it
+	return w.drawPart(w.layout, s)
 }
 
-// drawMain draws the part of a page that changes while it is live.
-func (w *web) drawMain(b io.Writer, v *visit, s sheet) error {
-	return w.templates.ExecuteTemplate(b, v.page.template, s)
-}
-
-func (w *web) drawLogin(b *bytes.Buffer, v *visit, m signing, token string) error {
-	s := v.bare("Sign in")
-	s.Model, s.Token = m, token
-	return w.draw(b, "login.html", s)
-}
-
-func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
-	s := v.bare(f.Title)
-	s.Model = f
-	if v.session != nil {
-		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
-	}
-	return w.draw(b, "failure.html", s)
+// drawPart draws a template alone, such as the part of a page that changes while it is live.
+func (w *web) drawPart(name string, s sheet) ([]byte, error) {
+	var b bytes.Buffer
+	err := w.templates.ExecuteTemplate(&b, name, s)
+	return b.Bytes(), err
 }
 
 // assets are the files that pages load. The address of each has a part of its hash in it, so

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,9 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 )
-
-// asRefusal finds the API's refusal in an error.
-func asRefusal(err error, to **client.Error) bool { return errors.As(err, to) }
 
 // keysModel is the list of API keys.
 type keysModel struct {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -58,8 +57,7 @@ func (v *visit) redirect(to string) {
 		v.answer(http.StatusOK, map[string]string{"to": v.link(local(to)), "notice": v.said})
 		return
 	}
-	v.rw.Header().Set("Location", v.link(local(to)))
-	v.rw.WriteHeader(http.StatusSeeOther)
+	v.seeOther(v.link(local(to)))
 }
 
 // goTo has an action lead to another page than the one where its form is.
@@ -75,8 +73,7 @@ func (v *visit) toLogin() {
 	if here := v.here(); v.Method == http.MethodGet && here != "/" && len(here) <= v.web.Bounds.Next {
 		to += "?" + url.Values{"next": {here}}.Encode()
 	}
-	v.rw.Header().Set("Location", v.link(to))
-	v.rw.WriteHeader(http.StatusSeeOther)
+	v.seeOther(v.link(to))
 }
 
 const mostNotice = 1000 // bytes
@@ -131,35 +128,53 @@ func (v *visit) show(status int) {
 		v.fail(err)
 		return
 	}
-	var b bytes.Buffer
-	if err := v.web.draw(&b, v.page.template, v.sheet(model, v.notice())); err != nil {
-		v.fail(err)
-		return
-	}
-	v.write(status, &b)
+	v.draw(status, v.page.template, v.sheet(model, v.notice()))
 }
 
-func (v *visit) write(status int, b *bytes.Buffer) {
-	v.rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-	v.rw.WriteHeader(status)
-	_, _ = v.rw.Write(b.Bytes()) // the browser may have left
-}
-
-// json answers with the page's twin: the API's own answer to the session's key.
-func (v *visit) json() {
-	path, query := v.page.twin(v)
-	rq, err := http.NewRequestWithContext(v.Context(), http.MethodGet, "http://grapnel.invalid"+path, nil)
+// draw answers with a page within the layout.
+func (v *visit) draw(status int, template string, s sheet) {
+	text, err := v.web.draw(template, s)
 	if err != nil {
 		v.fail(err)
 		return
 	}
-	rq.URL.RawQuery = query.Encode()
-	rq.Header.Set("Authorization", "Bearer "+v.session.Key)
-	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
-	rq.Body = http.NoBody
+	v.write(status, text)
+}
+
+func (v *visit) write(status int, page []byte) {
+	v.rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.rw.WriteHeader(status)
+	_, _ = v.rw.Write(page) // the browser may have left
+}
+
+// seeOther sends the browser to an address.
+func (v *visit) seeOther(address string) {
+	v.rw.Header().Set("Location", address)
+	v.rw.WriteHeader(http.StatusSeeOther)
+}
+
+// json answers with the page's twin: the API's own answer to the session's key.
+func (v *visit) json() {
 	w := &recorder{header: http.Header{}}
-	v.web.API.ServeHTTP(w, rq)
+	path, query := v.page.twin(v)
+	if err := v.pass(w, path, query); err != nil {
+		v.fail(err)
+		return
+	}
 	v.rw.Header().Set("Content-Type", grapnel.JSONType)
 	v.rw.WriteHeader(max(w.status, http.StatusOK))
 	_, _ = v.rw.Write(w.body.Bytes())
+}
+
+// pass has the API answer a request with the session's key.
+func (v *visit) pass(to http.ResponseWriter, path string, query url.Values) error {
+	rq, err := http.NewRequestWithContext(v.Context(), http.MethodGet, "http://grapnel.invalid"+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	rq.URL.RawQuery = query.Encode()
+	rq.Header.Set("Authorization", "Bearer "+v.session.Key)
+	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
+	v.web.API.ServeHTTP(to, rq)
+	return nil
 }

@@ -2,10 +2,8 @@ package web
 
 import (
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -87,12 +85,8 @@ func wizard(v *visit) (wizardModel, error) {
 	if err := m.plan(v, c.orders, query); err != nil {
 		return m, err
 	}
-	var random [12]byte
-	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
-		return m, err
-	}
-	m.Once = "dashboard-" + hex.EncodeToString(random[:])
-	return m, nil
+	m.Once, err = v.onceKey()
+	return m, err
 }
 
 // plan asks the API what each order would do. One that is refused says so and is left out; the
