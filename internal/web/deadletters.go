@@ -50,10 +50,9 @@ type deadGroup struct {
 	Soon         bool
 	Href, Replay string
 
-	n     int
-	days  *int
-	by    map[string]int
-	order []string
+	n       int
+	days    *int
+	results tally[string]
 }
 
 // deadRow is one dead letter.
@@ -201,7 +200,7 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		if g == nil {
 			q := search{Text: m.Search.with("endpoint", d.EndpointID)}.with("reason", string(d.ReasonCode))
 			g = &deadGroup{Endpoint: d.EndpointID, At: v.ownerLink(d.EndpointID),
-				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q)), by: map[string]int{}}
+				Reason: reasonSaid(d.ReasonCode), Href: v.link("/dead-letters" + withQuery("q", q))}
 			if m.mayStart(v) {
 				g.Replay = v.link("/replays/new" + withQuery("q", q))
 			}
@@ -217,15 +216,13 @@ func (m *deadLettersModel) groups(v *visit, all []client.Delivery) {
 		if d.Last != nil {
 			said = result(d.Last.StatusCode, string(d.Last.ErrorClass))
 		}
-		if g.by[said]++; g.by[said] == 1 {
-			g.order = append(g.order, said)
-		}
+		g.results.add(said)
 	}
 	slices.SortStableFunc(order, func(a, b *deadGroup) int { return b.n - a.n })
 	for _, g := range order[:min(len(order), mostGroups)] {
-		slices.SortStableFunc(g.order, func(a, b string) int { return g.by[b] - g.by[a] })
-		parts := slices.Clone(g.order[:min(len(g.order), 3)])
-		if more := len(g.order) - len(parts); more > 0 {
+		results := g.results.often()
+		parts := slices.Clone(results[:min(len(results), 3)])
+		if more := len(results) - len(parts); more > 0 {
 			parts = append(parts, many(more, "other", "others"))
 		}
 		g.Results, g.Count = list(parts), count(g.n)

@@ -145,17 +145,14 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 		}
 		return
 	}
-	by := map[pill]int{}
-	var order []pill
+	var by tally[pill]
 	for _, r := range m.Rows {
-		if by[r.Pill]++; by[r.Pill] == 1 {
-			order = append(order, r.Pill)
-		}
+		by.add(r.Pill)
 	}
-	slices.SortStableFunc(order, func(a, b pill) int { return by[b] - by[a] })
 	var parts []string
+	order := by.often()
 	for _, p := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", by[p], p.Word))
+		parts = append(parts, fmt.Sprintf("%d %s", by.n[p], p.Word))
 	}
 	number := many(len(m.Rows), "delivery", "deliveries")
 	if more || m.Newest != "" {

@@ -25,7 +25,7 @@ type deliveryModel struct {
 	Shown    *attemptRow // the attempt whose request and response are shown
 	Request  message
 	Response message
-	Facts    []fact
+	Facts    facts
 	Behind   []deliveryRow // later deliveries of the key, which wait for this one
 	More     bool          // there are more of them
 	Ahead    string        // where the first delivery of the key is, which this one waits for
@@ -54,6 +54,26 @@ type fact struct {
 	Href        string
 	At          moment
 }
+
+// facts are shown as a list.
+type facts []fact
+
+// add adds pairs of names and values, without those whose value is empty.
+func (f *facts) add(pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		f.link(pairs[i], pairs[i+1], "")
+	}
+}
+
+// link adds a fact that leads somewhere, unless its value is empty.
+func (f *facts) link(name, value, href string) {
+	if value != "" {
+		*f = append(*f, fact{Name: name, Value: value, Href: href})
+	}
+}
+
+// at adds an instant.
+func (f *facts) at(name string, at moment) { *f = append(*f, fact{Name: name, At: at}) }
 
 const mostBehind = 10
 
@@ -133,34 +153,29 @@ func (m *deliveryModel) behind(v *visit, d *client.Delivery) error {
 }
 
 func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
-	add := func(name, value, href string) {
-		if value != "" {
-			m.Facts = append(m.Facts, fact{Name: name, Value: value, Href: href})
-		}
-	}
-	m.Facts = append(m.Facts, fact{Name: "Accepted", At: v.at(d.CreatedAt)})
+	m.Facts.at("Accepted", v.at(d.CreatedAt))
 	if d.FinishedAt != nil {
-		m.Facts = append(m.Facts, fact{Name: "Finished", At: v.at(*d.FinishedAt)})
+		m.Facts.at("Finished", v.at(*d.FinishedAt))
 	}
-	add("Event", d.EventID, v.eventLink(d.Tenant, d.EventID))
-	add("Key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
+	m.Facts.link("Event", d.EventID, v.eventLink(d.Tenant, d.EventID))
+	m.Facts.link("Key", d.Key, v.link("/deliveries"+withQuery("q", token{"key", d.Key}.String())))
 	if d.Sequence > 0 {
-		add("Position of its key", count(d.Sequence), "")
+		m.Facts.add("Position of its key", count(d.Sequence))
 	}
 	if ep != nil {
-		add("Policy", policyName(ep.Policy), "")
+		m.Facts.add("Policy", policyName(ep.Policy))
 	}
 	if d.ReplayOf != nil {
-		add("Repeats", *d.ReplayOf, v.link("/deliveries/"+url.PathEscape(*d.ReplayOf)))
+		m.Facts.link("Repeats", *d.ReplayOf, v.link("/deliveries/"+url.PathEscape(*d.ReplayOf)))
 	}
 	if d.ReplayedAs != "" {
-		add("Delivered again as", d.ReplayedAs, v.link("/deliveries/"+url.PathEscape(d.ReplayedAs)))
+		m.Facts.link("Delivered again as", d.ReplayedAs, v.link("/deliveries/"+url.PathEscape(d.ReplayedAs)))
 	}
-	add("Note", d.Note, "")
+	m.Facts.add("Note", d.Note)
 	if event != nil {
-		add("Source", event.Source, "")
+		m.Facts.add("Source", event.Source)
 	}
-	add("Tenant", d.Tenant, "")
+	m.Facts.add("Tenant", d.Tenant)
 }
 
 // policyName is the name of an endpoint's policy; one that has none is the endpoint's own.

@@ -113,8 +113,7 @@ func attemptsSaid(d *client.Delivery) string {
 		}
 		return "Nothing was sent yet."
 	}
-	by := map[string]int{}
-	var order []string
+	var by tally[string]
 	for i := range d.Attempts {
 		a := &d.Attempts[i]
 		said := "ended with: " + result(0, string(a.ErrorClass))
@@ -132,15 +131,14 @@ func attemptsSaid(d *client.Delivery) string {
 		case a.ErrorClass == policy.ClassTLS:
 			said = "failed the TLS handshake"
 		}
-		if by[said]++; by[said] == 1 {
-			order = append(order, said)
-		}
+		by.add(said)
 	}
+	order := by.order
 	if len(order) > 3 {
 		return fmt.Sprintf("%d attempts ended in %d different ways.", len(d.Attempts), len(order))
 	}
 	for i, said := range order {
-		order[i] = said + times(by[said])
+		order[i] = said + times(by.n[said])
 	}
 	return "The endpoint " + list(order) + "."
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -26,7 +27,7 @@ type endpointModel struct {
 	Why               string // where its failures are explained
 	Issues            string // where its failures are grouped
 	Alerts            string // where the alerts about it are; empty: the session may not see them
-	Settings          []fact
+	Settings          facts
 	Edit              string // where the settings are changed; empty: the session may not
 	Secrets           []fact
 	Rotate, Delete    string // where the secret is rotated and the endpoint deleted
@@ -217,29 +218,22 @@ func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	return all
 }
 
+// subscription adds the settings that endpoints and queues have in common.
+func (f *facts) subscription(types []string, filter, source string, order grapnel.Ordering, policy, policyHref string) {
+	f.add("Event types", cmp.Or(list(types), "all"), "Filter", filter, "Source", source)
+	f.link("Policy", policy, policyHref)
+	f.add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[order])
+}
+
 func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
-	add := func(name, value string) {
-		if value != "" {
-			m.Settings = append(m.Settings, fact{Name: name, Value: value})
-		}
-	}
-	types := "all"
-	if len(e.EventTypes) > 0 {
-		types = list(e.EventTypes)
-	}
-	add("Event types", types)
-	add("Filter", e.Filter)
-	add("Source", e.Source)
-	add("Policy", policyName(e.Policy))
-	add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[e.Ordering])
+	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, policyName(e.Policy), "")
 	if e.RateLimit != nil {
-		add("Rate", fmt.Sprintf("at most %g per second", e.RateLimit.PerSecond))
+		m.Settings.add("Rate", fmt.Sprintf("at most %g per second", e.RateLimit.PerSecond))
 	}
-	add("At once", many(e.MaxConcurrency, "request", "requests"))
-	add("Format", string(e.Format))
-	add("Transform", e.Transform)
-	add("Tenant", e.Tenant)
-	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(e.CreatedAt)}, fact{Name: "Changed", At: v.at(e.UpdatedAt)})
+	m.Settings.add("At once", many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
+	m.Settings.add("Transform", e.Transform, "Tenant", e.Tenant)
+	m.Settings.at("Created", v.at(e.CreatedAt))
+	m.Settings.at("Changed", v.at(e.UpdatedAt))
 	for i, s := range e.Secrets {
 		f := fact{Name: "Secret", Value: "the newest", At: v.at(s.CreatedAt)}
 		if i > 0 && s.ExpiresAt != nil {

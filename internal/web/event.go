@@ -124,26 +124,23 @@ func whyNot(e *client.Event, ep *client.Endpoint) string {
 
 // answer says what became of the event.
 func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
-	by := map[pill]int{}
-	var order []pill
+	var by tally[pill]
 	for _, r := range m.Rows {
-		if by[r.Pill]++; by[r.Pill] == 1 {
-			order = append(order, r.Pill)
-		}
+		by.add(r.Pill)
 	}
 	switch n := len(m.Rows); {
 	case n == 0 && endpoints == 0:
 		m.Verdict.Pieces = []piece{{"No endpoint wanted it: there is none.", ""}}
 	case n == 0:
 		m.Verdict.Pieces = []piece{{"No endpoint wanted it, or retention has deleted its deliveries.", ""}}
-	case len(order) == 1 && n > 1:
-		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {order[0].Word, order[0].Tone}, {".", ""}}
+	case len(by.order) == 1 && n > 1:
+		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {by.order[0].Word, by.order[0].Tone}, {".", ""}}
 	default:
 		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: ", ""}}
-		for i, p := range order {
+		for i, p := range by.order {
 			text := p.Word
 			if n > 1 {
-				text = count(by[p]) + " " + p.Word
+				text = count(by.n[p]) + " " + p.Word
 			}
 			if i > 0 {
 				m.Verdict.Pieces = append(m.Verdict.Pieces, piece{", ", ""})

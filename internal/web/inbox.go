@@ -106,7 +106,7 @@ type requestModel struct {
 	Verdict verdict
 	Checks  []check
 	Message message
-	Facts   []fact
+	Facts   facts
 }
 
 // check is one step of the verification.
@@ -166,31 +166,21 @@ func inboxRequest(v *visit) (requestModel, error) {
 }
 
 func (m *requestModel) facts(v *visit, r *client.Request, src *client.Source) {
-	add := func(name, value, href string) {
-		if value != "" {
-			m.Facts = append(m.Facts, fact{Name: name, Value: value, Href: href})
-		}
-	}
-	m.Facts = append(m.Facts, fact{Name: "Received", At: v.at(r.ReceivedAt)})
+	m.Facts.at("Received", v.at(r.ReceivedAt))
 	name := r.SourceID
 	if src != nil {
 		name = src.Name
 	}
-	add("Source", name, v.link("/sources/"+url.PathEscape(r.SourceID)))
+	m.Facts.link("Source", name, v.link("/sources/"+url.PathEscape(r.SourceID)))
 	turnedAway := r.Outcome == wire.IntakeUnverified || r.Outcome == wire.IntakeRefused
 	if src != nil && src.Provider.RetriesFor != nil && turnedAway {
-		add("Provider repeats", src.Provider.Retries, "")
+		m.Facts.add("Provider repeats", src.Provider.Retries)
 	}
-	add("From", r.Remote, "")
-	add("Event", r.EventID, "")
-	add("Type", r.Type, "")
-	add("Key", r.Key, "")
+	m.Facts.add("From", r.Remote, "Event", r.EventID, "Type", r.Type, "Key", r.Key)
 	if r.KnownBy != nil {
-		add("Recognised by", string(r.KnownBy.By)+" "+r.KnownBy.Value, "")
+		m.Facts.add("Recognised by", string(r.KnownBy.By)+" "+r.KnownBy.Value)
 	} else {
-		add("Recognised by", "nothing; a duplicate would be a new event", "")
+		m.Facts.add("Recognised by", "nothing; a duplicate would be a new event")
 	}
-	add("Content type", r.ContentType, "")
-	add("Size", many(r.Size, "byte", "bytes"), "")
-	add("Tenant", r.Tenant, "")
+	m.Facts.add("Content type", r.ContentType, "Size", many(r.Size, "byte", "bytes"), "Tenant", r.Tenant)
 }

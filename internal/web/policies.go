@@ -123,7 +123,7 @@ type policyModel struct {
 	Attempts []scheduledRow
 	More     string
 	Findings []policy.Finding
-	Facts    []fact
+	Facts    facts
 	Links    []act // forms about it
 }
 
@@ -214,31 +214,22 @@ func (m *policyModel) schedule(reach policy.Reach) {
 }
 
 func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
-	add := func(name, value string) {
-		if value != "" {
-			m.Facts = append(m.Facts, fact{Name: name, Value: value})
-		}
-	}
 	kind := "your own"
 	if p.Preset {
 		kind = "a preset"
 	}
-	add("It is", kind)
-	add("Timeout", spoken(rules.Timeout.Std()))
-	add("Jitter", rules.Jitter.String())
-	add("Success", strings.Join(rules.Success, ", "))
-	add("Retry-After", string(rules.RetryAfter))
+	m.Facts.add("It is", kind, "Timeout", spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
+	m.Facts.add("Success", strings.Join(rules.Success, ", "), "Retry-After", string(rules.RetryAfter))
 	if rules.MaxAge > 0 {
-		add("Oldest delivery", spoken(rules.MaxAge.Std()))
+		m.Facts.add("Oldest delivery", spoken(rules.MaxAge.Std()))
 	}
 	key := "the key goes on"
 	if rules.Then == policy.Block {
 		key = "the key waits for an operator"
 	}
-	add("After the last attempt", thenWords(rules)+"; "+key)
-	add("Tenant", p.Tenant)
+	m.Facts.add("After the last attempt", thenWords(rules)+"; "+key, "Tenant", p.Tenant)
 	if !p.UpdatedAt.IsZero() {
-		m.Facts = append(m.Facts, fact{Name: "Changed", At: v.at(p.UpdatedAt)})
+		m.Facts.at("Changed", v.at(p.UpdatedAt))
 	}
 }
 

@@ -114,7 +114,7 @@ type queueModel struct {
 	Figures   []figure
 	Consumers []consumerRow
 	Next      []peekedRow
-	Settings  []fact
+	Settings  facts
 	Consume   string
 	Snippets  []ownLine
 	Links     []act // forms about it
@@ -243,23 +243,8 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 }
 
 func (m *queueModel) settings(v *visit, q *client.Queue) {
-	add := func(name, value string) {
-		if value != "" {
-			m.Settings = append(m.Settings, fact{Name: name, Value: value})
-		}
-	}
-	types := "all"
-	if len(q.EventTypes) > 0 {
-		types = list(q.EventTypes)
-	}
-	add("Event types", types)
-	add("Filter", q.Filter)
-	add("Source", q.Source)
-	m.Settings = append(m.Settings, fact{Name: "Policy", Value: policyName(q.Policy), Href: v.policyLink(q.Policy)})
-	add("Order", map[grapnel.Ordering]string{"key": "events of one key one after the other", "none": "none"}[q.Ordering])
-	add("Lease", spoken(time.Duration(q.Lease)))
-	add("Leases of one consumer", "at most "+count(q.MaxLeased))
-	add("Description", q.Description)
-	add("Tenant", q.Tenant)
-	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(q.CreatedAt)})
+	m.Settings.subscription(q.EventTypes, q.Filter, q.Source, q.Ordering, policyName(q.Policy), v.policyLink(q.Policy))
+	m.Settings.add("Lease", spoken(time.Duration(q.Lease)), "Leases of one consumer", "at most "+count(q.MaxLeased))
+	m.Settings.add("Description", q.Description, "Tenant", q.Tenant)
+	m.Settings.at("Created", v.at(q.CreatedAt))
 }

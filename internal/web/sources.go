@@ -121,8 +121,8 @@ type sourceModel struct {
 	Pill     pill
 	Verdict  verdict
 	Address  string
-	Provider []fact
-	Settings []fact
+	Provider facts
+	Settings facts
 	Requests []requestRow
 	All      string
 	Links    []act // forms about it
@@ -188,20 +188,12 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 }
 
 func (m *sourceModel) describe(v *visit, s *client.Source) {
-	add := func(to *[]fact, name, value string) {
-		if value != "" {
-			*to = append(*to, fact{Name: name, Value: value})
-		}
-	}
 	if o := s.Outbox; o != nil {
-		add(&m.Provider, "Outbox", o.Place)
-		add(&m.Provider, "Events since the start", count(o.Events))
-		add(&m.Provider, "Set aside", count(o.SetAside))
-		m.Provider = append(m.Provider, fact{Name: "Last event", At: v.atOr(o.LastEventAt)}, fact{Name: "Looked at", At: v.atOr(o.SeenAt)})
+		m.Provider.add("Outbox", o.Place, "Events since the start", count(o.Events), "Set aside", count(o.SetAside))
+		m.Provider.at("Last event", v.atOr(o.LastEventAt))
+		m.Provider.at("Looked at", v.atOr(o.SeenAt))
 	} else {
-		add(&m.Provider, "Provider", s.Provider.Title)
-		add(&m.Provider, "Signature", s.Provider.Signature)
-		add(&m.Provider, "Retries", s.Provider.Retries)
+		m.Provider.add("Provider", s.Provider.Title, "Signature", s.Provider.Signature, "Retries", s.Provider.Retries)
 		for _, secret := range s.Verify.Secrets {
 			f := fact{Name: "Secret", Value: "created", At: v.at(secret.CreatedAt)}
 			if secret.ExpiresAt != nil {
@@ -209,23 +201,21 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 			}
 			m.Provider = append(m.Provider, f)
 		}
-		add(&m.Settings, "Unverified requests", map[grapnel.Unverified]string{
+		m.Settings.add("Unverified requests", map[grapnel.Unverified]string{
 			"reject": "are refused", "quarantine": "are quarantined: stored and not delivered"}[s.OnUnverified])
 		var by []string
 		for _, b := range s.Dedupe.By {
 			by = append(by, string(b))
 		}
-		add(&m.Settings, "Duplicates", list(by))
-		add(&m.Settings, "Remembered for", spoken(time.Duration(s.Dedupe.Window)))
-		add(&m.Settings, "Event type", s.Type)
-		add(&m.Settings, "Ordering key", s.Key)
+		m.Settings.add("Duplicates", list(by), "Remembered for", spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
+		m.Settings.add("Ordering key", s.Key)
 		if s.RateLimit != nil {
-			add(&m.Settings, "Rate", fmt.Sprintf("at most %g per second", s.RateLimit.PerSecond))
+			m.Settings.add("Rate", fmt.Sprintf("at most %g per second", s.RateLimit.PerSecond))
 		}
 	}
-	add(&m.Settings, "Description", s.Description)
-	add(&m.Settings, "Tenant", s.Tenant)
-	m.Settings = append(m.Settings, fact{Name: "Created", At: v.at(s.CreatedAt)}, fact{Name: "Changed", At: v.at(s.UpdatedAt)})
+	m.Settings.add("Description", s.Description, "Tenant", s.Tenant)
+	m.Settings.at("Created", v.at(s.CreatedAt))
+	m.Settings.at("Changed", v.at(s.UpdatedAt))
 }
 
 // setSource makes the action that gives a source a status.

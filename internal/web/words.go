@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -64,6 +65,27 @@ func percent(part, whole int64) string                   { return words.Percent(
 func list(names []string) string                         { return words.List(names) }
 func sentence(text string) string                        { return words.Sentence(text) }
 func many[N ~int | ~int64](n N, one, more string) string { return words.Many(n, one, more) }
+
+// tally counts things, in the order in which they first came.
+type tally[T comparable] struct {
+	n     map[T]int
+	order []T
+}
+
+func (t *tally[T]) add(one T) {
+	if t.n == nil {
+		t.n = map[T]int{}
+	}
+	if t.n[one]++; t.n[one] == 1 {
+		t.order = append(t.order, one)
+	}
+}
+
+// often has the most frequent first.
+func (t *tally[T]) often() []T {
+	slices.SortStableFunc(t.order, func(a, b T) int { return t.n[b] - t.n[a] })
+	return t.order
+}
 
 // pill is a state: its colour, its sign and its word.
 type pill struct{ Tone, Word string }
