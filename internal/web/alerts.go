@@ -243,9 +243,8 @@ func alertPage(v *visit) (alertModel, error) {
 	}
 	m := alertModel{ID: a.ID, Pill: alertPill(a.State)}
 	m.Verdict.say(a.Title+".", "", words.Instants(a.Text))
-	if a.State == "firing" && v.mayDo("/alerts/{id}/acknowledge") {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Acknowledge",
-			Post: v.link("/alerts/" + url.PathEscape(a.ID) + "/acknowledge"), Main: true, Key: "a"})
+	if a.State == "firing" {
+		v.offer(&m.Verdict, "/alerts/{id}/acknowledge", a.ID, act{Label: "Acknowledge", Main: true, Key: "a"})
 	}
 	if href, label := v.subject(a); href != "" {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Href: href})

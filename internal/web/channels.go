@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -147,10 +148,7 @@ func (v *visit) channelNamed() (*client.Channel, string, error) {
 
 // channelName is the description of a channel, else its service.
 func channelName(c *client.Channel) string {
-	if c.Description != "" {
-		return c.Description
-	}
-	return titleOf(c.Service)
+	return cmp.Or(c.Description, titleOf(c.Service))
 }
 
 func editChannel(v *visit) (formModel, error) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -213,13 +214,10 @@ func (v *visit) pager(path, cursor, next string, query ...string) (p pager) {
 func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: deliveryPill(d.Status, d.AttemptsMade), Type: d.Type,
-		Endpoint: names[d.EndpointID], At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
+		Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}
 	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
-	if r.Endpoint == "" {
-		r.Endpoint = d.EndpointID
-	}
 	if d.Last != nil {
 		r.Result, r.Took = result(d.Last.StatusCode, string(d.Last.ErrorClass)), took(time.Duration(d.Last.Duration))
 	}

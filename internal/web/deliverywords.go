@@ -42,14 +42,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	if d.PurgeAt != nil && d.DaysLeft != nil && d.Status != grapnel.Delivered {
 		out.Next += fmt.Sprintf(" Retention deletes it in %s.", many(*d.DaysLeft, "day", "days"))
 	}
-	path := "/deliveries/" + d.ID
-	offer := func(a act, verb string) {
-		if v.mayDo("/deliveries/{id}/" + verb) {
-			a.Post = v.link(path + "/" + verb)
-			out.Acts = append(out.Acts, a)
-		}
-	}
-	queue := strings.HasPrefix(d.EndpointID, grapnel.QueuePrefix+"_")
+	offer := func(a act, verb string) { v.offer(&out, "/deliveries/{id}/"+verb, d.ID, a) }
 	switch {
 	case d.Status == grapnel.Delivered:
 		offer(act{Label: "Deliver again", Key: "r"}, "retry")
@@ -61,7 +54,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	default:
 		if m.Ahead != "" {
 			out.Acts = append(out.Acts, act{Label: "Look at the first one", Href: m.Ahead, Main: true})
-		} else if !queue {
+		} else if !isQueue(d.EndpointID) {
 			offer(act{Label: "Retry now", Main: true, Key: "r"}, "retry")
 		}
 		offer(act{Label: "Skip", Sure: "It will not be delivered."}, "skip")

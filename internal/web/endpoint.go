@@ -159,7 +159,7 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 		if e.Health.Held > 0 {
 			out.Pieces = append(out.Pieces, piece{" " + words.Held(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 		}
-		out.Next = consequence(v.now, e)
+		out.Next = words.Consequence(v.now, about(e))
 		if last != "" && e.Health.State != grapnel.HealthPaused && e.Health.State != grapnel.HealthDisabled {
 			out.Next = "Last result: " + sentence(last) + " " + out.Next
 		}
@@ -175,9 +175,7 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 			out.Acts = append([]act{{Label: "Look at the newest delivery", Href: v.link("/deliveries/" + newest), Main: true}}, out.Acts...)
 		}
 	}
-	if v.mayDo("/endpoints/{id}/test") {
-		out.Acts = append(out.Acts, act{Label: "Send a test event", Post: v.link("/endpoints/" + e.ID + "/test")})
-	}
+	v.offer(&out, "/endpoints/{id}/test", e.ID, act{Label: "Send a test event"})
 	return out
 }
 

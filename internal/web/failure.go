@@ -87,12 +87,10 @@ func (v *visit) failure(err error) *failure {
 		return nil
 	case errors.As(err, &told):
 		f := &failure{
-			Status: cmp.Or(told.Status, http.StatusUnprocessableEntity), Title: told.Title, Detail: sentence(told.Detail), Fields: told.Fields,
+			Status: cmp.Or(told.Status, http.StatusUnprocessableEntity), Detail: sentence(told.Detail), Fields: told.Fields,
 			Help: helps[told.Code], Request: told.RequestID,
 		}
-		if f.Title == "" {
-			f.Title = http.StatusText(f.Status)
-		}
+		f.Title = cmp.Or(told.Title, http.StatusText(f.Status))
 		return f
 	}
 	v.web.Log.Error("page failed", slog.String("path", v.URL.Path), slog.String("err", err.Error()))

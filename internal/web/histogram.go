@@ -90,11 +90,9 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		if chosen {
 			h.ended += c.Delivered + c.Failed + c.Dropped
 		}
-		says := fmt.Sprintf("%s: %s delivered, %s failed", at.Format("Mon 2 Jan 15:04 UTC"), count(c.Delivered), count(c.Failed))
-		bins = append(bins, picture.Bin{Chosen: chosen, Bar: picture.Bar{Says: says, Href: v.link(path + withQuery("q", s.within(at, next))),
-			Parts: []picture.Part{
-				{Tone: toneOK, Value: float64(c.Delivered)}, {Tone: toneNone, Value: float64(c.Dropped)}, {Tone: toneBad, Value: float64(c.Failed)},
-			}}})
+		href := v.link(path + withQuery("q", s.within(at, next)))
+		bar := column(at.Format("Mon 2 Jan 15:04 UTC"), href, c.Delivered, c.Dropped, c.Failed)
+		bins = append(bins, picture.Bin{Chosen: chosen, Bar: bar})
 		if c.Delivered+c.Failed+c.Dropped > 0 {
 			h.Rows = append(h.Rows, histogramRow{v.at(at), count(c.Delivered), count(c.Dropped), count(c.Failed)})
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -88,11 +89,9 @@ func inbox(v *visit) (inboxModel, error) {
 }
 
 func (v *visit) requestRow(r *client.Request) requestRow {
-	row := requestRow{Href: v.link("/inbox/" + r.ID), What: r.Type, Key: r.Key, Pill: requestPill(r.Outcome), Why: words.Instants(r.Reason),
+	row := requestRow{Href: v.link("/inbox/" + r.ID), What: cmp.Or(r.Type, r.ID), Key: r.Key, Pill: requestPill(r.Outcome),
+		Why:  words.Instants(r.Reason),
 		Size: many(r.Size, "byte", "bytes"), At: v.at(r.ReceivedAt)}
-	if row.What == "" {
-		row.What = r.ID
-	}
 	if r.Outcome == wire.IntakeAccepted {
 		row.Why = ""
 	}

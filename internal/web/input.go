@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -118,12 +119,7 @@ func kindOf(f reflect.StructField) string {
 func (in *input) field(t reflect.Type, value string, choices []option) field {
 	out := field{Name: in.at, Label: in.label, Kind: in.kind, Help: in.help, Sample: in.sample, Value: value}
 	if m, known := member(t, in.at); known {
-		if out.Kind == "" {
-			out.Kind = kindOf(m)
-		}
-		if out.Help == "" {
-			out.Help = m.Tag.Get("doc")
-		}
+		out.Kind, out.Help = cmp.Or(out.Kind, kindOf(m)), cmp.Or(out.Help, m.Tag.Get("doc"))
 		out.Needed = m.Tag.Get("required") == "true" && !strings.Contains(in.at, "/")
 		out.Most, _ = strconv.Atoi(m.Tag.Get("maxLength"))
 		if out.Kind != kindText && out.Kind != kindLong && out.Kind != kindSecret {

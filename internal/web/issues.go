@@ -25,13 +25,13 @@ type issuesModel struct {
 
 // issueRow is one issue.
 type issueRow struct {
-	Pill             pill
-	Endpoint, Href   string
-	Result, Answer   string
-	Owner            string
-	Spark            template.HTML
-	Failures, Letter string
-	Last             moment
+	Pill           pill
+	Endpoint, Href string
+	Result, Answer string
+	Owner          string
+	Spark          template.HTML
+	Failures       string
+	Last           moment
 }
 
 // issueViews are the states that the list can show, the usual one first.
@@ -165,11 +165,11 @@ func issuePage(v *visit) (issueModel, error) {
 	if err != nil {
 		return issueModel{}, err
 	}
-	names, err := v.namesOf([]string{i.EndpointID})
+	name, err := v.nameOf(i.EndpointID)
 	if err != nil {
 		return issueModel{}, err
 	}
-	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: cmp.Or(names[i.EndpointID], i.EndpointID),
+	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: name,
 		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	v.title = "Issue of " + m.Name
@@ -221,11 +221,8 @@ func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[
 
 // acts are the buttons that the session may press in the issue's state.
 func (m *issueModel) acts(v *visit, i *client.Issue) {
-	path := "/issues/" + url.PathEscape(i.ID)
 	add := func(verb, label string, main bool) {
-		if v.mayDo("/issues/{id}/" + verb) {
-			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: label, Post: v.link(path + "/" + verb), Main: main})
-		}
+		v.offer(&m.Verdict, "/issues/{id}/"+verb, i.ID, act{Label: label, Main: main})
 	}
 	if i.State == "resolved" {
 		add("reopen", "Open again", false)
@@ -241,9 +238,7 @@ func (m *issueModel) acts(v *visit, i *client.Issue) {
 	if v.mayDo("/replays/start") {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay these", Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
 	}
-	if v.mayDo("/issues/{id}/set") {
-		m.Set = v.link(path + "/set")
-	}
+	m.Set = v.ifMay("/issues/{id}/set")
 }
 
 // issueSearch finds the dead letters that ended as the issue's failures did.

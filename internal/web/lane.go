@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -134,14 +132,13 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 
 func (m *laneModel) ways(v *visit, head *client.Delivery) {
 	at := "/deliveries/" + url.PathEscape(head.ID)
-	queue := strings.HasPrefix(head.EndpointID, grapnel.QueuePrefix+"_")
 	for _, w := range []struct{ verb, label, sure, means string }{
 		{"retry", "Retry the first one now", "", "If it arrives, the others follow at once, in order."},
 		{"skip", "Skip the first one", "It will not be delivered.", "It ends as skipped. The others follow at once; the receiver never gets this event, unless you replay it later."},
 		{"discard", "Discard the first one", "It will not be delivered, and is in no list of dead letters.",
 			"It ends as discarded: in no list of dead letters, and left out of replays. The others follow at once."},
 	} {
-		if v.mayDo("/deliveries/{id}/"+w.verb) && (w.verb != "retry" || !queue) {
+		if v.mayDo("/deliveries/{id}/"+w.verb) && (w.verb != "retry" || !isQueue(head.EndpointID)) {
 			m.Ways = append(m.Ways, way{act{Label: w.label, Post: v.link(at + "/" + w.verb), Sure: w.sure, Main: w.verb == "retry"}, w.means})
 		}
 	}

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"html/template"
-	"net/url"
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -162,13 +161,7 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 		if endpoint != "" {
 			q = "endpoint:" + endpoint + " " + q
 		}
-		bars = append(bars, picture.Bar{
-			Parts: []picture.Part{
-				{Tone: toneOK, Value: float64(h.Delivered)}, {Tone: toneNone, Value: float64(other)}, {Tone: toneBad, Value: float64(h.Failed)},
-			},
-			Says: fmt.Sprintf("%s: %s delivered, %s failed", h.At.UTC().Format("Mon 15:04 UTC"), count(h.Delivered), count(h.Failed)),
-			Href: v.link("/deliveries?" + url.Values{"q": {q}}.Encode()),
-		})
+		bars = append(bars, column(h.At.UTC().Format("Mon 15:04 UTC"), v.link("/deliveries"+withQuery("q", q)), h.Delivered, other, h.Failed))
 	}
 	if good+bad == 0 {
 		c.Empty = "No delivery ended in the last 24 h."
@@ -182,6 +175,14 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 	c.Picture = drawn(picture.Bars(bars, c.Says))
 	c.Axis = []string{hours[0].At.UTC().Format("15:04"), hours[len(hours)/3].At.UTC().Format("15:04"), hours[2*len(hours)/3].At.UTC().Format("15:04"), "now (UTC)"}
 	return c
+}
+
+// column is what deliveries ended in within a part of time.
+func column(name, href string, delivered, other, failed int64) picture.Bar {
+	return picture.Bar{Href: href, Says: fmt.Sprintf("%s: %s delivered, %s failed", name, count(delivered), count(failed)),
+		Parts: []picture.Part{
+			{Tone: toneOK, Value: float64(delivered)}, {Tone: toneNone, Value: float64(other)}, {Tone: toneBad, Value: float64(failed)},
+		}}
 }
 
 // ahead is the forecast: the attempts that are scheduled, by the hour in which they are due.

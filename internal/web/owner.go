@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,10 +52,7 @@ func (v *visit) namesOf(ids []string) (map[string]string, error) {
 // nameOf is the name of one of them; its id, if it is deleted.
 func (v *visit) nameOf(id string) (string, error) {
 	names, err := v.namesOf([]string{id})
-	if name := names[id]; name != "" {
-		return name, err
-	}
-	return id, err
+	return cmp.Or(names[id], id), err
 }
 
 // queueNames adds the names of queues. A session that is limited to endpoints has none.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -169,10 +170,7 @@ func (m *playgroundModel) look(v *visit) error {
 	m.Looked, m.More = true, p.More
 	wanted := 0
 	for _, one := range p.Endpoints {
-		r := wantRow{Name: one.Name, Href: v.ownerLink(one.ID), Why: one.Reason, Pill: pill{toneNone, "does not get it"}}
-		if r.Name == "" {
-			r.Name = one.ID
-		}
+		r := wantRow{Name: cmp.Or(one.Name, one.ID), Href: v.ownerLink(one.ID), Why: one.Reason, Pill: pill{toneNone, "does not get it"}}
 		if one.Wanted {
 			wanted++
 			r.Pill = pill{toneOK, "gets it"}

@@ -132,8 +132,8 @@ type comparedRow struct{ Name, Here, Schedule, With string }
 
 // scheduledRow is one attempt if all before it fail at once.
 type scheduledRow struct {
-	Number             int
-	Wait, Since, Until string
+	Number      int
+	Wait, Since string
 }
 
 // outages are the outages that the page offers, and how many events come per minute in them: the

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,11 +160,7 @@ func queue(v *visit) (queueModel, error) {
 		{Name: "Later", Value: count(c.Delayed + c.Waiting), Unit: "delayed, or behind their key"}, {Name: "Dead", Value: count(c.Dead + c.Blocked), Unit: map[bool]string{true: "needs an operator", false: "need an operator"}[c.Dead+c.Blocked == 1]},
 	}
 	for _, k := range q.Consumers {
-		name := k.Name
-		if name == "" {
-			name = "without a name"
-		}
-		m.Consumers = append(m.Consumers, consumerRow{name, count(k.Leased), v.at(k.SeenAt)})
+		m.Consumers = append(m.Consumers, consumerRow{cmp.Or(k.Name, "without a name"), count(k.Leased), v.at(k.SeenAt)})
 	}
 	for i := range next.Data {
 		p := &next.Data[i]
@@ -223,14 +220,7 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 	if c.Dead > 0 {
 		out.Next += fmt.Sprintf(" %s.", many(c.Dead, "message is a dead letter", "messages are dead letters"))
 	}
-	path := "/queues/" + q.ID
-	if v.mayDo("/queues/{id}/pause") {
-		if q.Status == grapnel.EndpointPaused {
-			out.Acts = append(out.Acts, act{Label: "Resume", Post: v.link(path + "/resume"), Key: "p", Main: true})
-		} else {
-			out.Acts = append(out.Acts, act{Label: "Pause", Post: v.link(path + "/pause"), Key: "p"})
-		}
-	}
+	v.offerPause(&out, "/queues/{id}", q.ID, q.Status == grapnel.EndpointPaused)
 	if c.Dead > 0 {
 		look := act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(q.ID)), Main: q.Status != grapnel.EndpointPaused}
 		if look.Main {

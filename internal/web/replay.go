@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -44,11 +43,11 @@ func replayPage(v *visit) (replayModel, error) {
 	if err != nil {
 		return replayModel{}, err
 	}
-	names, err := v.namesOf([]string{r.EndpointID})
+	name, err := v.nameOf(r.EndpointID)
 	if err != nil {
 		return replayModel{}, err
 	}
-	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID),
+	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: name,
 		At:  v.ownerLink(r.EndpointID),
 		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
 	v.title = "Replay to " + m.Endpoint
@@ -147,20 +146,10 @@ func number(n int) string {
 }
 
 func (m *replayModel) acts(v *visit, r *client.Replay) {
-	path := "/replays/" + url.PathEscape(r.ID)
-	offer := func(a act, verb string) {
-		if v.mayDo("/replays/{id}/" + verb) {
-			a.Post = v.link(path + "/" + verb)
-			m.Verdict.Acts = append(m.Verdict.Acts, a)
-		}
-	}
 	switch r.Status {
-	case grapnel.ReplayRunning:
-		offer(act{Label: "Pause", Key: "p"}, "pause")
-		offer(act{Label: "Cancel", Sure: "It repeats nothing more. What it has made goes on."}, "cancel")
-	case grapnel.ReplayPaused:
-		offer(act{Label: "Resume", Main: true, Key: "p"}, "resume")
-		offer(act{Label: "Cancel", Sure: "It repeats nothing more. What it has made goes on."}, "cancel")
+	case grapnel.ReplayRunning, grapnel.ReplayPaused:
+		v.offerPause(&m.Verdict, "/replays/{id}", r.ID, r.Status == grapnel.ReplayPaused)
+		v.offer(&m.Verdict, "/replays/{id}/cancel", r.ID, act{Label: "Cancel", Sure: "It repeats nothing more. What it has made goes on."})
 	default:
 		q := selection(r)
 		if r.Made < r.Total && q != "" && v.mayDo("/replays/start") {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -151,11 +152,8 @@ func (m *sloModel) addPromise(p *client.Promise) {
 }
 
 func incidentPill(status string) pill {
-	tone := map[string]string{"resolved": "ok", "finished": "ok", "planned": "hold", "underway": "hold", "monitoring": "wait"}[status]
-	if tone == "" {
-		tone = "bad"
-	}
-	return pill{tone, status}
+	tones := map[string]string{"resolved": "ok", "finished": "ok", "planned": "hold", "underway": "hold", "monitoring": "wait"}
+	return pill{cmp.Or(tones[status], "bad"), status}
 }
 
 var incidentBlank = blank{of: reflect.TypeFor[wire.NewIncident](), rows: []input{

@@ -176,14 +176,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	default:
 		out.say("It accepts its requests.", "", "The last one came "+requests[0].At.Relative()+". None was refused in the last hour.")
 	}
-	path := "/sources/" + s.ID
-	if v.mayDo("/sources/{id}/pause") {
-		if s.Status == grapnel.EndpointPaused {
-			out.Acts = append(out.Acts, act{Label: "Resume", Post: v.link(path + "/resume"), Key: "p", Main: true})
-		} else {
-			out.Acts = append(out.Acts, act{Label: "Pause", Post: v.link(path + "/pause"), Key: "p"})
-		}
-	}
+	v.offerPause(&out, "/sources/{id}", s.ID, s.Status == grapnel.EndpointPaused)
 	return out
 }
 

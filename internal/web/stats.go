@@ -167,7 +167,7 @@ func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
 	if f == nil {
 		f = new(client.Figures)
 	}
-	finished := f.Delivered + f.Failed + f.Dropped + f.Discarded + f.Skipped
+	finished := finishedOf(f)
 	if finished+f.Attempts+f.Duplicates == 0 {
 		m.Verdict.Pieces = []piece{{"Nothing was delivered or attempted in the last " + span + ".", ""}}
 		m.Empty = "Choose a longer time above, or publish an event."
@@ -211,10 +211,8 @@ func (v *visit) statsChart(s *statsState, stats *client.Stats) *chart {
 		if f == nil {
 			f = new(client.Figures)
 		}
-		bars = append(bars, picture.Bar{Href: v.finishedIn(s, at, at.Add(width)),
-			Says: fmt.Sprintf("%s: %s delivered, %s failed", at.UTC().Format(form), count(f.Delivered), count(f.Failed)),
-			Parts: []picture.Part{{Tone: toneOK, Value: float64(f.Delivered)},
-				{Tone: toneNone, Value: float64(f.Dropped + f.Discarded + f.Skipped)}, {Tone: toneBad, Value: float64(f.Failed)}}})
+		bars = append(bars, column(at.UTC().Format(form), v.finishedIn(s, at, at.Add(width)),
+			f.Delivered, f.Dropped+f.Discarded+f.Skipped, f.Failed))
 	}
 	says := fmt.Sprintf("%s delivered and %s failed, in %s.", count(stats.All.Delivered), count(stats.All.Failed), many(len(bars), s.by, s.by+"s"))
 	c.Picture = drawn(picture.Bars(bars, says))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"time"
 
@@ -26,7 +27,7 @@ func (v *visit) twice(m *eventsModel) error {
 	}
 	for i := range found.Data {
 		d := &found.Data[i]
-		m.Twice = append(m.Twice, twiceRow{d.EventID, v.eventLink(d.Tenant, d.EventID), timesMore(d.Times), cameFrom(d.Source),
+		m.Twice = append(m.Twice, twiceRow{d.EventID, v.eventLink(d.Tenant, d.EventID), timesMore(d.Times), cmp.Or(d.Source, "the API"),
 			v.at(d.FirstAt), v.at(d.LastAt)})
 	}
 	m.Verdict.say(many(len(m.Twice), "event came", "events came")+" again.", "", "")
@@ -43,13 +44,6 @@ func timesMore(n int64) string {
 		return "once more"
 	}
 	return count(n) + " times more"
-}
-
-func cameFrom(source string) string {
-	if source == "" {
-		return "the API"
-	}
-	return source
 }
 
 // cameAgain says that an event came again; empty: no repetition is recorded. A portal does not ask.
@@ -97,11 +91,7 @@ func acceptedTwice(e *client.Event, names map[string]string) (all []string) {
 	}
 	for _, id := range order {
 		if at := by[id]; at.times > 1 {
-			name := names[id]
-			if name == "" {
-				name = id
-			}
-			all = append(all, name+" answered 2xx "+count(at.times)+" times, within "+spoken(at.last.Sub(at.first))+
+			all = append(all, cmp.Or(names[id], id)+" answered 2xx "+count(at.times)+" times, within "+spoken(at.last.Sub(at.first))+
 				". Did its receiver do the work once? It has to remember the id.")
 		}
 	}

@@ -1,8 +1,9 @@
 package web
 
 import (
+	"net/url"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -47,6 +48,23 @@ type act struct {
 	Value string
 }
 
+// offer adds a button that does something to the thing with an id, if the session may press it.
+func (v *visit) offer(to *verdict, path, id string, a act) {
+	if v.mayDo(path) {
+		a.Post = v.link(strings.Replace(path, "{id}", url.PathEscape(id), 1))
+		to.Acts = append(to.Acts, a)
+	}
+}
+
+// offerPause adds the button that pauses a thing, or has a paused one go on.
+func (v *visit) offerPause(to *verdict, path, id string, paused bool) {
+	if paused {
+		v.offer(to, path+"/resume", id, act{Label: "Resume", Key: "p", Main: true})
+	} else {
+		v.offer(to, path+"/pause", id, act{Label: "Pause", Key: "p"})
+	}
+}
+
 // troubled are the endpoints that need eyes: the worst state first, then those that hold most.
 func troubled(all []client.Endpoint) []client.Endpoint {
 	found := slices.DeleteFunc(slices.Clone(all), func(e client.Endpoint) bool { return e.Health.State == grapnel.HealthHealthy })
@@ -71,15 +89,11 @@ func endpointName(e *client.Endpoint) string { return words.Name(about(e)) }
 
 func where(address string) string { return words.Where(address) }
 
-func consequence(now time.Time, e *client.Endpoint) string { return words.Consequence(now, about(e)) }
-
 // remedies are the buttons for an endpoint in its state, as far as the session may press them.
-func (v *visit) remedies(e *client.OverviewEndpoint) (acts []act) {
-	path := "/endpoints/" + e.ID
+func (v *visit) remedies(e *client.OverviewEndpoint) []act {
+	var out verdict
 	offer := func(label, verb, key string) {
-		if v.mayDo("/endpoints/{id}/" + verb) {
-			acts = append(acts, act{Label: label, Post: v.link(path + "/" + verb), Key: key})
-		}
+		v.offer(&out, "/endpoints/{id}/"+verb, e.ID, act{Label: label, Key: key})
 	}
 	switch e.Health.State {
 	case grapnel.HealthOpen, grapnel.HealthThrottled:
@@ -92,5 +106,5 @@ func (v *visit) remedies(e *client.OverviewEndpoint) (acts []act) {
 	default:
 		offer("Pause", "pause", "p")
 	}
-	return acts
+	return out.Acts
 }

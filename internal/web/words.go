@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -131,8 +132,5 @@ func result(status int, class string) string {
 	if status != 0 {
 		return strconv.Itoa(status)
 	}
-	if word := classes[class]; word != "" {
-		return word
-	}
-	return class
+	return cmp.Or(classes[class], class)
 }
