@@ -18,7 +18,6 @@ type attemptRow struct {
 	Number  int
 	Tone    string
 	Result  string
-	Words   string // what happened, in words
 	At      moment
 	Took    string
 	Phases  []phase
@@ -61,7 +60,7 @@ func (m *deliveryModel) attempts(v *visit, d *client.Delivery) {
 		case a.Decision == policy.Fail || a.Decision == policy.DisableEndpoint || a.NextAttemptAt == nil:
 			tone = toneBad
 		}
-		row := attemptRow{Number: a.Number, Tone: tone, Result: result(a.StatusCode, string(a.ErrorClass)), Words: a.Error, At: v.at(a.StartedAt),
+		row := attemptRow{Number: a.Number, Tone: tone, Result: result(a.StatusCode, string(a.ErrorClass)), At: v.at(a.StartedAt),
 			Took: took(time.Duration(a.Duration)), Phases: phases(a), Trigger: triggers[a.Trigger],
 			Href: v.link(fmt.Sprintf("/deliveries/%s?attempt=%d", d.ID, a.Number))}
 		row.Here = chosen == fmt.Sprint(a.Number)
@@ -111,14 +110,14 @@ func (m *deliveryModel) timeline(v *visit, d *client.Delivery, ep *client.Endpoi
 			Says: fmt.Sprintf("Attempt %d, %s, at the latest %s", p.Number, p.At.Absolute(), p.Latest.Absolute())})
 	}
 	var end picture.End
-	m.Says = fmt.Sprintf("%s, %s.", many(len(past), "attempt made", "attempts made"), many(len(future), "planned", "planned"))
+	says := fmt.Sprintf("%s, %s.", many(len(past), "attempt made", "attempts made"), many(len(future), "planned", "planned"))
 	if n := len(m.Planned); n > 0 && n < 50 {
 		last := m.Planned[n-1]
 		end = picture.End{At: last.Latest.At.Add(time.Second), Label: "gives up"}
-		m.Says = strings.TrimSuffix(m.Says, ".") + fmt.Sprintf("; if all fail, the last one is on %s.", last.At.Absolute())
+		says = strings.TrimSuffix(says, ".") + fmt.Sprintf("; if all fail, the last one is on %s.", last.At.Absolute())
 	}
 	if len(past)+len(future) > 0 {
-		m.Timeline = drawn(picture.Timeline(v.now, past, future, end, m.Says))
+		m.Timeline = drawn(picture.Timeline(v.now, past, future, end, says))
 	}
 }
 

@@ -16,10 +16,8 @@ type deliveryModel struct {
 	Pill     pill
 	Endpoint string
 	At       string // where the endpoint's page is; empty: there is none here
-	Address  string
 	Verdict  verdict
 	Timeline template.HTML
-	Says     string // the timeline as a sentence
 	Attempts []attemptRow
 	Planned  []plannedRow
 	Shown    *attemptRow // the attempt whose request and response are shown
@@ -94,7 +92,7 @@ func delivery(v *visit) (deliveryModel, error) {
 	}
 	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: deliveryPill(d.Status, d.AttemptsMade), At: v.ownerLink(d.EndpointID), Key: d.Key}
 	if ep != nil {
-		m.Endpoint, m.Address = endpointName(ep), where(ep.URL)
+		m.Endpoint = endpointName(ep)
 	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {
 		return m, err
 	}

@@ -147,7 +147,6 @@ func issuesCommand(v *visit) string {
 // issueModel is one issue.
 type issueModel struct {
 	Crumbs     []crumb
-	ID         string
 	Pill       pill
 	Name, At   string
 	Verdict    verdict
@@ -169,7 +168,7 @@ func issuePage(v *visit) (issueModel, error) {
 	if err != nil {
 		return issueModel{}, err
 	}
-	m := issueModel{ID: i.ID, Pill: issuePill(i), Name: name,
+	m := issueModel{Pill: issuePill(i), Name: name,
 		At:     v.link("/endpoints/" + url.PathEscape(i.EndpointID)),
 		Crumbs: v.trail(v.history(), crumb{"Issues", v.link("/issues")}, crumb{i.ID, ""}), Spark: issueSpark(i), Owner: i.Owner, Note: i.Note}
 	v.title = "Issue of " + m.Name

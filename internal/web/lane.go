@@ -15,9 +15,7 @@ type laneModel struct {
 	Crumbs            []crumb
 	Verdict           verdict
 	Head              *deliveryRow
-	Reason            string
 	Rule              string // what the policy does when the first delivery has no attempts left
-	Policy            string
 	Ways              []way
 	Behind            []deliveryRow
 	More              bool
@@ -115,7 +113,7 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 		return
 	}
 	row := v.deliveryRow(head, nil)
-	m.Head, m.Reason = &row, whyStuck(head)
+	m.Head, m.Verdict.Next = &row, whyStuck(head)
 	switch {
 	case isBlocked(head):
 		m.Verdict.Pieces = []piece{{"The key waits for an operator", toneBad}, {": its first delivery has no attempts left. " + number + " behind it.", ""}}
@@ -126,7 +124,6 @@ func (m *laneModel) say(v *visit, head *client.Delivery, then policy.Then) {
 	default:
 		m.Verdict.Pieces = []piece{{"The key is stuck", toneWait}, {": its first delivery is due now. " + number + " behind it.", ""}}
 	}
-	m.Verdict.Next = m.Reason
 	m.ways(v, head)
 }
 

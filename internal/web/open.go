@@ -38,7 +38,6 @@ func (w *web) opening(rw http.ResponseWriter, r *http.Request) {
 type opened struct {
 	To   string `json:"to"`             // the first page
 	Pass string `json:"pass,omitempty"` // only in a frame; else it is in the cookie
-	Ends string `json:"ends,omitempty"`
 }
 
 // open exchanges the code of a link for a session.

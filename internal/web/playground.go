@@ -52,7 +52,6 @@ type playgroundModel struct {
 	Others  string // those that would not get it and are not shown
 	More    bool
 	Request *message
-	Target  string
 	Signed  string
 	Covers  string
 	Curl    string
@@ -198,7 +197,7 @@ func (m *playgroundModel) look(v *visit) error {
 
 // request shows the request as the endpoint would get it, and what a receiver has to refuse.
 func (m *playgroundModel) request(v *visit, rq *client.PreviewRequest) {
-	m.Request, m.Target = &message{First: rq.Method + " " + rq.URL, Body: v.readable([]byte(rq.Body))}, rq.URL
+	m.Request = &message{First: rq.Method + " " + rq.URL, Body: v.readable([]byte(rq.Body))}
 	if len(rq.Body) <= v.web.Bounds.Body {
 		m.Request.Raw = rq.Body
 	}

@@ -75,7 +75,7 @@ type auditModel struct {
 type auditEntry struct {
 	At                       moment
 	Verb, Actor, Thing, Href string
-	Reason, Tenant           string
+	Reason                   string
 	End                      []act // ends the actor's sessions
 }
 
@@ -91,7 +91,7 @@ func audit(v *visit) (auditModel, error) {
 	for i := range found.Data {
 		a := &found.Data[i]
 		r := auditEntry{At: v.at(a.At), Verb: strings.ReplaceAll(string(a.Verb), "_", " "), Actor: a.Actor, Thing: a.EndpointID,
-			Reason: a.Reason, Tenant: a.Tenant}
+			Reason: a.Reason}
 		if a.DeliveryID != "" {
 			r.Thing = a.DeliveryID
 		}

@@ -8,11 +8,10 @@ import (
 
 // whyModel says why deliveries to an endpoint fail.
 type whyModel struct {
-	Endpoint string
-	Crumbs   []crumb
-	Verdict  verdict
-	Causes   []causeRow
-	Groups   []groupRow
+	Crumbs  []crumb
+	Verdict verdict
+	Causes  []causeRow
+	Groups  []groupRow
 }
 
 // causeRow is one cause, with the parts of failures and of successes that have it, in
@@ -42,8 +41,8 @@ func whyPage(v *visit) (whyModel, error) {
 	if err != nil {
 		return whyModel{}, err
 	}
-	m := whyModel{Endpoint: endpointName(e), Crumbs: v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Why")}
-	v.title = "Why " + m.Endpoint
+	m := whyModel{Crumbs: v.crumbs("Endpoints", "/endpoints", endpointName(e), e.ID, "Why")}
+	v.title = "Why " + endpointName(e)
 	m.Verdict.say(c.Sentence, "", "")
 	if c.Failures > 0 {
 		m.Verdict.say(c.Sentence, toneBad, fmt.Sprintf("Compared: the first attempts of the newest %s, of which %s. A cause is something that failures go together with; "+
