@@ -267,22 +267,28 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 	case "slow":
 		outage["latency"] = "12s"
 	}
-	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
-		"rate": fmt.Sprintf("%d/min", outageRates[chosen]), "seed": 1})
-	var busy *client.Error
-	if errors.As(err, &busy) && busy.Status < 500 || err != nil && busy == nil {
+	r, err := v.simulated(rules, outage, outageRates[chosen])
+	if err != nil {
 		return err
 	}
-	if err != nil {
+	if r == nil {
 		m.Picture = &chart{Title: "An outage", Empty: "Other simulations are running. Reload the page in a moment."}
 		return nil
 	}
-	var r policy.Report
-	if err := json.Unmarshal(text, &r); err != nil {
-		return err
-	}
-	m.draw(&r, m.Choices[chosen].Name)
+	m.draw(r, m.Choices[chosen].Name)
 	return m.compare(v, outage, outageRates[chosen])
+}
+
+// simulated asks the API for a simulation; nil: others are running.
+func (v *visit) simulated(rules *policy.Policy, outage map[string]any, rate int) (*policy.Report, error) {
+	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
+		"rate": fmt.Sprintf("%d/min", rate), "seed": 1})
+	var told *client.Error
+	if errors.As(err, &told) && told.Status >= 500 {
+		return nil, nil
+	}
+	r := new(policy.Report)
+	return r, cmp.Or(err, json.Unmarshal(text, r))
 }
 
 // compare has another policy go through the same outage, if the address names one.
@@ -307,17 +313,12 @@ func (m *policyModel) compare(v *visit, outage map[string]any, rate int) error {
 	if err != nil {
 		return err
 	}
-	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage, "rate": fmt.Sprintf("%d/min", rate), "seed": 1})
-	var busy *client.Error
-	if errors.As(err, &busy) && busy.Status >= 500 {
-		return nil // other simulations are running; the page shows one policy
-	}
-	var r policy.Report
-	if err := cmp.Or(err, json.Unmarshal(text, &r)); err != nil {
+	r, err := v.simulated(&rules, outage, rate)
+	if err != nil || r == nil { // without it the page shows one policy
 		return err
 	}
 	m.With = other.Name
-	for i, value := range figuresOf(&r) {
+	for i, value := range figuresOf(r) {
 		m.Compared[i].With = value
 	}
 	return nil

@@ -79,13 +79,7 @@ func newPortal(of *web) *web {
 
 // portalMux adds the portal's paths to the dashboard's.
 func (w *web) portalMux(mux *http.ServeMux) {
-	for i := range w.pages {
-		p := &w.pages[i]
-		mux.HandleFunc("GET "+w.home+p.path, w.headed(w.page(p)))
-	}
-	for _, a := range w.actions {
-		mux.HandleFunc("POST "+w.home+a.path, w.headed(w.action(&a)))
-	}
+	w.addRows(mux)
 	mux.HandleFunc("GET "+w.home, w.headed(w.opening))
 	mux.HandleFunc("GET "+w.home+"/{$}", w.headed(w.opening))
 	mux.HandleFunc("POST "+w.home+"/open", w.headed(w.open))

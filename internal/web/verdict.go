@@ -77,8 +77,6 @@ func troubled(all []client.Endpoint) []client.Endpoint {
 	return found
 }
 
-func toneOf(state grapnel.HealthState) string { return healthPill(state).Tone }
-
 // about is what the words about an endpoint need of it.
 func about(e *client.Endpoint) *client.OverviewEndpoint {
 	return &client.OverviewEndpoint{ID: e.ID, Tenant: e.Tenant, Description: e.Description, URL: e.URL,

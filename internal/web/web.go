@@ -139,13 +139,7 @@ func newWeb(o Options) *web {
 // page is below /v1, so requests to it go to the API without being compared with all patterns.
 func (w *web) mux() http.Handler {
 	mux := http.NewServeMux()
-	for i := range w.pages {
-		p := &w.pages[i]
-		mux.HandleFunc("GET "+p.path, w.headed(w.page(p)))
-	}
-	for _, a := range w.actions {
-		mux.HandleFunc("POST "+a.path, w.headed(w.action(&a)))
-	}
+	w.addRows(mux)
 	mux.HandleFunc("GET /login", w.headed(w.login))
 	mux.HandleFunc("POST /login", w.headed(w.signIn))
 	if w.People.Issuer != nil {
@@ -176,6 +170,17 @@ func (w *web) mux() http.Handler {
 		}
 		mux.ServeHTTP(rw, r)
 	})
+}
+
+// addRows adds pages and actions to the multiplexer.
+func (w *web) addRows(mux *http.ServeMux) {
+	for i := range w.pages {
+		p := &w.pages[i]
+		mux.HandleFunc("GET "+w.home+p.path, w.headed(w.page(p)))
+	}
+	for _, a := range w.actions {
+		mux.HandleFunc("POST "+w.home+a.path, w.headed(w.action(&a)))
+	}
 }
 
 // contentPolicy is the Content-Security-Policy of all pages: scripts, styles and pictures are files
