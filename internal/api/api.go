@@ -59,7 +59,7 @@ type Options struct {
 	Alerts      Alerts                // alerts and their rules
 	Documents   store.Documents       // of the first cell: incidents
 	Promises    func() promise.Report // how the server keeps its promises
-	Status      http.Handler          // the public status page in all its forms
+	Status      http.Handler          // the public status page in all its forms; nil: there is none
 	Tenants     Tenants               // the cells of tenants, and their moves
 	Passes      *pass.Sealer          // reads and makes passes
 

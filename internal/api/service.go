@@ -94,7 +94,12 @@ func readyz(a *api, c *call) (answer, error) {
 }
 
 // status is the page as it was drawn last: no request reads a store.
-func status(a *api, _ *call) (answer, error) { return answer{instead: a.Status}, nil }
+func status(a *api, _ *call) (answer, error) {
+	if a.Status == nil {
+		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "This server has no status page.")
+	}
+	return answer{instead: a.Status}, nil
+}
 
 // metrics are about all tenants, so a key that is bound to one does not see them.
 func metrics(a *api, c *call) (answer, error) {
