@@ -231,7 +231,7 @@ func (f *Filter) time(name, value string, now time.Time) (fault string) {
 		if err != nil || d <= 0 {
 			return "no duration; use 30m, 6h or 7d"
 		}
-		f.From = now.Add(-d).Truncate(time.Minute)
+		f.after(now.Add(-d).Truncate(time.Minute))
 		return ""
 	}
 	at, err := time.Parse(time.RFC3339, value)
@@ -239,9 +239,16 @@ func (f *Filter) time(name, value string, now time.Time) (fault string) {
 		return "no time; use " + now.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	if name == "from" {
-		f.From = at
+		f.after(at)
 	} else {
 		f.To = at
 	}
 	return ""
+}
+
+// after adds the condition of from: or since:. Of both the later time holds.
+func (f *Filter) after(at time.Time) {
+	if at.After(f.From) {
+		f.From = at
+	}
 }

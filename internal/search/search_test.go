@@ -31,11 +31,14 @@ func TestParse(t *testing.T) {
 		"from:2026-05-06T08:00:00Z to:2026-05-06T14:00:00Z": {
 			From: time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC), To: time.Date(2026, 5, 6, 14, 0, 0, 0, time.UTC),
 		},
-		`"status:failed"`:            {Text: "status:failed"},
-		`paid "in full" status:held`: {Text: "paid in full", Status: []grapnel.Status{grapnel.Held}},
-		"http://a.example":           {Text: "http://a.example"},
-		"12:30 10:y Total:5":         {Text: "12:30 10:y Total:5"},
-		"took:2s replayed:yes":       {Took: 2 * time.Second, Again: true},
+		"since:6h from:2026-05-06T08:00:00Z": {From: then.Add(-6 * time.Hour).Truncate(time.Minute)},
+		"from:2026-05-06T08:00:00Z since:6h": {From: then.Add(-6 * time.Hour).Truncate(time.Minute)},
+		"from:2026-11-23T09:00:00Z since:6h": {From: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)},
+		`"status:failed"`:                    {Text: "status:failed"},
+		`paid "in full" status:held`:         {Text: "paid in full", Status: []grapnel.Status{grapnel.Held}},
+		"http://a.example":                   {Text: "http://a.example"},
+		"12:30 10:y Total:5":                 {Text: "12:30 10:y Total:5"},
+		"took:2s replayed:yes":               {Took: 2 * time.Second, Again: true},
 	} {
 		s := Parse(text, then)
 		if d := cmp.Diff(want, s.Filter); d != "" || len(s.Faults) > 0 {
