@@ -21,6 +21,7 @@ type chores struct {
 	log     *slog.Logger
 	sending context.Context
 	pending *pending
+	metrics *Metrics
 
 	send    func(core.Input) bool
 	sealed  func(endpoint string, sealed bool)
@@ -124,6 +125,7 @@ func (c *chores) end(ctx context.Context, d core.End) (ended int, err error) {
 		gone = plus(nil, ep.Tenant, -int64(ended))
 	}
 	c.pending.end(nil, gone, err)
+	c.metrics.ended(d.Ending.Status, ended)
 	return ended, err
 }
 

@@ -208,6 +208,15 @@ func (m *Metrics) accepted(in *store.Incoming, p store.Placed) {
 		m.duplicates.WithLabelValues(stageID).Inc()
 	case !p.Conflict:
 		m.byKind[sourceKind(in.Event)].Inc()
+		m.ended(grapnel.Dropped, len(in.Targets)-int(waits(in.Targets)))
+	}
+}
+
+// ended counts deliveries that finished without an outcome: those to an endpoint that is disabled
+// or deleted, and those of an emptied queue.
+func (m *Metrics) ended(status grapnel.Status, n int) {
+	if !m.silent {
+		m.byOutcome[status].Add(float64(n))
 	}
 }
 

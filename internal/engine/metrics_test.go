@@ -189,3 +189,48 @@ func TestMetricsOfEventsAndAttempts(t *testing.T) {
 		}
 	})
 }
+
+// TestMetricsOfDeliveriesThatNoAttemptFinished: those to a disabled endpoint, to a deleted one and
+// in an emptied queue count in grapnel_deliveries_total as they do in the store's totals.
+func TestMetricsOfDeliveriesThatNoAttemptFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(*Options) {})
+		defer b.close()
+		b.endpoint("drops", &receiver{}, nil)
+		b.endpoint("gone", &receiver{}, func(ep *grapnel.Endpoint) {
+			ep.EventTypes, ep.Status = []string{"test.event"}, grapnel.EndpointPaused
+		})
+		b.endpoint("queue", &receiver{}, func(ep *grapnel.Endpoint) {
+			ep.EventTypes, ep.URL, ep.Queue = []string{"test.event"}, "", &grapnel.Queue{Name: "q", Lease: time.Minute}
+		})
+		b.publish("", 3)
+		time.Sleep(time.Minute)
+		b.update("drops", func(ep *grapnel.Endpoint) {
+			ep.PolicyName = ""
+			ep.Policy.Disable.Pending, ep.Status, ep.DisabledReason = policy.PendingDrop, grapnel.EndpointDisabled, "it is of no use"
+		})
+		b.publish("", 2)
+		if n, err := b.engine.Empty(t.Context(), store.Everyone(), "queue", grapnel.By{}); n != 5 || err != nil {
+			t.Fatal(n, err)
+		}
+		if err := b.engine.DeleteEndpoint(t.Context(), store.Everyone(), "gone", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		list, err := b.store.Totals(t.Context(), store.Everyone(), store.TotalsQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum grapnel.Totals
+		for i := range list {
+			sum.Add(&list[i].Totals)
+		}
+		if sum.Delivered != 3 || sum.Dropped != 7 || sum.Discarded != 5 {
+			t.Fatalf("the store has %d, %d and %d", sum.Delivered, sum.Dropped, sum.Discarded)
+		}
+		want := map[string]float64{"delivered": 3, "dropped": 7, "discarded": 5}
+		if got := counters(t, b.engine, "grapnel_deliveries_total"); !maps.Equal(got, want) {
+			t.Errorf("the metric has %v, want %v", got, want)
+		}
+	})
+}

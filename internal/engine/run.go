@@ -86,7 +86,7 @@ func (e *Engine) makeParts(o Options) {
 		Leads: e.shards.Leads}, o.Store, e.Book)
 	e.turns = e.watchdog.Pulse("run")
 	e.chores = &chores{store: o.Store, book: e.Book, shards: e.shards, log: o.Log, sending: e.sending, pending: e.pending,
-		send: e.inputs.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable}
+		metrics: e.metrics, send: e.inputs.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable}
 	e.chores.open(b.Workers, &e.watchdog)
 	e.orders = &orders{store: o.Store, book: e.Book, shards: e.shards, now: e.now, bounds: b, inputs: e.inputs,
 		admission: e.admission, pending: e.pending, arrived: e.publisher.arrived, end: e.chores.end}
