@@ -66,7 +66,7 @@ func signs() []sign {
 			"some endpoints have no node", "grapnel cluster status names the shards; check the nodes' connection to the database."},
 		{"GrapnelStoreSlow", "ticket", `max(grapnel_commit_average_seconds) > 0.25`, 10 * time.Minute, "commits take more than 250 ms",
 			"The disk or the database is too slow for the load."},
-		{"GrapnelBacklogGrows", "ticket", `sum(grapnel_pending) > 1000 and sum(deriv(grapnel_pending[30m])) > 0`, time.Hour,
+		{"GrapnelBacklogGrows", "ticket", `sum(max by (cell) (grapnel_pending)) > 1000 and sum(deriv(grapnel_pending[30m])) > 0`, time.Hour,
 			"pending deliveries have grown for an hour", "grapnel endpoints list says which endpoint holds them and why."},
 		{"GrapnelDeadLetters", "ticket",
 			`sum(increase(grapnel_dead_letters_total[1h])) > 10 and sum(increase(grapnel_dead_letters_total[1h])) > 5 * sum(increase(grapnel_dead_letters_total[7d])) / 168`,
