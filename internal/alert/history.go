@@ -117,6 +117,9 @@ func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Ti
 		for ; old < next && buckets[old].At.Before(at.Add(-BaselineFor)); old++ {
 			w.add(buckets[old].At, hour(&buckets[old].Totals), -1)
 		}
+		if w.first = (time.Time{}); old < next {
+			w.first = buckets[old].At // as in Usual, which reads no hours before these
+		}
 		var h Hour
 		if next < len(buckets) && buckets[next].At.Equal(at) {
 			h = hour(&buckets[next].Totals)
