@@ -169,7 +169,8 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 	}
 	c.Says = fmt.Sprintf("%s delivered and %s failed in the last 24 h.", count(good), count(bad))
 	if worst >= 0 {
-		c.Says += fmt.Sprintf(" Most failures were in the hour from %s.", hours[worst].At.UTC().Format("15:04 UTC"))
+		c.Says += fmt.Sprintf(" %s failures were in the hour from %s.", words.Most(hours[worst].Failed, bad, "Most", "The most"),
+			hours[worst].At.UTC().Format("15:04 UTC"))
 	}
 	c.Hint = fmt.Sprintf("%s delivered, %s failed in 24 h", count(good), count(bad))
 	c.Picture = drawn(picture.Bars(bars, c.Says))

@@ -4,8 +4,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
 )
 
 // TestStatisticsGroupAsTheAPIAllows: whatever the address says, the page asks for no grouping that
@@ -110,5 +112,28 @@ func TestStatisticsOfOneTenant(t *testing.T) {
 	v := &visit{session: &session{Tenant: "acme", Scopes: []grapnel.Scope{grapnel.ScopeRead}}}
 	if v.groups(&statsState{}, "tenant") || !v.groups(&statsState{}, "type") {
 		t.Error("the groupings are not those of one tenant")
+	}
+}
+
+// TestMostIsMoreThanHalf: an hour with fewer failures than the others together has no "most
+// failures", and a ratio below 1 is never 100 percent.
+func TestMostIsMoreThanHalf(t *testing.T) {
+	v := &visit{web: &web{}}
+	for want, failed := range map[string][]int64{
+		"Most failures were in the hour from 10:00 UTC.":     {1, 3, 1},
+		"The most failures were in the hour from 10:00 UTC.": {2, 3, 2},
+	} {
+		var hours []hour
+		for i, n := range failed {
+			hours = append(hours, hour{time.Date(2026, 11, 23, 9+i, 0, 0, 0, time.UTC), client.Totals{Failed: n}})
+		}
+		if c := v.outcomes(hours, ""); !strings.Contains(c.Says, " "+want) {
+			t.Errorf("%v: %q, want %q", failed, c.Says, want)
+		}
+	}
+	for want, ratio := range map[string]float64{"99.9": 2_999_999. / 3_000_000, "100": 1, "29": 0.29, "50": 0.5} {
+		if got := partOf(&ratio); got != want {
+			t.Errorf("%v is %s, want %s", ratio, got, want)
+		}
 	}
 }

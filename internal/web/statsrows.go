@@ -207,12 +207,12 @@ func failedAttempts(f *client.Figures) (n int64) {
 	return n
 }
 
-// partOf is a ratio as a number of per cent; a dash if there is none.
+// partOf is a ratio as a number of per cent, 100 only if it is all; a dash if there is none.
 func partOf(ratio *float64) string {
 	if ratio == nil {
 		return "–"
 	}
-	return percent(int64(*ratio*1e6+.5), 1e6)
+	return percent(int64(*ratio*1e6), 1e6)
 }
 
 func unitOf(ratio *float64) string {

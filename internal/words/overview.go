@@ -174,10 +174,19 @@ func Ahead(now time.Time, o *wire.Overview) (w Wave) {
 		w.Says = "At least " + w.Says
 	}
 	if total > 0 {
-		w.Says += fmt.Sprintf(", most of them (%s) in the hour from %s", Count(w.Hours[most]), from)
+		w.Says += fmt.Sprintf(", %s (%s) in the hour from %s", Most(w.Hours[most], total, "most of them", "the most"), Count(w.Hours[most]), from)
 	}
 	if w.Says += "."; o.AheadLater > 0 {
 		w.Says += " " + Many(o.AheadLater, "is", "are") + " later."
 	}
 	return w
+}
+
+// Most is half if a part is more than half of the whole, else largest: the part is only larger than
+// each other one.
+func Most(part, whole int64, half, largest string) string {
+	if 2*part > whole {
+		return half
+	}
+	return largest
 }

@@ -92,8 +92,16 @@ func TestBacklogAndDeadLettersInWords(t *testing.T) {
 	if w.Says != want || w.Hours[0] != 7 || w.Hours[5] != 20 || len(w.Soon) != 2 {
 		t.Errorf("%+v, want %q", w, want)
 	}
+	o.Ahead[2].Attempts = 13
+	if w := Ahead(then, o); !strings.HasPrefix(w.Says, "20 attempts are scheduled in the next 24 h, most of them (13)") {
+		t.Error(w.Says)
+	}
+	o.Ahead = append(o.Ahead, wire.Ahead{From: 7 * hour, Until: 8 * hour, Attempts: 6})
+	if w := Ahead(then, o); !strings.HasPrefix(w.Says, "26 attempts are scheduled in the next 24 h, the most (13) in the hour from 14:23") {
+		t.Error(w.Says)
+	}
 	o.Pending.More = true
-	if w := Ahead(then, o); !strings.HasPrefix(w.Says, "At least 27 attempts") {
+	if w := Ahead(then, o); !strings.HasPrefix(w.Says, "At least 26 attempts") {
 		t.Error(w.Says)
 	}
 }
