@@ -209,7 +209,7 @@ func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
 	for i := range day {
 		if p := day[i].Latency.P95; p != nil {
-			latest.Value, latest.Unit = took(time.Duration(*p)), "last hour"
+			latest.Value, latest.Unit = took(time.Duration(*p)), "in the hour from "+day[i].At.UTC().Format("15:04 UTC")
 		}
 	}
 	all[2] = latest

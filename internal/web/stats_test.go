@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestStatisticsGroupAsTheAPIAllows: whatever the address says, the page asks for no grouping that
@@ -135,5 +136,18 @@ func TestMostIsMoreThanHalf(t *testing.T) {
 		if got := partOf(&ratio); got != want {
 			t.Errorf("%v is %s, want %s", ratio, got, want)
 		}
+	}
+}
+
+// TestAnEndpointsLatestPercentileNamesItsHour: without an answer since, it is not of the last hour.
+func TestAnEndpointsLatestPercentileNamesItsHour(t *testing.T) {
+	begin, p95 := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), policy.Duration(12*time.Millisecond)
+	var day []hour
+	for i := range 24 {
+		day = append(day, hour{At: begin.Add(time.Duration(i) * time.Hour)})
+	}
+	day[4].Latency.P95 = &p95
+	if f := endpointFigures(&client.Endpoint{}, day)[2]; f.Value != "12 ms" || f.Unit != "in the hour from 04:00 UTC" {
+		t.Errorf("%s %s", f.Value, f.Unit)
 	}
 }
