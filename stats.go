@@ -129,6 +129,9 @@ func (t *Totals) Finished() int64 {
 	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
 }
 
+// Attempted is the number of finished deliveries that had at least one attempt.
+func (t *Totals) Attempted() int64 { return t.Finished() - t.Tries[0] }
+
 // Counted is the number of finished deliveries that have been counted with their attempts. It is
 // less than Finished if an earlier version counted some of them.
 func (t *Totals) Counted() (n int64) {

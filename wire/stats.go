@@ -39,6 +39,7 @@ type Totals struct {
 	Skipped             int64   `json:"skipped"`
 	Retried             int64   `json:"retried" doc:"finished deliveries with more than one attempt"`
 	FirstAttemptSuccess int64   `json:"first_attempt_success" doc:"deliveries that succeeded at the first attempt"`
+	Attempted           int64   `json:"attempted" doc:"finished deliveries that had at least one attempt"`
 	Attempts            int64   `json:"attempts"`
 	Latency             Latency `json:"latency" doc:"latency of answered attempts; exact to a fifth"`
 }

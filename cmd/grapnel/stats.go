@@ -65,8 +65,8 @@ func statsRow(at string, t *client.Totals) []string {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
 	first := ""
-	if tried := t.Delivered + t.Failed + t.Discarded; tried > 0 {
-		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(tried))
+	if t.Attempted > 0 {
+		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(t.Attempted))
 	}
 	row = append(row, first, strconv.FormatInt(t.Attempts, 10))
 	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {

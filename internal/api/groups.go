@@ -123,14 +123,12 @@ func (a *api) grouped(c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, v), nil
 }
 
-// viewFigures computes the figures. Attempted are finished deliveries, without those that had no
-// attempt.
+// viewFigures computes the figures.
 func viewFigures(t *grapnel.Totals) wire.Figures {
 	f := wire.Figures{Totals: viewTotals(t), TimeToSuccess: viewPercentiles(t.Success.Percentile), Duplicates: t.Duplicates,
 		Errors: map[string]int64{}, RetryReasons: map[string]int64{}, EndReasons: map[string]int64{}, AttemptCounts: []wire.AttemptCount{}}
-	attempted := t.Finished() - t.Tries[0]
-	f.FirstAttemptSuccessRate = ratio(t.FirstAttemptSuccess, attempted)
-	f.RetryRate = ratio(t.Retried, attempted)
+	f.FirstAttemptSuccessRate = ratio(t.FirstAttemptSuccess, t.Attempted())
+	f.RetryRate = ratio(t.Retried, t.Attempted())
 	f.AttemptsPerDelivery = ratio(t.Spent, t.Counted()-t.Tries[0])
 	for attempts, n := range t.Tries {
 		if n != 0 {

@@ -238,7 +238,7 @@ func (r *recount) delivery(d *grapnel.Delivery) {
 
 func (c *counted) figures() wire.Figures {
 	f := c.Figures
-	f.Duplicates = c.duplicates
+	f.Duplicates, f.Attempted = c.duplicates, c.attempted
 	f.Latency, f.TimeToSuccess = percentiles(c.latency, 100*time.Microsecond), percentiles(c.success, time.Millisecond)
 	if c.attempted > 0 {
 		first, again := float64(c.FirstAttemptSuccess)/float64(c.attempted), float64(c.Retried)/float64(c.attempted)

@@ -32,11 +32,11 @@ func spanParams(more ...string) []param {
 	}
 }
 
-var totalFields = pairOf[grapnel.Totals, wire.Totals]("Latency")
+var totalFields = pairOf[grapnel.Totals, wire.Totals]("Attempted", "Latency")
 
 func viewTotals(t *grapnel.Totals) (v wire.Totals) {
 	totalFields.show(t, &v)
-	v.Latency = viewPercentiles(t.Latency.Percentile)
+	v.Attempted, v.Latency = t.Attempted(), viewPercentiles(t.Latency.Percentile)
 	return v
 }
 

@@ -74,8 +74,8 @@ type minute struct {
 	whole bool             // no other endpoint had anything
 }
 
-// count is a grapnel.Totals without distributions.
-type count struct{ delivered, failed, dropped, discarded, skipped, retried, first, attempts int64 }
+// count is a grapnel.Totals without distributions, but for the deliveries without an attempt.
+type count struct{ delivered, failed, dropped, discarded, skipped, retried, first, attempts, untried int64 }
 
 // New returns a Keeper. Nothing is known before Run.
 func New(o Options) *Keeper {
@@ -210,24 +210,26 @@ func (k *Keeper) Of(endpoint string) (from, to time.Time, list []grapnel.Bucket)
 }
 
 func of(t *grapnel.Totals) count {
-	return count{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried, t.FirstAttemptSuccess, t.Attempts}
+	return count{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried, t.FirstAttemptSuccess, t.Attempts,
+		t.Tries[0]}
 }
 
 func (c count) totals() grapnel.Totals {
 	return grapnel.Totals{Delivered: c.delivered, Failed: c.failed, Dropped: c.dropped, Discarded: c.discarded, Skipped: c.skipped,
-		Retried: c.retried, FirstAttemptSuccess: c.first, Attempts: c.attempts}
+		Retried: c.retried, FirstAttemptSuccess: c.first, Attempts: c.attempts, Tries: grapnel.Tries{c.untried}}
 }
 
 // minus is the growth since an earlier count. Totals become lower only when a tenant's rows are
 // deleted; the growth is 0 then.
 func (c count) minus(o count) count {
 	return count{max(c.delivered-o.delivered, 0), max(c.failed-o.failed, 0), max(c.dropped-o.dropped, 0), max(c.discarded-o.discarded, 0),
-		max(c.skipped-o.skipped, 0), max(c.retried-o.retried, 0), max(c.first-o.first, 0), max(c.attempts-o.attempts, 0)}
+		max(c.skipped-o.skipped, 0), max(c.retried-o.retried, 0), max(c.first-o.first, 0), max(c.attempts-o.attempts, 0),
+		max(c.untried-o.untried, 0)}
 }
 
 func (c count) plus(o count) count {
 	return count{c.delivered + o.delivered, c.failed + o.failed, c.dropped + o.dropped, c.discarded + o.discarded, c.skipped + o.skipped,
-		c.retried + o.retried, c.first + o.first, c.attempts + o.attempts}
+		c.retried + o.retried, c.first + o.first, c.attempts + o.attempts, c.untried + o.untried}
 }
 
 func (c count) any() bool { return c != count{} }

@@ -152,7 +152,7 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 				failed = count(total.Failed)
 			}
 			out.Next = fmt.Sprintf("%s in the last 24 h, %s %% at the first attempt. %s failed.",
-				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Delivered+total.Failed), failed)
+				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Attempted), failed)
 		}
 	} else {
 		out.Pieces = []piece{{"It " + words.Happened(v.now, about(e), false), healthPill(e.Health.State).Tone}, {".", ""}}
@@ -198,7 +198,7 @@ func sum(hours []hour) (t client.Totals) {
 	for i := range hours {
 		h := &hours[i]
 		t.Delivered, t.Failed, t.Attempts = t.Delivered+h.Delivered, t.Failed+h.Failed, t.Attempts+h.Attempts
-		t.FirstAttemptSuccess, t.Retried = t.FirstAttemptSuccess+h.FirstAttemptSuccess, t.Retried+h.Retried
+		t.FirstAttemptSuccess, t.Attempted = t.FirstAttemptSuccess+h.FirstAttemptSuccess, t.Attempted+h.Attempted
 	}
 	return t
 }

@@ -119,7 +119,7 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 	}{
 		{func(h *hour) (float64, bool) { return float64(h.Delivered), true }, "Delivered per hour."},
 		{func(h *hour) (float64, bool) {
-			return float64(h.FirstAttemptSuccess) / float64(max(h.Delivered+h.Failed, 1)) * 100, h.Delivered+h.Failed > 0
+			return float64(h.FirstAttemptSuccess) / float64(max(h.Attempted, 1)) * 100, h.Attempted > 0
 		}, "Share delivered at the first attempt, per hour."},
 		{func(h *hour) (float64, bool) {
 			if h.Latency.P95 == nil {

@@ -48,8 +48,8 @@ type Figure struct{ Name, Value, Unit, Tone string }
 // Figures are the four numbers of an overview. waiting is the number of deliveries that are
 // pending, as text.
 func Figures(day *wire.Totals, waiting string) [4]Figure {
-	first := Figure{"At the first attempt", Percent(day.FirstAttemptSuccess, day.Delivered+day.Failed), "%", OK}
-	if day.Delivered+day.Failed == 0 {
+	first := Figure{"At the first attempt", Percent(day.FirstAttemptSuccess, day.Attempted), "%", OK}
+	if day.Attempted == 0 {
 		first.Unit = ""
 	}
 	answer := Figure{"Time to an answer, p95", "–", "", OK}

@@ -57,6 +57,18 @@ func TestOverallVerdict(t *testing.T) {
 	}
 }
 
+// TestFirstAttemptsAreOfAttemptedDeliveries: also of those that were discarded after attempts, and
+// of none that had no attempt.
+func TestFirstAttemptsAreOfAttemptedDeliveries(t *testing.T) {
+	day := wire.Totals{Delivered: 6, FirstAttemptSuccess: 6, Failed: 1, Discarded: 4, Dropped: 9, Attempted: 10}
+	if f := Figures(&day, "")[1]; f.Value != "60" || f.Unit != "%" {
+		t.Errorf("%s %s", f.Value, f.Unit)
+	}
+	if f := Figures(&wire.Totals{Dropped: 9}, "")[1]; f.Value != "–" || f.Unit != "" {
+		t.Errorf("%s %s", f.Value, f.Unit)
+	}
+}
+
 func TestBacklogAndDeadLettersInWords(t *testing.T) {
 	oldest := then.Add(-3 * time.Hour)
 	o := &wire.Overview{OldestPending: &oldest,
