@@ -27,9 +27,8 @@ type job struct {
 	ended    chan struct{} // holds a token when deliveries of its endpoint have finished
 
 	pace     pace
-	searched int64           // nothing qualifies up to this row id; the stored cursor may be lower
-	atTheEnd bool            // the last candidate has been looked at
-	last     *grapnel.Replay // as look read it last; nil: not yet
+	searched int64 // nothing qualifies up to this row id; the stored cursor may be lower
+	atTheEnd bool  // the last candidate has been looked at
 
 	mu    sync.Mutex
 	why   string // the reason why it makes no progress, though it is running; empty: it does
@@ -105,11 +104,7 @@ func (j *job) look() (next, error) {
 	}
 	j.observe(now, &r)
 	j.runner.saw(&r)
-	if was := j.last; was != nil {
-		j.runner.grown(was, &r)
-	}
-	seen := r
-	j.last = &seen
+	j.runner.grown(&r)
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	if !there && !r.Status.Final() {
 		// The tenant may have come from another cell, with both, since this node read its endpoints.

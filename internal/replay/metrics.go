@@ -70,12 +70,16 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 // items counts deliveries of replays by result.
 type items struct{ created, delivered, failed int64 }
 
-// grown counts what a replay has finished since the job's last look at it.
-func (r *Runner) grown(was, is *grapnel.Replay) {
+// grown counts what a replay has finished since a job's last look at it, which may have been before
+// a pause.
+func (r *Runner) grown(is *grapnel.Replay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items.delivered += max(int64(is.Delivered-was.Delivered), 0)
-	r.items.failed += max(int64(is.Failed-was.Failed), 0)
+	if was, looked := r.looks[is.ID]; looked {
+		r.items.delivered += max(int64(is.Delivered-was.Delivered), 0)
+		r.items.failed += max(int64(is.Failed-was.Failed), 0)
+	}
+	r.looks[is.ID] = *is
 }
 
 // made counts deliveries that a step created; one whose original was purged meanwhile is zero.

@@ -406,6 +406,29 @@ func TestOverWhenAllIsOver(t *testing.T) {
 	})
 }
 
+// TestItemsCountWhatFinishesDuringAPause: deliveries that a pause did not stop count as delivered
+// once the replay is resumed.
+func TestItemsCountWhatFinishesDuringAPause(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(1000, 10)
+		w.receiver.answer(200, 2*time.Second)
+		id := w.begin(nil)
+		time.Sleep(time.Second)
+		_, err := w.runner.Pause(ctx, store.Everyone(), id, grapnel.By{})
+		w.must(err)
+		time.Sleep(time.Hour)
+		w.receiver.answer(200, 0)
+		_, err = w.runner.Resume(ctx, store.Everyone(), id, grapnel.By{})
+		w.must(err)
+		w.is(id, grapnel.ReplayCompleted, time.Hour)
+		for _, result := range []string{"created", "delivered"} {
+			if got := w.number("grapnel_replay_items_total", result); got != 1000 {
+				t.Errorf("%v were %s", got, result)
+			}
+		}
+	})
+}
+
 // number is a metric's value for a label.
 func (w *world) number(name, label string) float64 {
 	w.t.Helper()

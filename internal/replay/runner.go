@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -57,8 +58,9 @@ type Runner struct {
 	random io.Reader
 
 	mu     sync.Mutex
-	jobs   map[string]*job  // those that have a goroutine
-	active []grapnel.Replay // as they were read last
+	jobs   map[string]*job           // those that have a goroutine
+	active []grapnel.Replay          // as they were read last
+	looks  map[string]grapnel.Replay // by id, as a job of this node looked at it last
 	ended  map[grapnel.ReplayStatus]int64
 	items  items
 	work   sync.WaitGroup
@@ -76,7 +78,7 @@ func New(o Options) *Runner {
 	r := &Runner{
 		bounds: b, turns: make([]chan struct{}, b.Turns),
 		engine: o.Engine, store: o.Store, log: o.Log, now: o.Now, random: o.Random,
-		jobs: map[string]*job{}, ended: map[grapnel.ReplayStatus]int64{}, appeared: make(chan struct{}, 1),
+		jobs: map[string]*job{}, looks: map[string]grapnel.Replay{}, ended: map[grapnel.ReplayStatus]int64{}, appeared: make(chan struct{}, 1),
 	}
 	if r.now == nil {
 		r.now = time.Now
@@ -129,13 +131,19 @@ func (r *Runner) sweep(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active = active
+	paused := map[string]bool{}
 	for i := range active {
 		one := &active[i]
 		_, there := r.engine.Endpoint(store.Everyone(), one.Endpoint)
-		if (one.Status == grapnel.ReplayRunning || !there) && r.engine.Decides(one.Endpoint) {
+		switch {
+		case !r.engine.Decides(one.Endpoint):
+		case one.Status == grapnel.ReplayRunning || !there:
 			r.begin(one.ID, one.Endpoint)
+		default:
+			paused[one.ID] = true
 		}
 	}
+	maps.DeleteFunc(r.looks, func(id string, _ grapnel.Replay) bool { return r.jobs[id] == nil && !paused[id] })
 	return nil
 }
 
