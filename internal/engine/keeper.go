@@ -59,6 +59,8 @@ func (k *keeper) tidy() {
 		if k.leads() {
 			k.unlearn()
 			k.balance()
+		} else {
+			k.metrics.imbalance.Set(0) // the node that counts now says more
 		}
 	}
 }

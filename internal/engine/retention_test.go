@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,6 +305,30 @@ func TestImbalanceIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImbalanceEndsWithTheLead: a node that compares no counts any more repeats no old result,
+// which would stand beside that of the node that does.
+func TestImbalanceEndsWithTheLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, unbalanced{memory.New(), -3})
+		defer b.close()
+		var follows atomic.Bool
+		k, tidied := *b.engine.keeper, make(chan struct{})
+		k.metrics, k.leads = newMetrics(nil, false), func() bool { return !follows.Load() }
+		over := make(chan struct{})
+		k.over = over
+		go func() { k.tidy(); close(tidied) }()
+		for _, want := range []float64{-3, 0} {
+			time.Sleep(k.bounds.Tidy + time.Second)
+			if got := b.value(k.metrics.imbalance); got != want {
+				t.Errorf("%v, not %v", got, want)
+			}
+			follows.Store(true)
+		}
+		close(over)
+		<-tidied
+	})
 }
 
 // TestReplayedOnesAreCounted: what a replay makes counts as waiting like anything else, whether the
