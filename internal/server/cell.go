@@ -192,7 +192,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	)
 	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
 	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
-	c.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: c.store, Log: o.Log})
+	c.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: c.store, Log: o.Log, Came: c.came})
 	is := alerting.Options{
 		Bounds:     o.Bounds.Alerting,
 		Engine:     c.engine,
@@ -245,6 +245,15 @@ func (c *cell) run(ctx context.Context, silent bool) {
 		moving.Go(func() { c.peers.Run(ctx) })
 	}
 	moving.Wait()
+}
+
+// came is when an endpoint's tenant came from another cell; zero: it did not.
+func (c *cell) came(endpoint string) time.Time {
+	ep, _ := c.engine.Endpoint(store.Everyone(), endpoint)
+	if t, _ := c.engine.Tenancy(ep.Tenant); t.State == grapnel.TenancyArrived || t.State == grapnel.TenancyHere {
+		return t.Since
+	}
+	return time.Time{}
 }
 
 // face is the handler of a cell's API.

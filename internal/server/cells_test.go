@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/minutes"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
@@ -259,6 +260,41 @@ func TestAnswersToPassesMove(t *testing.T) {
 	}
 	if again := create(); again["id"] != before["id"] {
 		t.Errorf("the repeated request has created %v besides %v", again["id"], before["id"])
+	}
+}
+
+// The hours that a tenant brings are no minute of the cell that it comes to.
+func TestMinutesOfATenantThatCame(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	ctx, c := t.Context(), s.inCell(t, "")
+	poll(t, "all shards have a node", func() bool {
+		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+	})
+	url, got := receiving(t)
+	ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: url, Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Publish(ctx, client.NewEvent{Tenant: "acme", Type: "a.b", Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	west := s.cells[1]
+	now := time.Now().Truncate(time.Minute)
+	k := minutes.New(minutes.Options{Store: west.store, Log: o.Log, Now: func() time.Time { return now }, Came: west.came})
+	read := func() {
+		t.Helper()
+		if err := k.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	moves(t, c, "acme", "west")
+	now = now.Add(time.Minute)
+	read()
+	if from, to, list := k.Of(ep.ID); len(list) > 0 || !from.Equal(to) {
+		t.Errorf("known from %s to %s: %+v", from, to, list)
 	}
 }
 
