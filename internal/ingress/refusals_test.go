@@ -52,3 +52,18 @@ func TestRefusalsAreTold(t *testing.T) {
 		t.Errorf("of another source: %v", got)
 	}
 }
+
+// TestRefusalsOfAClockThatWasAhead count for an hour once it is right, as later ones do.
+func TestRefusalsOfAClockThatWasAhead(t *testing.T) {
+	var f refusals
+	now := time.Date(2026, 11, 23, 9, 23, 34, 0, time.UTC)
+	for _, at := range []time.Time{now.Add(24 * time.Hour), now.Add(24*time.Hour + 5*time.Minute), now} {
+		f.add(at, &Refusal{Status: http.StatusUnauthorized})
+	}
+	for after, want := range map[time.Duration]int{0: 3, 59 * time.Minute: 3, 61 * time.Minute: 0} {
+		seen := refusals{minutes: f.minutes, unverified: f.unverified, minute: f.minute}
+		if got := seen.told(now.Add(after)); got.LastHour != want || got.Unverified != want {
+			t.Errorf("after %v: %d in the last hour, %d of them unverified, not %d", after, got.LastHour, got.Unverified, want)
+		}
+	}
+}
