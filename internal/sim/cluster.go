@@ -1,17 +1,11 @@
 package sim
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
-	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/memory"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Histories of several nodes that share a store. They are worlds of their own, so that the seeds of
@@ -45,7 +39,7 @@ func RunCluster(o Options) ClusterOutcome {
 	for end := c.agenda.now + healTime; c.agenda.now < end && !c.quiet() && len(c.excesses) == 0; {
 		c.agenda.until(c.agenda.now + time.Minute)
 	}
-	c.collect()
+	c.collect(c.deliveries())
 	var violations []history.Violation
 	if len(c.excesses) == 0 { // else the history was not played to its end
 		violations = history.Check(c.history)
@@ -58,29 +52,15 @@ func RunCluster(o Options) ClusterOutcome {
 
 // cluster is the state of one run.
 type cluster struct {
-	options   Options
-	rand      *rand.Rand
-	agenda    agenda
-	base      time.Time
-	lease     time.Duration
-	model     *memory.Store
-	shards    *shardBook
-	plan      troubles
-	healing   bool
-	slots     []*slot
-	targets   []*target
-	events    []*published
-	byID      map[string]*published
-	committed map[string][]string
-	over      map[int64]time.Duration
-	history   history.History
-	excesses  []string
-	trying    int
-	steps     int
-	pauses    int
-	late      int
-	token     int64
-	orders    map[int64]func(error)
+	stage
+	lease   time.Duration
+	shards  *shardBook
+	plan    troubles
+	slots   []*slot
+	targets []*receiving
+	events  []*published
+	pauses  int
+	late    int
 }
 
 // slot is a machine on which nodes live, one after the other.
@@ -105,24 +85,13 @@ type troubles struct {
 }
 
 func newCluster(o Options) *cluster {
-	c := &cluster{
-		options: o, rand: rand.New(rand.NewPCG(o.Seed, 0x6e_6f64_6573)), base: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
-		model: memory.New(), byID: map[string]*published{}, committed: map[string][]string{}, over: map[int64]time.Duration{},
-		orders: map[int64]func(error){},
-	}
-	c.agenda.rand = c.rand
+	c := &cluster{stage: newStage(o, 0x6e_6f64_6573)}
 	c.lease = c.between(8*time.Second, 15*time.Second)
-	maybe := func() float64 {
-		if c.rand.IntN(2) == 0 {
-			return 0
-		}
-		return c.rand.Float64() * c.rand.Float64()
-	}
 	c.plan = troubles{
-		crash: maybe(), stop: maybe(), pause: maybe(), cut: maybe(),
-		storeError: maybe() / 4, storeUnknown: maybe() / 4, slow: maybe() / 3,
-		hintLost: maybe(), hintDouble: maybe(), hintLate: maybe(), loadLate: maybe(), peer: maybe(),
-		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, operator: maybe(),
+		crash: c.maybe(), stop: c.maybe(), pause: c.maybe(), cut: c.maybe(),
+		storeError: c.maybe() / 4, storeUnknown: c.maybe() / 4, slow: c.maybe() / 3,
+		hintLost: c.maybe(), hintDouble: c.maybe(), hintLate: c.maybe(), loadLate: c.maybe(), peer: c.maybe(),
+		receiverDown: c.maybe(), receiverSlow: c.maybe(), answerLost: c.maybe() / 2, operator: c.maybe(),
 	}
 	for i := range 2 + c.rand.IntN(3) {
 		c.slots = append(c.slots, &slot{name: fmt.Sprintf("n%d", i), skew: c.between(-10*time.Millisecond, 10*time.Millisecond)})
@@ -134,88 +103,24 @@ func newCluster(o Options) *cluster {
 	return c
 }
 
-func (c *cluster) chance(p float64) bool { return !c.healing && c.rand.Float64() < p }
-
-func (c *cluster) between(a, b time.Duration) time.Duration {
-	return a + time.Duration(c.rand.Int64N(int64(b-a)+1))
-}
-
-func (c *cluster) trace(format string, args ...any) {
-	if c.options.Trace != nil {
-		c.options.Trace(c.agenda.now, fmt.Sprintf(format, args...))
-	}
-}
-
-func (c *cluster) excess(format string, args ...any) {
-	c.excesses = append(c.excesses, fmt.Sprintf("%v: ", c.agenda.now)+fmt.Sprintf(format, args...))
-}
-
-func (c *cluster) is(m Mutant) bool { return c.options.Mutant == m }
-
 // setUp creates the endpoints and plans publishes, faults and operators' actions.
 func (c *cluster) setUp() {
-	all := kinds()
-	for i := range 2 + c.rand.IntN(4) {
-		k := all[c.rand.IntN(len(all))]
-		p, err := policy.Parse([]byte(k.json))
-		if err != nil {
-			panic(err)
-		}
-		ep := grapnel.Endpoint{ID: fmt.Sprintf("ep_%d", i), Tenant: fmt.Sprintf("t%d", i%2), Policy: p, Status: grapnel.EndpointEnabled,
-			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + c.rand.IntN(4), URL: fmt.Sprintf("http://host%d.test/", c.rand.IntN(2))}
-		if c.rand.IntN(5) == 0 {
-			ep.Ordering = grapnel.Unordered
-		}
-		if _, err := c.model.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
-			panic(err)
-		}
-		c.targets = append(c.targets, &target{c: c, id: ep.ID, tenant: ep.Tenant, most: ep.MaxConcurrency})
-		k.limits.ID, k.limits.Unordered, k.limits.Timeout = ep.ID, ep.Ordering == grapnel.Unordered, 5*time.Second
-		if !k.limits.Blocks {
-			k.limits.Permanent = []int{404, 410}
-		}
-		c.history.Endpoints = append(c.history.Endpoints, k.limits)
+	for _, ep := range c.createEndpoints(kinds(), func(*grapnel.Endpoint) {}) {
+		c.targets = append(c.targets, &receiving{c: c, id: ep.ID, tenant: ep.Tenant, most: ep.MaxConcurrency})
 	}
-	for k := range 1 + c.rand.IntN(6) {
-		for range 1 + c.rand.IntN(5)/4 {
-			key := fmt.Sprintf("k%d", k)
-			if c.rand.IntN(8) == 0 {
-				key = ""
-			}
-			c.agenda.in(c.between(0, 10*time.Second), func() { c.publish(key, fmt.Sprintf("t%d", k%2), 3+c.rand.IntN(12)) })
-		}
-	}
-	c.misfortunes()
+	c.publishers(c.try)
+	c.every(8*time.Second, c.plan.crash, func() { c.crash(c.anywhere()) })
+	c.every(8*time.Second, c.plan.stop, func() { c.stop(c.anywhere()) })
+	c.every(5*time.Second, c.plan.pause, func() { c.pause(c.anywhere()) })
+	c.every(8*time.Second, c.plan.cut, func() { c.cutOff(c.anywhere()) })
+	c.every(8*time.Second, c.plan.peer, func() { c.isolate(c.anywhere()) })
+	c.every(5*time.Second, c.plan.receiverDown, func() { t := c.anyone(); t.down = !t.down })
+	c.every(5*time.Second, c.plan.receiverSlow, func() { t := c.anyone(); t.slow = !t.slow })
+	c.every(5*time.Second, c.plan.operator, c.operate)
 }
 
-// misfortunes plans faults and operators' actions.
-func (c *cluster) misfortunes() {
-	every := func(mean time.Duration, p float64, do func()) {
-		var next func()
-		next = func() {
-			c.agenda.in(c.between(0, 2*mean), func() {
-				if !c.healing {
-					if c.chance(p) {
-						do()
-					}
-					next()
-				}
-			})
-		}
-		next()
-	}
-	every(8*time.Second, c.plan.crash, func() { c.crash(c.anywhere()) })
-	every(8*time.Second, c.plan.stop, func() { c.stop(c.anywhere()) })
-	every(5*time.Second, c.plan.pause, func() { c.pause(c.anywhere()) })
-	every(8*time.Second, c.plan.cut, func() { c.cutOff(c.anywhere()) })
-	every(8*time.Second, c.plan.peer, func() { c.isolate(c.anywhere()) })
-	every(5*time.Second, c.plan.receiverDown, func() { t := c.anyone(); t.down = !t.down })
-	every(5*time.Second, c.plan.receiverSlow, func() { t := c.anyone(); t.slow = !t.slow })
-	every(5*time.Second, c.plan.operator, c.operate)
-}
-
-func (c *cluster) anywhere() *slot { return c.slots[c.rand.IntN(len(c.slots))] }
-func (c *cluster) anyone() *target { return c.targets[c.rand.IntN(len(c.targets))] }
+func (c *cluster) anywhere() *slot    { return c.slots[c.rand.IntN(len(c.slots))] }
+func (c *cluster) anyone() *receiving { return c.targets[c.rand.IntN(len(c.targets))] }
 
 // someone is a random node that takes calls; nil: none does.
 func (c *cluster) someone() *member {
@@ -331,7 +236,7 @@ func (c *cluster) tend() {
 	if m := c.someone(); m != nil {
 		for _, ep := range c.configuration().Endpoints {
 			if ep.Status != grapnel.EndpointEnabled && ep.DeletedAt.IsZero() {
-				m.act(ep.ID, history.Enable, func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = grapnel.EndpointEnabled, "" })
+				m.act(ep.ID, history.Enable, enable)
 			}
 		}
 		for _, d := range c.deliveries() {
@@ -341,56 +246,4 @@ func (c *cluster) tend() {
 		}
 	}
 	c.agenda.in(30*time.Second, c.tend)
-}
-
-func (c *cluster) quiet() bool {
-	for _, d := range c.deliveries() {
-		if !d.Status.Final() {
-			return false
-		}
-	}
-	return c.trying == 0
-}
-
-func (c *cluster) configuration() store.Config {
-	conf, err := c.model.Config(context.Background())
-	if err != nil {
-		panic(err)
-	}
-	return conf
-}
-
-func (c *cluster) deliveries() []grapnel.Delivery {
-	all, err := c.model.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 30})
-	if err != nil {
-		panic(err)
-	}
-	return all
-}
-
-// collect adds the system's final state to the history.
-func (c *cluster) collect() {
-	for i := range c.history.Publishes {
-		p := &c.history.Publishes[i]
-		if endpoints, ok := c.committed[p.ID]; ok {
-			p.Endpoints = endpoints
-		}
-	}
-	all := c.deliveries()
-	slices.Reverse(all)
-	ids := make(map[int64]string, len(all))
-	for i := range all {
-		d := &all[i]
-		ids[d.Seq] = d.PlainID()
-		f := history.Final{Delivery: d.PlainID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
-			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade, Finished: c.over[d.Seq]}
-		if d.ReplayOf != 0 {
-			f.ReplayOf = ids[d.ReplayOf]
-		}
-		c.history.Finals = append(c.history.Finals, f)
-	}
-	slices.SortStableFunc(c.history.Receipts, func(a, b history.Receipt) int { return int(a.Start - b.Start) })
-	if off, err := c.model.Imbalance(context.Background()); off != 0 || err != nil {
-		c.excess("the books are off by %d, %v", off, err)
-	}
 }

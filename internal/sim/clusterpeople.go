@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,22 +14,6 @@ import (
 
 // Operators' and publishers' calls to several nodes, each call to any of them, and the nodes'
 // messages to each other.
-
-// publish publishes an event and then, once that has succeeded, the next ones.
-func (c *cluster) publish(key, tenant string, more int) {
-	if more == 0 {
-		return
-	}
-	p := &published{id: fmt.Sprintf("evt_%d", len(c.byID)), key: key, tenant: tenant}
-	c.byID[p.id] = p
-	c.trying++
-	c.try(p, func() {
-		c.trying--
-		if !c.healing {
-			c.agenda.in(c.between(0, 20*time.Second), func() { c.publish(key, tenant, more-1) })
-		}
-	})
-}
 
 // try makes one call at any node and repeats it at any other, with the same id, until it gets a
 // success.
@@ -84,14 +67,11 @@ func (m *member) append(p *published, done func([]store.Head, error)) {
 	var names []string
 	for i := range m.conf.Endpoints {
 		if ep := &m.conf.Endpoints[i]; ep.DeletedAt.IsZero() && ep.Tenant == p.tenant {
-			targets = append(targets, store.Target{Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey,
-				Trigger: grapnel.TriggerSchedule, Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason()})
+			targets = append(targets, target(ep))
 			names = append(names, ep.ID)
 		}
 	}
-	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id),
-		AcceptedAt: m.now(), OccurredAt: m.now()}
-	batch := store.Batch{Config: m.conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}}
+	batch := store.Batch{Config: m.conf.Version, Events: []store.Incoming{{Event: p.event(m.now()), Targets: targets}}}
 	var accepted store.Accepted
 	m.call(1, func() (err error) {
 		accepted, err = c.model.Append(context.Background(), batch)
@@ -173,18 +153,15 @@ func (c *cluster) operate() {
 	if m == nil {
 		return
 	}
-	enable := func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = grapnel.EndpointEnabled, "" }
 	switch c.rand.IntN(8) {
 	case 0, 1:
 		switch status := m.endpoint(t.id).Status; {
 		case status != grapnel.EndpointEnabled:
 			m.act(t.id, history.Enable, enable)
 		case c.rand.IntN(2) == 0:
-			m.act(t.id, history.Pause, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+			m.act(t.id, history.Pause, pause)
 		default:
-			m.act(t.id, history.Disable, func(ep *grapnel.Endpoint) {
-				ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, "a person disabled it"
-			})
+			m.act(t.id, history.Disable, disable)
 		}
 	case 2:
 		if c.rand.IntN(4) == 0 {

@@ -128,7 +128,7 @@ func (m *member) glance(id string) []store.Head {
 func (m *member) begin(round int, got []store.Owned, asked time.Duration, early map[string][]store.Head, then func()) {
 	c, ctx := m.c, context.Background()
 	var newest int64
-	var all []store.Standing
+	var standings map[string]store.Standing
 	m.catchUp(func(err error) {
 		if m.round != round {
 			return
@@ -141,9 +141,9 @@ func (m *member) begin(round int, got []store.Owned, asked time.Duration, early 
 			_, newest, err = c.model.Version(ctx)
 			return err
 		}, func() {
-			m.turn(round, func() (err error) {
-				all, err = c.model.Standings(ctx)
-				return err
+			m.turn(round, func() error {
+				standings = c.standings()
+				return nil
 			}, func() {
 				from := asked
 				if c.is(CountsFromTheAnswer) {
@@ -160,9 +160,9 @@ func (m *member) begin(round int, got []store.Owned, asked time.Duration, early 
 						continue
 					}
 					in := core.Configured{Endpoint: ep, Newest: newest}
-					if at := slices.IndexFunc(all, func(s store.Standing) bool { return s.Endpoint == ep.ID }); at >= 0 {
-						in.Standing = all[at]
-						m.must[ep.ID] = all[at]
+					if st, known := standings[ep.ID]; known {
+						in.Standing = st
+						m.must[ep.ID] = st
 					}
 					switch {
 					case c.is(ForgetsStandings):

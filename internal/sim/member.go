@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -58,12 +57,8 @@ type holding struct {
 
 // start brings a node up.
 func (c *cluster) start(s *slot) {
-	limits := core.Options{Slots: 4 + c.rand.IntN(8), PerHost: 2 + c.rand.IntN(8), Bounds: core.Bounds{Window: 2 + c.rand.IntN(6),
-		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute)}, Shared: true}
-	limits.Bounds.Reserve = reserveOf(limits.Bounds.Window)
-	if c.options.Tiny {
-		limits.Bounds = bounds.Tiny[core.Bounds](c.rand.Uint64())
-	}
+	limits := c.limits(4, 2)
+	limits.Shared = true
 	s.lives++
 	m := &member{c: c, slot: s, id: fmt.Sprintf("%s.%d", s.name, s.lives), core: core.New(limits), held: map[int]*holding{},
 		must: map[string]store.Standing{}, loads: map[string]bool{}, stale: map[string][]store.Head{}, leaves: map[string]bool{},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
 // Mutant is a bug that a run can be given on purpose, to prove that the promises would notice it.
@@ -61,8 +60,6 @@ const (
 
 // BackMutants lists the mutants of a store that goes back.
 func BackMutants() []Mutant { return []Mutant{SendsByNumber, RecordsByNumber} }
-
-type faultOf = memory.Fault
 
 // mutate puts the run's mutant between the node and its store.
 func (w *world) mutate(s store.Store) store.Store {

@@ -34,27 +34,17 @@ type node struct {
 
 // start starts the node with the stored state.
 func (w *world) start() {
-	limits := w.limits()
+	limits := w.limits(2, 1)
 	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{},
 		againOf: map[string]int{}, missed: map[int64]bool{},
 		events: map[int64]*grapnel.Event{}}
 	w.node = n
 	w.restarted()
-	standings, err := w.model.Standings(context.Background())
-	if err != nil {
-		panic(err)
-	}
-	conf, err := w.model.Config(context.Background())
-	if err != nil {
-		panic(err)
-	}
+	standings, conf := w.standings(), w.configuration()
 	w.trace("start")
 	for i := range conf.Endpoints {
-		in := core.Configured{Endpoint: &conf.Endpoints[i], Newest: conf.Newest}
-		if at := slices.IndexFunc(standings, func(s store.Standing) bool { return s.Endpoint == in.Endpoint.ID }); at >= 0 {
-			in.Standing = standings[at]
-		}
-		n.step(in)
+		ep := &conf.Endpoints[i]
+		n.step(core.Configured{Endpoint: ep, Newest: conf.Newest, Standing: standings[ep.ID]})
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// observed records when deliveries end, by the harness's clock: the node's own clock jumps.
+// observed records when deliveries end.
 type observed struct {
 	store.Store
 	w *world
@@ -15,7 +15,7 @@ type observed struct {
 func (o *observed) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	results, err := o.Store.Record(ctx, changes)
 	for i := range changes {
-		o.note(ctx, changes[i].Delivery)
+		o.w.note(changes[i].Delivery)
 		if err == nil && results[i].Applied && changes[i].Attempt != nil {
 			if d, err := o.w.model.Delivery(ctx, store.Everyone(), changes[i].Delivery); err == nil {
 				o.w.receiver(d.EndpointID).recorded(changes[i].Attempt)
@@ -34,18 +34,7 @@ func (o *observed) End(ctx context.Context, endpoint string, e store.Ending, lim
 	}
 	n, err := o.Store.End(ctx, endpoint, e, limit)
 	for _, seq := range waiting {
-		o.note(ctx, seq)
+		o.w.note(seq)
 	}
 	return n, err
-}
-
-// note records the first moment at which a delivery was seen to be finished.
-func (o *observed) note(ctx context.Context, seq int64) {
-	if _, known := o.w.over[seq]; known {
-		return
-	}
-	d, err := o.w.model.Delivery(ctx, store.Everyone(), seq)
-	if err == nil && d.Status.Final() {
-		o.w.over[seq] = o.w.agenda.now
-	}
 }

@@ -2,51 +2,14 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
-
-// published is an event and the publisher's view of it.
-type published struct {
-	id, key, tenant string
-	poison          bool
-}
-
-// publishers plans the publishers' events. Each key has one publisher that waits for its answer
-// before the next event, and now and then a second one that does not coordinate with it.
-func (w *world) publishers() {
-	keys := 1 + w.rand.IntN(6)
-	for k := range keys {
-		for range 1 + w.rand.IntN(5)/4 {
-			key := fmt.Sprintf("k%d", k)
-			if w.rand.IntN(8) == 0 {
-				key = ""
-			}
-			w.agenda.in(w.between(0, 10*time.Second), func() { w.publish(key, fmt.Sprintf("t%d", k%2), 3+w.rand.IntN(12)) })
-		}
-	}
-}
-
-// publish publishes an event and then, once that has succeeded, the next ones.
-func (w *world) publish(key, tenant string, more int) {
-	if more == 0 {
-		return
-	}
-	p := &published{id: fmt.Sprintf("evt_%d", len(w.byID)), key: key, tenant: tenant, poison: w.chance(w.plan.poison)}
-	w.byID[p.id] = p
-	w.trying++
-	w.try(p, func() {
-		w.trying--
-		if !w.healing {
-			w.agenda.in(w.between(0, 20*time.Second), func() { w.publish(key, tenant, more-1) })
-		}
-	})
-}
 
 // try makes one call and repeats it, with the same id, until it gets a success.
 func (w *world) try(p *published, done func()) {
@@ -121,16 +84,10 @@ func (w *world) append(p *published) ([]store.Head, error) {
 	ctx := context.Background()
 	var targets []store.Target
 	for _, r := range w.subscribers(p.tenant) {
-		targets = append(targets, store.Target{Endpoint: r.config.ID, Ordered: r.config.Ordering == grapnel.OrderByKey,
-			Trigger: grapnel.TriggerSchedule, Delay: core.FirstDelay(&r.config.Policy), Drop: r.config.DropReason()})
+		targets = append(targets, target(&r.config))
 	}
-	conf, err := w.model.Config(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id),
-		AcceptedAt: w.now(), OccurredAt: w.now()}
-	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}})
+	ev := p.event(w.now())
+	accepted, err := w.store.Append(ctx, store.Batch{Config: w.version(), Events: []store.Incoming{{Event: ev, Targets: targets}}})
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
 		if _, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {
@@ -145,32 +102,18 @@ func (w *world) append(p *published) ([]store.Head, error) {
 
 // misfortunes plans faults and operators' actions.
 func (w *world) misfortunes() {
-	every := func(mean time.Duration, p *float64, do func()) {
-		var next func()
-		next = func() {
-			w.agenda.in(w.between(0, 2*mean), func() {
-				if !w.healing {
-					if w.chance(*p) {
-						do()
-					}
-					next()
-				}
-			})
-		}
-		next()
-	}
-	every(20*time.Second, &w.plan.crash, w.crash)
-	every(40*time.Second, &w.plan.cleanStop, w.leave)
-	every(60*time.Second, &w.plan.clockJump, w.jump)
-	every(5*time.Second, &w.plan.receiverDown, func() { r := w.anyone(); r.down = !r.down })
-	every(5*time.Second, &w.plan.receiverSlow, func() { r := w.anyone(); r.slow = !r.slow })
-	every(5*time.Second, &w.plan.operator, w.operate)
-	every(15*time.Second, &w.plan.operator, w.sample)
+	w.every(20*time.Second, w.plan.crash, w.crash)
+	w.every(40*time.Second, w.plan.cleanStop, w.leave)
+	w.every(60*time.Second, w.plan.clockJump, w.jump)
+	w.every(5*time.Second, w.plan.receiverDown, func() { r := w.anyone(); r.down = !r.down })
+	w.every(5*time.Second, w.plan.receiverSlow, func() { r := w.anyone(); r.slow = !r.slow })
+	w.every(5*time.Second, w.plan.operator, w.operate)
+	w.every(15*time.Second, w.plan.operator, w.sample)
 	if w.options.Tidy {
 		w.tidying()
 	}
 	if w.options.Back {
-		every(20*time.Second, &w.plan.back, w.goBack)
+		w.every(20*time.Second, w.plan.back, w.goBack)
 	}
 }
 
@@ -188,7 +131,7 @@ func (w *world) jump() {
 }
 
 // injure decides the fault of a call of the store, if any.
-func (w *world) injure(method string) (f faultOf) {
+func (w *world) injure(method string) (f memory.Fault) {
 	switch {
 	case method == "Config":
 	case w.chance(w.plan.storeError):
@@ -209,11 +152,9 @@ func (w *world) operate() {
 		case r.config.Status != grapnel.EndpointEnabled:
 			r.act(history.Enable, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
 		case w.rand.IntN(2) == 0:
-			r.act(history.Pause, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+			r.act(history.Pause, pause)
 		default:
-			r.act(history.Disable, func(ep *grapnel.Endpoint) {
-				ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, "a person disabled it"
-			})
+			r.act(history.Disable, disable)
 			if w.rand.IntN(2) == 0 {
 				w.agenda.in(w.between(0, 3*time.Second), func() {
 					r.act(history.Enable, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
@@ -250,12 +191,8 @@ func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
 	}
 	r.config.Revision = put.Revision
 	current := r.config
-	conf, err := w.model.Config(context.Background())
-	if err != nil {
-		panic(err)
-	}
 	w.trace("%s %s", kind, r.config.ID)
-	w.node.step(core.Configured{Endpoint: &current, Newest: conf.Newest})
+	w.node.step(core.Configured{Endpoint: &current, Newest: w.configuration().Newest})
 	w.history.Actions = append(w.history.Actions, history.Action{Kind: kind, Endpoint: r.config.ID, Invoke: invoke,
 		Return: w.agenda.now + time.Millisecond, Result: history.OK})
 }

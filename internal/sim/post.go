@@ -13,11 +13,8 @@ import (
 // The requests of several nodes and their receivers. If a sender dies or gives up, its receiver
 // sees the connection end. If a sender is frozen, it does not.
 
-// internal is the outcome of an attempt that this process did not make or did not finish.
-var internal = policy.Outcome{Class: policy.ClassInternal}
-
-// target is the receiver of an endpoint.
-type target struct {
+// receiving is the receiver of an endpoint.
+type receiving struct {
 	c          *cluster
 	id         string
 	tenant     string
@@ -26,8 +23,8 @@ type target struct {
 	down, slow bool
 }
 
-func (c *cluster) target(id string) *target {
-	return c.targets[slices.IndexFunc(c.targets, func(t *target) bool { return t.id == id })]
+func (c *cluster) target(id string) *receiving {
+	return c.targets[slices.IndexFunc(c.targets, func(t *receiving) bool { return t.id == id })]
 }
 
 // post is one request in flight.
@@ -81,7 +78,7 @@ func (m *member) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 }
 
 // arrive is a request reaching its receiver, or a refused connection.
-func (t *target) arrive(p *post) {
+func (t *receiving) arrive(p *post) {
 	c := t.c
 	if p.over && !p.from.gone {
 		return
@@ -141,29 +138,16 @@ func (t *target) arrive(p *post) {
 }
 
 // verdict is the receiver's outcome for a request.
-func (t *target) verdict() policy.Outcome {
+func (t *receiving) verdict() policy.Outcome {
 	c := t.c
 	if !c.chance(c.plan.receiverDown) {
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
-	switch c.rand.IntN(8) {
-	case 0:
-		return policy.Outcome{Status: 429, Class: policy.ClassStatus429, RetryAfter: c.between(0, 30*time.Second), HasRetryAfter: true}
-	case 1:
-		return policy.Outcome{Status: 422, Class: policy.ClassStatus4xx}
-	case 2:
-		if c.rand.IntN(6) == 0 {
-			return policy.Outcome{Status: 410, Class: policy.ClassStatus4xx}
-		}
-		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
-	case 3:
-		return policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: c.between(0, 30*time.Second), HasRetryAfter: true}
-	}
-	return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
+	return c.refusal(30*time.Second, policy.Outcome{Status: 404, Class: policy.ClassStatus4xx})
 }
 
 // answer reaches the sender if it still lives and waits.
-func (t *target) answer(p *post, o policy.Outcome) {
+func (t *receiving) answer(p *post, o policy.Outcome) {
 	p.from.run(func() {
 		if !p.over {
 			p.end()
@@ -178,7 +162,7 @@ func (p *post) end() {
 }
 
 // abandon ends the request from the sender's side: it timed out, or must end now.
-func (t *target) abandon(p *post, o policy.Outcome) {
+func (t *receiving) abandon(p *post, o policy.Outcome) {
 	if p.over {
 		return
 	}
@@ -191,7 +175,7 @@ func (t *target) abandon(p *post, o policy.Outcome) {
 }
 
 // hangUp ends the receiver's requests of a sender that died.
-func (t *target) hangUp(m *member) {
+func (t *receiving) hangUp(m *member) {
 	for _, p := range slices.Clone(t.open) {
 		if p.from == m {
 			p.receipt.AnswerLost = true
@@ -205,7 +189,7 @@ func (t *target) hangUp(m *member) {
 }
 
 // close ends a request from the receiver's side.
-func (t *target) close(p *post) {
+func (t *receiving) close(p *post) {
 	p.shut = true
 	p.receipt.End = t.c.agenda.now
 	t.open = slices.DeleteFunc(t.open, func(q *post) bool { return q == p })

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
-	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -109,36 +107,17 @@ func (w *world) setUp() {
 	if w.options.Back {
 		all = all[:5] // without those that have a circuit: a learned standing does not go back
 	}
-	for i := range 2 + w.rand.IntN(4) {
-		k := all[w.rand.IntN(len(all))]
-		p, err := policy.Parse([]byte(k.json))
-		if err != nil {
-			panic(err)
-		}
-		r := &receiver{w: w, config: grapnel.Endpoint{
-			ID: fmt.Sprintf("ep_%d", i), Tenant: fmt.Sprintf("t%d", i%2), Policy: p, Status: grapnel.EndpointEnabled,
-			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + w.rand.IntN(4), URL: fmt.Sprintf("http://host%d.test/", w.rand.IntN(2)),
-		}}
-		r.watch = watch{rules: p.BreakerRules(), began: map[int64]int{}}
-		if w.rand.IntN(5) == 0 {
-			r.config.Ordering = grapnel.Unordered
-		}
+	for _, ep := range w.createEndpoints(all, func(ep *grapnel.Endpoint) {
 		if w.rand.IntN(3) == 0 {
-			r.config.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
+			ep.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
 		}
-		put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
-		if err != nil {
-			panic(err)
-		}
-		r.config.Revision = put.Revision
-		w.endpoints = append(w.endpoints, r)
-		k.limits.ID, k.limits.Unordered, k.limits.Timeout = r.config.ID, r.config.Ordering == grapnel.Unordered, 5*time.Second
-		if !k.limits.Blocks {
-			k.limits.Permanent = []int{404, 410}
-		}
-		w.history.Endpoints = append(w.history.Endpoints, k.limits)
+	}) {
+		w.endpoints = append(w.endpoints, &receiver{w: w, config: ep, watch: watch{rules: ep.Policy.BreakerRules(), began: map[int64]int{}}})
 	}
-	w.publishers()
+	w.publishers(func(p *published, done func()) {
+		p.poison = w.chance(w.plan.poison)
+		w.try(p, done)
+	})
 	w.misfortunes()
 	w.aged()
 }
@@ -161,19 +140,19 @@ func (n *node) attempt(a core.Attempt) {
 		if r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() {
 			// As in package engine: an operator stopped the endpoint between the core's decision
 			// and the request.
-			n.finish(a, policy.Outcome{Class: policy.ClassInternal}, w.now())
+			n.finish(a, internal, w.now())
 			return
 		}
 		event, fate := n.event(a)
 		if event == nil {
 			n.vacate(a)
-			r.ends(a, policy.Outcome{Class: policy.ClassInternal})
+			r.ends(a, internal)
 			n.step(fate)
 			return
 		}
 		started := w.now()
 		if w.chance(0.01) {
-			n.later(w.between(0, 20*time.Millisecond), func() { n.finish(a, policy.Outcome{Class: policy.ClassInternal}, started) })
+			n.later(w.between(0, 20*time.Millisecond), func() { n.finish(a, internal, started) })
 			return
 		}
 		times := 1
@@ -272,23 +251,11 @@ func (r *receiver) verdict(req *request) policy.Outcome {
 	case w.byID[req.event.ID].poison && !w.healing:
 		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
 	case w.healing && w.agenda.now < chaosTime+100*time.Second && w.rand.IntN(3) == 0:
-		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that retries happen whose times can be checked
+		return broken // so that retries happen whose times can be checked
 	case !w.chance(w.plan.receiverDown):
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
-	switch w.rand.IntN(8) {
-	case 0:
-		return policy.Outcome{Status: 429, Class: policy.ClassStatus429, RetryAfter: w.between(0, 5*time.Second), HasRetryAfter: true}
-	case 1:
-		return policy.Outcome{Status: 422, Class: policy.ClassStatus4xx}
-	case 2:
-		if w.rand.IntN(6) == 0 {
-			return policy.Outcome{Status: 410, Class: policy.ClassStatus4xx}
-		}
-	case 3:
-		return policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: w.between(0, 5*time.Second), HasRetryAfter: true}
-	}
-	return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
+	return w.refusal(5*time.Second, broken)
 }
 
 // answer reaches the sender, if it still lives.

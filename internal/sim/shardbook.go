@@ -2,9 +2,9 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/sim/history"
@@ -101,12 +101,7 @@ func (b *shardBook) beat(node string, draining bool) (there []store.Node) {
 			there = append(there, store.Node{ID: id, Draining: b.drains[id]})
 		}
 	}
-	slices.SortFunc(there, func(a, b store.Node) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(there, func(a, b store.Node) int { return strings.Compare(a.ID, b.ID) })
 	return there
 }
 
@@ -156,7 +151,7 @@ func (b *shardBook) record(ctx context.Context, endpoints []string, changes []st
 
 func (b *shardBook) hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	if b.fenced(endpoint, h.Epoch) {
-		return 0, errors.Join(store.ErrFenced)
+		return 0, store.ErrFenced
 	}
 	n, err := b.c.model.Hasten(ctx, endpoint, h, limit)
 	if n > 0 {
@@ -167,7 +162,7 @@ func (b *shardBook) hasten(ctx context.Context, endpoint string, h store.Hasteni
 
 func (b *shardBook) end(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	if b.fenced(endpoint, e.Epoch) {
-		return 0, errors.Join(store.ErrFenced)
+		return 0, store.ErrFenced
 	}
 	n, err := b.c.model.End(ctx, endpoint, e, limit)
 	if n > 0 {
@@ -179,15 +174,4 @@ func (b *shardBook) end(ctx context.Context, endpoint string, e store.Ending, li
 		}
 	}
 	return n, err
-}
-
-// note records the first moment at which a delivery was seen to be finished.
-func (c *cluster) note(seq int64) {
-	if _, known := c.over[seq]; known {
-		return
-	}
-	d, err := c.model.Delivery(context.Background(), store.Everyone(), seq)
-	if err == nil && d.Status.Final() {
-		c.over[seq] = c.agenda.now
-	}
 }

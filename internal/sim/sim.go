@@ -18,13 +18,9 @@
 package sim
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
@@ -59,10 +55,11 @@ func Run(o Options) Outcome {
 	w.start()
 	w.agenda.until(chaosTime)
 	w.heal()
-	for end := w.agenda.now + healTime; w.agenda.now < end && !w.quiet(); {
+	for end := w.agenda.now + healTime; w.agenda.now < end && !w.settled(); {
 		w.agenda.until(w.agenda.now + time.Minute)
 	}
-	w.collect()
+	w.sample()
+	w.collect(w.everything())
 	w.audit()
 	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps,
 		Repaired: len(w.history.Faults),
@@ -79,29 +76,15 @@ const (
 
 // world is the state of one run.
 type world struct {
-	options Options
-	rand    *rand.Rand
-	agenda  agenda
-	base    time.Time     // the wall clock when the run starts
-	skew    time.Duration // offset of the node's clock since then
-	model   *memory.Store
-	store   store.Store // the model, behind faults and mutants
-	plan    plan
-	healing bool
+	stage
+	skew  time.Duration // offset of the node's clock since the run started
+	store store.Store   // the model, behind faults and mutants
+	plan  plan
 
 	node      *node // nil: it is down
 	endpoints []*receiver
-	byID      map[string]*published
-	history   history.History
-	committed map[string][]string     // event id → endpoints that were matched when it was committed
-	back      int                     // number of times the store went back
-	over      map[int64]time.Duration // when deliveries ended
-	excesses  []string
+	back      int       // number of times the store went back
 	wellAt    time.Time // when the backlog of the faults should have drained
-	trying    int       // publishes without a known success
-	steps     int
-	token     int64
-	orders    map[int64]func(error)
 	reruns    []*rerun
 	replayed  int                // deliveries created by replays
 	purged    []grapnel.Delivery // as last seen
@@ -117,25 +100,13 @@ type plan struct {
 }
 
 func newWorld(o Options) *world {
-	w := &world{
-		options: o, rand: rand.New(rand.NewPCG(o.Seed, 0x6772_6170_6e65_6c)),
-		base:  time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
-		model: memory.New(), byID: map[string]*published{}, committed: map[string][]string{}, orders: map[int64]func(error){},
-		over: map[int64]time.Duration{},
-	}
-	w.agenda.rand = w.rand
+	w := &world{stage: newStage(o, 0x6772_6170_6e65_6c)}
 	w.store = &observed{Store: w.mutate(&memory.Faulty{Store: w.model, Injure: w.injure}), w: w}
-	maybe := func() float64 {
-		if w.rand.IntN(2) == 0 {
-			return 0
-		}
-		return w.rand.Float64() * w.rand.Float64()
-	}
 	w.plan = plan{
-		crash: maybe(), storeError: maybe() / 4, storeUnknown: maybe() / 4, stall: maybe() / 8,
-		hintLost: maybe(), hintDouble: maybe(), hintLate: maybe(), loadLate: maybe(),
-		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, poison: maybe() / 4,
-		clockJump: maybe(), operator: maybe(), cleanStop: maybe(),
+		crash: w.maybe(), storeError: w.maybe() / 4, storeUnknown: w.maybe() / 4, stall: w.maybe() / 8,
+		hintLost: w.maybe(), hintDouble: w.maybe(), hintLate: w.maybe(), loadLate: w.maybe(),
+		receiverDown: w.maybe(), receiverSlow: w.maybe(), answerLost: w.maybe() / 2, poison: w.maybe() / 4,
+		clockJump: w.maybe(), operator: w.maybe(), cleanStop: w.maybe(),
 	}
 	if o.Back {
 		w.plan.back = (1 + w.rand.Float64()) / 2
@@ -146,36 +117,3 @@ func newWorld(o Options) *world {
 
 // now is the node's clock.
 func (w *world) now() time.Time { return w.base.Add(w.agenda.now + w.skew) }
-
-func (w *world) chance(p float64) bool { return !w.healing && w.rand.Float64() < p }
-
-// between is a random duration.
-func (w *world) between(a, b time.Duration) time.Duration {
-	return a + time.Duration(w.rand.Int64N(int64(b-a)+1))
-}
-
-func (w *world) trace(format string, args ...any) {
-	if w.options.Trace != nil {
-		w.options.Trace(w.agenda.now, fmt.Sprintf(format, args...))
-	}
-}
-
-// reserveOf is the size of the reserve in a world with windows of a size: large in half of the
-// worlds, and nearly nothing in the others.
-func reserveOf(window int) int {
-	if window%2 == 0 {
-		return 4 * window
-	}
-	return 1
-}
-
-// small limits make windows overflow and slots run out within a short history.
-func (w *world) limits() core.Options {
-	o := core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Bounds: core.Bounds{Window: 2 + w.rand.IntN(6),
-		Horizon: w.between(time.Second, time.Minute), Poll: w.between(5*time.Second, time.Minute)}}
-	o.Bounds.Reserve = reserveOf(o.Bounds.Window)
-	if w.options.Tiny {
-		o.Bounds = bounds.Tiny[core.Bounds](w.rand.Uint64())
-	}
-	return o
-}

@@ -2,9 +2,7 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -186,20 +184,16 @@ func (r *receiver) stopped(before grapnel.EndpointStatus) {
 // restarted passes the recorded standings to the watches, because a new life of the node must
 // follow them.
 func (w *world) restarted() {
-	all, err := w.model.Standings(context.Background())
-	if err != nil {
-		panic(err)
-	}
+	standings := w.standings()
 	for _, r := range w.endpoints {
 		h := &r.watch
 		clear(h.began)
 		h.probing, h.bad, h.back, h.fresh, h.probedAt, h.hold = 0, 0, false, 0, 0, 0
 		h.era++
-		at := slices.IndexFunc(all, func(s store.Standing) bool { return s.Endpoint == r.config.ID })
-		h.open = at >= 0 && all[at].Open()
-		if at >= 0 {
-			h.hold = all[at].HoldUntil.Sub(w.base) - w.skew
-			r.mustCarryOut(&all[at])
+		st, known := standings[r.config.ID]
+		if h.open = st.Open(); known {
+			h.hold = st.HoldUntil.Sub(w.base) - w.skew
+			r.mustCarryOut(&st)
 		}
 	}
 }
@@ -222,13 +216,10 @@ func (r *receiver) mustCarryOut(st *store.Standing) {
 
 // remembered checks, after a clean stop, that every endpoint's standing is recorded.
 func (w *world) remembered() {
-	all, err := w.model.Standings(context.Background())
-	if err != nil {
-		panic(err)
-	}
+	standings := w.standings()
 	for _, r := range w.endpoints {
-		at := slices.IndexFunc(all, func(s store.Standing) bool { return s.Endpoint == r.config.ID })
-		if open := at >= 0 && all[at].Open(); open != r.watch.open && !r.watch.rules.Off && r.config.DeletedAt.IsZero() {
+		st := standings[r.config.ID]
+		if open := st.Open(); open != r.watch.open && !r.watch.rules.Off && r.config.DeletedAt.IsZero() {
 			w.excess("the breaker of %s is open: %v; on record: %v", r.config.ID, r.watch.open, open)
 		}
 	}
@@ -294,9 +285,4 @@ func (w *world) aged() {
 		}
 	}
 	w.agenda.in(10*time.Second, w.aged)
-}
-
-// excess notes an exceeded limit.
-func (w *world) excess(format string, args ...any) {
-	w.excesses = append(w.excesses, fmt.Sprintf("%v: ", w.agenda.now)+fmt.Sprintf(format, args...))
 }
