@@ -21,23 +21,22 @@ type cell struct {
 	pick      alias
 	orphans   []*delivery // of the dead node
 
-	commits, delivered, retries int
-	taken, asked, refused       int
-	lag                         histogram     // of first attempts, while no node has died
-	bins                        []histogram   // the same, per second
-	took                        histogram     // from the publisher's intention to the receiver
-	struckLag                   time.Duration // the longest, at endpoints whose node has died
-	over                        time.Duration // when the last late one began there
-	longest                     time.Duration // until an outcome became durable
-	waiting                     int           // first attempts pending there at the end
-	from                        mark
+	commits, delivered    int
+	taken, asked, refused int
+	lag                   histogram     // of first attempts, while no node has died
+	bins                  []histogram   // the same, per second
+	took                  histogram     // from the publisher's intention to the receiver
+	struckLag             time.Duration // the longest, at endpoints whose node has died
+	over                  time.Duration // when the last late one began there
+	longest               time.Duration // until an outcome became durable
+	waiting               int           // first attempts pending there at the end
+	from                  mark
 }
 
 type mark struct {
 	at                        time.Duration
 	commits, delivered, taken int
-	node, data, log           time.Duration
-	bytes                     int
+	node, data                time.Duration
 }
 
 type endpoint struct {
@@ -129,7 +128,7 @@ func (c *cell) outstanding() {
 }
 
 func (c *cell) mark() mark {
-	m := mark{at: c.now, commits: c.commits, delivered: c.delivered, taken: c.taken, data: c.data.used, log: c.log.busy, bytes: c.log.written}
+	m := mark{at: c.now, commits: c.commits, delivered: c.delivered, taken: c.taken, data: c.data.used}
 	for _, n := range c.nodes {
 		if !n.dead {
 			m.node += n.cpu.used

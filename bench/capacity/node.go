@@ -279,7 +279,6 @@ func (n *node) recorded(d *delivery) {
 		c.delivered++
 		return
 	}
-	c.retries++
 	d.failed = false
 	d.due = c.now + again
 	c.after(again, func() { c.hint(d) })

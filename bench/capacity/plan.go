@@ -38,7 +38,6 @@ type Result struct {
 	Refused float64       // share of refused publishes
 	Node    float64       // share of the processors of the live nodes
 	Data    float64       // share of the database's
-	Log     float64       // share of the capacity of the log's disk
 	Batch   float64       // deliveries for each commit
 	Slots   int           // most at once, of a node
 	Struck  time.Duration // the longest delay of a first attempt at the endpoints of the dead node
@@ -86,6 +85,12 @@ func (p Plan) Play(tenants []float64, these []int, change func(*Load)) Result {
 	return c.result()
 }
 
+// playAll is one history of a cell that has all tenants of a load.
+func (p Plan) playAll(rate float64, change func(*Load)) Result {
+	tenants := Tenants(p.tenants(rate), rate, p.Skew)
+	return p.Play(tenants, Place(tenants, 1)[0], change)
+}
+
 func (c *cell) result() Result {
 	to, from := c.mark(), c.from
 	seconds := (to.at - from.at).Seconds()
@@ -104,7 +109,6 @@ func (c *cell) result() Result {
 	}
 	r.Node = (to.node - from.node).Seconds() / seconds / float64(living*c.hardware.NodeCores)
 	r.Data = (to.data - from.data).Seconds() / seconds / float64(c.hardware.DataCores)
-	r.Log = (to.log - from.log).Seconds() / seconds
 	r.Batch = float64(to.delivered-from.delivered) / float64(max(to.commits-from.commits, 1))
 	r.Taken = float64(to.taken-from.taken) / seconds
 	r.Refused = float64(c.refused) / float64(max(c.asked, 1))

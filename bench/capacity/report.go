@@ -127,22 +127,17 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 	var all sync.WaitGroup
 	for i, x := range times {
 		all.Go(func() {
-			tenants := Tenants(p.tenants(x*k.rate), x*k.rate, p.Skew)
-			rows[i] = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
+			rows[i] = p.playAll(x*k.rate, func(l *Load) {
 				l.Dies, l.Burst, l.Calm, l.Until = 0, 0, 4*time.Second, 7*time.Second
 			})
 		})
 	}
 	all.Go(func() {
-		tenants := Tenants(p.tenants(k.rate), k.rate, p.Skew)
-		away = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
+		away = p.playAll(k.rate, func(l *Load) {
 			l.Dies, l.Burst, l.Away, l.Gone = 0, 0, 4*time.Second, 5*time.Second
 		})
 	})
-	all.Go(func() {
-		tenants := Tenants(p.tenants(k.rate), k.rate, p.Skew)
-		later = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) { l.Until = 40 * time.Second })
-	})
+	all.Go(func() { later = p.playAll(k.rate, func(l *Load) { l.Until = 40 * time.Second }) })
 	all.Wait()
 	for i, x := range times {
 		r := rows[i]

@@ -57,9 +57,6 @@ type log struct {
 	bytes   int
 	waiting []func()
 	syncing bool
-	busy    time.Duration
-	written int
-	syncs   int
 }
 
 func (l *log) sync(bytes int, then func()) {
@@ -75,12 +72,9 @@ func (l *log) start() {
 	// Half of a sync's time is constant; the rest is random.
 	took := time.Duration((0.5+0.5*l.random.ExpFloat64())*float64(l.base) + float64(l.bytes)/l.rate*float64(time.Second))
 	these := l.waiting
-	l.written += l.bytes
 	l.waiting, l.bytes, l.syncing = nil, 0, true
-	l.syncs++
 	l.time.after(took, func() {
 		l.syncing = false
-		l.busy += took
 		for _, then := range these {
 			then()
 		}
