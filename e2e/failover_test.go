@@ -201,6 +201,10 @@ func TestTwoPrimaries(t *testing.T) {
 		c.published(200) // on both sides
 		c.proxies[0].Point(c.standby.Server)
 		eventually(t, time.Minute, "some connections of the old ones are cut", func() bool { return c.proxies[0].CutSome(2) > 0 })
+		// When depends on when it needs a new connection, and on how busy the machine is.
+		eventually(t, time.Minute, "the node with connections to two databases says so", func() bool {
+			return suspicion.MatchString(c.nodes[0].words(1 << 20))
+		})
 		pause(ctx, backWithin)
 		both = c.ledger.now()
 		c.lost(since)
@@ -211,9 +215,6 @@ func TestTwoPrimaries(t *testing.T) {
 	c.recovered(both, end)
 	if n, err := c.db.Ask(t.Context(), "SELECT count(*)::text FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil || n != "0" {
 		t.Errorf("SPLIT: a node that knows the promoted standby still has %s connections to the old primary: %v", n, err)
-	}
-	if !suspicion.MatchString(c.nodes[0].words(1 << 20)) {
-		t.Error("SPLIT: the node that had connections to two databases does not say so")
 	}
 	c.sentence()
 }
