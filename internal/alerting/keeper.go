@@ -28,6 +28,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -133,14 +134,7 @@ func New(o Options) *Keeper {
 
 // Run evaluates until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(k.bounds.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for backoff.Wait(ctx.Done(), k.bounds.Every) {
 		if err := k.Evaluate(ctx); err != nil && ctx.Err() == nil {
 			k.log.Warn("evaluating alert rules failed; retrying", "err", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -124,9 +125,7 @@ func (r *Directory) Run(ctx context.Context) {
 	if len(r.cells) == 1 && !movable(r.cells[0]) {
 		return
 	}
-	tick := time.NewTicker(carryOn)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		for i := range r.cells {
 			c := r.cells[i]
 			for _, t := range c.Engine.Tenancies() {
@@ -135,11 +134,7 @@ func (r *Directory) Run(ctx context.Context) {
 				}
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+		backoff.Wait(ctx.Done(), carryOn)
 	}
 }
 
@@ -197,9 +192,7 @@ func (r *Directory) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 		if err != nil {
 			wait = afterTrouble
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !backoff.Wait(ctx.Done(), wait) {
 			return
 		}
 	}
@@ -324,10 +317,7 @@ func (r *Directory) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over 
 			return true, nil
 		}
 		// Other tenants write to the same tables; the pause leaves most of the time to them.
-		select {
-		case <-time.After(r.pause):
-		case <-ctx.Done():
-		}
+		backoff.Wait(ctx.Done(), r.pause)
 	}
 	return false, ctx.Err()
 }

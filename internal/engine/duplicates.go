@@ -6,9 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -61,17 +61,10 @@ func (d *duplicates) add(ev *grapnel.Event, of string) {
 
 // run writes the notes, until the engine stops; then the rest.
 func (d *duplicates) run() {
-	tick := time.NewTicker(d.bounds.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			d.write()
-		case <-d.over:
-			d.write()
-			return
-		}
+	for backoff.Wait(d.over, d.bounds.Every) {
+		d.write()
 	}
+	d.write()
 }
 
 // write writes one document for each tenant. Duplicates are noted again if another node wrote at

@@ -31,14 +31,7 @@ type keeper struct {
 // tidy deletes expired answers, recounts pending deliveries if the count is in doubt, and compares
 // the counts of deliveries, until the engine stops.
 func (k *keeper) tidy() {
-	tick := time.NewTicker(k.bounds.Tidy)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-k.over:
-			return
-		}
+	for backoff.Wait(k.over, k.bounds.Tidy) {
 		k.incidents.count()
 		if k.shared {
 			k.pending.doubt() // other nodes write as well
@@ -104,16 +97,9 @@ func (k *keeper) purge() {
 	if k.keep.For <= 0 {
 		return
 	}
-	tick := time.NewTicker(k.keep.every())
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if k.leads() {
-				k.purgeOnce()
-			}
-		case <-k.over:
-			return
+	for backoff.Wait(k.over, k.keep.every()) {
+		if k.leads() {
+			k.purgeOnce()
 		}
 	}
 }

@@ -3,7 +3,8 @@ package engine
 import (
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // rest gives memory back after a load, until the engine stops. Go collects garbage when the heap
@@ -14,14 +15,7 @@ import (
 // there is Spare memory, the memory is collected and given back: it takes some milliseconds then,
 // and under load it would be needed again at once.
 func (e *Engine) rest() {
-	tick := time.NewTicker(e.bounds.Rest)
-	defer tick.Stop()
-	for last := e.pending.written(); ; {
-		select {
-		case <-tick.C:
-		case <-e.inputs.over:
-			return
-		}
+	for last := e.pending.written(); backoff.Wait(e.inputs.over, e.bounds.Rest); {
 		e.events.age()
 		now := e.pending.written()
 		if now-last < e.bounds.Restless && spareMemory() >= e.bounds.Spare {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
@@ -202,12 +203,10 @@ func (t *tenancy) reopenAll() {
 		ids := t.returned.take()
 		if err := t.reopen(t.sending, ids); err != nil && t.sending.Err() == nil {
 			t.log.Warn("reading endpoints of a tenant that stays failed; retrying", "endpoints", len(ids), "err", err)
-			select {
-			case <-time.After(reopenAgain):
-				t.returned.add(ids...)
-			case <-t.inputs.over:
+			if !backoff.Wait(t.inputs.over, reopenAgain) {
 				return
 			}
+			t.returned.add(ids...)
 		}
 	}
 }

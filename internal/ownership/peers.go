@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -110,16 +110,11 @@ func (s *Shards) Order(ctx context.Context, o core.Operated) error {
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() {
-		tick := time.NewTicker(s.cluster.Lease / 15)
-		defer tick.Stop()
-		for s.owner(o.Endpoint) == address {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
+		for backoff.Wait(ctx.Done(), s.cluster.Lease/15) {
+			if s.owner(o.Endpoint) != address {
+				cancel()
 			}
 		}
-		cancel()
 	})
 	err := s.cluster.Peers.Order(ctx, address, o)
 	if err != nil && grapnel.CodeOf(err) == "" {

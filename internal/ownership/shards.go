@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -236,14 +237,7 @@ func (s *Shards) Still(endpoint string, epoch int64) func() bool {
 // guard cancels attempts in shards whose lease has expired, and in all shards while a loop is
 // stalled, until the engine stops. It calls neither store nor core, so neither can delay it.
 func (s *Shards) guard() {
-	tick := time.NewTicker(leaseMargin / 10)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-s.env.Over:
-			return
-		}
+	for backoff.Wait(s.env.Over, leaseMargin/10) {
 		stalled, held := s.env.Watchdog.stalled(s.cluster.Lease), 0
 		s.mu.Lock()
 		was := s.stalled

@@ -6,23 +6,17 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // sweepUntil sweeps at every tick until ctx ends.
 func (r *Broker) sweepUntil(ctx context.Context) {
-	tick := time.NewTicker(r.bounds.Sweep)
-	defer tick.Stop()
-	for n := 0; ; n++ {
+	for n := 0; n == 0 || backoff.Wait(ctx.Done(), r.bounds.Sweep); n++ {
 		r.Sweep(ctx)
 		if n%60 == 59 {
 			r.granted.forget(r.now().Add(-r.bounds.Forget))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -103,14 +104,9 @@ func New(o Options) *Runner {
 // Run moves events until ctx ends, and returns after everything it started has. Unfinished work is
 // repeated by the next Run.
 func (r *Runner) Run(ctx context.Context) {
-	tick := time.NewTicker(r.o.Bounds.Sweep)
-	defer tick.Stop()
 	for ctx.Err() == nil {
 		r.sweep(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
+		backoff.Wait(ctx.Done(), r.o.Bounds.Sweep)
 	}
 	r.work.Wait()
 }
