@@ -40,17 +40,9 @@ func (k *keeper) tidy() {
 		if err != nil && k.sending.Err() == nil {
 			k.log.Error("counting pending deliveries failed; retrying", "err", err)
 		}
-		for k.leads() {
-			n, err := k.store.Forget(k.sending, k.now(), k.bounds.Forget)
-			if err != nil && k.sending.Err() == nil {
-				k.log.Error("deleting expired answers failed; retrying", "err", err)
-			}
-			if err != nil || n < k.bounds.Forget {
-				break
-			}
-		}
+		k.clear("deleting expired answers", func() (int, error) { return k.store.Forget(k.sending, k.now(), k.bounds.Forget) })
+		k.clear("deleting the hashes of old requests", k.unlearn)
 		if k.leads() {
-			k.unlearn()
 			k.balance()
 		} else {
 			k.metrics.imbalance.Set(0) // the node that counts now says more
@@ -58,23 +50,28 @@ func (k *keeper) tidy() {
 	}
 }
 
-// unlearn deletes the hashes by which requests are deduplicated, once their sources' windows have
-// ended, and requests set aside for longer than the retention.
-func (k *keeper) unlearn() {
-	for {
-		now := k.now()
-		var before time.Time
-		if k.keep.For > 0 {
-			before = now.Add(-k.keep.For)
-		}
-		n, err := k.store.Unlearn(k.sending, now, before, k.bounds.Forget)
+// clear deletes page after page until one has fewer than Forget rows, while this node leads.
+func (k *keeper) clear(what string, page func() (int, error)) {
+	for k.leads() {
+		n, err := page()
 		if err != nil && k.sending.Err() == nil {
-			k.log.Error("deleting the hashes of old requests failed; retrying", "err", err)
+			k.log.Error(what+" failed; retrying", "err", err)
 		}
 		if err != nil || n < k.bounds.Forget {
 			return
 		}
 	}
+}
+
+// unlearn deletes a page of the hashes by which requests are deduplicated, once their sources'
+// windows have ended, and of requests set aside for longer than the retention.
+func (k *keeper) unlearn() (int, error) {
+	now := k.now()
+	var before time.Time
+	if k.keep.For > 0 {
+		before = now.Add(-k.keep.For)
+	}
+	return k.store.Unlearn(k.sending, now, before, k.bounds.Forget)
 }
 
 // balance compares the created deliveries with the pending, finished and purged ones.
@@ -111,26 +108,22 @@ func (k *keeper) purgeOnce() {
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
 	// These come first, because Purge also truncates the log, which would otherwise still hold
 	// these rows.
-	if r.all(func(page int) (int, error) { return k.store.Clear(k.sending, old, page) }); r.removed > 0 {
-		k.log.Info("old replays and audit entries deleted", "deleted", r.removed)
+	if n := r.all(func(page int) (int, error) { return k.store.Clear(k.sending, old, page) }); n > 0 {
+		k.log.Info("old replays and audit entries deleted", "deleted", n)
 	}
 	for _, d := range documentsKept {
-		r.removed = 0
-		r.all(func(page int) (int, error) {
+		if n := r.all(func(page int) (int, error) {
 			return k.store.ClearDocuments(k.sending, d.kind, r.keep.Now.Add(-d.span), page)
-		})
-		if r.removed > 0 {
-			k.log.Info("old documents deleted", "kind", d.kind, "deleted", r.removed)
+		}); n > 0 {
+			k.log.Info("old documents deleted", "kind", d.kind, "deleted", n)
 		}
 	}
-	r.removed = 0
-	r.all(func(page int) (int, error) {
+	if n := r.all(func(page int) (int, error) {
 		n, err := k.store.Purge(k.sending, r.keep, page)
 		k.metrics.purged.Add(float64(n))
 		return n, err
-	})
-	if r.removed > 0 && !k.isOver() {
-		k.log.Info("old deliveries purged", "deliveries", r.removed, "took", k.now().Sub(r.keep.Now))
+	}); n > 0 && !k.isOver() {
+		k.log.Info("old deliveries purged", "deliveries", n, "took", k.now().Sub(r.keep.Now))
 	}
 }
 
@@ -145,14 +138,14 @@ func (k *keeper) isOver() bool {
 
 // round is one round of purging.
 type round struct {
-	keeper  *keeper
-	keep    store.Keep // its Now is the start of the round
-	page    int
-	removed int
+	keeper *keeper
+	keep   store.Keep // its Now is the start of the round
+	page   int
 }
 
-// all deletes page after page until one is not full, or the engine stops.
-func (r *round) all(remove func(page int) (int, error)) {
+// all deletes page after page until one is not full, or the engine stops, and returns the number of
+// deleted rows.
+func (r *round) all(remove func(page int) (int, error)) (removed int) {
 	k := r.keeper
 	for failures := 0; !k.isOver(); {
 		if !k.admission.calm() {
@@ -162,17 +155,17 @@ func (r *round) all(remove func(page int) (int, error)) {
 		at := k.admission.clock()
 		n, err := remove(r.page)
 		took := k.admission.clock().Sub(at)
-		r.removed += n
+		removed += n
 		switch {
 		case err != nil && k.sending.Err() != nil:
-			return
+			return removed
 		case err != nil:
 			failures++
 			k.log.Error("purge failed; retrying", "err", err)
 			backoff.Wait(k.over, backoff.Store.After(failures))
 			continue
 		case n < r.page:
-			return
+			return removed
 		}
 		failures = 0
 		if took > longPage {
@@ -182,4 +175,5 @@ func (r *round) all(remove func(page int) (int, error)) {
 		}
 		backoff.Wait(k.over, k.keep.pause(took, k.now().Sub(r.keep.Now)))
 	}
+	return removed
 }
