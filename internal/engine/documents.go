@@ -30,7 +30,7 @@ func (e *Engine) PutDocuments(ctx context.Context, scope store.Scope, with store
 		if len(events) > 0 {
 			with.Tell = &store.Batch{Config: conf.Version, Events: events}
 		}
-		put, err := e.putDocuments(ctx, scope, writes, with)
+		put, err := e.counted(with.Tell, func() (store.Put, error) { return e.store.PutDocuments(ctx, scope, writes, with) })
 		if errors.Is(err, store.ErrStale) {
 			if err := e.Refreshed(ctx, conf.Version); err != nil {
 				return put, err
@@ -42,13 +42,13 @@ func (e *Engine) PutDocuments(ctx context.Context, scope store.Scope, with store
 	}
 }
 
-// putDocuments commits, and counts the deliveries of the events.
-func (e *Engine) putDocuments(ctx context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
+// counted commits, and counts the deliveries of the events that the write publishes.
+func (e *Engine) counted(tell *store.Batch, write func() (store.Put, error)) (store.Put, error) {
 	e.pending.begin()
-	put, err := e.store.PutDocuments(ctx, scope, writes, with)
+	put, err := write()
 	var told []share
 	if put.Told != nil {
-		told = made(nil, with.Tell.Events, *put.Told)
+		told = made(nil, tell.Events, *put.Told)
 	}
 	e.pending.end(nil, told, err)
 	return put, err

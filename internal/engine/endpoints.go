@@ -28,7 +28,7 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 					return store.Put{}, err
 				}
 				along.Tell = tellStatus(now, &ep, at, along.Audit)
-				return e.putEndpoint(ctx, scope, ep, along)
+				return e.counted(along.Tell, func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, along) })
 			},
 			Apply: func(put store.Put) (d store.ConfigChanges) {
 				ep.Revision = put.Revision
@@ -44,18 +44,6 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 			return put, err
 		}
 	}
-}
-
-// putEndpoint persists the change, and counts the deliveries of its operational event.
-func (e *Engine) putEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, along store.With) (store.Put, error) {
-	e.pending.begin()
-	put, err := e.store.PutEndpoint(ctx, scope, ep, along)
-	var told []share
-	if put.Told != nil {
-		told = made(nil, along.Tell.Events, *put.Told)
-	}
-	e.pending.end(nil, told, err)
-	return put, err
 }
 
 // DeleteEndpoint deletes an endpoint for good. Its pending deliveries are dropped, a page at a
