@@ -99,7 +99,7 @@ func (t *attempts) attempt(a core.Attempt) {
 		if result.News && grapnel.IsAlert(event.Type) {
 			t.metrics.alerted(a.Config, &r)
 		}
-		span.end(outlet{t.traces, t.log, id}, &a, event, &r)
+		span.end(t.traces, t.log, &a, event, &r, id)
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil && !r.Deferred {
 			t.log.Error("attempt could not be sent; it is repeated", "delivery", id, "endpoint", a.Config.ID, "err", r.Error)
 		}

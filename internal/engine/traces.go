@@ -90,28 +90,21 @@ func attempt(tracer *trace.Tracer, a *core.Attempt, ev *grapnel.Event) (s attemp
 	return s
 }
 
-// outlet is where an attempt is reported to, and the id of its delivery.
-type outlet struct {
-	traces   *trace.Tracer
-	log      *slog.Logger
-	delivery string
-}
-
 // end records the span of an attempt, and logs the attempt at the debug level. Neither has anything
 // that a receiver or a publisher wrote, except for ids, types and tenants, which the API checks.
-func (s attempting) end(to outlet, a *core.Attempt, ev *grapnel.Event, r *egress.Result) {
+func (s attempting) end(traces *trace.Tracer, log *slog.Logger, a *core.Attempt, ev *grapnel.Event, r *egress.Result, delivery string) {
 	if s.sampled {
-		to.traces.Record(s.client(a, ev, r, to.delivery))
+		traces.Record(s.client(a, ev, r, delivery))
 	}
-	if !to.log.Enabled(context.Background(), slog.LevelDebug) {
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	if !s.producer.Valid() {
 		s.producer, _ = trace.Parse(ev.Metadata[grapnel.TraceKey])
 	}
 	p := &r.Phases
-	to.log.LogAttrs(context.Background(), slog.LevelDebug, "attempt finished", slog.String("event", ev.ID), slog.String("type", ev.Type),
-		slog.String("delivery", to.delivery), slog.String("endpoint", a.Config.ID), slog.String("tenant", ev.Tenant),
+	log.LogAttrs(context.Background(), slog.LevelDebug, "attempt finished", slog.String("event", ev.ID), slog.String("type", ev.Type),
+		slog.String("delivery", delivery), slog.String("endpoint", a.Config.ID), slog.String("tenant", ev.Tenant),
 		slog.Int("attempt", a.Number), slog.String("trigger", string(a.Trigger)), slog.String("class", string(r.Outcome.Class)),
 		slog.Int("status", r.Outcome.Status), slog.String("duration", r.Duration.String()), slog.String("dns", p.DNS.String()),
 		slog.String("connect", p.Connect.String()), slog.String("tls", p.TLS.String()), slog.String("first_byte", p.FirstByte.String()),
