@@ -59,8 +59,7 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 			case grapnel.EventDeliveryFailed:
 				n.lost(ch, news)
 			case grapnel.EventEndpointFailing:
-				n.log.Info(
-					"endpoint is failing; it will be disabled at 100 percent",
+				n.log.Info("endpoint is failing; it will be disabled at 100 percent",
 					n.about(ch.Endpoint, "percent", news.Percent, "reason", news.Reason)...)
 			case grapnel.EventEndpointRecovered:
 				n.log.Info("endpoint recovered; it is not going to be disabled", n.about(ch.Endpoint)...)

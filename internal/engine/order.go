@@ -40,11 +40,8 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
-		err := o.order(
-			ctx,
-			core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt,
-				Audit: o.entry(grapnel.VerbRetry, d, by)},
-		)
+		err := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
+			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by)})
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
 	ep := o.book.Snapshot().Endpoint(scope, d.EndpointID)
@@ -107,11 +104,8 @@ func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is already %s", d.Status)
 	}
-	return o.order(
-		ctx,
-		core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt, Reason: by.Reason,
-			Audit: o.entry(noted, d, by)},
-	)
+	return o.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
+		Created: d.CreatedAt, Reason: by.Reason, Audit: o.entry(noted, d, by)})
 }
 
 // Probe attempts the earliest due head of an endpoint whose circuit is open now, instead of at its
@@ -130,11 +124,8 @@ func (o *orders) Probe(ctx context.Context, scope store.Scope, endpoint string, 
 	}
 	entry := grapnel.AuditEntry{At: o.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
 		Delivery: grapnel.PlainDeliveryID(heads[0].CreatedAt, heads[0].Delivery), Reason: by.Reason}
-	return o.order(
-		ctx,
-		core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event, Created: heads[0].CreatedAt,
-			Audit: &entry},
-	)
+	return o.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event,
+		Created: heads[0].CreatedAt, Audit: &entry})
 }
 
 // entry is the audit entry of an order about a delivery.

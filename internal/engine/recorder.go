@@ -339,15 +339,8 @@ func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.C
 				all = append(all, results...)
 			},
 			stuck: func(ch core.Change, err error) {
-				r.log.Error(
-					"lease cannot be recorded in any form; it stays until it expires",
-					"endpoint",
-					ch.Endpoint,
-					"delivery",
-					named(&ch, r.store.IDs()),
-					"err",
-					err,
-				)
+				r.log.Error("lease cannot be recorded in any form; it stays until it expires", "endpoint", ch.Endpoint,
+					"delivery", named(&ch, r.store.IDs()), "err", err)
 				all = append(all, store.Changed{})
 			},
 		})

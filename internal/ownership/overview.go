@@ -127,12 +127,8 @@ func (s *Shards) overview(nodes []store.Node, there []store.Shard) grapnel.Clust
 
 var (
 	heldDesc = prometheus.NewDesc("grapnel_shards", "Shards that this node owns, held or being released.", []string{"state"}, nil)
-	lostDesc = prometheus.NewDesc(
-		"grapnel_shards_lost_total",
-		"Shards that this node lost: their lease expired, or another node had taken them.",
-		nil,
-		nil,
-	)
+	lostDesc = prometheus.NewDesc("grapnel_shards_lost_total",
+		"Shards that this node lost: their lease expired, or another node had taken them.", nil, nil)
 	nodesDesc = prometheus.NewDesc("grapnel_nodes", "Live nodes as this node sees them, itself included.", nil, nil)
 )
 

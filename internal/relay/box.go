@@ -230,21 +230,8 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	found, age := 0, 0.0
 	p.rows, err = pgx.CollectRows(rows, func(from pgx.CollectableRow) (r row, err error) {
 		var metadata *string
-		err = from.Scan(
-			&r.number,
-			&r.batch,
-			&r.id,
-			&r.kind,
-			&r.key,
-			&r.event,
-			&r.data,
-			&r.size,
-			&metadata,
-			&r.occurredAt,
-			&r.committedAt,
-			&age,
-			&found,
-		)
+		err = from.Scan(&r.number, &r.batch, &r.id, &r.kind, &r.key, &r.event, &r.data, &r.size, &metadata,
+			&r.occurredAt, &r.committedAt, &age, &found)
 		if metadata != nil {
 			r.garbled = json.Unmarshal([]byte(*metadata), &r.metadata) != nil
 		}

@@ -24,11 +24,8 @@ func Script(r Rights) string {
 	var b strings.Builder
 	b.WriteString(outbox.InstallSQL())
 	for _, role := range r.Publishers {
-		fmt.Fprintf(
-			&b,
-			"\nGRANT USAGE ON SCHEMA grapnel TO %s; -- every role that may use the schema may publish\n",
-			pgx.Identifier{role}.Sanitize(),
-		)
+		fmt.Fprintf(&b, "\nGRANT USAGE ON SCHEMA grapnel TO %s; -- every role that may use the schema may publish\n",
+			pgx.Identifier{role}.Sanitize())
 	}
 	for _, role := range r.Relays {
 		fmt.Fprintf(
@@ -64,12 +61,8 @@ func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
 			return before, err
 		}
 		if before.Version > outbox.Version {
-			return before, grapnel.Errorf(
-				grapnel.CodeConflict,
-				"the outbox in this database is version %d, and this program knows versions up to %d",
-				before.Version,
-				outbox.Version,
-			)
+			return before, grapnel.Errorf(grapnel.CodeConflict,
+				"the outbox in this database is version %d, and this program knows versions up to %d", before.Version, outbox.Version)
 		}
 		_, err = tx.Exec(ctx, Script(r), pgx.QueryExecModeSimpleProtocol)
 		return before, err
@@ -84,22 +77,16 @@ func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, err
 		if err != nil || before.Version == 0 {
 			return before, err
 		}
-		if _, err := tx.Exec(
-			ctx,
-			"SET LOCAL lock_timeout = '10s'; LOCK TABLE grapnel.outbox_event, grapnel.outbox_commit",
-			pgx.QueryExecModeSimpleProtocol,
-		); err != nil {
+		const lock = "SET LOCAL lock_timeout = '10s'; LOCK TABLE grapnel.outbox_event, grapnel.outbox_commit"
+		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return before, err
 		}
 		if before, err = inspect(ctx, tx); err != nil {
 			return before, err
 		}
 		if before.Waiting > expect {
-			return before, grapnel.Errorf(
-				grapnel.CodeConflict,
-				"%d events wait in the outbox, more than a moment ago; nothing was removed",
-				before.Waiting,
-			)
+			return before, grapnel.Errorf(grapnel.CodeConflict, "%d events wait in the outbox, more than a moment ago; nothing was removed",
+				before.Waiting)
 		}
 		_, err = tx.Exec(ctx, outbox.UninstallSQL(), pgx.QueryExecModeSimpleProtocol)
 		return before, err

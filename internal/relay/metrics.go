@@ -35,12 +35,8 @@ func (r *Runner) Metrics() Metrics {
 		runner: r,
 		lag: prometheus.NewDesc("grapnel_outbox_lag_seconds",
 			"Age of the oldest event in a source's outbox; an upper bound while the outbox cannot be read.", []string{"source"}, nil),
-		well: prometheus.NewDesc(
-			"grapnel_outbox_up",
-			"1 if a source's outbox can be read and its events can be stored.",
-			[]string{"source"},
-			nil,
-		),
+		well: prometheus.NewDesc("grapnel_outbox_up", "1 if a source's outbox can be read and its events can be stored.",
+			[]string{"source"}, nil),
 	}
 }
 
