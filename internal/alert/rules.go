@@ -182,16 +182,7 @@ type InForce struct {
 
 // Of returns a rule as it holds for a tenant; empty: the operator.
 func (s Settings) Of(r *Rule, tenant string) InForce {
-	is := s[tenant][r.Name].Over(s[""][r.Name])
-	f := InForce{Enabled: true, Threshold: r.Threshold, Severity: r.Severity}
-	if is.Enabled != nil {
-		f.Enabled = *is.Enabled
-	}
-	if is.Threshold != nil {
-		f.Threshold = *is.Threshold
-	}
-	if is.Severity != nil {
-		f.Severity = *is.Severity
-	}
-	return f
+	on := true
+	is := s[tenant][r.Name].Over(s[""][r.Name]).Over(Setting{&on, &r.Threshold, &r.Severity})
+	return InForce{*is.Enabled, *is.Threshold, *is.Severity}
 }
