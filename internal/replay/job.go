@@ -82,14 +82,7 @@ func (j *job) rest(n next) {
 	if !n.hinted {
 		ended = nil
 	}
-	t := time.NewTimer(n.wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-j.nudged:
-	case <-ended:
-	case <-j.ctx.Done():
-	}
+	wait(j.ctx, n.wait, j.nudged, ended)
 }
 
 // look reads the replay's state and makes the next step or ends the job.

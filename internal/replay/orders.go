@@ -19,7 +19,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
 	plan := &counting{selection: &o.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan,
 		end: r.now().Add(r.bounds.Within)}
-	if err := r.count(ctx, &ep, plan, now); err != nil {
+	if err := r.count(plan, r.candidates(ctx, &ep, plan, now)); err != nil {
 		return Started{}, err
 	}
 	made := grapnel.Replay{

@@ -56,13 +56,11 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	if q.CountFor > 0 {
 		c.brief, c.atOnce = true, min(c.atOnce, r.bounds.Brief)
 	}
-	count := r.count
+	read := r.candidates(ctx, &ep, c, r.now())
 	if query, is := searchable(&ep, &q.Selection); c.brief && is {
-		count = func(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy time.Time) error {
-			return r.glance(ctx, ep, c, query, overBy)
-		}
+		read = r.glance(ctx, &ep, c, query, r.now())
 	}
-	if err := count(ctx, &ep, c, r.now()); err != nil {
+	if err := r.count(c, read); err != nil {
 		return Plan{}, err
 	}
 	c.sum(&ep)
@@ -123,11 +121,14 @@ type counting struct {
 	brief     bool               // no single read may take long either
 }
 
-// count goes through the candidates until the time is up.
-func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy time.Time) error {
-	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: c.atOnce}
-	for {
-		list, resume, err := r.store.Candidates(ctx, store.Of(ep.Tenant), find)
+// reading reads the next deliveries of a plan, after the row id at which the last reading ended; 0:
+// it is the first. resume is where to go on; 0: these are the last.
+type reading func(from int64) (list []grapnel.Delivery, resume int64, err error)
+
+// count counts the deliveries of a reading until the time is up.
+func (r *Runner) count(c *counting, read reading) error {
+	for from := int64(0); ; {
+		list, resume, err := read(from)
 		if err != nil {
 			return err
 		}
@@ -137,10 +138,19 @@ func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, o
 		if resume == 0 {
 			return nil
 		}
-		if find.After = resume; !r.now().Before(c.end) {
+		if from = resume; !r.now().Before(c.end) {
 			c.Partial = true
 			return nil
 		}
+	}
+}
+
+// candidates reads the deliveries that a selection means, in the order of their acceptance.
+func (r *Runner) candidates(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy time.Time) reading {
+	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: c.atOnce}
+	return func(from int64) ([]grapnel.Delivery, int64, error) {
+		find.After = from
+		return r.store.Candidates(ctx, store.Of(ep.Tenant), find)
 	}
 }
 
@@ -157,27 +167,14 @@ func searchable(ep *grapnel.Endpoint, s *grapnel.Selection) (store.DeliveryQuery
 	return q, len(s.Deliveries) == 0 && one
 }
 
-// glance counts as count does, the newest first. It uses a search of the store, which stops when
-// the time is up, whatever it has found until then.
-func (r *Runner) glance(ctx context.Context, ep *grapnel.Endpoint, c *counting, q store.DeliveryQuery, overBy time.Time) error {
-	for q.Limit = c.atOnce; ; {
-		q.Within = c.left(r.now())
+// glance reads the same, the newest first. It uses a search of the store, which stops when the time
+// is up, whatever it has found until then.
+func (r *Runner) glance(ctx context.Context, ep *grapnel.Endpoint, c *counting, q store.DeliveryQuery, overBy time.Time) reading {
+	q.Limit = c.atOnce
+	return func(from int64) ([]grapnel.Delivery, int64, error) {
+		q.Before, q.Within = from, c.left(r.now())
 		list, resume, err := r.store.DeliverySearch(ctx, store.Of(ep.Tenant), q, "")
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			if !list[i].FinishedAt.After(overBy) {
-				c.count(&list[i])
-			}
-		}
-		if resume == 0 {
-			return nil
-		}
-		if q.Before = resume; !r.now().Before(c.end) {
-			c.Partial = true
-			return nil
-		}
+		return slices.DeleteFunc(list, func(d grapnel.Delivery) bool { return d.FinishedAt.After(overBy) }), resume, err
 	}
 }
 

@@ -105,7 +105,7 @@ func (r *Runner) Run(ctx context.Context) {
 		} else {
 			failures = 0
 		}
-		wait(ctx, rest, r.appeared)
+		wait(ctx, rest, r.appeared, nil)
 	}
 	r.mu.Lock()
 	r.ctx = nil
@@ -225,13 +225,14 @@ func token(to chan struct{}) {
 	}
 }
 
-// wait waits for d, and ends early when ctx ends or a token comes.
-func wait(ctx context.Context, d time.Duration, tokens <-chan struct{}) {
+// wait waits for d, and ends early when ctx ends or a token comes through one of the channels.
+func wait(ctx context.Context, d time.Duration, tokens, more <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-tokens:
+	case <-more:
 	case <-ctx.Done():
 	}
 }
