@@ -237,7 +237,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	if ep, there = r.engine.Endpoint(store.Everyone(), l.queue); !there || !active(&ep) {
 		// The queue was stopped during the claim, and the operator may have been answered already.
 		l.answer(page, nil, nil)
-		r.giveBack(claimed.Leases)
+		r.Release(claimed.Leases)
 		return r.bounds.Poll, nil
 	}
 	l.expect(claimed.Leases)
@@ -324,7 +324,7 @@ func (l *line) clear() {
 			return // while the store cannot be read, it cannot be asked for leases either
 		}
 	}
-	l.broker.giveBack(unwanted)
+	l.broker.Release(unwanted)
 	l.mu.Lock()
 	l.doubts = l.doubts[len(doubts):]
 	l.mu.Unlock()
@@ -332,10 +332,7 @@ func (l *line) clear() {
 
 // Release returns leases that no consumer has received, or whose messages are known not to have
 // arrived. It counts as no attempt.
-func (r *Broker) Release(leases []grapnel.Lease) { r.giveBack(leases) }
-
-// giveBack undoes leases that no consumer has received.
-func (r *Broker) giveBack(leases []grapnel.Lease) {
+func (r *Broker) Release(leases []grapnel.Lease) {
 	now := r.now()
 	var changes []core.Change
 	for i := range leases {

@@ -33,10 +33,10 @@ func (r *Broker) Next(ctx context.Context, q *grapnel.Endpoint, consumer string,
 		messages, err := r.open(leases)
 		switch {
 		case err != nil:
-			r.giveBack(leases)
+			r.Release(leases)
 			return nil, err
 		case ctx.Err() != nil:
-			r.giveBack(leases)
+			r.Release(leases)
 			return nil, ctx.Err()
 		case len(messages) > 0:
 			return messages, nil
