@@ -17,27 +17,26 @@ import (
 func GiveBack(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	ch := store.Change{Status: grapnel.Pending, Due: l.Scheduled, Trigger: l.Trigger, At: now,
 		Reason: "returned: the consumer disconnected before it got the lease"}
-	return leased(ep, l, ch, nil)
+	return ended(ep, l, ch, nil)
 }
 
 // Damaged ends the delivery of a lease whose payload cannot be handed out, now or ever.
 func Damaged(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: "failed: " + ReasonDamaged, At: now}
-	return leased(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: "failed: " + ReasonDamaged}})
+	return ended(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: "failed: " + ReasonDamaged}})
 }
 
 // Outlived ends the delivery of a lease that should not have been granted: the delivery is older
 // than the policy allows.
 func Outlived(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, l.Number-1), now)
-	return leased(ep, l, ch, news)
+	return ended(ep, l, ch, news)
 }
 
 // Expired ends a delivery that was pending in its queue for longer than the policy allows.
 func Expired(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
 	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, h.Attempts), now)
-	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
-	return Change{Endpoint: ep.ID, Change: ch, News: news, Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts}}
+	return changed(ep, &h, ch, news, Named{})
 }
 
 // Overdue says whether a delivery that has been pending in a queue since anchor has to end: it may
@@ -52,11 +51,17 @@ func Ageless(trigger grapnel.Trigger) bool {
 	return trigger == grapnel.TriggerManual || trigger == grapnel.TriggerTest
 }
 
-func leased(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News) Change {
-	ch.Delivery, ch.Expect, ch.NextDelay = l.Delivery, l.Number-1, FirstDelay(&ep.Policy)
-	ch.Identity = store.Identity{Event: l.Event, Endpoint: ep.ID, CreatedAt: l.CreatedAt}
+// ended is a change that ends a lease without an attempt.
+func ended(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News) Change {
+	h := leased(ep, l)
 	ch.Lease = &store.Settlement{Token: l.Token}
-	return Change{Endpoint: ep.ID, Change: ch, News: news, Subject: Subject{Event: l.Event, CreatedAt: l.CreatedAt, Attempts: l.Number - 1}}
+	return changed(ep, &h, ch, news, Named{})
+}
+
+// leased is the delivery of a lease as it was before.
+func leased(ep *grapnel.Endpoint, l grapnel.Lease) store.Head {
+	return store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor,
+		Trigger: l.Trigger, CreatedAt: l.CreatedAt}
 }
 
 func reasonOutlived(ep *grapnel.Endpoint, attempts int) string {

@@ -43,7 +43,11 @@ func (v *verdict) change() (ch store.Change, news []News) {
 			Reason: reasonRetry(v.progress.Attempts, *v.in)}
 		ch.EndpointWide = v.in.Outcome.EndpointWide() || v.step.Decision == policy.Throttle
 	case v.step.Exhausted:
-		ch, news = spent(v.endpoint, failureCode(v.step), reasonExhausted(v.progress, v.step, *v.in, v.now), v.now)
+		code := grapnel.ReasonExhausted
+		if v.step.Expired {
+			code = grapnel.ReasonExpired
+		}
+		ch, news = spent(v.endpoint, code, reasonExhausted(v.progress, v.step, *v.in, v.now), v.now)
 	case v.in.Outcome.Class == policy.ClassReject:
 		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(*v.in), v.now)
 	default:
@@ -69,14 +73,20 @@ func (v *verdict) attempt(trigger grapnel.Trigger, scheduled time.Time) *grapnel
 
 // Settle turns a lease's outcome into its delivery's change. in.Attempt has the time of the lease
 // and the consumer's answer.
-func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
+func Settle(ep *grapnel.Endpoint, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
+	h := leased(ep, l)
 	v := newVerdict(ep, &h, &in, seed, now)
 	ch, news := v.change()
 	ch.Attempt = v.attempt(l.Trigger, l.Scheduled)
-	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	ch.Lease = &store.Settlement{Token: l.Token, Over: over}
+	return changed(ep, &h, ch, news, in.Event)
+}
+
+// changed is the change of a queue's delivery.
+func changed(ep *grapnel.Endpoint, h *store.Head, ch store.Change, news []News, event Named) Change {
+	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	return Change{Endpoint: ep.ID, Change: ch, News: news,
-		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: in.Event}}
+		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event}}
 }
 
 // spent ends a delivery whose attempts or time are used up.
@@ -96,14 +106,4 @@ func dead(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time
 		ch.Status, ch.Blocked = grapnel.Pending, true
 	}
 	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
-}
-
-func failureCode(s policy.Step) grapnel.ReasonCode {
-	switch {
-	case s.Expired:
-		return grapnel.ReasonExpired
-	case s.Exhausted:
-		return grapnel.ReasonExhausted
-	}
-	return grapnel.ReasonPermanent
 }

@@ -176,9 +176,7 @@ func (r *Broker) settled(ep *grapnel.Endpoint, l grapnel.Lease, in core.Finished
 		ended = l.Until
 	}
 	in.Attempt = grapnel.Attempt{StartedAt: l.GrantedAt, Duration: max(ended.Sub(l.GrantedAt), 0), Class: in.Outcome.Class, Error: said}
-	head := store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor,
-		Trigger: l.Trigger, CreatedAt: l.CreatedAt}
-	return core.Settle(ep, head, in, l, over, r.store.IDs().Seed(l.Delivery), now)
+	return core.Settle(ep, in, l, over, r.store.IDs().Seed(l.Delivery), now)
 }
 
 // record stores changes, repeats them while their outcome is unknown, and returns nil for each that
