@@ -93,15 +93,11 @@ type progress struct {
 
 // New returns a Directory. No move continues before Run.
 func New(o Options) *Directory {
-	r := &Directory{cells: o.Cells, now: o.Now, random: o.Random, log: o.Log, moves: map[string]progress{}, carrying: map[carried]bool{},
-		pause: erasePause}
+	r := &Directory{cells: o.Cells, now: o.Now, random: cmp.Or(o.Random, rand.Reader), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		moves: map[string]progress{}, carrying: map[carried]bool{}, pause: erasePause}
 	if r.now == nil {
 		r.now = time.Now
 	}
-	if r.random == nil {
-		r.random = rand.Reader
-	}
-	r.log = cmp.Or(r.log, slog.New(slog.DiscardHandler))
 	return r
 }
 

@@ -236,7 +236,7 @@ func (r *Directory) step(ctx context.Context, c Cell, tenant, move string) (over
 	switch {
 	case t.State == grapnel.TenancySealed && same && (theirs.State == grapnel.TenancyArrived || theirs.State == grapnel.TenancyHere):
 		// Here: this cell had let go before, and its database went back to a time before that.
-		return false, r.letGo(ctx, c, t)
+		return false, r.put(ctx, c, t, grapnel.TenancyGone, nil) // from here on the tenant cannot stay
 	case t.State == grapnel.TenancySealed:
 		return false, r.copy(ctx, c, other, t)
 	case t.State == grapnel.TenancyArrived && same && theirs.State == grapnel.TenancyGone:
@@ -288,11 +288,6 @@ func (r *Directory) copy(ctx context.Context, from, to Cell, t grapnel.Tenancy) 
 	r.log.Info("tenant copied and compared", "tenant", t.Tenant, "move", t.Move, "from", from.Name, "to", to.Name, "rows", done.Rows,
 		"events", done.Events, "waiting", done.Waits, "over", done.Over, "took", r.now().Sub(began).Round(time.Millisecond))
 	return nil
-}
-
-// letGo is the decision: after it the tenant cannot stay.
-func (r *Directory) letGo(ctx context.Context, c Cell, t grapnel.Tenancy) error {
-	return r.put(ctx, c, t, grapnel.TenancyGone, nil)
 }
 
 // receive opens the tenant in its new cell.

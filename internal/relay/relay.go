@@ -27,6 +27,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -83,9 +84,7 @@ func New(o Options) *Runner {
 	if o.MaxEvent == 0 {
 		o.MaxEvent = DefaultMaxEvent
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
