@@ -28,11 +28,14 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -134,21 +137,14 @@ type Sender struct {
 
 // New makes a sender. The caller closes it.
 func New(o Options) *Sender {
-	if o.UserAgent == "" {
-		o.UserAgent = "Grapnel/" + grapnel.Version
-	}
+	o.UserAgent = cmp.Or(o.UserAgent, "Grapnel/"+grapnel.Version)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Resolver == nil {
 		o.Resolver = &net.Resolver{PreferGo: true}
 	}
-	if o.MaxConnAge <= 0 {
-		o.MaxConnAge = defaultMaxConnAge
-	}
-	if o.IdleTimeout <= 0 {
-		o.IdleTimeout = defaultIdleTimeout
-	}
+	o.MaxConnAge, o.IdleTimeout = cmp.Or(o.MaxConnAge, defaultMaxConnAge), cmp.Or(o.IdleTimeout, defaultIdleTimeout)
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
 		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
@@ -190,10 +186,7 @@ func (s *Sender) Close() {
 
 func (s *Sender) closeConns() {
 	s.connsMu.Lock()
-	open := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Keys(s.conns))
 	s.connsMu.Unlock()
 	for _, c := range open {
 		_ = c.Close() // it is being abandoned

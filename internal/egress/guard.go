@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -38,10 +39,8 @@ func (g *guard) check(a netip.AddrPort) error {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return errBlocked
 	}
-	for _, p := range g.allow {
-		if p.Contains(addr) {
-			return nil
-		}
+	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return nil
 	}
 	if nat64.Contains(addr) {
 		b := addr.As16()

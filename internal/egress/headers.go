@@ -73,12 +73,9 @@ func reserved(canonical string) bool {
 		"Content-Type", "Content-Encoding", "Accept-Encoding", "User-Agent", "Date", "X-Idempotency-Key":
 		return true
 	}
-	for _, prefix := range []string{"Webhook-", "Grapnel-", "Ce-", "Idempotency-", "Proxy-"} {
-		if strings.HasPrefix(canonical, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"Webhook-", "Grapnel-", "Ce-", "Idempotency-", "Proxy-"}, func(prefix string) bool {
+		return strings.HasPrefix(canonical, prefix)
+	})
 }
 
 func validHeaderName(name string) bool {
@@ -96,10 +93,5 @@ func validHeaderName(name string) bool {
 }
 
 func validHeaderValue(value string) bool {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/smtp"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -242,10 +243,7 @@ func command(client *smtp.Client, want int, line string) error {
 type auth struct{ mail *channels.Mail }
 
 func (a *auth) Start(server *smtp.ServerInfo) (string, []byte, error) {
-	plain := false
-	for _, offered := range server.Auth {
-		plain = plain || strings.EqualFold(offered, "PLAIN")
-	}
+	plain := slices.ContainsFunc(server.Auth, func(offered string) bool { return strings.EqualFold(offered, "PLAIN") })
 	if a.mail.Login || !plain && len(server.Auth) > 0 {
 		return "LOGIN", nil, nil
 	}

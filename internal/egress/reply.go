@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -94,13 +95,8 @@ func (a *reply) field(b []byte, at *int, before []string, name *string) bool {
 		colon++
 	}
 	*name = canonical(b[*at:colon])
-	if !validHeaderName(*name) {
+	if !validHeaderName(*name) || slices.Contains(before, *name) {
 		return false
-	}
-	for _, other := range before {
-		if other == *name {
-			return false
-		}
 	}
 	end, ok := lineEnd(b, min(colon+1, len(b)))
 	if !ok {

@@ -53,12 +53,6 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 // credential.
 func keptHeaders(h http.Header) map[string]string {
 	kept := make(map[string]string, min(len(h), maxKeptHeaders))
-	if len(h) <= maxKeptHeaders {
-		for name, values := range h {
-			keep(kept, name, strings.Join(values, ", "))
-		}
-		return kept
-	}
 	for _, name := range slices.Sorted(maps.Keys(h)) { // the same ones every time
 		if len(kept) == maxKeptHeaders {
 			break
@@ -84,10 +78,6 @@ func secretive(name string) bool {
 		return false
 	}
 	name = strings.ToLower(name)
-	for _, part := range []string{"cookie", "authoriz", "authentic", "token", "secret", "password", "api-key", "apikey", "session"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
+	parts := []string{"cookie", "authoriz", "authentic", "token", "secret", "password", "api-key", "apikey", "session"}
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }

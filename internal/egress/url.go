@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -106,10 +107,8 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 		}
 		return nil
 	}
-	for i := range len(host) {
-		if host[i] >= 0x80 {
-			return errors.New("has a host with characters outside of ASCII; write it in its ASCII form (xn--…)")
-		}
+	if strings.ContainsFunc(host, func(c rune) bool { return c >= 0x80 }) {
+		return errors.New("has a host with characters outside of ASCII; write it in its ASCII form (xn--…)")
 	}
 	name := strings.TrimSuffix(host, ".")
 	if bracketed || !validName(name) {
@@ -118,7 +117,9 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 	if last := name[strings.LastIndexByte(name, '.')+1:]; numeric(last) {
 		return errors.New("has a host that looks like an IP address in another spelling; write it as 192.0.2.1")
 	}
-	if !g.port(port) && !allowsPort(g) {
+	// If any address is allowed, a low port passes: the name is not resolved yet, so the guard decides
+	// later.
+	if !g.port(port) && len(g.allow) == 0 {
 		if g.mail {
 			return errors.New("has a port that is not allowed; use 587, 465 or one from 1024")
 		}
@@ -130,18 +131,9 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 	return nil
 }
 
-// allowsPort lets a low port pass if any address is allowed: the name is not resolved yet, so the
-// guard decides later.
-func allowsPort(g *guard) bool { return len(g.allow) > 0 }
-
 func allowsLoopback(g *guard) bool {
 	v4, v6 := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
-	for _, p := range g.allow {
-		if p.Contains(v4) || p.Contains(v6) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(v4) || p.Contains(v6) })
 }
 
 // validName accepts the names of DNS, and underscores, which names in real use have.
