@@ -25,6 +25,14 @@ func newInputs() *inputs {
 	return &inputs{queue: make(chan input, 1024), over: make(chan struct{})}
 }
 
+// token puts a token into a channel that holds one, unless it is there already.
+func token(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
 // send gives the core an input; false: the engine has stopped.
 func (i *inputs) send(in core.Input) bool {
 	select {

@@ -68,7 +68,7 @@ func (p *pages) add(changes ...core.Change) {
 	p.mu.Lock()
 	p.queue = append(p.queue, changes...)
 	p.mu.Unlock()
-	p.wake()
+	token(p.work)
 }
 
 // close makes run return once the queue is empty.
@@ -76,14 +76,7 @@ func (p *pages) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.wake()
-}
-
-func (p *pages) wake() {
-	select {
-	case p.work <- struct{}{}:
-	default:
-	}
+	token(p.work)
 }
 
 func (p *pages) run(handle func([]core.Change)) {

@@ -175,10 +175,7 @@ func (r *returned) add(ids ...string) {
 	r.mu.Lock()
 	r.ids = append(r.ids, ids...)
 	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	token(r.wake)
 }
 
 func (r *returned) take() []string {
