@@ -67,7 +67,7 @@ func (s *Sender) prepareChannel(r *route, e *grapnel.Endpoint) *route {
 	if err := r.prepareRequest(s, t.Method, u); err != nil {
 		return r.unusable(policy.ClassBlocked, "the channel's URL cannot be requested: "+err.Error())
 	}
-	r.addStatic(headerUserAgent, s.opts.UserAgent)
+	r.static.set(headerUserAgent, s.opts.UserAgent)
 	r.addOwns(t.Headers)
 	return r
 }

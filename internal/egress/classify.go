@@ -92,22 +92,17 @@ func exhausted(err error) bool {
 }
 
 func lookupError(ctx context.Context, err error) error {
-	if exhausted(err) {
-		return connectError(err)
-	}
-	return &dialError{class: policy.ClassDNS, text: dnsText(ctx, err), err: err}
-}
-
-func dnsText(ctx context.Context, err error) string {
+	text := "the name could not be resolved"
 	var dns *net.DNSError
 	switch {
+	case exhausted(err):
+		return connectError(err)
 	case ctx.Err() != nil || isTimeout(err):
-		return "the name could not be resolved in time"
+		text = "the name could not be resolved in time"
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "the name does not exist"
-	default:
-		return "the name could not be resolved"
+		text = "the name does not exist"
 	}
+	return &dialError{class: policy.ClassDNS, text: text, err: err}
 }
 
 // tlsText returns the text of crypto/tls and crypto/x509 about certificates and alerts. Errors of

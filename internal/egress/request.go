@@ -196,9 +196,6 @@ func hasJSON(e *grapnel.Event) bool {
 	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && utf8.Valid(e.Data) && json.Valid(e.Data)
 }
 
-// addStatic adds a header that is the same for every delivery of an endpoint.
-func (r *route) addStatic(name, value string) { r.static.set(name, value) }
-
 // filled is a header of the endpoint's own with placeholders.
 type filled struct {
 	name     string
@@ -209,7 +206,7 @@ func (r *route) addOwn(name, value string) {
 	t, _ := parseTemplate(value) // a faulty part of it is sent literally
 	r.hidden[name] = !t.bare()
 	if value, fixed := t.fixed(); fixed {
-		r.addStatic(name, value)
+		r.static.set(name, value)
 		return
 	}
 	r.filled = append(r.filled, filled{name, t})

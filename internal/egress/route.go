@@ -29,7 +29,7 @@ type route struct {
 	method   string
 	host     string
 	lines    string // of every request: see firstLines
-	static   fields
+	static   fields // the same for every delivery
 	filled   []filled
 	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
@@ -178,9 +178,9 @@ func (r *route) prepareHeaders(e *grapnel.Endpoint, agent, node string) error {
 	if err := sendable(e.Headers); err != nil {
 		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
 	}
-	r.addStatic(headerUserAgent, agent)
+	r.static.set(headerUserAgent, agent)
 	if node != "" {
-		r.addStatic(headerNode, node)
+		r.static.set(headerNode, node)
 	}
 	r.addOwns(e.SentHeaders())
 	return nil

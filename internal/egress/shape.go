@@ -43,13 +43,8 @@ func (s *Sender) bodyOf(ctx context.Context, r *route, m *message, d Delivery) (
 // shaped is the body of an event in a shape. The transforms of a tenant get 1/ShapePart of one
 // processor: beyond the burst, ShapePart times the duration of an evaluation has to pass before the
 // next one.
-func (s *Sender) shaped(
-	ctx context.Context,
-	r *route,
-	m *message,
-	shape grapnel.Shape,
-	e *grapnel.Event,
-) (body []byte, contentType string, err error) {
+func (s *Sender) shaped(ctx context.Context, r *route, m *message, shape grapnel.Shape, e *grapnel.Event) (
+	body []byte, contentType string, err error) {
 	if shape.Transform == "" {
 		body, contentType = formatted(m, shape.Format, e)
 		return body, contentType, nil

@@ -129,10 +129,7 @@ func (n *incidents) stands(st *store.Standing) {
 	n.mu.Lock()
 	n.turns = append(n.turns, turn{st.Endpoint, shift == policy.Opened, st.Standing})
 	n.mu.Unlock()
-	select {
-	case n.work <- struct{}{}:
-	default:
-	}
+	token(n.work)
 }
 
 // run logs circuits as they open and close, until the engine stops.
@@ -184,15 +181,10 @@ func (n *incidents) held(ctx context.Context, endpoint string) []any {
 	if err != nil {
 		return nil
 	}
-	return []any{"held", atMost(held)}
-}
-
-// atMost returns the count, or text if it reached heldCounted.
-func atMost(n int) any {
-	if n >= heldCounted {
-		return fmt.Sprintf("%d or more", heldCounted)
+	if held >= heldCounted {
+		return []any{"held", fmt.Sprintf("%d or more", heldCounted)}
 	}
-	return n
+	return []any{"held", held}
 }
 
 // close logs the circuits and dead letters that were not logged yet.

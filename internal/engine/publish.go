@@ -88,14 +88,8 @@ func (p *publisher) target(c *configuration.Snapshot, kind work, events []store.
 }
 
 // Test sends one event to one endpoint, whatever it subscribes to, not before the delay has passed.
-func (p *publisher) Test(
-	ctx context.Context,
-	scope store.Scope,
-	endpoint string,
-	ev *grapnel.Event,
-	delay time.Duration,
-	once *store.Once,
-) (store.Accepted, error) {
+func (p *publisher) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, delay time.Duration,
+	once *store.Once) (store.Accepted, error) {
 	events := []store.Incoming{{Event: ev}}
 	return p.append(ctx, asked, events, once, func(c *configuration.Snapshot) error {
 		ep := c.Endpoint(scope, endpoint)
