@@ -20,9 +20,9 @@ func lanesOf(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestLanesGoWithTheirLastDelivery: of many keys that were used once no row is left, whether a day
-// is cleared whole or row by row. A lane stays in which something waits, or whose last delivery
-// stays.
+// TestLanesGoWithTheirLastDelivery: of many keys and ids that were used once no row is left, whether
+// a day is cleared whole or row by row. A lane stays in which something waits, or whose last
+// delivery stays.
 func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]time.Duration{"row by row": 0, "a whole day": aDay} {
@@ -69,6 +69,10 @@ func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 			}
 			if n := lanesOf(t, s); n != 2 {
 				t.Errorf("%d lanes are left, not the two with a delivery", n)
+			}
+			var names int
+			if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 2 {
+				t.Errorf("%d names are left (%v), not those of the two events", names, err)
 			}
 			for key, want := range map[string]int64{"k0": 2, "new": 2, "waits": 2, "late": 2} {
 				publish(t, s, incomingTo("then "+key, key, "ep_1"))

@@ -234,6 +234,9 @@ func (r *removal) batch() *pgx.Batch {
 	b := new(pgx.Batch)
 	if len(r.events) > 0 {
 		b.Queue("DELETE FROM event WHERE seq = ANY($1)", r.events)
+		for _, table := range namings { // a name that stays keeps its id from coming with a tenant
+			b.Queue("DELETE FROM "+table+" WHERE seq = ANY($1)", r.events)
+		}
 	}
 	if len(r.deliveries) > 0 {
 		b.Queue(forgetLanes, r.deliveries)
