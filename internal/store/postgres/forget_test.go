@@ -20,9 +20,9 @@ func lanesOf(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestLanesGoWithTheirLastDelivery: of many keys and ids that were used once no row is left, whether
-// a day is cleared whole or row by row. A lane stays in which something waits, or whose last
-// delivery stays.
+// TestLanesGoWithTheirLastDelivery: of many keys and ids that were used once no row is left,
+// whether a day is cleared whole or row by row. A lane stays in which something waits, or whose
+// last delivery stays.
 func TestLanesGoWithTheirLastDelivery(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]time.Duration{"row by row": 0, "a whole day": aDay} {
