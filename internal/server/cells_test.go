@@ -241,9 +241,7 @@ func TestAnswersToPassesMove(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
 	c, by := s.inCell(t, ""), s.consumer(t)
-	poll(t, "all shards have a node", func() bool {
-		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
-	})
+	s.settles(t, c)
 	link := by.must(http.StatusCreated, "POST", "/v1/tenants/acme/portal-links", `{"scopes":["endpoints:write"]}`)
 	_, code, _ := strings.Cut(link["url"].(string), "#")
 	opens := []string{"Authorization", "Bearer " + code}
@@ -263,14 +261,20 @@ func TestAnswersToPassesMove(t *testing.T) {
 	}
 }
 
+// settles waits until all shards of both cells have this node. c is a client of the first cell.
+func (s running) settles(t *testing.T, c *client.Client) {
+	t.Helper()
+	poll(t, "all shards have a node", func() bool {
+		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+	})
+}
+
 // The hours that a tenant brings are no minute of the cell that it comes to.
 func TestMinutesOfATenantThatCame(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
 	ctx, c := t.Context(), s.inCell(t, "")
-	poll(t, "all shards have a node", func() bool {
-		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
-	})
+	s.settles(t, c)
 	url, got := receiving(t)
 	ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: url, Tenant: "acme"})
 	if err != nil {
@@ -304,9 +308,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
 	ctx, c := t.Context(), s.inCell(t, "")
-	poll(t, "all shards have a node", func() bool {
-		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
-	})
+	s.settles(t, c)
 	url, got := receiving(t)
 	k, err := c.CreateKey(ctx, client.NewKey{Name: "acme", Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Tenant: "acme"})
 	if err != nil {
@@ -598,9 +600,7 @@ func TestOperatorsChannelsHearOfAllCells(t *testing.T) {
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
 	defer broken.Close()
 	c := s.inCell(t, "")
-	poll(t, "all shards have a node", func() bool {
-		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
-	})
+	s.settles(t, c)
 	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: ops.URL, Tenant: grapnel.OperatorTenant,
 		EventTypes: []string{grapnel.ChannelPattern}}); err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func Run(t *testing.T, h Harness) {
 		{"Backlogs", backlogCases},
 		{"Scope", scopeCases},
 		{"Copies", copyCases},
-		{"Archive", archiveCases},
+		{"Archive", slices.Concat(archiveCases, purgeCases)},
 		{"Groups", groupCases},
 		{"Clear", clearCases},
 		{"Documents", documentCases},
