@@ -408,7 +408,7 @@ func TestTheServersOwnCertificate(t *testing.T) {
 			looks++
 			return until, fault
 		}
-		w.every = time.Minute // nine days of rounds every ten seconds take seven seconds of a processor
+		w.every = 10 * time.Minute // nine days of rounds every ten seconds take seven seconds of a processor
 		w.kill()
 		ops := w.channel("ops", grapnel.OperatorTenant)
 		time.Sleep(5 * 24 * time.Hour)

@@ -145,7 +145,9 @@ func (w *world) start() {
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	if w.engine, err = engine.New(ctx, engine.Options{Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second}); err != nil {
+	within := engine.Bounds{Rest: w.every, Unaware: w.every, Duplicates: engine.DuplicateBounds{Every: w.every}}
+	options := engine.Options{Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second, Bounds: within}
+	if w.engine, err = engine.New(ctx, options); err != nil {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")

@@ -24,9 +24,7 @@ import (
 func TestPresetSchedules(t *testing.T) {
 	for _, p := range policy.Presets() {
 		t.Run(p.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newTunedBench(t, memory.New(), unhurried)
-				defer b.close()
+			days(t, func(t *testing.T, b *bench) {
 				r := &receiver{then: status(http.StatusServiceUnavailable)}
 				b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName = p.Name })
 				start := time.Now()

@@ -20,6 +20,8 @@ type Bounds struct {
 	Restless int64         `bound:"1000"`
 	Spare    int64         `bound:"16MiB"`
 
+	Unaware time.Duration `bound:"10s" tiny:"100ms"` // a jump of the wall clock goes unnoticed for this long at most
+
 	// Filters is the budget for all filters of one publish, in units of package match: about 200
 	// ms.
 	Filters int64 `bound:"5000000" tiny:"5000000"`

@@ -61,9 +61,13 @@ func (b *bench) start(o core.Options) {
 	b.done.Go(func() { e.Run(ctx) })
 }
 
-// unhurried has the engine do every hour what it does every few seconds. Months pass quickly then.
+// unhurried has the engine do every half hour what it does every few seconds or each minute.
+// Months pass quickly then.
 func unhurried(o *Options) {
-	o.Bounds.Issues.Flush, o.Bounds.Duplicates.Every, o.Bounds.Rest = time.Hour, time.Hour, time.Hour
+	for _, every := range []*time.Duration{&o.Bounds.Issues.Flush, &o.Bounds.Duplicates.Every, &o.Bounds.Rest, &o.Bounds.Unaware,
+		&o.Bounds.Recorder.Tidy, &o.Core.Bounds.Poll} {
+		*every = 30 * time.Minute
+	}
 }
 
 // halt drains the engine.
@@ -213,8 +217,20 @@ func (b *bench) only(endpoint string) grapnel.Delivery {
 }
 
 func bubble(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	tuned(t, nil, test)
+}
+
+// days is a bubble for tests of many days.
+func days(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	tuned(t, unhurried, test)
+}
+
+func tuned(t *testing.T, tune func(*Options), test func(t *testing.T, b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, memory.New())
+		b := newTunedBench(t, memory.New(), tune)
 		defer b.close()
 		test(t, b)
 	})

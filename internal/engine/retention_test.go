@@ -91,7 +91,10 @@ func TestRetentionActsInTime(t *testing.T) {
 func TestReplaysAndAuditAreCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep = Retention{4 * day, []store.KeepRule{{Type: "other.*", For: 10 * day}}} })
+		b := newTunedBench(t, memory.New(), func(o *Options) {
+			unhurried(o)
+			o.Keep = Retention{4 * day, []store.KeepRule{{Type: "other.*", For: 10 * day}}}
+		})
 		defer b.close()
 		b.endpoint("ep", &receiver{}, nil)
 		now := time.Now()

@@ -231,16 +231,13 @@ func (e *Engine) take(in input) {
 	}
 }
 
-// longestSleep bounds how long a jump of the wall clock goes unnoticed.
-const longestSleep = 10 * time.Second
-
 // untilWake is the time for which the loop may sleep.
 func (e *Engine) untilWake() time.Duration {
 	at := e.core.Wake()
 	if at.IsZero() {
-		return longestSleep
+		return e.bounds.Unaware
 	}
-	return min(max(at.Sub(e.now()), 0), longestSleep)
+	return min(max(at.Sub(e.now()), 0), e.bounds.Unaware)
 }
 
 // step gives the core one input and carries out the effects that it returns.

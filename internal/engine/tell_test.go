@@ -196,7 +196,7 @@ func TestTwoThatFailDoNotTalkForEver(t *testing.T) {
 		"the default policy": {nil, map[string]int{"delivery_failed": 5, "failing": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
+			days(t, func(t *testing.T, b *bench) {
 				for _, id := range []string{"a", "b"} {
 					b.endpoint(id, &receiver{then: status(500)}, c.policy)
 				}
