@@ -10,9 +10,10 @@ LINT    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # its accesses finds nothing and takes ten times as long.
 RACE    := -race -gcflags='modernc.org/...=-race=false -dwarf=false' -ldflags='-s -w'
 
-# Compiling takes an eighth less without the debugger's tables, which no binary here keeps. All that is compiled here gets the same
-# flags, the binary of the tests too, so that nothing is compiled twice. What `go env` says of GOFLAGS stays.
-LEAN    := -gcflags=all=-dwarf=false
+# Compiling takes an eighth less without the debugger's tables, which no binary here keeps. Without paths in what was compiled another
+# clone uses it again: this module takes two minutes of a processor to compile as the tests need it. All that is compiled here gets the
+# same flags, the binary of the tests too, so that nothing is compiled twice. What `go env` says of GOFLAGS stays.
+LEAN    := -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(filter-out $(LEAN),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(LEAN)
 
 # Under the race detector every process waits a second before it exits, for races of goroutines that nobody waits for. Forty packages
@@ -22,6 +23,7 @@ export GORACE ?= atexit_sleep_ms=50
 # One goroutine plays these: the race detector would find nothing in most and takes ten times as long.
 # What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
 # processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
+# That holds for ./e2e as well. Its harness runs under the race detector against small servers with mistakes; that doubles what it takes.
 ALONE   := ./e2e/browser ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
@@ -40,7 +42,7 @@ run: build ## Build, and start the server with something to look at
 	@exec $(BIN) dev
 
 build: ## Build the static binary, bin/grapnel
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
+	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
 
 # What runs without the race detector is compiled like the binary, so that no dependency is compiled a third time.
 test: export CGO_ENABLED = 0
@@ -50,7 +52,7 @@ test: needs ## Run every test; what is concurrent under the race detector
 	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 15m ./e2e
+	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m ./e2e
 
 # Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
 # they come second where both want a processor.
@@ -59,6 +61,7 @@ test-models:
 	nice -n 5 $(GO) test -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
 	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
 	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
+	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Harness ./e2e
 
 test-races: export CGO_ENABLED = 1
 test-races:
