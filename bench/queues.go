@@ -57,7 +57,7 @@ func queuesMain(ctx context.Context, args []string, out io.Writer) int {
 }
 
 func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
-	dir, err := os.MkdirTemp(s.dir, "queues-")
+	dir, err := os.MkdirTemp(parent(s.dir), "grapnel-queues-")
 	if err != nil {
 		return err
 	}
