@@ -45,7 +45,7 @@ const crowdNet = "127.0.78."
 func newCrowd() verbs {
 	c := &crowd{}
 	return verbs{
-		"reserve": c.reserve,
+		"reserve": taking(c.reserve),
 		"open":    c.open,
 		"count": func(json.RawMessage) (any, error) {
 			c.mu.Lock()
@@ -56,11 +56,7 @@ func newCrowd() verbs {
 }
 
 // reserve chooses the addresses.
-func (c *crowd) reserve(in json.RawMessage) (any, error) {
-	var o crowdOrder
-	if err := json.Unmarshal(in, &o); err != nil {
-		return nil, err
-	}
+func (c *crowd) reserve(o crowdOrder) ([]string, error) {
 	c.seen = make([]bool, o.Numbers)
 	for n := range o.Hosts {
 		listener, err := net.Listen("tcp", fmt.Sprintf("%s%d:0", crowdNet, n+1))

@@ -5,10 +5,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -22,13 +20,7 @@ import (
 const handlerName = "handler"
 
 func newHandler() verbs {
-	return verbs{"serve": func(in json.RawMessage) (any, error) {
-		var secret string
-		if err := json.Unmarshal(in, &secret); err != nil {
-			return nil, err
-		}
-		return serveHandler(secret)
-	}}
+	return verbs{"serve": taking(serveHandler)}
 }
 
 // serveHandler starts the handler, which runs until the process ends with its orchestrator, and
@@ -38,12 +30,7 @@ func serveHandler(secret string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /in/{source}", func(w http.ResponseWriter, r *http.Request) {
+	return serveHTTP("POST /in/{source}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err != nil {
 			http.Error(w, "too large", http.StatusRequestEntityTooLarge)
@@ -55,9 +42,6 @@ func serveHandler(secret string) (string, error) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-	return listener.Addr().String(), nil
 }
 
 // startHandler starts the side that Grapnel is compared with.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/grapnelhq/grapnel/sign"
 )
 
 const relayName = "relay"
@@ -172,7 +169,7 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 	if err != nil {
 		return nil, nil, err
 	}
-	secret, err := sign.NewSecret(rand.Reader)
+	secret, err := newSecret()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -44,23 +44,19 @@ type order struct {
 func newPublisher() verbs {
 	p := &publisher{}
 	return verbs{
-		"closed":   p.closed,
+		"closed":   taking(p.closed),
 		"accepted": func(json.RawMessage) (any, error) { return p.accepted.Load(), nil },
 		"stop": func(json.RawMessage) (any, error) {
 			p.stop()
 			<-p.done
 			return p.accepted.Load(), p.err
 		},
-		"open": p.open,
+		"open": taking(p.open),
 	}
 }
 
 // closed starts publishers that publish again as soon as they are answered, until stop.
-func (p *publisher) closed(in json.RawMessage) (any, error) {
-	var o order
-	if err := json.Unmarshal(in, &o); err != nil {
-		return nil, err
-	}
+func (p *publisher) closed(o order) (any, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop, p.done, p.err = cancel, make(chan struct{}), nil
 	p.accepted.Store(0)
@@ -100,11 +96,7 @@ func (p *publisher) fail(err error) {
 // open publishes at a fixed rate and returns how many events were accepted. Each event carries the
 // time at which it should have been sent: if no connection is free it waits, and that wait is part
 // of its latency.
-func (p *publisher) open(in json.RawMessage) (any, error) {
-	var o order
-	if err := json.Unmarshal(in, &o); err != nil {
-		return nil, err
-	}
+func (p *publisher) open(o order) (int64, error) {
 	p.err = nil
 	p.accepted.Store(0)
 	due := make(chan time.Time, o.Rate*int(1+o.For/time.Second))
@@ -112,7 +104,7 @@ func (p *publisher) open(in json.RawMessage) (any, error) {
 	for n := range o.Connections {
 		c, err := o.connect(uint64(n))
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		wg.Go(func() {
 			defer func() { _ = c.conn.Close() }()

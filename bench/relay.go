@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,13 +47,7 @@ type relayOrder struct {
 const relayRoom = 1024
 
 func newRelay() verbs {
-	return verbs{"serve": func(in json.RawMessage) (any, error) {
-		var o relayOrder
-		if err := json.Unmarshal(in, &o); err != nil {
-			return nil, err
-		}
-		return serveRelay(o)
-	}}
+	return verbs{"serve": taking(serveRelay)}
 }
 
 // serveRelay starts the relay, which runs until the process ends with its orchestrator, and returns
@@ -73,12 +66,18 @@ func serveRelay(o relayOrder) (string, error) {
 			go e.deliver(client)
 		}
 	}
+	return serveHTTP("POST /v1/events", r.publish)
+}
+
+// serveHTTP serves one route on loopback until the process ends with its orchestrator, and returns
+// its address.
+func serveHTTP(pattern string, handler http.HandlerFunc) (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/events", r.publish)
+	mux.HandleFunc(pattern, handler)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	return listener.Addr().String(), nil

@@ -17,6 +17,17 @@ import (
 // verbs are the functions of a role. Each takes and returns JSON.
 type verbs map[string]func(in json.RawMessage) (any, error)
 
+// taking is a verb with an argument.
+func taking[In, Out any](do func(In) (Out, error)) func(json.RawMessage) (any, error) {
+	return func(text json.RawMessage) (any, error) {
+		var in In
+		if err := json.Unmarshal(text, &in); err != nil {
+			return nil, err
+		}
+		return do(in)
+	}
+}
+
 // line is one question or answer between the orchestrator and a role, over the role's standard
 // streams.
 type line struct {
@@ -28,7 +39,11 @@ type line struct {
 // play answers questions until the other side closes the pipe, so that no role outlives the
 // orchestrator.
 func play(v verbs, in io.Reader, out io.Writer) int {
-	v["cpu"] = func(json.RawMessage) (any, error) { return cpuOf(syscall.RUSAGE_SELF) }
+	v["cpu"] = func(json.RawMessage) (any, error) {
+		var u syscall.Rusage
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+	}
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var q, a line
@@ -113,13 +128,4 @@ func (r *role) cpu() (time.Duration, error) {
 func (r *role) stop() {
 	_ = r.in.Close()
 	_ = r.cmd.Wait()
-}
-
-// cpuOf is the processor time that this process has used.
-func cpuOf(who int) (time.Duration, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(who, &u); err != nil {
-		return 0, err
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
