@@ -23,7 +23,7 @@ type publisher struct {
 
 	mu   sync.Mutex
 	stop context.CancelFunc
-	done chan struct{}
+	wait func() // for the end of all connections
 	err  error
 }
 
@@ -48,7 +48,7 @@ func newPublisher() verbs {
 		"accepted": func(json.RawMessage) (any, error) { return p.accepted.Load(), nil },
 		"stop": func(json.RawMessage) (any, error) {
 			p.stop()
-			<-p.done
+			p.wait()
 			return p.accepted.Load(), p.err
 		},
 		"open": taking(p.open),
@@ -58,31 +58,37 @@ func newPublisher() verbs {
 // closed starts publishers that publish again as soon as they are answered, until stop.
 func (p *publisher) closed(o order) (any, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p.stop, p.done, p.err = cancel, make(chan struct{}), nil
-	p.accepted.Store(0)
-	var wg sync.WaitGroup
-	for n := range o.Connections {
-		wg.Go(func() {
-			c, err := o.connect(uint64(n))
-			if err != nil {
-				p.fail(err)
-				return
+	p.stop = cancel
+	return nil, p.start(o, func(c *connection) error {
+		for ctx.Err() == nil {
+			if err := c.publish(time.Now()); err != nil {
+				return err
 			}
+			p.accepted.Add(int64(max(1, o.Batch)))
+		}
+		return nil
+	})
+}
+
+// start opens the connections and lets each do its work.
+func (p *publisher) start(o order, work func(*connection) error) error {
+	p.err = nil
+	p.accepted.Store(0)
+	var all sync.WaitGroup
+	p.wait = all.Wait
+	for n := range o.Connections {
+		c, err := o.connect(uint64(n))
+		if err != nil {
+			return err
+		}
+		all.Go(func() {
 			defer func() { _ = c.conn.Close() }()
-			for ctx.Err() == nil {
-				if err := c.publish(time.Now()); err != nil {
-					p.fail(err)
-					return
-				}
-				p.accepted.Add(int64(max(1, o.Batch)))
+			if err := work(c); err != nil {
+				p.fail(err)
 			}
 		})
 	}
-	go func() {
-		defer close(p.done)
-		wg.Wait()
-	}()
-	return nil, nil
+	return nil
 }
 
 func (p *publisher) fail(err error) {
@@ -97,25 +103,17 @@ func (p *publisher) fail(err error) {
 // time at which it should have been sent: if no connection is free it waits, and that wait is part
 // of its latency.
 func (p *publisher) open(o order) (int64, error) {
-	p.err = nil
-	p.accepted.Store(0)
 	due := make(chan time.Time, o.Rate*int(1+o.For/time.Second))
-	var wg sync.WaitGroup
-	for n := range o.Connections {
-		c, err := o.connect(uint64(n))
-		if err != nil {
-			return 0, err
-		}
-		wg.Go(func() {
-			defer func() { _ = c.conn.Close() }()
-			for at := range due {
-				if err := c.publish(at); err != nil {
-					p.fail(err)
-					return
-				}
-				p.accepted.Add(1)
+	if err := p.start(o, func(c *connection) error {
+		for at := range due {
+			if err := c.publish(at); err != nil {
+				return err
 			}
-		})
+			p.accepted.Add(1)
+		}
+		return nil
+	}); err != nil {
+		return 0, err
 	}
 	start, every := time.Now(), time.Second/time.Duration(o.Rate)
 	timer := time.NewTimer(0)
@@ -126,7 +124,7 @@ func (p *publisher) open(o order) (int64, error) {
 		due <- at
 	}
 	close(due)
-	wg.Wait()
+	p.wait()
 	return p.accepted.Load(), p.err
 }
 
