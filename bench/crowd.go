@@ -3,13 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -81,30 +77,12 @@ func (c *crowd) open(json.RawMessage) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go c.serve(conn)
-			}
-		}()
+		go receive(listener, c.take)
 	}
 	return nil, nil
 }
 
-func (c *crowd) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	m := newMessage(conn)
-	for m.read() == nil {
-		n, err := crowdNumber(m.body)
-		c.arrived(n, err)
-		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
-			return
-		}
-	}
-}
+func (c *crowd) take(body []byte) { c.arrived(crowdNumber(body)) }
 
 func (c *crowd) arrived(n int, err error) {
 	c.mu.Lock()
@@ -124,13 +102,7 @@ func (c *crowd) arrived(n int, err error) {
 // numberMark precedes the number of a delivery, in its event's data.
 const numberMark = `"number":`
 
-var errNoNumber = errors.New("the body has no number")
-
 func crowdNumber(body []byte) (int, error) {
-	_, rest, found := bytes.Cut(body, []byte(numberMark))
-	if !found {
-		return 0, errNoNumber
-	}
-	digits, _, _ := bytes.Cut(rest, []byte(","))
-	return strconv.Atoi(string(digits))
+	n, err := numberAfter(numberMark, body)
+	return int(n), err
 }

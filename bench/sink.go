@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 
 // sink receives deliveries, counts them and, on request, records how long each took.
 type sink struct {
-	listener net.Listener
 	received atomic.Int64
 	timing   atomic.Bool
 
@@ -27,12 +27,12 @@ func newSink() verbs {
 	s := &sink{}
 	return verbs{
 		"listen": func(json.RawMessage) (any, error) {
-			var err error
-			if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
 				return nil, err
 			}
-			go s.accept()
-			return s.listener.Addr().String(), nil
+			go receive(listener, s.take)
+			return listener.Addr().String(), nil
 		},
 		"received": func(json.RawMessage) (any, error) { return s.received.Load(), nil },
 		"time": func(json.RawMessage) (any, error) {
@@ -51,28 +51,31 @@ func newSink() verbs {
 	}
 }
 
-// accept serves until the process ends with its orchestrator.
-func (s *sink) accept() {
+// receive answers every request once take has had its body, until the process ends with its
+// orchestrator.
+func receive(listener net.Listener, take func(body []byte)) {
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		go s.serve(conn)
+		go func() {
+			defer func() { _ = conn.Close() }()
+			m := newMessage(conn)
+			for m.read() == nil {
+				take(m.body)
+				if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
+					return
+				}
+			}
+		}()
 	}
 }
 
-func (s *sink) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	m := newMessage(conn)
-	for m.read() == nil {
-		s.received.Add(1)
-		if s.timing.Load() {
-			s.note(m.body, time.Now())
-		}
-		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
-			return
-		}
+func (s *sink) take(body []byte) {
+	s.received.Add(1)
+	if s.timing.Load() {
+		s.note(body, time.Now())
 	}
 }
 
@@ -80,16 +83,23 @@ func (s *sink) serve(conn net.Conn) {
 const sentMark = `"sent":`
 
 func (s *sink) note(body []byte, now time.Time) {
-	_, rest, found := bytes.Cut(body, []byte(sentMark))
-	if !found {
-		return
-	}
-	digits, _, _ := bytes.Cut(rest, []byte(","))
-	sent, err := strconv.ParseInt(string(digits), 10, 64)
+	sent, err := numberAfter(sentMark, body)
 	if err != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.took = append(s.took, now.Sub(time.Unix(0, sent)))
+}
+
+var errNoNumber = errors.New("the body has no number")
+
+// numberAfter reads the number between a mark and a comma.
+func numberAfter(mark string, body []byte) (int64, error) {
+	_, rest, found := bytes.Cut(body, []byte(mark))
+	if !found {
+		return 0, errNoNumber
+	}
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	return strconv.ParseInt(string(digits), 10, 64)
 }
