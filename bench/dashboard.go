@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // dashboard is the measurement of the dashboard: how long each page takes with many deliveries in
@@ -97,7 +99,7 @@ func (d *dashboard) run(ctx context.Context, out io.Writer) (missed []string, er
 	_, _ = fmt.Fprintf(out, "%s, %d cores; the store is on %s, where an fsync takes %v\n", runtime.Version(), runtime.NumCPU(),
 		disk.kind, disk.sync.Round(time.Microsecond))
 	if d.flags = []string{"--retention", "876000h"}; d.binary == "" {
-		if d.binary, err = build(ctx, dir); err != nil {
+		if d.binary, err = process.Build(dir); err != nil {
 			return nil, err
 		}
 	}

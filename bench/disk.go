@@ -89,14 +89,14 @@ func busy() (time.Duration, error) {
 	return time.Duration(ticks) * userTick, nil
 }
 
-// process is the kernel's statistics of a process.
-type process struct {
+// stat is the kernel's statistics of a process.
+type stat struct {
 	parent int
 	used   time.Duration // processor time
 	ended  time.Duration // and that of children that have ended
 }
 
-func lookAt(pid int) (p process, err error) {
+func lookAt(pid int) (p stat, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return p, err
@@ -112,7 +112,7 @@ func lookAt(pid int) (p process, err error) {
 			return p, err
 		}
 	}
-	return process{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
+	return stat{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
 }
 
 // writtenBy is how many bytes a process has written to devices, as the kernel counts the pages that

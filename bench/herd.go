@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // herd measures endpoints that were down and come back at once, each with a backlog: how fast the
@@ -96,7 +98,7 @@ func (h *herd) run(ctx context.Context) (err error) {
 		min(herdHosts, h.endpoints), h.keys, h.rate)
 	s := settings{binary: h.binary, workers: 64, flags: []string{"--max-pending", "0"}}
 	if s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
+		if s.binary, err = process.Build(dir); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnelhq/grapnel/e2e/process"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
@@ -78,7 +79,7 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 		d.kind, d.sync.Round(time.Microsecond))
 	s := settings{binary: h.binary, workers: 64, flags: []string{"--retention", "876000h"}}
 	if s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
+		if s.binary, err = process.Build(dir); err != nil {
 			return nil, err
 		}
 	}

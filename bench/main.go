@@ -36,7 +36,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -73,9 +72,6 @@ func playRole() {
 }
 
 func main() {
-	// The kernel ends the server with the thread that starts it, so that thread has to live as long
-	// as the program.
-	runtime.LockOSThread()
 	playRole()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 const relayName = "relay"
@@ -70,7 +72,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return err
 	}
 	if s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
+		if s.binary, err = process.Build(dir); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // Measures leases over HTTP from the real binary with its database on disk: messages one by one
@@ -66,7 +68,7 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 		return err
 	}
 	if s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
+		if s.binary, err = process.Build(dir); err != nil {
 			return err
 		}
 	}

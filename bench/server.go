@@ -9,13 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // bearer is the key of both sides; nothing but loopback ever sees it.
@@ -23,56 +24,42 @@ const bearer = "grp_bench-only-on-loopback"
 
 // server is the real binary at work.
 type server struct {
-	cmd  *exec.Cmd
-	addr string
-	log  *os.File
-}
-
-// build makes the binary as it is released.
-func build(ctx context.Context, dir string) (string, error) {
-	path := filepath.Join(dir, "grapnel")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the binary: %w\n%s", err, out)
-	}
-	return path, nil
+	process *process.Process
+	addr    string
+	log     string // a file
 }
 
 // startServer runs the binary with a new database in dir, and creates the endpoints.
 func startServer(ctx context.Context, s settings, dir string, urls []string) (*server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := process.UnusedAddress()
 	if err != nil {
-		return nil, err
-	}
-	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(filepath.Join(dir, "server.log"))
 	if err != nil {
 		return nil, err
 	}
-	g := &server{addr: addr, log: log}
-	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow",
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow",
 		"127.0.0.0/8", "--metrics-open")
-	g.cmd.Args = append(g.cmd.Args, s.flags...)
-	g.cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
-	g.cmd.Stdout, g.cmd.Stderr = log, log
-	// An interrupt goes to the benchmark, which stops the server; when the benchmark dies the
-	// server must not stay behind.
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := g.cmd.Start(); err != nil {
+	cmd.Args = append(cmd.Args, s.flags...)
+	cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt goes to the benchmark, which stops the server
+	p, err := process.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
-	if err := g.prepare(ctx, s, urls); err != nil {
+	g := &server{process: p, addr: addr, log: log.Name()}
+	if err := g.settle(ctx, s, urls); err != nil {
 		g.stop()
 		return nil, fmt.Errorf("%w\n%s", err, g.words())
 	}
 	return g, nil
 }
 
-func (g *server) prepare(ctx context.Context, s settings, urls []string) error {
+// settle waits until the server is ready, and creates the endpoints.
+func (g *server) settle(ctx context.Context, s settings, urls []string) error {
 	if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
 		resp, err := http.Get("http://" + g.addr + "/readyz")
 		if err != nil {
@@ -134,25 +121,26 @@ func (r *refused) Error() string { return r.text }
 
 // cpu is the processor time that the server has used, as the kernel counts it.
 func (g *server) cpu() (time.Duration, error) {
-	p, err := lookAt(g.cmd.Process.Pid)
+	p, err := lookAt(g.process.PID)
 	return p.used, err
 }
 
 // written is how many bytes the server has written to devices.
-func (g *server) written() (int64, error) { return writtenBy(g.cmd.Process.Pid) }
+func (g *server) written() (int64, error) { return writtenBy(g.process.PID) }
 
-func (g *server) memory() (memory, error) { return memoryOf(g.cmd.Process.Pid) }
+func (g *server) memory() (memory, error) { return memoryOf(g.process.PID) }
 
 // stop ends the server and waits for it.
 func (g *server) stop() {
-	_ = g.cmd.Process.Signal(syscall.SIGTERM)
-	_ = g.cmd.Wait()
-	_ = g.log.Close()
+	if !g.process.Ended() {
+		_ = syscall.Kill(g.process.PID, syscall.SIGTERM) // it fails if the server has just ended by itself
+	}
+	<-g.process.Done
 }
 
 // words is the end of the server's output.
 func (g *server) words() string {
-	text, err := os.ReadFile(g.log.Name())
+	text, err := os.ReadFile(g.log)
 	if err != nil {
 		return err.Error()
 	}

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package process builds the program and runs it, for the tests that look at the real binary from
-// the outside.
+// Package process builds the program and runs it, for tests and measurements that look at the real
+// binary from the outside.
 //
-// A process that it starts ends at the latest with the test binary, however that ends: the kernel
-// kills it when the thread that forked it ends, and this thread lives as long as the process.
+// A process that it starts ends at the latest with the one that started it, however that ends: the
+// kernel kills it when the thread that forked it ends, and this thread lives as long as it does.
 package process
 
 import (
