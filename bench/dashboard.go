@@ -13,8 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // dashboard is the measurement of the dashboard: how long each page takes with many deliveries in
@@ -83,26 +81,14 @@ func (d *dashboard) run(ctx context.Context, out io.Writer) (missed []string, er
 	if d.n < 1000 || d.world.endpoints < len(worldTenants) || d.times < 1 || d.weeks < 1 || d.rounds < 1 {
 		return nil, errors.New("n is at least 1000, endpoints at least 4, times, weeks and rounds at least 1")
 	}
-	dir := d.dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp(parent(""), "grapnel-dashboard-"); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	disk, err := inspect(dir)
+	dir, disk, remove, err := d.prepare("dashboard", true)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, remove()) }()
+	d.flags = []string{"--retention", "876000h"}
 	_, _ = fmt.Fprintf(out, "%s, %d cores; the store is on %s, where an fsync takes %v\n", runtime.Version(), runtime.NumCPU(),
 		disk.kind, disk.sync.Round(time.Microsecond))
-	if d.flags = []string{"--retention", "876000h"}; d.binary == "" {
-		if d.binary, err = process.Build(dir); err != nil {
-			return nil, err
-		}
-	}
 	path := filepath.Join(dir, "grapnel.db")
 	if _, err := os.Stat(path); os.IsNotExist(err) {
 		if err := d.make(ctx, dir, path, out); err != nil {

@@ -11,14 +11,11 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // herd measures endpoints that were down and come back at once, each with a backlog: how fast the
@@ -80,28 +77,16 @@ func (h *herd) run(ctx context.Context) (err error) {
 	if h.n < 1 || h.endpoints < 1 || h.keys < 0 || h.rate < 1 || h.size < 0 || h.window <= 0 || h.quiet <= 0 {
 		return errors.New("n, endpoints, rate, quiet and window are above 0, keys and size at least 0")
 	}
-	dir, err := os.MkdirTemp(parent(h.dir), "grapnel-herd-")
+	s := settings{dir: h.dir, binary: h.binary, workers: 64, flags: []string{"--max-pending", "0"}}
+	dir, d, remove, err := s.prepare("herd", false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	d, err := inspect(dir)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	h.say("machine   %s", machine())
 	h.say("disk      %s, write of 4 KiB and fsync %v", d.kind, d.sync.Round(time.Microsecond))
 	h.say("load      %d deliveries for %d endpoints at %d addresses, %d keys each; %d events/s for a healthy endpoint", h.n, h.endpoints,
 		min(herdHosts, h.endpoints), h.keys, h.rate)
-	s := settings{binary: h.binary, workers: 64, flags: []string{"--max-pending", "0"}}
-	if s.binary == "" {
-		if s.binary, err = process.Build(dir); err != nil {
-			return err
-		}
-	}
 	for name, to := range map[string]**role{"crowd": &h.crowd, "sink": &h.sink, "publisher": &h.publisher} {
 		if *to, err = startRole(name); err != nil {
 			return err

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnelhq/grapnel/e2e/process"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
@@ -62,27 +61,14 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if h.n < 1 || h.endpoints < 2 || h.pages < 1 {
 		return nil, errors.New("n and pages are at least 1, endpoints at least 2")
 	}
-	dir := h.dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp(parent(""), "grapnel-history-"); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	d, err := inspect(dir)
+	s := settings{dir: h.dir, binary: h.binary, workers: 64, flags: []string{"--retention", "876000h"}}
+	dir, d, remove, err := s.prepare("history", true)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, remove()) }()
 	_, _ = fmt.Fprintf(out, "%s, %d cores; the database is on %s, where an fsync takes %v\n", runtime.Version(), runtime.NumCPU(),
 		d.kind, d.sync.Round(time.Microsecond))
-	s := settings{binary: h.binary, workers: 64, flags: []string{"--retention", "876000h"}}
-	if s.binary == "" {
-		if s.binary, err = process.Build(dir); err != nil {
-			return nil, err
-		}
-	}
 	path := filepath.Join(dir, "grapnel.db")
 	_, err = os.Stat(path)
 	fresh := os.IsNotExist(err)

@@ -12,8 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 const relayName = "relay"
@@ -58,24 +56,11 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.publishers < 1 || s.workers < 1 || s.endpoints < 1 || s.rounds < 1 || s.rate < 1 || s.size < 100 {
 		return errors.New("publishers, workers, endpoints, rounds and rate are at least 1, size at least 100")
 	}
-	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL gets an absolute path of its socket, because it works in its own directory
+	dir, d, remove, err := s.prepare("bench", false)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(at, "grapnel-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := inspect(dir)
-	if err != nil {
-		return err
-	}
-	if s.binary == "" {
-		if s.binary, err = process.Build(dir); err != nil {
-			return err
-		}
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	b := &bench{settings: s, out: out}
 	if s.postgres && s.silent {
 		return errors.New("-silent compares servers on SQLite; it does not go with -postgres")
@@ -104,6 +89,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return err
 	}
 	defer b.publisher.stop()
+	var at string
 	var urls []string
 	if err := b.sink.ask("listen", nil, &at); err != nil {
 		return err
@@ -181,15 +167,6 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 		return nil, nil, err
 	}
 	return is, relay.stop, nil
-}
-
-// parent is the directory for the database: the current one by default, since temporary directories
-// are often in memory.
-func parent(dir string) string {
-	if dir == "" {
-		return "."
-	}
-	return filepath.Clean(dir)
 }
 
 func (b *bench) order(x *side) order {

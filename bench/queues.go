@@ -11,14 +11,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // Measures leases over HTTP from the real binary with its database on disk: messages one by one
@@ -59,19 +56,11 @@ func queuesMain(ctx context.Context, args []string, out io.Writer) int {
 }
 
 func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
-	dir, err := os.MkdirTemp(parent(s.dir), "grapnel-queues-")
+	dir, _, remove, err := s.prepare("queues", false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	if s.binary == "" {
-		if s.binary, err = process.Build(dir); err != nil {
-			return err
-		}
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	g, err := startServer(ctx, s.settings, dir, nil)
 	if err != nil {
 		return err

@@ -29,6 +29,35 @@ type server struct {
 	log     string // a file
 }
 
+// prepare makes the directory of a measurement, inspects its disk, and builds the binary unless one
+// is named. With stays, a directory that is named is used as it is, and remove leaves it. Without a
+// name it is below the current directory, since temporary directories are often in memory.
+func (s *settings) prepare(name string, stays bool) (dir string, d disk, remove func() error, err error) {
+	// PostgreSQL works in its own directory, so the path of its socket is absolute.
+	at, err := filepath.Abs(s.dir)
+	if err != nil {
+		return "", d, nil, err
+	}
+	made := ""
+	if stays && s.dir != "" {
+		dir, err = at, os.MkdirAll(at, 0o700)
+	} else {
+		made, err = os.MkdirTemp(at, "grapnel-"+name+"-")
+		dir = made
+	}
+	remove = func() error { return os.RemoveAll(made) } // without a name it removes nothing
+	if err == nil {
+		d, err = inspect(dir)
+	}
+	if err == nil && s.binary == "" {
+		s.binary, err = process.Build(dir)
+	}
+	if err != nil {
+		err = errors.Join(err, remove())
+	}
+	return dir, d, remove, err
+}
+
 // startServer runs the binary with a new database in dir, and creates the endpoints.
 func startServer(ctx context.Context, s settings, dir string, urls []string) (*server, error) {
 	addr, err := process.UnusedAddress()
