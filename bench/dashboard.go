@@ -64,8 +64,7 @@ func dashboardMain(ctx context.Context, args []string, out io.Writer) int {
 	missed, err := d.run(ctx, out)
 	switch {
 	case err != nil:
-		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
+		return failed(err)
 	case len(missed) > 0:
 		_, _ = fmt.Fprintf(out, "\nMISSED\n  %s\n", strings.Join(missed, "\n  "))
 		if d.fail {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -65,8 +64,7 @@ func herdMain(ctx context.Context, args []string, out io.Writer) int {
 		return 2
 	}
 	if err := h.run(ctx); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
+		return failed(err)
 	}
 	return 0
 }

@@ -47,8 +47,7 @@ func historyMain(ctx context.Context, args []string, out io.Writer) int {
 	slow, err := h.run(ctx, out)
 	switch {
 	case err != nil:
-		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
+		return failed(err)
 	case len(slow) > 0:
 		_, _ = fmt.Fprintf(out, "above %v: %s\n", h.within, strings.Join(slow, ", "))
 		return 1

@@ -34,6 +34,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -64,7 +65,7 @@ type settings struct {
 
 // playRole does not return in a process that startRole has started.
 func playRole() {
-	roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay, handlerName: newHandler,
+	roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, relayName: newRelay, handlerName: newHandler,
 		"crowd": newCrowd}
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		os.Exit(play(roles[os.Args[1]](), os.Stdin, os.Stdout))
@@ -75,20 +76,11 @@ func main() {
 	playRole()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "history" {
-		os.Exit(historyMain(ctx, os.Args[2:], os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "dashboard" {
-		os.Exit(dashboardMain(ctx, os.Args[2:], os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "queues" {
-		os.Exit(queuesMain(ctx, os.Args[2:], os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "herd" {
-		os.Exit(herdMain(ctx, os.Args[2:], os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "capacity" {
-		os.Exit(capacityMain(os.Args[2:], os.Stdout))
+	commands := map[string]func(context.Context, []string, io.Writer) int{"history": historyMain, "dashboard": dashboardMain,
+		"queues": queuesMain, "herd": herdMain,
+		"capacity": func(_ context.Context, args []string, out io.Writer) int { return capacityMain(args, out) }}
+	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
+		os.Exit(commands[os.Args[1]](ctx, os.Args[2:], os.Stdout))
 	}
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -113,7 +105,12 @@ func main() {
 		os.Exit(2)
 	}
 	if err := measure(ctx, s, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		os.Exit(failed(err))
 	}
+}
+
+// failed prints an error and returns the status of the program.
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	return 1
 }

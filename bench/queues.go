@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +48,7 @@ func queuesMain(ctx context.Context, args []string, out io.Writer) int {
 		return 2
 	}
 	if err := queues(ctx, s, out); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
+		return failed(err)
 	}
 	return 0
 }
