@@ -3,10 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -115,36 +115,37 @@ func lookAt(pid int) (p stat, err error) {
 	return stat{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
 }
 
+// facts reads a file of the kernel with lines of the form "name: value".
+func facts(path string) (map[string]string, error) {
+	text, err := os.ReadFile(path)
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		all[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return all, err
+}
+
 // writtenBy is how many bytes a process has written to devices, as the kernel counts the pages that
 // it made dirty. A page that is written twice before it reaches the device counts once.
 func writtenBy(pid int) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	io, err := facts(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), ": "); name == "write_bytes" {
-			return strconv.ParseInt(value, 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("the kernel says %q", text)
+	return strconv.ParseInt(io["write_bytes"], 10, 64)
 }
 
 // memory is how many bytes of a process are in memory.
 type memory struct{ resident, peak int64 }
 
 func memoryOf(pid int) (m memory, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := facts(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return m, err
 	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		to := map[string]*int64{"VmRSS": &m.resident, "VmHWM": &m.peak}[name]
-		if to == nil {
-			continue
-		}
-		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+	for name, to := range map[string]*int64{"VmRSS": &m.resident, "VmHWM": &m.peak} {
+		kib, err := strconv.ParseInt(strings.TrimSuffix(status[name], " kB"), 10, 64)
 		if err != nil {
 			return m, err
 		}
@@ -155,16 +156,9 @@ func memoryOf(pid int) (m memory, err error) {
 
 // machine describes the machine that the numbers were measured on.
 func machine() string {
-	model := "unknown processor"
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	release, err := os.ReadFile(filepath.Join("/proc/sys/kernel", "osrelease"))
+	processor, _ := facts("/proc/cpuinfo") // without it, the model is unknown
+	model := cmp.Or(processor["model name"], "unknown processor")
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		release = []byte(runtime.GOOS)
 	}
