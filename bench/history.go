@@ -17,8 +17,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
 // history is the second measurement: how long the API takes to answer with many finished
@@ -87,8 +85,11 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 			}
 		}
 	}
-	if a.endpoints, err = a.list(ctx); err != nil || len(a.endpoints) < 2 {
-		return nil, cmpErr(err, "the database has fewer than two endpoints")
+	if a.endpoints, err = a.list(ctx); err != nil {
+		return nil, err
+	}
+	if len(a.endpoints) < 2 {
+		return nil, errors.New("the database has fewer than two endpoints")
 	}
 	if fresh {
 		g.stop()
@@ -120,23 +121,12 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	return slow, nil
 }
 
-func cmpErr(err error, otherwise string) error {
-	if err != nil {
-		return err
-	}
-	return errors.New(otherwise)
-}
-
 func (h *history) fill(ctx context.Context, path string, to []placedEndpoint, out io.Writer) (err error) {
-	s, err := sqlite.Open(ctx, path, sqlite.Options{Ballast: -1})
+	s, config, err := openStore(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	config, err := s.Config(ctx)
-	if err != nil {
-		return err
-	}
 	now := time.Now().UTC().Truncate(time.Second)
 	p := &pile{endpoints: to, n: h.n, from: now.Add(-365 * 24 * time.Hour), to: now}
 	return p.write(ctx, config.Version, s, out)

@@ -84,17 +84,24 @@ func (w *world) settle(ctx context.Context, g *server) error {
 	return post("/v1/incidents", map[string]any{"title": "Deliveries were slow", "text": "A disk was slow; it was replaced."})
 }
 
+// openStore opens the store of a server that does not run.
+func openStore(ctx context.Context, path string) (s *sqlite.Store, config store.Config, err error) {
+	if s, err = sqlite.Open(ctx, path, sqlite.Options{Ballast: -1}); err != nil {
+		return nil, config, err
+	}
+	if config, err = s.Config(ctx); err != nil {
+		return nil, config, errors.Join(err, s.Close())
+	}
+	return s, config, nil
+}
+
 // fill writes the past.
 func (w *world) fill(ctx context.Context, path string, out io.Writer) (err error) {
-	s, err := sqlite.Open(ctx, path, sqlite.Options{Ballast: -1})
+	s, config, err := openStore(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	config, err := s.Config(ctx)
-	if err != nil {
-		return err
-	}
 	now := time.Now().UTC().Truncate(time.Second)
 	// One event in sixteen has two deliveries more, so there are 8 events to 9 deliveries.
 	p := &pile{n: w.n*8/9 + 1, seed: w.seed, waiting: min(w.n/500, 20_000), busy: 4, wide: 16,
