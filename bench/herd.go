@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -170,22 +168,9 @@ func (h *herd) settle(ctx context.Context) error {
 
 // fill publishes the backlog in batches.
 func (h *herd) fill(ctx context.Context) error {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	errs := make([]error, herdLines)
-	for line := range herdLines {
-		all.Go(func() {
-			for errs[line] == nil {
-				from := int(next.Add(herdBatch)) - herdBatch
-				if from >= h.n {
-					return
-				}
-				errs[line] = h.batch(ctx, from, min(from+herdBatch, h.n))
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return each(herdLines, (h.n+herdBatch-1)/herdBatch, func(i int) error {
+		return h.batch(ctx, i*herdBatch, min((i+1)*herdBatch, h.n))
+	})
 }
 
 // batch publishes events. While the server sheds load it repeats them; their ids make that

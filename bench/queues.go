@@ -12,7 +12,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -105,29 +104,17 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 
 // drainQueue leases and settles until the queue is empty, and returns the number of messages.
 func drainQueue(addr string, consumers, most int) (messages int64, took time.Duration, err error) {
-	var all sync.WaitGroup
 	var count atomic.Int64
-	failed := make(chan error, consumers)
 	began := time.Now()
-	for range consumers {
-		all.Go(func() {
-			c, err := dial(addr)
-			if err == nil {
-				defer c.close()
-				err = c.consume(most, &count)
-			}
-			if err != nil {
-				failed <- err
-			}
-		})
-	}
-	all.Wait()
-	took = time.Since(began)
-	select {
-	case err = <-failed:
-	default:
-	}
-	return count.Load(), took, err
+	err = each(consumers, consumers, func(int) error {
+		c, err := dial(addr)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return c.consume(most, &count)
+	})
+	return count.Load(), time.Since(began), err
 }
 
 // wake measures how soon a waiting consumer is answered.
@@ -148,11 +135,8 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 		}()
 		// The consumer should be waiting by then. If it is not, it is answered later and not
 		// sooner, because its request has still to be read.
-		settled := time.NewTimer(5 * time.Millisecond)
-		select {
-		case <-settled.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := wait(ctx, 5*time.Millisecond); err != nil {
+			return err
 		}
 		sent := time.Now()
 		if err := c.must("POST", "/v1/events", `{"type":"bench.made","data":{"n":1}}`, 202); err != nil {

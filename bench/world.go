@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -44,6 +45,7 @@ const (
 	worldOpen     = 6 // endpoints whose circuit is open
 	worldIssues   = 200
 	worldAlerts   = 2_000 // that were resolved
+	worldLines    = 256   // calls at once: the store puts calls of the same time into one transaction
 )
 
 // settle makes the settings.
@@ -143,15 +145,18 @@ func (a *around) messages(ctx context.Context) error {
 	return err
 }
 
-// each does something for each number up to n, many at once: the store puts calls of the same
-// time into one transaction.
-func each(n int, do func(i int) error) error {
-	const lines = 256
+// each does something for each number up to n, on several lines at once.
+func each(lines, n int, do func(i int) error) error {
+	var next atomic.Int64
 	var all sync.WaitGroup
 	errs := make([]error, lines)
 	for line := range lines {
 		all.Go(func() {
-			for i := line; i < n && errs[line] == nil; i += lines {
+			for errs[line] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
 				errs[line] = do(i)
 			}
 		})
@@ -167,7 +172,7 @@ func (a *around) when(i, n int) time.Time {
 
 func (a *around) audit(ctx context.Context) error {
 	verbs := []grapnel.Verb{grapnel.VerbChange, grapnel.VerbPause, grapnel.VerbResume, grapnel.VerbRetry, grapnel.VerbNote}
-	return each(worldAudit, func(i int) error {
+	return each(worldLines, worldAudit, func(i int) error {
 		ep := &a.pile.endpoints[i%len(a.pile.endpoints)]
 		return a.s.Note(ctx, grapnel.AuditEntry{At: a.when(i, worldAudit), Tenant: ep.Tenant, Endpoint: ep.ID, Actor: a.config.Keys[0].ID,
 			Verb: verbs[i%len(verbs)], Reason: fmt.Sprintf("ticket %d", i)})
@@ -176,7 +181,7 @@ func (a *around) audit(ctx context.Context) error {
 
 func (a *around) asides(ctx context.Context) error {
 	why := []grapnel.AsideReason{grapnel.AsideUnverified, grapnel.AsideConflict, grapnel.AsideRefused}
-	return each(worldAsides, func(i int) error {
+	return each(worldLines, worldAsides, func(i int) error {
 		src, at := &a.config.Sources[i%len(a.config.Sources)], a.when(i, worldAsides)
 		in := grapnel.Intake{Source: src.ID, At: at, Method: http.MethodPost, Path: "/in/" + src.ID, Remote: "192.0.2.1:443",
 			Headers: []grapnel.Header{{Name: "Content-Type", Value: grapnel.JSONType}, {Name: "X-Github-Event", Value: "push"}},
@@ -241,7 +246,7 @@ func (a *around) letters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := each(len(found), func(i int) error {
+	if err := each(worldLines, len(found), func(i int) error {
 		return a.s.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: found[i].Seq, Discard: "known", At: a.pile.to})
 	}); err != nil {
 		return err
@@ -261,7 +266,7 @@ func (a *around) letters(ctx context.Context) error {
 
 // alerts stores alerts that were resolved.
 func (a *around) alerts(ctx context.Context) error {
-	return each(worldAlerts, func(i int) error {
+	return each(worldLines, worldAlerts, func(i int) error {
 		ep, at := &a.pile.endpoints[i%len(a.pile.endpoints)], a.when(i, worldAlerts)
 		one := alert.Alert{ID: fmt.Sprintf("alr_%026d", i), Rule: alert.EndpointFailing, Tenant: ep.Tenant, State: alert.Resolved,
 			Severity: grapnel.SeverityPage, Title: fmt.Sprintf("Deliveries to receiver %d fail", i), Since: at, ResolvedAt: at.Add(time.Hour)}
