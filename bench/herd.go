@@ -202,12 +202,12 @@ func (h *herd) batch(ctx context.Context, from, to int) error {
 // healthy publishes to the healthy endpoint, window by window, until again says no, and returns
 // how long its deliveries took, sorted.
 func (h *herd) healthy(ctx context.Context, again func() (bool, error)) (took []time.Duration, err error) {
-	var before, accepted int
+	var before, accepted int64
 	if err := errors.Join(h.sink.ask("time", nil, nil), h.sink.ask("received", nil, &before)); err != nil {
 		return nil, err
 	}
 	for more := true; more; {
-		var n int
+		var n int64
 		if err := h.publisher.ask("open", order{Addr: h.server.addr, Bearer: bearer, Connections: 16, Size: 1024, Rate: h.rate,
 			For: h.window}, &n); err != nil {
 			return nil, err
@@ -217,12 +217,8 @@ func (h *herd) healthy(ctx context.Context, again func() (bool, error)) (took []
 			return nil, err
 		}
 	}
-	var now int
-	if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
-		err := h.sink.ask("received", nil, &now)
-		return now-before >= accepted, err
-	}); err != nil {
-		return nil, fmt.Errorf("the healthy endpoint got %d of %d deliveries: %w", now-before, accepted, err)
+	if got, err := h.sink.arrived(ctx, 30*time.Second, before, accepted); err != nil {
+		return nil, fmt.Errorf("the healthy endpoint got %d of %d deliveries: %w", got, accepted, err)
 	}
 	err = h.sink.ask("times", nil, &took)
 	slices.Sort(took)

@@ -44,20 +44,6 @@ func serveHandler(secret string) (string, error) {
 	})
 }
 
-// startHandler starts the side that Grapnel is compared with.
-func startHandler(secret string) (*side, func(), error) {
-	handler, err := startRole(handlerName)
-	if err != nil {
-		return nil, nil, err
-	}
-	is := &side{name: handlerName, cpu: handler.cpu, path: "/in/bench"}
-	if err := handler.ask("serve", secret, &is.addr); err != nil {
-		handler.stop()
-		return nil, nil, err
-	}
-	return is, handler.stop, nil
-}
-
 // source creates the source that verifies with a secret, and returns its path.
 func (g *server) source(ctx context.Context, secret string) (string, error) {
 	var src struct {

@@ -61,18 +61,11 @@ func (w *watchers) open(ctx context.Context) (closing func() error) {
 func (d *dashboard) compare(ctx context.Context, g *server, browser *browser, out io.Writer) (missed []string, err error) {
 	b := &bench{settings: d.settings, out: out}
 	b.endpoints, b.rate = 1, 1
-	if b.sink, err = startRole("sink"); err != nil {
+	at, stop, err := b.startClients()
+	if err != nil {
 		return nil, err
 	}
-	defer b.sink.stop()
-	if b.publisher, err = startRole("publisher"); err != nil {
-		return nil, err
-	}
-	defer b.publisher.stop()
-	var at string
-	if err := b.sink.ask("listen", nil, &at); err != nil {
-		return nil, err
-	}
+	defer stop()
 	var ep struct {
 		ID string `json:"id"`
 	}

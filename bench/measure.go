@@ -31,14 +31,13 @@ type side struct {
 
 // window is one throughput measurement.
 type window struct {
-	delivered, accepted    float64 // per second; with -ingest both are accepted requests
-	own, publisher, sink   float64 // cores used
-	database               float64 // cores used by it
-	others                 float64 // cores used by other programs on the machine
-	written                float64 // bytes to devices, for a delivery
-	backlog                int64   // accepted, but not delivered when the window closed
-	drained                time.Duration
-	deliveredAll, expected int64
+	delivered, accepted  float64 // per second; with -ingest both are accepted requests
+	own, publisher, sink float64 // cores used
+	database             float64 // cores used by it
+	others               float64 // cores used by other programs on the machine
+	written              float64 // bytes to devices, for a delivery
+	backlog              int64   // accepted, but not delivered when the window closed
+	drained              time.Duration
 }
 
 // bench is one run: both sides, the publisher and the sink.
@@ -81,28 +80,21 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		defer func() { err = errors.Join(err, b.database.server.Stop()) }()
 		s.flags = append(s.flags, "--store", b.database.url)
 	}
-	if b.sink, err = startRole("sink"); err != nil {
-		return err
-	}
-	defer b.sink.stop()
-	if b.publisher, err = startRole("publisher"); err != nil {
-		return err
-	}
-	defer b.publisher.stop()
-	var at string
-	var urls []string
-	if err := b.sink.ask("listen", nil, &at); err != nil {
-		return err
-	}
-	for n := range b.endpoints {
-		urls = append(urls, fmt.Sprintf("http://%s/%d", at, n))
-	}
-
-	first, stop, err := b.other(ctx, s, dir, urls)
+	at, stop, err := b.startClients()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	var urls []string
+	for n := range b.endpoints {
+		urls = append(urls, fmt.Sprintf("http://%s/%d", at, n))
+	}
+
+	first, end, err := b.other(ctx, s, dir, urls)
+	if err != nil {
+		return err
+	}
+	defer end()
 	g, err := startServer(ctx, s, dir, urls)
 	if err != nil {
 		return err
@@ -136,10 +128,26 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	return nil
 }
 
+// startClients starts the publisher and the sink, and returns the sink's address.
+func (b *bench) startClients() (at string, stop func(), err error) {
+	if b.sink, err = startRole("sink"); err != nil {
+		return "", nil, err
+	}
+	if b.publisher, err = startRole("publisher"); err != nil {
+		b.sink.stop()
+		return "", nil, err
+	}
+	stop = func() { b.publisher.stop(); b.sink.stop() }
+	if err = b.sink.ask("listen", nil, &at); err != nil {
+		stop()
+	}
+	return at, stop, err
+}
+
 // other starts the side that Grapnel is compared with.
 func (b *bench) other(ctx context.Context, s settings, dir string, urls []string) (*side, func(), error) {
 	if s.ingest {
-		return startHandler(b.secret)
+		return startSide(handlerName, "/in/bench", b.secret)
 	}
 	if s.silent {
 		apart := filepath.Join(dir, "silent")
@@ -153,20 +161,25 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 		}
 		return &side{name: "silent", addr: g.addr, cpu: g.cpu}, g.stop, nil
 	}
-	relay, err := startRole("relay")
-	if err != nil {
-		return nil, nil, err
-	}
 	secret, err := newSecret()
 	if err != nil {
 		return nil, nil, err
 	}
-	is := &side{name: relayName, cpu: relay.cpu}
-	if err := relay.ask("serve", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers}, &is.addr); err != nil {
-		relay.stop()
+	return startSide(relayName, "", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers})
+}
+
+// startSide starts a role that takes events at a path.
+func startSide(name, path string, order any) (*side, func(), error) {
+	r, err := startRole(name)
+	if err != nil {
 		return nil, nil, err
 	}
-	return is, relay.stop, nil
+	is := &side{name: name, cpu: r.cpu, path: path}
+	if err := r.ask("serve", order, &is.addr); err != nil {
+		r.stop()
+		return nil, nil, err
+	}
+	return is, r.stop, nil
 }
 
 func (b *bench) order(x *side) order {
@@ -253,17 +266,12 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink-w.database)
 	w.written = float64(to.written-from.written) / float64(max(1, done))
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
-	w.expected = accepted * int64(b.endpoints)
+	expected := accepted * int64(b.endpoints)
 	began := time.Now()
-	err = waitFor(ctx, 2*time.Minute, func() (bool, error) {
-		var now int64
-		err := b.sink.ask("received", nil, &now)
-		w.deliveredAll = now - before
-		return w.deliveredAll >= w.expected, err
-	})
+	got, err := b.sink.arrived(ctx, 2*time.Minute, before, expected)
 	w.drained = time.Since(began)
 	if err != nil {
-		err = fmt.Errorf("%d of %d deliveries have arrived: %w", w.deliveredAll, w.expected, err)
+		err = fmt.Errorf("%d of %d deliveries have arrived: %w", got, expected, err)
 	}
 	return w, err
 }
@@ -331,11 +339,7 @@ func (b *bench) latency(ctx context.Context) error {
 			if err := b.publisher.ask("open", b.order(x), &accepted); err != nil {
 				return fmt.Errorf("latency of %s: %w", x.name, err)
 			}
-			if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
-				var now int64
-				err := b.sink.ask("received", nil, &now)
-				return now-before >= accepted*int64(b.endpoints), err
-			}); err != nil {
+			if _, err := b.sink.arrived(ctx, 30*time.Second, before, accepted*int64(b.endpoints)); err != nil {
 				return fmt.Errorf("latency of %s: %w", x.name, err)
 			}
 			to, err := b.used(x)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,6 +123,18 @@ func (r *role) ask(verb string, in, out any) error {
 func (r *role) cpu() (time.Duration, error) {
 	var used time.Duration
 	return used, r.ask("cpu", nil, &used)
+}
+
+// arrived waits until a sink that had received some deliveries before has received some more, and
+// returns how many more it has.
+func (r *role) arrived(ctx context.Context, within time.Duration, before, more int64) (got int64, err error) {
+	err = waitFor(ctx, within, func() (bool, error) {
+		var now int64
+		err := r.ask("received", nil, &now)
+		got = now - before
+		return got >= more, err
+	})
+	return got, err
 }
 
 // stop ends the role by closing its input.
