@@ -57,57 +57,37 @@ func (b *Book) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, 
 
 // Source returns a source that is in scope.
 func (b *Book) Source(scope store.Scope, id string) (grapnel.Source, bool) {
-	sources := b.Snapshot().sources
-	at, there := slices.BinarySearchFunc(sources, id, byID(sourceID))
-	if !there || !scope.Allows(sources[at].Tenant) {
+	src := find(b.Snapshot().sources, id, sourceID)
+	if src == nil || !scope.Allows(src.Tenant) {
 		return grapnel.Source{}, false
 	}
-	return sources[at], true
+	return *src, true
 }
 
 // Sources returns the sources in scope, sorted by id.
 func (b *Book) Sources(scope store.Scope) []grapnel.Source {
-	var all []grapnel.Source
-	for _, s := range b.Snapshot().sources {
-		if scope.Allows(s.Tenant) {
-			all = append(all, s)
-		}
-	}
-	return all
+	return those(b.Snapshot().sources, func(s *grapnel.Source) bool { return scope.Allows(s.Tenant) })
 }
 
 // Policies returns the named policies in scope.
 func (b *Book) Policies(scope store.Scope) []grapnel.NamedPolicy {
-	var ps []grapnel.NamedPolicy
-	for _, p := range b.Snapshot().policies {
-		if scope.Allows(p.Tenant) {
-			ps = append(ps, p)
-		}
-	}
-	return ps
+	return those(b.Snapshot().policies, func(p *grapnel.NamedPolicy) bool { return scope.Allows(p.Tenant) })
 }
 
 // Keys returns the API keys in scope.
 func (b *Book) Keys(scope store.Scope) []grapnel.Key {
 	_, one := scope.One()
-	var ks []grapnel.Key
-	for _, k := range b.Snapshot().keys {
-		if k.Secret() && (!one || scope.Allows(k.Tenant)) {
-			ks = append(ks, k)
-		}
-	}
-	return ks
+	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Secret() && (!one || scope.Allows(k.Tenant)) })
 }
 
 // Series is the series of the passes of a tenant that are valid; empty: none was revoked yet.
 func (b *Book) Series(tenant string) string { return b.Snapshot().series(tenant) }
 
 func (c *Snapshot) series(tenant string) string {
-	at, there := slices.BinarySearchFunc(c.keys, grapnel.SeriesID(tenant), byID(keyID))
-	if !there {
-		return ""
+	if k := find(c.keys, grapnel.SeriesID(tenant), keyID); k != nil {
+		return k.Series
 	}
-	return c.keys[at].Series
+	return ""
 }
 
 // Holds says whether a pass is valid, as far as revocations are concerned.
@@ -127,28 +107,22 @@ func (c *Snapshot) holds(p *pass.Pass) bool {
 
 // ended says whether sessions that began at a time have ended.
 func (c *Snapshot) ended(tenant, whose string, began time.Time) bool {
-	at, there := slices.BinarySearchFunc(c.keys, grapnel.EndedID(tenant, whose), byID(keyID))
-	return there && c.keys[at].Ended != nil && !began.After(c.keys[at].Ended.Before)
+	k := find(c.keys, grapnel.EndedID(tenant, whose), keyID)
+	return k != nil && k.Ended != nil && !began.After(k.Ended.Before)
 }
 
 // Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
-func (b *Book) Endings(tenant string) (all []grapnel.Key) {
-	for _, k := range b.Snapshot().keys {
-		if k.Ended != nil && k.Tenant == tenant {
-			all = append(all, k)
-		}
-	}
-	return all
+func (b *Book) Endings(tenant string) []grapnel.Key {
+	return those(b.Snapshot().keys, func(k *grapnel.Key) bool { return k.Ended != nil && k.Tenant == tenant })
 }
 
 // Portal is how the portal of a tenant looks; false: nothing was set.
 func (b *Book) Portal(tenant string) (grapnel.Portal, bool) {
-	c := b.Snapshot()
-	at, there := slices.BinarySearchFunc(c.keys, grapnel.PortalID(tenant), byID(keyID))
-	if !there || c.keys[at].Portal == nil {
+	k := find(b.Snapshot().keys, grapnel.PortalID(tenant), keyID)
+	if k == nil || k.Portal == nil {
 		return grapnel.Portal{}, false
 	}
-	return *c.keys[at].Portal, true
+	return *k.Portal, true
 }
 
 // KeyByHash finds a key by the hash of its text.

@@ -225,7 +225,7 @@ func (c *Snapshot) Names(ep, before *grapnel.Endpoint) error {
 	if ep.PolicyName != before.PolicyName && ep.PolicyName != "" && !preset && !slices.ContainsFunc(c.policies, named) {
 		return grapnel.Errorf(grapnel.CodeConflict, "the policy %s was deleted", ep.PolicyName)
 	}
-	if _, there := slices.BinarySearchFunc(c.sources, ep.Source, byID(sourceID)); ep.Source != before.Source && ep.Source != "" && !there {
+	if ep.Source != before.Source && ep.Source != "" && find(c.sources, ep.Source, sourceID) == nil {
 		return grapnel.Errorf(grapnel.CodeConflict, "the source %s was deleted", ep.Source)
 	}
 	return nil
@@ -243,12 +243,12 @@ func (c *Snapshot) readerOf(source string) string {
 
 // userOf is the id of an endpoint that names a policy; empty: none.
 func (c *Snapshot) userOf(policy string) string {
-	at, there := slices.BinarySearchFunc(c.policies, policy, byID(policyID))
-	if !there {
+	p := find(c.policies, policy, policyID)
+	if p == nil {
 		return ""
 	}
 	for _, ep := range c.endpoints {
-		if ep.PolicyName == c.policies[at].Name && ep.Tenant == c.policies[at].Tenant && ep.DeletedAt.IsZero() {
+		if ep.PolicyName == p.Name && ep.Tenant == p.Tenant && ep.DeletedAt.IsZero() {
 			return ep.ID
 		}
 	}

@@ -2,6 +2,7 @@ package configuration
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -67,7 +68,7 @@ func (c *Snapshot) replaced(by store.Config) *Snapshot {
 // lacking returns the ids of a sorted list that another list lacks.
 func lacking[T, U any](list []T, in []U, id func(*T) string, other func(*U) string) (ids []string) {
 	for i := range list {
-		if _, there := slices.BinarySearchFunc(in, id(&list[i]), byID(other)); !there {
+		if find(in, id(&list[i]), other) == nil {
 			ids = append(ids, id(&list[i]))
 		}
 	}
@@ -102,8 +103,8 @@ type policyName struct{ tenant, name string }
 func (c *Snapshot) policiesThat(changed *store.Edits[grapnel.NamedPolicy]) map[policyName]bool {
 	all := map[policyName]bool{}
 	was := func(id string) {
-		if at, there := slices.BinarySearchFunc(c.policies, id, byID(policyID)); there {
-			all[policyName{c.policies[at].Tenant, c.policies[at].Name}] = true
+		if p := find(c.policies, id, policyID); p != nil {
+			all[policyName{p.Tenant, p.Name}] = true
 		}
 	}
 	for i := range changed.Written {
@@ -127,9 +128,8 @@ func (c *Snapshot) setEndpoints(d *store.Edits[grapnel.Endpoint], turned map[pol
 	}
 	if len(turned) > 0 {
 		for _, ep := range before {
-			_, written := slices.BinarySearchFunc(d.Written, ep.ID, byID(endpointID))
 			_, removed := slices.BinarySearch(d.Removed, ep.ID)
-			if turned[policyName{ep.Tenant, ep.PolicyName}] && !written && !removed {
+			if turned[policyName{ep.Tenant, ep.PolicyName}] && !removed && find(d.Written, ep.ID, endpointID) == nil {
 				later.Written = append(later.Written, c.place(ep.Endpoint))
 			}
 		}
@@ -198,8 +198,7 @@ func (c *Snapshot) policiesSince(before *Snapshot) map[policyName]bool {
 	var d store.Edits[grapnel.NamedPolicy]
 	for i := range c.policies {
 		p := &c.policies[i]
-		at, there := slices.BinarySearchFunc(before.policies, p.ID, byID(policyID))
-		if !there || before.policies[at].Revision != p.Revision {
+		if was := find(before.policies, p.ID, policyID); was == nil || was.Revision != p.Revision {
 			d.Written = append(d.Written, *p)
 		}
 	}
@@ -214,8 +213,23 @@ func (c *Snapshot) count(ep *grapnel.Endpoint, by int) {
 	}
 }
 
-func byID[T any](id func(*T) string) func(T, string) int {
-	return func(one T, wanted string) int { return strings.Compare(id(&one), wanted) }
+// find returns the record of a sorted list with an id, or nil.
+func find[R any](list []R, id string, of func(*R) string) *R {
+	at, there := sort.Find(len(list), func(i int) int { return strings.Compare(id, of(&list[i])) })
+	if !there {
+		return nil
+	}
+	return &list[at]
+}
+
+// those returns the records of a list for which is is true.
+func those[R any](list []R, is func(*R) bool) (all []R) {
+	for i := range list {
+		if is(&list[i]) {
+			all = append(all, list[i])
+		}
+	}
+	return all
 }
 
 func endpointID(ep *grapnel.Endpoint) string { return ep.ID }
@@ -266,13 +280,34 @@ func (c *Snapshot) Endpoints() []*Placed { return c.endpoints }
 // Pulling says whether there is a queue.
 func (c *Snapshot) Pulling() bool { return c.queues > 0 }
 
+// Pulled separates heads: it returns the heads of pushed endpoints, and the ids of the queues of
+// the others.
+func (c *Snapshot) Pulled(heads []store.Head) (pushed []store.Head, queues []string) {
+	if c.queues == 0 {
+		return heads, nil
+	}
+	for i := range heads {
+		if id := heads[i].Endpoint; !c.Pulls(id) {
+			pushed = append(pushed, heads[i])
+		} else if !slices.Contains(queues, id) {
+			queues = append(queues, id)
+		}
+	}
+	return pushed, queues
+}
+
+// Pulls says whether an endpoint is a queue.
+func (c *Snapshot) Pulls(endpoint string) bool {
+	ep := c.At(endpoint)
+	return ep != nil && ep.Queue != nil
+}
+
 // At returns an endpoint, deleted or not, or nil.
 func (c *Snapshot) At(id string) *grapnel.Endpoint {
-	at, there := slices.BinarySearchFunc(c.endpoints, id, byID(placedID))
-	if !there {
-		return nil
+	if ep := find(c.endpoints, id, placedID); ep != nil {
+		return &(*ep).Endpoint
 	}
-	return &c.endpoints[at].Endpoint
+	return nil
 }
 
 // Endpoint returns an endpoint that is not deleted and in scope, or nil.
@@ -287,11 +322,11 @@ func (c *Snapshot) Endpoint(scope store.Scope, id string) *grapnel.Endpoint {
 // TargetAt returns the delivery that an event of a tenant creates at one of its endpoints, whatever
 // that subscribes to; false: there is no such endpoint.
 func (c *Snapshot) TargetAt(tenant, endpoint string) (store.Target, bool) {
-	at, there := slices.BinarySearchFunc(c.endpoints, endpoint, byID(placedID))
-	if !there || c.endpoints[at].Tenant != tenant || !c.endpoints[at].DeletedAt.IsZero() {
+	at := find(c.endpoints, endpoint, placedID)
+	if at == nil || (*at).Tenant != tenant || !(*at).DeletedAt.IsZero() {
 		return store.Target{}, false
 	}
-	return c.endpoints[at].Target, true
+	return (*at).Target, true
 }
 
 // Filters says whether an endpoint of the tenant has a filter.
@@ -307,8 +342,8 @@ func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b 
 		if may != nil && !may(ep) {
 			continue
 		}
-		if at, there := slices.BinarySearchFunc(c.endpoints, ep.ID, byID(placedID)); there {
-			targets = append(targets, c.endpoints[at].Target)
+		if at := find(c.endpoints, ep.ID, placedID); at != nil {
+			targets = append(targets, (*at).Target)
 		}
 	}
 	return targets, err

@@ -2,7 +2,6 @@ package configuration
 
 import (
 	"context"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -41,23 +40,16 @@ func typeID(t *grapnel.EventType) string { return t.ID }
 
 // EventTypes returns the event types in scope, sorted by id.
 func (b *Book) EventTypes(scope store.Scope) []grapnel.EventType {
-	var all []grapnel.EventType
-	for _, t := range b.Snapshot().types {
-		if scope.Allows(t.Tenant) {
-			all = append(all, t)
-		}
-	}
-	return all
+	return those(b.Snapshot().types, func(t *grapnel.EventType) bool { return scope.Allows(t.Tenant) })
 }
 
 // EventType returns an event type that is in scope.
 func (b *Book) EventType(scope store.Scope, id string) (grapnel.EventType, bool) {
-	types := b.Snapshot().types
-	at, there := slices.BinarySearchFunc(types, id, byID(typeID))
-	if !there || !scope.Allows(types[at].Tenant) {
+	t := find(b.Snapshot().types, id, typeID)
+	if t == nil || !scope.Allows(t.Tenant) {
 		return grapnel.EventType{}, false
 	}
-	return types[at], true
+	return *t, true
 }
 
 // PutEventType creates an event type or replaces the revision it carries.
