@@ -2,7 +2,6 @@ package configuration
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -11,163 +10,97 @@ import (
 )
 
 // PutSource creates a source or replaces the revision it carries.
-func (b *Book) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, along store.With) (store.Put, error) {
-	return b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutSource(ctx, scope, src, along) },
-		Apply: func(put store.Put) (d store.ConfigChanges) {
-			src.Revision = put.Revision
-			d.Sources.Written = []grapnel.Source{src}
-			return d
-		},
-	})
+func (b *Book) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	return sourceKind.write(ctx, b, scope, src, with)
 }
 
 // DeleteSource deletes a source for good. Its messages stay.
-func (b *Book) DeleteSource(ctx context.Context, scope store.Scope, id string, along store.With) (store.Put, error) {
-	return b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) {
-			if user := now.readerOf(id); user != "" {
-				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only the messages of this source", user)
-			}
-			return b.o.Store.DeleteSource(ctx, scope, id, along)
-		},
-		Apply: func(store.Put) (d store.ConfigChanges) {
-			d.Sources.Removed = []string{id}
-			return d
-		},
+func (b *Book) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return sourceKind.remove(ctx, b, id, func(now *Snapshot) (store.Put, error) {
+		if user := now.readerOf(id); user != "" {
+			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only the messages of this source", user)
+		}
+		return b.o.Store.DeleteSource(ctx, scope, id, with)
 	})
 }
 
 // PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
 func (b *Book) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
-	return b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutPolicy(ctx, scope, p, with) },
-		Apply: func(put store.Put) (d store.ConfigChanges) {
-			p.Revision = put.Revision
-			d.Policies.Written = []grapnel.NamedPolicy{p}
-			return d
-		},
-	})
+	return policyKind.write(ctx, b, scope, p, with)
 }
 
-// ChangePolicy replaces a named policy by what edit makes of it, and returns it; see edited.
+// ChangePolicy replaces a named policy by what edit makes of it, and returns it; see kind.edit.
 func (b *Book) ChangePolicy(ctx context.Context, scope store.Scope, id string,
 	edit func(*grapnel.NamedPolicy) (*grapnel.AuditEntry, error)) (grapnel.NamedPolicy, error) {
-	return edited(ctx, b, edit, func() (p grapnel.NamedPolicy, err error) {
-		for _, p = range b.Policies(scope) {
-			if p.ID == id {
-				return p, nil
-			}
+	return policyKind.edit(ctx, b, scope, func() (grapnel.NamedPolicy, error) {
+		if p := find(b.Policies(scope), id, policyID); p != nil {
+			return *p, nil
 		}
-		return p, store.ErrNotFound("policy")
-	}, func(p *grapnel.NamedPolicy, with store.With) (store.Put, error) {
-		return b.o.Store.PutPolicy(ctx, scope, *p, with)
-	}, func(p *grapnel.NamedPolicy, put store.Put) (d store.ConfigChanges) {
-		p.Revision = put.Revision
-		d.Policies.Written = []grapnel.NamedPolicy{*p}
-		return d
-	})
-}
-
-// edited replaces a record by what edit makes of it. found returns it as it is in the store at that
-// moment, under the lock of the configuration, and the store refuses it if another node has changed
-// the configuration since; then this begins again. So it undoes no other request's change, and a
-// record that was deleted is not made again.
-func edited[R any](ctx context.Context, b *Book, edit func(*R) (*grapnel.AuditEntry, error), found func() (R, error),
-	put func(*R, store.With) (store.Put, error), changes func(*R, store.Put) store.ConfigChanges) (r R, err error) {
-	for {
-		_, err = b.Change(ctx, Change{
-			Write: func(now *Snapshot) (store.Put, error) {
-				if r, err = found(); err != nil {
-					return store.Put{}, err
-				}
-				audit, err := edit(&r)
-				if err != nil {
-					return store.Put{}, err
-				}
-				return put(&r, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
-			},
-			Apply: func(put store.Put) store.ConfigChanges { return changes(&r, put) },
-		})
-		if !errors.Is(err, store.ErrStale) {
-			return r, err
-		}
-	}
+		return grapnel.NamedPolicy{}, store.ErrNotFound("policy")
+	}, edit)
 }
 
 // DeletePolicy removes a named policy that no endpoint uses.
 func (b *Book) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) {
-			if user := now.userOf(id); user != "" {
-				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", user)
-			}
-			return store.Put{}, b.o.Store.DeletePolicy(ctx, scope, id, with)
-		},
-		Apply: func(store.Put) (d store.ConfigChanges) {
-			d.Policies.Removed = []string{id}
-			return d
-		},
+	_, err := policyKind.remove(ctx, b, id, func(now *Snapshot) (store.Put, error) {
+		if user := now.userOf(id); user != "" {
+			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", user)
+		}
+		return store.Put{}, b.o.Store.DeletePolicy(ctx, scope, id, with)
+	})
+	return err
+}
+
+// PutEventType creates an event type or replaces the revision it carries.
+func (b *Book) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
+	return typeKind.write(ctx, b, scope, t, with)
+}
+
+// DeleteEventType deletes an event type with all its versions.
+func (b *Book) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := typeKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {
+		return store.Put{}, b.o.Store.DeleteEventType(ctx, scope, id, with)
 	})
 	return err
 }
 
 // PutKey creates or replaces an API key.
 func (b *Book) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
-	return b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutKey(ctx, scope, k, with) },
-		Apply: func(store.Put) (d store.ConfigChanges) {
-			d.Keys.Written = []grapnel.Key{k}
-			return d
-		},
-	})
+	return keyKind.write(ctx, b, scope, k, with)
 }
 
-// ChangeKey replaces an API key by what edit makes of it, and returns it; see edited. A key that
+// ChangeKey replaces an API key by what edit makes of it, and returns it; see kind.edit. A key that
 // another request has revoked stays revoked.
 func (b *Book) ChangeKey(ctx context.Context, scope store.Scope, id string, edit func(*grapnel.Key) (*grapnel.AuditEntry, error)) (
 	grapnel.Key, error) {
-	return edited(ctx, b, edit, func() (k grapnel.Key, err error) {
-		for _, k = range b.Keys(scope) {
-			if k.ID == id {
-				return k, nil
-			}
+	return keyKind.edit(ctx, b, scope, func() (grapnel.Key, error) {
+		if k := find(b.Keys(scope), id, keyID); k != nil {
+			return *k, nil
 		}
-		return k, store.ErrNotFound("key")
-	}, func(k *grapnel.Key, with store.With) (store.Put, error) {
-		return b.o.Store.PutKey(ctx, scope, *k, with)
-	}, func(k *grapnel.Key, _ store.Put) (d store.ConfigChanges) {
-		d.Keys.Written = []grapnel.Key{*k}
-		return d
-	})
+		return grapnel.Key{}, store.ErrNotFound("key")
+	}, edit)
 }
 
 // ChangePortal replaces how a tenant's portal looks by what edit makes of it, and returns it; see
-// edited.
+// kind.edit.
 func (b *Book) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
-	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {
-	record := func(p grapnel.Portal) grapnel.Key {
-		return grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant, CreatedAt: p.UpdatedAt, Portal: &p}
-	}
-	return edited(ctx, b, edit, func() (grapnel.Portal, error) {
-		p, _ := b.Portal(tenant)
-		return p, nil
-	}, func(p *grapnel.Portal, with store.With) (store.Put, error) {
-		return b.o.Store.PutKey(ctx, scope, record(*p), with)
-	}, func(p *grapnel.Portal, _ store.Put) (d store.ConfigChanges) {
-		d.Keys.Written = []grapnel.Key{record(*p)}
-		return d
+	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (p grapnel.Portal, err error) {
+	_, err = keyKind.edit(ctx, b, scope, func() (grapnel.Key, error) {
+		p, _ = b.Portal(tenant)
+		return grapnel.Key{ID: grapnel.PortalID(tenant), Name: "portal", Tenant: tenant}, nil
+	}, func(k *grapnel.Key) (*grapnel.AuditEntry, error) {
+		audit, err := edit(&p)
+		looks := p
+		k.CreatedAt, k.Portal = looks.UpdatedAt, &looks
+		return audit, err
 	})
+	return p, err
 }
 
 // DeleteKey revokes an API key at once.
 func (b *Book) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := b.Change(ctx, Change{
-		Write: func(now *Snapshot) (store.Put, error) { return store.Put{}, b.o.Store.DeleteKey(ctx, scope, id, with) },
-		Apply: func(store.Put) (d store.ConfigChanges) {
-			d.Keys.Removed = []string{id}
-			return d
-		},
+	_, err := keyKind.remove(ctx, b, id, func(*Snapshot) (store.Put, error) {
+		return store.Put{}, b.o.Store.DeleteKey(ctx, scope, id, with)
 	})
 	return err
 }

@@ -1,8 +1,6 @@
 package configuration
 
 import (
-	"context"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -50,30 +48,4 @@ func (b *Book) EventType(scope store.Scope, id string) (grapnel.EventType, bool)
 		return grapnel.EventType{}, false
 	}
 	return *t, true
-}
-
-// PutEventType creates an event type or replaces the revision it carries.
-func (b *Book) PutEventType(ctx context.Context, scope store.Scope, t grapnel.EventType, with store.With) (store.Put, error) {
-	return b.Change(ctx, Change{
-		Write: func(*Snapshot) (store.Put, error) { return b.o.Store.PutEventType(ctx, scope, t, with) },
-		Apply: func(put store.Put) (d store.ConfigChanges) {
-			t.Revision = put.Revision
-			d.Types.Written = []grapnel.EventType{t}
-			return d
-		},
-	})
-}
-
-// DeleteEventType deletes an event type with all its versions.
-func (b *Book) DeleteEventType(ctx context.Context, scope store.Scope, id string, with store.With) error {
-	_, err := b.Change(ctx, Change{
-		Write: func(*Snapshot) (store.Put, error) {
-			return store.Put{}, b.o.Store.DeleteEventType(ctx, scope, id, with)
-		},
-		Apply: func(store.Put) (d store.ConfigChanges) {
-			d.Types.Removed = []string{id}
-			return d
-		},
-	})
-	return err
 }

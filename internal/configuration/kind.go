@@ -1,0 +1,85 @@
+package configuration
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// kind is a sort of record: how the store writes one, where changes of the configuration list it,
+// and its revision.
+type kind[R any] struct {
+	put      func(store.Configuration, context.Context, store.Scope, R, store.With) (store.Put, error)
+	edits    func(*store.ConfigChanges) *store.Edits[R]
+	revision func(*R) *int64 // nil: records of this kind have none
+}
+
+var (
+	sourceKind = kind[grapnel.Source]{store.Configuration.PutSource,
+		func(d *store.ConfigChanges) *store.Edits[grapnel.Source] { return &d.Sources },
+		func(s *grapnel.Source) *int64 { return &s.Revision }}
+	policyKind = kind[grapnel.NamedPolicy]{store.Configuration.PutPolicy,
+		func(d *store.ConfigChanges) *store.Edits[grapnel.NamedPolicy] { return &d.Policies },
+		func(p *grapnel.NamedPolicy) *int64 { return &p.Revision }}
+	typeKind = kind[grapnel.EventType]{store.Configuration.PutEventType,
+		func(d *store.ConfigChanges) *store.Edits[grapnel.EventType] { return &d.Types },
+		func(t *grapnel.EventType) *int64 { return &t.Revision }}
+	keyKind = kind[grapnel.Key]{put: store.Configuration.PutKey,
+		edits: func(d *store.ConfigChanges) *store.Edits[grapnel.Key] { return &d.Keys }}
+)
+
+// write commits a record.
+func (k kind[R]) write(ctx context.Context, b *Book, scope store.Scope, r R, with store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(*Snapshot) (store.Put, error) { return k.put(b.o.Store, ctx, scope, r, with) },
+		Apply: func(put store.Put) store.ConfigChanges { return k.written(&r, put) },
+	})
+}
+
+// edit replaces a record by what edit makes of it. found returns it as it is in the store at that
+// moment, under the lock of the configuration, and the store refuses it if another node has changed
+// the configuration since; then this begins again. So it undoes no other request's change, and a
+// record that was deleted is not made again.
+func (k kind[R]) edit(ctx context.Context, b *Book, scope store.Scope, found func() (R, error),
+	edit func(*R) (*grapnel.AuditEntry, error)) (r R, err error) {
+	for {
+		_, err = b.Change(ctx, Change{
+			Write: func(now *Snapshot) (store.Put, error) {
+				if r, err = found(); err != nil {
+					return store.Put{}, err
+				}
+				audit, err := edit(&r)
+				if err != nil {
+					return store.Put{}, err
+				}
+				return k.put(b.o.Store, ctx, scope, r, store.With{Tell: &store.Batch{Config: now.Version}, Audit: audit})
+			},
+			Apply: func(put store.Put) store.ConfigChanges { return k.written(&r, put) },
+		})
+		if !errors.Is(err, store.ErrStale) {
+			return r, err
+		}
+	}
+}
+
+// written is the change that a record was written.
+func (k kind[R]) written(r *R, put store.Put) (d store.ConfigChanges) {
+	if k.revision != nil {
+		*k.revision(r) = put.Revision
+	}
+	k.edits(&d).Written = []R{*r}
+	return d
+}
+
+// remove commits the removal of a record by remove.
+func (k kind[R]) remove(ctx context.Context, b *Book, id string, remove func(now *Snapshot) (store.Put, error)) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: remove,
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			k.edits(&d).Removed = []string{id}
+			return d
+		},
+	})
+}
