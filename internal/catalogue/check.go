@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ func (s *Schema) Check(data []byte, m *Meter) ([]Fault, error) {
 	}
 	var faults []Fault
 	c.see(s.root, v, nil, &faults)
-	slices.SortStableFunc(faults, func(a, b Fault) int { return compareInt(len(a.Pointer), len(b.Pointer)) })
+	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(len(a.Pointer), len(b.Pointer)) })
 	if m.err != nil {
 		return nil, m.err
 	}

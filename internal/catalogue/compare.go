@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -232,12 +233,12 @@ func lacking(all, in map[string]string) (shown []string) {
 	return shown
 }
 
-// limit is a keyword whose number bounds a value.
+// limit is a keyword that bounds a value.
 type limit struct {
 	keyword string
 	upper   bool
 	was, is string // for people; empty: none
-	by      int    // how is compares with was
+	by      int    // how is compares with was; 0: they differ and cannot be ordered
 }
 
 func (c *comparison) limit(a, b *node, at string, l limit) {
@@ -248,6 +249,8 @@ func (c *comparison) limit(a, b *node, at string, l limit) {
 		c.tightens(b.at+name, "%s has a %s of %s.", subject(at), l.keyword, l.is)
 	case l.is == "":
 		c.widens(a.at+name, "%s has no %s any more; it was %s.", subject(at), l.keyword, l.was)
+	case l.by == 0:
+		c.add(b.at+name, true, true, "%s has a %s of %s instead of %s.", subject(at), l.keyword, l.is, l.was)
 	case l.by > 0 == l.upper:
 		c.widens(b.at+name, "%s has a %s of %s instead of %s.", subject(at), l.keyword, l.is, l.was)
 	default:
@@ -255,21 +258,8 @@ func (c *comparison) limit(a, b *node, at string, l limit) {
 	}
 }
 
-func decimals(keyword string, upper bool, was, is *decimal) limit {
-	l := limit{keyword: keyword, upper: upper}
-	if was != nil {
-		l.was = was.String()
-	}
-	if is != nil {
-		l.is = is.String()
-	}
-	if was != nil && is != nil {
-		l.by = is.compare(*was)
-	}
-	return l
-}
-
-func counts(keyword string, upper bool, was, is *int) limit {
+// limitOf is a keyword in two versions; nil: none. compare nil: its values cannot be ordered.
+func limitOf[N any](keyword string, upper bool, was, is *N, compare func(a, b N) int) limit {
 	l := limit{keyword: keyword, upper: upper}
 	if was != nil {
 		l.was = fmt.Sprint(*was)
@@ -277,24 +267,25 @@ func counts(keyword string, upper bool, was, is *int) limit {
 	if is != nil {
 		l.is = fmt.Sprint(*is)
 	}
-	if was != nil && is != nil {
-		l.by = compareInt(*is, *was)
+	if was != nil && is != nil && compare != nil {
+		l.by = compare(*is, *was)
 	}
 	return l
 }
 
 func (c *comparison) bounds(a, b *node, at string) {
 	for _, l := range []limit{
-		decimals("minimum", false, a.minimum, b.minimum), decimals("maximum", true, a.maximum, b.maximum),
-		decimals("exclusiveMinimum", false, a.above, b.above), decimals("exclusiveMaximum", true, a.below, b.below),
-		counts("minLength", false, a.minLength, b.minLength), counts("maxLength", true, a.maxLength, b.maxLength),
-		counts("minItems", false, a.minItems, b.minItems), counts("maxItems", true, a.maxItems, b.maxItems),
-		counts("minProperties", false, a.minMembers, b.minMembers), counts("maxProperties", true, a.maxMembers, b.maxMembers),
+		limitOf("minimum", false, a.minimum, b.minimum, decimal.compare), limitOf("maximum", true, a.maximum, b.maximum, decimal.compare),
+		limitOf("exclusiveMinimum", false, a.above, b.above, decimal.compare),
+		limitOf("exclusiveMaximum", true, a.below, b.below, decimal.compare),
+		limitOf("minLength", false, a.minLength, b.minLength, cmp.Compare), limitOf("maxLength", true, a.maxLength, b.maxLength, cmp.Compare),
+		limitOf("minItems", false, a.minItems, b.minItems, cmp.Compare), limitOf("maxItems", true, a.maxItems, b.maxItems, cmp.Compare),
+		limitOf("minProperties", false, a.minMembers, b.minMembers, cmp.Compare),
+		limitOf("maxProperties", true, a.maxMembers, b.maxMembers, cmp.Compare),
+		limitOf("multipleOf", false, a.multipleOf, b.multipleOf, nil), limitOf("pattern", false, a.pattern, b.pattern, nil),
 	} {
 		c.limit(a, b, at, l)
 	}
-	c.text(a, b, at, "multipleOf", decimals("", false, a.multipleOf, nil).was, decimals("", false, b.multipleOf, nil).was)
-	c.text(a, b, at, "pattern", patternText(a.pattern), patternText(b.pattern))
 	if a.format != b.format {
 		pointer := pointerTo(a, b, "format", b.format != "")
 		c.add(pointer, a.format != "", false, "%s has the format %q instead of %q.", subject(at), b.format, a.format)
@@ -302,25 +293,5 @@ func (c *comparison) bounds(a, b *node, at string) {
 	if a.unique != b.unique {
 		c.add(pointerTo(a, b, "uniqueItems", b.unique), a.unique, b.unique, "%s %s.", subject(at),
 			map[bool]string{true: "must not have an item twice", false: "may have an item twice"}[b.unique])
-	}
-}
-
-func patternText(p *pattern) string {
-	if p == nil {
-		return ""
-	}
-	return p.String()
-}
-
-// text compares a keyword of which no two values can be ordered.
-func (c *comparison) text(a, b *node, at, keyword, was, is string) {
-	switch {
-	case was == is:
-	case was == "":
-		c.tightens(b.at+"/"+keyword, "%s has a %s of %s.", subject(at), keyword, is)
-	case is == "":
-		c.widens(a.at+"/"+keyword, "%s has no %s any more; it was %s.", subject(at), keyword, was)
-	default:
-		c.add(b.at+"/"+keyword, true, true, "%s has a %s of %s instead of %s.", subject(at), keyword, is, was)
 	}
 }

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"strconv"
@@ -57,23 +58,13 @@ func (d decimal) sign() int {
 // compare is -1, 0 or 1 as d is below, equal to or above other.
 func (d decimal) compare(other decimal) int {
 	if s, o := d.sign(), other.sign(); s != o || s == 0 {
-		return compareInt(s, o)
+		return cmp.Compare(s, o)
 	}
-	by := compareInt(d.point, other.point)
+	by := cmp.Compare(d.point, other.point)
 	if by == 0 {
 		by = strings.Compare(d.digits, other.digits)
 	}
 	return by * d.sign()
-}
-
-func compareInt[N int | int64](a, b N) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (d decimal) integer() bool { return d.point >= int64(len(d.digits)) }
