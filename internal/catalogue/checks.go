@@ -17,7 +17,7 @@ func (r *result) own(n *node, v any) {
 		return
 	}
 	if is := typeOf(v); n.types != 0 && n.types&is == 0 {
-		r.fault(fmt.Sprintf("must be %s, not %s", n.types, named(is)))
+		r.fault(fmt.Sprintf("must be %s, not %s", n.types, is))
 		return
 	}
 	if n.values == nil || !r.walk(v) {
@@ -47,9 +47,6 @@ func typeOf(v any) types {
 	}
 	return object
 }
-
-// named is the type of a value that is at fault. Who expects an integer and gets 1.5 gets a number.
-func named(t types) string { return t.String() }
 
 func oneOf(shown []string) string {
 	switch {

@@ -12,9 +12,6 @@ type Schema struct {
 	size   int64 // bytes in memory, about
 }
 
-// Size is about how many bytes the schema takes in memory.
-func (s *Schema) Size() int64 { return s.size }
-
 // node is one subschema. A field of a keyword that is absent has its zero value; numbers that may
 // be 0 are pointers.
 type node struct {
