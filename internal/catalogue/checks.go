@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -69,18 +70,22 @@ func cutShort(s string) string {
 	return s + "…"
 }
 
+// count compares how many parts a value has with their limits; nil: none.
+func (r *result) count(is int, least, most *int, parts string) {
+	if least != nil && is < *least {
+		r.fault(fmt.Sprintf("must have at least %d %s, and has %d", *least, parts, is))
+	}
+	if most != nil && is > *most {
+		r.fault(fmt.Sprintf("must have at most %d %s, and has %d", *most, parts, is))
+	}
+}
+
 func (r *result) text(n *node, s string) {
 	if n.minLength != nil || n.maxLength != nil {
 		if !r.charge(int64(len(s)) / bytesPer) {
 			return
 		}
-		length := utf8.RuneCountInString(s)
-		if n.minLength != nil && length < *n.minLength {
-			r.fault(fmt.Sprintf("must have at least %d characters, and has %d", *n.minLength, length))
-		}
-		if n.maxLength != nil && length > *n.maxLength {
-			r.fault(fmt.Sprintf("must have at most %d characters, and has %d", *n.maxLength, length))
-		}
+		r.count(utf8.RuneCountInString(s), n.minLength, n.maxLength, "characters")
 	}
 	if n.pattern != nil && !r.matches(n.pattern, s) {
 		r.fault("must match the pattern " + n.pattern.String())
@@ -115,12 +120,7 @@ func (r *result) number(n *node, s string) {
 }
 
 func (r *result) array(n *node, all []any) {
-	if n.minItems != nil && len(all) < *n.minItems {
-		r.fault(fmt.Sprintf("must have at least %d items, and has %d", *n.minItems, len(all)))
-	}
-	if n.maxItems != nil && len(all) > *n.maxItems {
-		r.fault(fmt.Sprintf("must have at most %d items, and has %d", *n.maxItems, len(all)))
-	}
+	r.count(len(all), n.minItems, n.maxItems, "items")
 	if n.unique {
 		r.distinct(all)
 	}
@@ -169,24 +169,11 @@ func (r *result) containing(n *node, all []any) {
 		}
 	}
 	least := 1
-	if n.minContains != nil {
-		least = *n.minContains
-	}
-	if found < least {
-		r.fault(fmt.Sprintf("must have at least %d items of the form that contains says, and has %d", least, found))
-	}
-	if n.maxContains != nil && found > *n.maxContains {
-		r.fault(fmt.Sprintf("must have at most %d items of the form that contains says, and has %d", *n.maxContains, found))
-	}
+	r.count(found, cmp.Or(n.minContains, &least), n.maxContains, "items of the form that contains says")
 }
 
 func (r *result) object(n *node, all map[string]any) {
-	if n.minMembers != nil && len(all) < *n.minMembers {
-		r.fault(fmt.Sprintf("must have at least %d members, and has %d", *n.minMembers, len(all)))
-	}
-	if n.maxMembers != nil && len(all) > *n.maxMembers {
-		r.fault(fmt.Sprintf("must have at most %d members, and has %d", *n.maxMembers, len(all)))
-	}
+	r.count(len(all), n.minMembers, n.maxMembers, "members")
 	r.members(n.required, all, "is required")
 	if !r.charge(int64(len(n.needs))) {
 		return
