@@ -178,9 +178,9 @@ func (r *result) object(n *node, all map[string]any) {
 	if !r.charge(int64(len(n.needs))) {
 		return
 	}
-	for _, needs := range n.needs {
-		if _, there := all[needs.name]; there && r.goesOn() {
-			r.members(needs.required, all, "is required with "+needs.name)
+	for _, d := range n.needs {
+		if _, there := all[d.name]; there && r.goesOn() {
+			r.members(d.then, all, "is required with "+d.name)
 		}
 	}
 	if n.properties == nil && n.patterned == nil && n.additional == nil && n.names == nil || !r.goesOn() {
@@ -276,7 +276,7 @@ func (r *result) combined(n *node, v any) {
 		}
 		for _, d := range n.depends {
 			if _, there := all[d.name]; there && r.goesOn() {
-				r.same(d.node, v)
+				r.same(d.then, v)
 			}
 		}
 	}

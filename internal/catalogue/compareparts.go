@@ -11,8 +11,9 @@ func (c *comparison) members(a, b *node, at string) {
 		return
 	}
 	c.required(a, b, at, a.required, b.required, "", "/required")
-	for _, name := range union(needNames(a), needNames(b)) {
-		c.required(a, b, at, needed(a, name), needed(b, name), " if "+inside(at, name)+" is there", "/dependentRequired/"+escape(name))
+	was, is := byName(a.needs), byName(b.needs)
+	for _, name := range union(names(was), names(is)) {
+		c.required(a, b, at, was[name], is[name], " if "+inside(at, name)+" is there", "/dependentRequired/"+escape(name))
 	}
 	for _, name := range union(names(a.properties), names(b.properties)) {
 		c.member(a, b, name, inside(at, name))
@@ -142,13 +143,7 @@ func (c *comparison) combinations(a, b *node, at string) {
 		c.same(orAnything(a.else_, a, "else"), orAnything(b.else_, b, "else"))) {
 		c.add(pointerTo(a, b, "if", b.when != nil), true, true, "%s has to satisfy other conditions (if, then, else).", subject(at))
 	}
-	was, is := map[string]*node{}, map[string]*node{}
-	for _, d := range a.depends {
-		was[d.name] = d.node
-	}
-	for _, d := range b.depends {
-		is[d.name] = d.node
-	}
+	was, is := byName(a.depends), byName(b.depends)
 	for _, name := range union(names(was), names(is)) {
 		c.compare(orAnything(was[name], a, "dependentSchemas"), orAnything(is[name], b, "dependentSchemas"), at)
 	}
@@ -243,20 +238,12 @@ func exclusive(subs []*node) bool {
 	return false
 }
 
-func needNames(n *node) (all []string) {
-	for _, needs := range n.needs {
-		all = append(all, needs.name)
+func byName[T any](list []dependent[T]) map[string]T {
+	all := make(map[string]T, len(list))
+	for _, d := range list {
+		all[d.name] = d.then
 	}
 	return all
-}
-
-func needed(n *node, name string) []string {
-	for _, needs := range n.needs {
-		if needs.name == name {
-			return needs.required
-		}
-	}
-	return nil
 }
 
 // union merges two sorted lists.

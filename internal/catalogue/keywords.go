@@ -244,7 +244,7 @@ func needsKeyword(c *compiler, n *node, p place) {
 		return
 	}
 	for _, name := range names(all) {
-		n.needs = append(n.needs, needs{name, texts(c, p.child(name, all[name]))})
+		n.needs = append(n.needs, dependent[[]string]{name, texts(c, p.child(name, all[name]))})
 	}
 }
 
@@ -271,7 +271,7 @@ func dependsKeyword(c *compiler, n *node, p place) {
 	var all map[string]*node
 	schemas(func(*node) *map[string]*node { return &all })(c, n, p)
 	for _, name := range names(all) {
-		n.depends = append(n.depends, depends{name, all[name]})
+		n.depends = append(n.depends, dependent[*node]{name, all[name]})
 	}
 }
 

@@ -39,8 +39,8 @@ type node struct {
 	additional             *node
 	names                  *node
 	required               []string
-	needs                  []needs   // dependentRequired, sorted by name
-	depends                []depends // dependentSchemas, sorted by name
+	needs                  []dependent[[]string] // dependentRequired, sorted by name
+	depends                []dependent[*node]    // dependentSchemas, sorted by name
 	minMembers, maxMembers *int
 
 	ref                    *node
@@ -52,16 +52,11 @@ type node struct {
 	deprecated bool
 }
 
-// needs are members that an object with the member name has to have.
-type needs struct {
-	name     string
-	required []string
-}
-
-// depends is the schema of objects with the member name.
-type depends struct {
+// dependent is what holds of objects with the member name: other members that they have to have, or
+// a schema.
+type dependent[T any] struct {
 	name string
-	node *node
+	then T
 }
 
 type patterned struct {
@@ -85,7 +80,7 @@ func (n *node) inPlace() []*node {
 	}
 	all = append(append(append(all, n.all...), n.any...), n.one...)
 	for _, d := range n.depends {
-		all = append(all, d.node)
+		all = append(all, d.then)
 	}
 	return all
 }
