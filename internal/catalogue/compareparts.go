@@ -36,14 +36,15 @@ func (c *comparison) members(a, b *node, at string) {
 			c.compare(both[0], both[1], inside(at, name))
 		}
 	}
-	if a.additional != nil || b.additional != nil {
-		c.compare(orAnything(a.additional, a, "additionalProperties"), orAnything(b.additional, b, "additionalProperties"), inside(at, "*"))
-	}
-	if a.names != nil || b.names != nil {
-		c.compare(orAnything(a.names, a, "propertyNames"), orAnything(b.names, b, "propertyNames"), "The name of a member of "+subject(at))
-	}
-	if a.restMembers != nil || b.restMembers != nil {
-		c.compare(orAnything(a.restMembers, a, "unevaluatedProperties"), orAnything(b.restMembers, b, "unevaluatedProperties"), inside(at, "*"))
+	c.parts(a.additional, b.additional, a, b, "additionalProperties", inside(at, "*"))
+	c.parts(a.names, b.names, a, b, "propertyNames", "The name of a member of "+subject(at))
+	c.parts(a.restMembers, b.restMembers, a, b, "unevaluatedProperties", inside(at, "*"))
+}
+
+// parts compares a keyword's subschemas of two nodes, of which either may have none.
+func (c *comparison) parts(was, is, a, b *node, keyword, at string) {
+	if was != nil || is != nil {
+		c.compare(orAnything(was, a, keyword), orAnything(is, b, keyword), at)
 	}
 }
 
@@ -94,14 +95,10 @@ func (c *comparison) items(a, b *node, at string) {
 		if i < len(b.prefix) {
 			is = b.prefix[i]
 		}
-		c.compare(orAnything(was, a, "items"), orAnything(is, b, "items"), at+"["+strconv.Itoa(i)+"]")
+		c.parts(was, is, a, b, "items", at+"["+strconv.Itoa(i)+"]")
 	}
-	if a.items != nil || b.items != nil {
-		c.compare(orAnything(a.items, a, "items"), orAnything(b.items, b, "items"), at+"[]")
-	}
-	if a.restItems != nil || b.restItems != nil {
-		c.compare(orAnything(a.restItems, a, "unevaluatedItems"), orAnything(b.restItems, b, "unevaluatedItems"), at+"[]")
-	}
+	c.parts(a.items, b.items, a, b, "items", at+"[]")
+	c.parts(a.restItems, b.restItems, a, b, "unevaluatedItems", at+"[]")
 	switch {
 	case a.contains == nil && b.contains == nil:
 	case a.contains == nil:
@@ -145,7 +142,7 @@ func (c *comparison) combinations(a, b *node, at string) {
 	}
 	was, is := byName(a.depends), byName(b.depends)
 	for _, name := range union(names(was), names(is)) {
-		c.compare(orAnything(was[name], a, "dependentSchemas"), orAnything(is[name], b, "dependentSchemas"), at)
+		c.parts(was[name], is[name], a, b, "dependentSchemas", at)
 	}
 }
 
