@@ -117,14 +117,11 @@ func (c *comparison) combinations(a, b *node, at string) {
 	if a.ref != nil || b.ref != nil {
 		a, b = withRef(a), withRef(b)
 	}
-	c.lists(a.all, b.all, a.at, b.at, "allOf", func(n *node, added bool) {
-		c.add(n.at, !added, added, "%s %s.", subject(at),
-			map[bool]string{true: "has to satisfy one more schema", false: "has to satisfy one schema less"}[added])
-	}, at)
-	c.lists(a.any, b.any, a.at, b.at, "anyOf", func(n *node, added bool) { c.form(n, added, at) }, at)
+	c.lists(a.all, b.all, a, b, "allOf", at)
+	c.lists(a.any, b.any, a, b, "anyOf", at)
 	unsure := c.unsure
 	c.unsure = unsure || len(a.one)+len(b.one) > 0 && !(exclusive(a.one) && exclusive(b.one))
-	c.lists(a.one, b.one, a.at, b.at, "oneOf", func(n *node, added bool) { c.form(n, added, at) }, at)
+	c.lists(a.one, b.one, a, b, "oneOf", at)
 	c.unsure = unsure
 	switch {
 	case a.not == nil && b.not == nil:
@@ -156,19 +153,13 @@ func withRef(n *node) *node {
 	return &m
 }
 
-func (c *comparison) form(n *node, added bool, at string) {
-	c.add(n.at, added, !added, "%s %s.", subject(at), map[bool]string{true: "may have one more form", false: "may have one form less"}[added])
-}
-
 // lists compares lists of subschemas. Those that are in both, wherever, differ in nothing; the
 // others are compared in their order; the rest of the longer list was added or removed.
-func (c *comparison) lists(was, is []*node, wasAt, isAt, keyword string, alone func(n *node, added bool), at string) {
-	if (len(was) == 0) != (len(is) == 0) && keyword != "allOf" {
-		pointer, added := isAt+"/"+keyword, len(is) > 0
-		if !added {
-			pointer = wasAt + "/" + keyword
-		}
-		c.add(pointer, !added, added, "%s %s.", subject(at),
+func (c *comparison) lists(was, is []*node, a, b *node, keyword, at string) {
+	forms := keyword != "allOf"
+	if (len(was) == 0) != (len(is) == 0) && forms {
+		added := len(is) > 0
+		c.add(pointerTo(a, b, keyword, added), !added, added, "%s %s.", subject(at),
 			map[bool]string{true: "must have one of some forms", false: "may have any form"}[added])
 		return
 	}
@@ -185,11 +176,15 @@ func (c *comparison) lists(was, is []*node, wasAt, isAt, keyword string, alone f
 	for i := range both {
 		c.compare(was[i], is[i], at)
 	}
+	more, less := "has to satisfy one more schema", "has to satisfy one schema less"
+	if forms {
+		more, less = "may have one more form", "may have one form less"
+	}
 	for _, n := range is[both:] {
-		alone(n, true)
+		c.add(n.at, forms, !forms, "%s %s.", subject(at), more)
 	}
 	for _, n := range was[both:] {
-		alone(n, false)
+		c.add(n.at, !forms, forms, "%s %s.", subject(at), less)
 	}
 }
 
