@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -14,12 +15,15 @@ func (b *Book) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if before := b.Snapshot(); before != nil {
-		b.adopt(before.replaced(c))
-		return nil
+	before := b.Snapshot()
+	if before == nil {
+		broken := func(err error) { b.o.Log.Error("filters do not compile; they match nothing", "err", err) }
+		before = &Snapshot{routes: newRoutes(&match.Router{}, nil, broken)}
 	}
-	b.adopt(NewSnapshot(c, func(err error) { b.o.Log.Error("filters do not compile; they match nothing", "err", err) }))
-	b.settled.Store(b.Snapshot())
+	b.adopt(before.replaced(c))
+	if b.Settled() == nil {
+		b.settled.Store(b.Snapshot())
+	}
 	return nil
 }
 

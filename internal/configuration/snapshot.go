@@ -36,29 +36,15 @@ type Placed struct {
 	Target           store.Target // the delivery that an event creates for it
 }
 
-// NewSnapshot makes the first snapshot. broken gets the errors of filters that do not compile any
-// more: their endpoints match nothing.
-func NewSnapshot(c store.Config, broken func(error)) *Snapshot {
-	none := &Snapshot{routes: newRoutes(&match.Router{}, nil, broken)}
-	return none.next(whole(c))
-}
-
-// whole is a configuration as changes of an empty one.
-func whole(c store.Config) store.ConfigChanges {
-	d := store.ConfigChanges{Version: c.Version, Newest: c.Newest, Tenancies: c.Tenancies}
-	d.Endpoints.Written, d.Sources.Written, d.Policies.Written, d.Keys.Written = c.Endpoints, c.Sources, c.Policies, c.Keys
-	d.Types.Written = c.Types
-	return d
-}
-
-// replaced returns the configuration that was read again. Unchanged parts keep their preparation.
+// replaced returns the configuration that was read as a whole. Unchanged parts keep their
+// preparation.
 func (c *Snapshot) replaced(by store.Config) *Snapshot {
-	d := whole(by)
-	d.Endpoints.Removed = lacking(c.endpoints, by.Endpoints, placedID, endpointID)
-	d.Sources.Removed = lacking(c.sources, by.Sources, sourceID, sourceID)
-	d.Policies.Removed = lacking(c.policies, by.Policies, policyID, policyID)
-	d.Types.Removed = lacking(c.types, by.Types, typeID, typeID)
-	d.Keys.Removed = lacking(c.keys, by.Keys, keyID, keyID)
+	d := store.ConfigChanges{Version: by.Version, Newest: by.Newest, Tenancies: by.Tenancies,
+		Endpoints: store.Edits[grapnel.Endpoint]{Written: by.Endpoints, Removed: lacking(c.endpoints, by.Endpoints, placedID, endpointID)},
+		Sources:   store.Edits[grapnel.Source]{Written: by.Sources, Removed: lacking(c.sources, by.Sources, sourceID, sourceID)},
+		Policies:  store.Edits[grapnel.NamedPolicy]{Written: by.Policies, Removed: lacking(c.policies, by.Policies, policyID, policyID)},
+		Types:     store.Edits[grapnel.EventType]{Written: by.Types, Removed: lacking(c.types, by.Types, typeID, typeID)},
+		Keys:      store.Edits[grapnel.Key]{Written: by.Keys, Removed: lacking(c.keys, by.Keys, keyID, keyID)}}
 	if d.Tenancies == nil {
 		d.Tenancies = []grapnel.Tenancy{}
 	}
