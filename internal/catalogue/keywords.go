@@ -39,7 +39,7 @@ func keywords() map[string]keyword {
 		"pattern": patternKeyword, "patternProperties": patternsKeyword,
 		"format":      func(_ *compiler, n *node, p place) { n.format, _ = p.value.(string) },
 		"deprecated":  func(_ *compiler, n *node, p place) { n.deprecated, _ = p.value.(bool) },
-		"uniqueItems": flag(func(n *node) *bool { return &n.unique }),
+		"uniqueItems": uniqueKeyword,
 
 		"properties":           schemas(func(n *node) *map[string]*node { return &n.properties }),
 		"dependentSchemas":     dependsKeyword,
@@ -189,13 +189,10 @@ func count(field func(*node) **int) keyword {
 	}
 }
 
-func flag(field func(*node) *bool) keyword {
-	return func(c *compiler, n *node, p place) {
-		is, ok := p.value.(bool)
-		if !ok {
-			c.fault(p.at, "must be true or false")
-		}
-		*field(n) = is
+func uniqueKeyword(c *compiler, n *node, p place) {
+	var is bool
+	if n.unique, is = p.value.(bool); !is {
+		c.fault(p.at, "must be true or false")
 	}
 }
 
