@@ -137,7 +137,7 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, with demons
 
 // story makes the demo's story, which prints its steps.
 func (s *session) story(receivers *demo.Receivers, c *client.Client) *demo.Story {
-	return demo.NewStory(receivers, c, demo.StoryOptions{Tell: func(step demo.Step) {
+	return demo.NewStory(receivers, c, func(step demo.Step) {
 		if step.Done {
 			s.Note("✓ %s: %s", step.Title, step.Detail)
 			return
@@ -145,7 +145,7 @@ func (s *session) story(receivers *demo.Receivers, c *client.Client) *demo.Story
 		s.Note("▸ %s: %s:", step.Title, step.Detail)
 		s.Note("    curl -X POST %s", receivers.FixURL())
 		s.Note("    %s dlq replay --endpoint %s --yes", s.Program, receivers.Endpoint(demo.Ledger))
-	}})
+	})
 }
 
 // play plays the story to its end.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // Step is one step of the story.
@@ -23,9 +24,9 @@ type Step struct {
 // Story publishes events and waits for their outcomes. A step is done when the server's answers, or
 // the ledger's counts, show it.
 type Story struct {
-	r *Receivers
-	c *client.Client
-	o StoryOptions
+	r    *Receivers
+	c    *client.Client
+	tell func(Step)
 
 	unfit []string // payments in yen
 
@@ -33,31 +34,15 @@ type Story struct {
 	steps []Step
 }
 
-// StoryOptions set the story's pace. The zero value is a pace for viewers.
-type StoryOptions struct {
-	Poll   time.Duration // between two looks at the server
-	Linger time.Duration // time that the flaky receiver stays down after its circuit has opened
-	Tell   func(Step)    // called for each step when it is done, and for each action of the viewer
-}
-
-// Defaults of the options.
 const (
-	DefaultPoll   = 250 * time.Millisecond
-	DefaultLinger = 5 * time.Second
+	poll   = 250 * time.Millisecond // between two looks at the server
+	linger = 5 * time.Second        // time that the flaky receiver stays down after its circuit has opened
 )
 
-// NewStory makes a story about receivers that are installed.
-func NewStory(r *Receivers, c *client.Client, o StoryOptions) *Story {
-	if o.Poll == 0 {
-		o.Poll = DefaultPoll
-	}
-	if o.Linger == 0 {
-		o.Linger = DefaultLinger
-	}
-	if o.Tell == nil {
-		o.Tell = func(Step) {}
-	}
-	return &Story{r: r, c: c, o: o, steps: []Step{
+// NewStory makes a story about receivers that are installed. tell is called for each step when it
+// is done, and for each action of the viewer.
+func NewStory(r *Receivers, c *client.Client, tell func(Step)) *Story {
+	return &Story{r: r, c: c, tell: tell, steps: []Step{
 		{Name: "retry", Title: "A failed attempt is repeated until it succeeds"},
 		{Name: "circuit", Title: "An endpoint that is down gets probes only"},
 		{Name: "drain", Title: "What it missed arrives when it is back"},
@@ -133,8 +118,8 @@ func (s *Story) outage(ctx context.Context) error {
 		return err
 	}
 	s.done("circuit", fmt.Sprintf("the circuit is open, %d events are held, nothing is lost", held))
-	if err := wait(ctx, s.o.Linger); err != nil {
-		return err
+	if !backoff.Wait(ctx.Done(), linger) {
+		return ctx.Err()
 	}
 	s.r.down(false)
 	if err := s.settled(ctx, Flaky, grapnel.Delivered, missed); err != nil {
@@ -238,34 +223,23 @@ func (s *Story) until(ctx context.Context, asked func() (bool, error)) error {
 		if yes, err := asked(); yes || err != nil {
 			return err
 		}
-		if err := wait(ctx, s.o.Poll); err != nil {
-			return err
+		if !backoff.Wait(ctx.Done(), poll) {
+			return ctx.Err()
 		}
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // done reports a step as done.
-func (s *Story) done(name, detail string) { s.tell(name, detail, true) }
+func (s *Story) done(name, detail string) { s.show(name, detail, true) }
 
 // ask reports the action that a step needs from the viewer.
-func (s *Story) ask(name, detail string) { s.tell(name, detail, false) }
+func (s *Story) ask(name, detail string) { s.show(name, detail, false) }
 
-func (s *Story) tell(name, detail string, done bool) {
+func (s *Story) show(name, detail string, done bool) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.steps, func(step Step) bool { return step.Name == name })
 	s.steps[i].Detail, s.steps[i].Done = detail, done
 	step := s.steps[i]
 	s.mu.Unlock()
-	s.o.Tell(step)
+	s.tell(step)
 }
