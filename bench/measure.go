@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 const relayName = "relay"
@@ -236,15 +238,15 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	if err := b.publisher.ask("closed", b.closedOrder(x), nil); err != nil {
 		return w, err
 	}
-	if err := wait(ctx, b.warm); err != nil {
-		return w, err
+	if !backoff.Wait(ctx.Done(), b.warm) {
+		return w, ctx.Err()
 	}
 	from, err := b.mark(x)
 	if err != nil {
 		return w, err
 	}
-	if err := wait(ctx, b.window); err != nil {
-		return w, err
+	if !backoff.Wait(ctx.Done(), b.window) {
+		return w, ctx.Err()
 	}
 	to, err := b.mark(x)
 	if err != nil {
@@ -310,8 +312,8 @@ func (b *bench) afterBurst(ctx context.Context, g *server, idle memory) error {
 	if b.rest == 0 {
 		return nil
 	}
-	if err := wait(ctx, b.rest); err != nil {
-		return err
+	if !backoff.Wait(ctx.Done(), b.rest) {
+		return ctx.Err()
 	}
 	now, err := g.memory()
 	if err != nil {
@@ -357,18 +359,6 @@ func (b *bench) latency(ctx context.Context) error {
 	}
 	b.compareLatency()
 	return nil
-}
-
-// wait is a part of the measurement, not of the program.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 func cores() float64 { return float64(runtime.NumCPU()) }

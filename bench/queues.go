@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // Measures leases over HTTP from the real binary with its database on disk: messages one by one
@@ -135,8 +137,8 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 		}()
 		// The consumer should be waiting by then. If it is not, it is answered later and not
 		// sooner, because its request has still to be read.
-		if err := wait(ctx, 5*time.Millisecond); err != nil {
-			return err
+		if !backoff.Wait(ctx.Done(), 5*time.Millisecond) {
+			return ctx.Err()
 		}
 		sent := time.Now()
 		if err := c.must("POST", "/v1/events", `{"type":"bench.made","data":{"n":1}}`, 202); err != nil {
