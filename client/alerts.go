@@ -29,11 +29,7 @@ type AlertFilter struct {
 
 // Alerts lists alerts: those that are open first, then those that are resolved, the newest first.
 func (c *Client) Alerts(ctx context.Context, f AlertFilter) (*Page[Alert], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "state", f.State)
-	put(q, "rule", f.Rule)
-	put(q, "endpoint", f.Endpoint)
-	put(q, "tenant", f.Tenant)
+	q := window(f.Limit, f.Cursor, "state", f.State, "rule", f.Rule, "endpoint", f.Endpoint, "tenant", f.Tenant)
 	return get[Page[Alert]](ctx, c, "/v1/alerts", q)
 }
 
@@ -60,22 +56,17 @@ func (c *Client) FollowAlertLink(ctx context.Context, link string) (*AlertLink, 
 // AlertRules lists the rules that concern a tenant; empty: those of the key's tenant, or of the
 // operator.
 func (c *Client) AlertRules(ctx context.Context, tenant string) (*Page[AlertRule], error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	return get[Page[AlertRule]](ctx, c, "/v1/alert-rules", q)
+	return get[Page[AlertRule]](ctx, c, "/v1/alert-rules", query("tenant", tenant))
 }
 
 // AlertRule returns a rule; tenant as in AlertRules.
 func (c *Client) AlertRule(ctx context.Context, tenant, name string) (*AlertRule, error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	return get[AlertRule](ctx, c, alertRulePath(name), q)
+	return get[AlertRule](ctx, c, alertRulePath(name), query("tenant", tenant))
 }
 
 // UpdateAlertRule changes a rule. Members of changes that are nil are set back.
 func (c *Client) UpdateAlertRule(ctx context.Context, tenant, name string, changes map[string]any) (*AlertRule, error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
+	q := query("tenant", tenant)
 	out := new(AlertRule)
 	return orNil(out, c.Do(ctx, http.MethodPatch, alertRulePath(name), q, changes, out))
 }
@@ -86,8 +77,7 @@ func (c *Client) BacktestAlertRule(ctx context.Context, tenant, name string, b N
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{}
-	put(q, "tenant", tenant)
+	q := query("tenant", tenant)
 	out := new(Backtest)
 	return orNil(out, c.Do(ctx, http.MethodPost, alertRulePath(name)+"/backtest", q, json.RawMessage(body), out))
 }

@@ -33,9 +33,7 @@ func (c *Client) Channel(ctx context.Context, id string) (*Channel, error) {
 
 // Channels lists channels.
 func (c *Client) Channels(ctx context.Context, f ChannelFilter) (*Page[Channel], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "tenant", f.Tenant)
-	return get[Page[Channel]](ctx, c, "/v1/channels", q)
+	return get[Page[Channel]](ctx, c, "/v1/channels", window(f.Limit, f.Cursor, "tenant", f.Tenant))
 }
 
 // UpdateChannel changes the fields given, by JSON merge patch: a nil value removes one. The reason

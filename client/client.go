@@ -23,6 +23,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,20 +217,28 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// window is the part of a query that every list has.
-func window(limit int, cursor string) url.Values {
-	q := url.Values{}
-	if limit > 0 {
-		q.Set("limit", strconv.Itoa(limit))
-	}
-	put(q, "cursor", cursor)
+// window is the query of a list: which page, and more names and values as in query.
+func window(limit int, cursor string, more ...string) url.Values {
+	q := query(append(more, "cursor", cursor)...)
+	putNumber(q, "limit", max(0, limit))
 	return q
 }
 
-// put sets a query parameter that is not empty.
-func put(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
+// query is made of names, each followed by its value. A name whose value is empty is left out.
+func query(pairs ...string) url.Values {
+	q := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
+	}
+	return q
+}
+
+// putNumber sets a query parameter that is not 0.
+func putNumber(q url.Values, name string, n int) {
+	if n != 0 {
+		q.Set(name, strconv.Itoa(n))
 	}
 }
 

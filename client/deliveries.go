@@ -49,20 +49,12 @@ type DeliveryFilter struct {
 }
 
 func (f DeliveryFilter) query() url.Values {
-	q := window(f.Limit, f.Cursor)
-	put(q, "reason_code", string(f.ReasonCode))
-	put(q, "error_class", string(f.ErrorClass))
-	put(q, "text", f.Text)
-	put(q, "filter", f.Filter)
-	if f.StatusCode != 0 {
-		q.Set("status_code", strconv.Itoa(f.StatusCode))
-	}
+	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "reason_code", string(f.ReasonCode),
+		"error_class", string(f.ErrorClass), "text", f.Text, "filter", f.Filter)
+	putNumber(q, "status_code", f.StatusCode)
 	for _, s := range f.Status {
 		q.Add("status", string(s))
 	}
-	put(q, "type", f.Type)
-	put(q, "key", f.Key)
-	put(q, "tenant", f.Tenant)
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
 	return q

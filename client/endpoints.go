@@ -51,9 +51,7 @@ func (c *Client) Endpoint(ctx context.Context, id string) (*Endpoint, error) {
 
 // Endpoints lists endpoints.
 func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoint], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "tenant", f.Tenant)
-	put(q, "label", f.Label)
+	q := window(f.Limit, f.Cursor, "tenant", f.Tenant, "label", f.Label)
 	for _, id := range f.IDs {
 		q.Add("id", id)
 	}

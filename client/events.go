@@ -70,11 +70,7 @@ type EventFilter struct {
 }
 
 func (f EventFilter) query() url.Values {
-	q := window(f.Limit, f.Cursor)
-	put(q, "type", f.Type)
-	put(q, "key", f.Key)
-	put(q, "tenant", f.Tenant)
-	put(q, "source", f.Source)
+	q := window(f.Limit, f.Cursor, "type", f.Type, "key", f.Key, "tenant", f.Tenant, "source", f.Source)
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
 	return q
@@ -118,11 +114,7 @@ type RawEvent struct {
 
 // PublishRaw publishes an event with data that need not be JSON.
 func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error) {
-	q := url.Values{}
-	put(q, "type", e.Type)
-	put(q, "key", e.Key)
-	put(q, "id", e.ID)
-	put(q, "tenant", e.Tenant)
+	q := query("type", e.Type, "key", e.Key, "id", e.ID, "tenant", e.Tenant)
 	putTime(q, "occurred_at", e.OccurredAt)
 	body := e.Data
 	if body == nil {
@@ -149,8 +141,7 @@ func (c *Client) Preview(ctx context.Context, e NewEvent, endpoint string) (*Pre
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{}
-	put(q, "endpoint", endpoint)
+	q := query("endpoint", endpoint)
 	out := new(Preview)
 	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events/preview", query: q, body: body, out: out, idempotent: true}))
 }
@@ -163,9 +154,7 @@ func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
 // EventOf returns a tenant's event with its deliveries. A key that is bound to no tenant has to
 // name one if several tenants have an event with this id.
 func (c *Client) EventOf(ctx context.Context, tenant, id string) (*Event, error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), q)
+	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), query("tenant", tenant))
 }
 
 // Events lists events, the newest first.
@@ -178,8 +167,5 @@ type Duplicate = wire.Duplicate
 
 // Duplicates lists events that came again, the latest first. Empty: of all tenants, and all events.
 func (c *Client) Duplicates(ctx context.Context, tenant, event string) (*Page[Duplicate], error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	put(q, "event", event)
-	return get[Page[Duplicate]](ctx, c, "/v1/duplicates", q)
+	return get[Page[Duplicate]](ctx, c, "/v1/duplicates", query("tenant", tenant, "event", event))
 }

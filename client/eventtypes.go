@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -66,13 +65,9 @@ func (c *Client) UpdateTypeVersion(ctx context.Context, id string, version int, 
 // CompareTypeVersions lists the differences of two versions; 0: the one before to, and the newest.
 func (c *Client) CompareTypeVersions(ctx context.Context, id string, from, to int) (*TypeComparison, error) {
 	q := url.Values{}
-	for name, n := range map[string]int{"from": from, "to": to} {
-		if n != 0 {
-			q.Set(name, fmt.Sprint(n))
-		}
-	}
-	out := new(TypeComparison)
-	return orNil(out, c.Do(ctx, http.MethodGet, typePath(id)+"/compare", q, nil, out))
+	putNumber(q, "from", from)
+	putNumber(q, "to", to)
+	return get[TypeComparison](ctx, c, typePath(id)+"/compare", q)
 }
 
 func typePath(id string) string { return "/v1/event-types/" + url.PathEscape(id) }

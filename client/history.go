@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -52,24 +51,15 @@ type StatsFilter struct {
 
 // Stats counts deliveries by outcome, purged ones included.
 func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
-	q := url.Values{}
+	path, q := "/v1/stats", query("tenant", f.Tenant, "bucket", f.Bucket)
+	if f.By != "" {
+		q = query("tenant", f.Tenant, "bucket", f.Bucket, "by", f.By, "endpoint", f.Endpoint, "type", f.Type)
+		putNumber(q, "groups", f.Groups)
+	} else if f.Endpoint != "" {
+		path, q = endpointPath(f.Endpoint)+"/stats", query("bucket", f.Bucket)
+	}
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
-	put(q, "bucket", f.Bucket)
-	path := "/v1/stats"
-	if f.By != "" {
-		put(q, "by", f.By)
-		put(q, "endpoint", f.Endpoint)
-		put(q, "tenant", f.Tenant)
-		put(q, "type", f.Type)
-		if f.Groups != 0 {
-			q.Set("groups", strconv.Itoa(f.Groups))
-		}
-	} else if f.Endpoint != "" {
-		path = endpointPath(f.Endpoint) + "/stats"
-	} else {
-		put(q, "tenant", f.Tenant)
-	}
 	return get[Stats](ctx, c, path, q)
 }
 
@@ -82,9 +72,7 @@ type OverviewEndpoint = wire.OverviewEndpoint
 // Overview counts endpoints by health, pending deliveries by state, dead letters and scheduled
 // attempts. An empty tenant means all that the key may see.
 func (c *Client) Overview(ctx context.Context, tenant string) (*Overview, error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	return get[Overview](ctx, c, "/v1/overview", q)
+	return get[Overview](ctx, c, "/v1/overview", query("tenant", tenant))
 }
 
 // DeadLetters lists deliveries that failed, were not discarded and not delivered again with
@@ -110,7 +98,9 @@ func (c *Client) Discard(ctx context.Context, id, reason string) (*Delivery, err
 // everywhere is the filter as a query of a path that names no endpoint.
 func (f DeliveryFilter) everywhere(deadLetters bool) url.Values {
 	q := f.query()
-	put(q, "endpoint", f.Endpoint)
+	if f.Endpoint != "" {
+		q.Set("endpoint", f.Endpoint)
+	}
 	if deadLetters {
 		q.Del("status")
 		if f.Replayed {

@@ -36,10 +36,7 @@ type InboxFilter struct {
 
 // Inbox lists the requests that sources received, the newest first.
 func (c *Client) Inbox(ctx context.Context, f InboxFilter) (*Page[Request], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "source", f.Source)
-	put(q, "tenant", f.Tenant)
-	put(q, "outcome", string(f.Outcome))
+	q := window(f.Limit, f.Cursor, "source", f.Source, "tenant", f.Tenant, "outcome", string(f.Outcome))
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
 	return get[Page[Request]](ctx, c, "/v1/inbox", q)
@@ -52,7 +49,5 @@ func (c *Client) InboxRequest(ctx context.Context, id string) (*Request, error) 
 
 // InboxRequestOf returns a request to a source of a tenant; see EventOf.
 func (c *Client) InboxRequestOf(ctx context.Context, tenant, id string) (*Request, error) {
-	q := url.Values{}
-	put(q, "tenant", tenant)
-	return get[Request](ctx, c, "/v1/inbox/"+url.PathEscape(id), q)
+	return get[Request](ctx, c, "/v1/inbox/"+url.PathEscape(id), query("tenant", tenant))
 }

@@ -27,12 +27,10 @@ type IssueFilter struct {
 
 // Issues lists issues, the one that failed last first.
 func (c *Client) Issues(ctx context.Context, f IssueFilter) (*Page[Issue], error) {
-	q := window(f.Limit, f.Cursor)
+	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "tenant", f.Tenant)
 	for _, s := range f.States {
 		q.Add("state", s)
 	}
-	put(q, "endpoint", f.Endpoint)
-	put(q, "tenant", f.Tenant)
 	return get[Page[Issue]](ctx, c, "/v1/issues", q)
 }
 

@@ -58,11 +58,10 @@ type Take struct {
 
 // Next leases messages. None is no error: there was nothing within the time.
 func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, error) {
-	q := url.Values{"max": {strconv.Itoa(max(1, t.Max))}}
+	q := query("max", strconv.Itoa(max(1, t.Max)), "consumer", t.Consumer)
 	if t.Wait > 0 {
 		q.Set("wait", t.Wait.Round(time.Millisecond).String())
 	}
-	put(q, "consumer", t.Consumer)
 	var text json.RawMessage
 	var date time.Time
 	err := c.do(ctx, call{method: http.MethodGet, path: queuePath(queue) + "/next", query: q, out: &text, wait: t.Wait,

@@ -59,19 +59,12 @@ type AuditFilter struct {
 
 // Audit lists audit entries, the newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "endpoint", f.Endpoint)
-	put(q, "delivery", f.Delivery)
-	put(q, "tenant", f.Tenant)
+	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "delivery", f.Delivery, "tenant", f.Tenant)
 	return get[Page[AuditEntry]](ctx, c, "/v1/audit", q)
 }
 
 // why is the reason as a query parameter, for calls whose body is not for it.
-func why(reason string) url.Values {
-	q := url.Values{}
-	put(q, "reason", reason)
-	return q
-}
+func why(reason string) url.Values { return query("reason", reason) }
 
 // Causes say why deliveries to an endpoint fail.
 type Causes = wire.Causes

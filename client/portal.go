@@ -30,17 +30,13 @@ func (c *Client) RevokePortalLinks(ctx context.Context, tenant, reason string) e
 // EndPortalSessions ends the links and sessions of one subject of a tenant, or, if the subject is
 // empty, one link and the session that it opened.
 func (c *Client) EndPortalSessions(ctx context.Context, tenant, subject, link, reason string) error {
-	q := why(reason)
-	put(q, "subject", subject)
-	put(q, "link", link)
+	q := query("reason", reason, "subject", subject, "link", link)
 	return c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/portal-links", q, nil, nil)
 }
 
 // EndSessions ends the sessions of a person who has signed in, as the audit names it.
 func (c *Client) EndSessions(ctx context.Context, subject, reason string) error {
-	q := why(reason)
-	put(q, "subject", subject)
-	return c.Do(ctx, http.MethodDelete, "/v1/sessions", q, nil, nil)
+	return c.Do(ctx, http.MethodDelete, "/v1/sessions", query("reason", reason, "subject", subject), nil, nil)
 }
 
 // OpenPortal exchanges the code of a link, which is the key of this client, for a session.

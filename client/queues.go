@@ -40,9 +40,7 @@ func (c *Client) Queue(ctx context.Context, name string) (*Queue, error) {
 
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f QueueFilter) (*Page[Queue], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "tenant", f.Tenant)
-	return get[Page[Queue]](ctx, c, "/v1/queues", q)
+	return get[Page[Queue]](ctx, c, "/v1/queues", window(f.Limit, f.Cursor, "tenant", f.Tenant))
 }
 
 // UpdateQueue changes the fields given, by JSON merge patch: a nil value removes one.

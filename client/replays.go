@@ -70,9 +70,7 @@ func (c *Client) Replay(ctx context.Context, id string) (*Replay, error) {
 
 // Replays lists replays, the newest first.
 func (c *Client) Replays(ctx context.Context, f ReplayFilter) (*Page[Replay], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "endpoint", f.Endpoint)
-	put(q, "tenant", f.Tenant)
+	q := window(f.Limit, f.Cursor, "endpoint", f.Endpoint, "tenant", f.Tenant)
 	if f.Active {
 		q.Set("active", "true")
 	}

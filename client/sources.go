@@ -58,9 +58,7 @@ func (c *Client) Source(ctx context.Context, id string) (*Source, error) {
 
 // Sources lists sources.
 func (c *Client) Sources(ctx context.Context, f SourceFilter) (*Page[Source], error) {
-	q := window(f.Limit, f.Cursor)
-	put(q, "tenant", f.Tenant)
-	return get[Page[Source]](ctx, c, "/v1/sources", q)
+	return get[Page[Source]](ctx, c, "/v1/sources", window(f.Limit, f.Cursor, "tenant", f.Tenant))
 }
 
 // UpdateSource changes the fields given, by JSON merge patch: a nil value removes one. Secrets stay
