@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -66,20 +65,13 @@ func (c *Client) AlertRule(ctx context.Context, tenant, name string) (*AlertRule
 
 // UpdateAlertRule changes a rule. Members of changes that are nil are set back.
 func (c *Client) UpdateAlertRule(ctx context.Context, tenant, name string, changes map[string]any) (*AlertRule, error) {
-	q := query("tenant", tenant)
-	out := new(AlertRule)
-	return orNil(out, c.Do(ctx, http.MethodPatch, alertRulePath(name), q, changes, out))
+	return patch[AlertRule](ctx, c, alertRulePath(name), query("tenant", tenant), changes)
 }
 
 // BacktestAlertRule says how often a rule would have fired.
 func (c *Client) BacktestAlertRule(ctx context.Context, tenant, name string, b NewBacktest) (*Backtest, error) {
-	body, err := json.Marshal(b)
-	if err != nil {
-		return nil, err
-	}
-	q := query("tenant", tenant)
-	out := new(Backtest)
-	return orNil(out, c.Do(ctx, http.MethodPost, alertRulePath(name)+"/backtest", q, json.RawMessage(body), out))
+	rq := call{method: http.MethodPost, path: alertRulePath(name) + "/backtest", query: query("tenant", tenant), in: b}
+	return answered[Backtest](ctx, c, rq)
 }
 
 func alertRulePath(name string) string { return "/v1/alert-rules/" + url.PathEscape(name) }

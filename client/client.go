@@ -90,7 +90,8 @@ type call struct {
 	method string
 	path   string
 	query  url.Values
-	body   []byte
+	in     any    // sent as JSON; nil: body
+	body   []byte // nil: none
 	media  string // content type of body; empty: JSON
 	once   string // idempotency key; empty on a POST: one is created
 	out    any    // decoded from the answer; nil: the answer is dropped
@@ -104,28 +105,22 @@ type call struct {
 // Do sends one request to a path below the server and decodes the answer into out. It is for routes
 // without a method here. in is sent as JSON unless it is nil; out may be nil or a *json.RawMessage.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	rq := call{method: method, path: path, query: query, out: out}
-	if in != nil {
-		body, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("the request cannot be written as JSON: %w", err)
-		}
-		rq.body = body
-	}
-	return c.do(ctx, rq)
+	return c.do(ctx, call{method: method, path: path, query: query, in: in, out: out})
 }
 
 // PostOnce is Do for a POST with an idempotency key of the caller's. The same key with the same
 // request again changes nothing and returns what the first call returned.
 func (c *Client) PostOnce(ctx context.Context, path, once string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return fmt.Errorf("the request cannot be written as JSON: %w", err)
-	}
-	return c.do(ctx, call{method: http.MethodPost, path: path, body: body, once: once, out: out})
+	return c.do(ctx, call{method: http.MethodPost, path: path, in: in, once: once, out: out})
 }
 
 func (c *Client) do(ctx context.Context, rq call) error {
+	if rq.in != nil {
+		var err error
+		if rq.body, err = json.Marshal(rq.in); err != nil {
+			return fmt.Errorf("the request cannot be written as JSON: %w", err)
+		}
+	}
 	if c.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout+rq.wait)

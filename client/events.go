@@ -82,8 +82,7 @@ func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := new(Published)
-	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events", body: body, out: out}))
+	return answered[Published](ctx, c, call{method: http.MethodPost, path: "/v1/events", body: body})
 }
 
 // PublishBatch publishes up to 1000 events, which are committed together in the order given.
@@ -120,9 +119,7 @@ func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error)
 	if body == nil {
 		body = []byte{}
 	}
-	out := new(Published)
-	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/events/raw", query: q, body: body, media: e.ContentType, out: out})
-	return orNil(out, err)
+	return answered[Published](ctx, c, call{method: http.MethodPost, path: "/v1/events/raw", query: q, body: body, media: e.ContentType})
 }
 
 // Preview says what publishing an event would do.
@@ -141,9 +138,8 @@ func (c *Client) Preview(ctx context.Context, e NewEvent, endpoint string) (*Pre
 	if err != nil {
 		return nil, err
 	}
-	q := query("endpoint", endpoint)
-	out := new(Preview)
-	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events/preview", query: q, body: body, out: out, idempotent: true}))
+	rq := call{method: http.MethodPost, path: "/v1/events/preview", query: query("endpoint", endpoint), body: body, idempotent: true}
+	return answered[Preview](ctx, c, rq)
 }
 
 // Event returns an event with its deliveries.

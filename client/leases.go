@@ -103,10 +103,7 @@ func (c *Client) Ack(ctx context.Context, lease string) error {
 // Nack returns a message to the queue: it comes again after the policy's backoff, or after delay
 // unless that is negative.
 func (c *Client) Nack(ctx context.Context, lease, reason string, delay time.Duration) error {
-	in := map[string]string{}
-	if reason != "" {
-		in["reason"] = reason
-	}
+	in := withReason(reason, map[string]string{})
 	if delay >= 0 {
 		in["delay"] = delay.String()
 	}
@@ -118,38 +115,23 @@ const ByPolicy time.Duration = -1
 
 // Reject makes a message a dead letter at once: trying again would not help.
 func (c *Client) Reject(ctx context.Context, lease, reason string) error {
-	in := map[string]string{}
-	if reason != "" {
-		in["reason"] = reason
-	}
-	return c.settle(ctx, lease, "reject", in)
+	return c.settle(ctx, lease, "reject", withReason(reason, map[string]string{}))
 }
 
 // Extend makes a lease end by from now, and returns that time.
 func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (time.Time, error) {
-	body, err := json.Marshal(map[string]policy.Duration{"by": policy.Duration(by)})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("the request cannot be written as JSON: %w", err)
-	}
 	var answer struct {
 		Until time.Time `json:"lease_expires_at"`
 	}
-	err = c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, "extend"), body: body, out: &answer, idempotent: true})
+	err := c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, "extend"), out: &answer, idempotent: true,
+		in: map[string]policy.Duration{"by": policy.Duration(by)}})
 	return answer.Until, err
 }
 
 // settle settles a message. It has no idempotency key: a lease can be used once, so a repetition
 // does no harm, and storing the answer would cost the server as much as settling.
-func (c *Client) settle(ctx context.Context, lease, verb string, in map[string]string) error {
-	rq := call{method: http.MethodPost, path: leasePath(lease, verb), idempotent: true}
-	if in != nil {
-		body, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("the request cannot be written as JSON: %w", err)
-		}
-		rq.body = body
-	}
-	return c.do(ctx, rq)
+func (c *Client) settle(ctx context.Context, lease, verb string, in any) error {
+	return c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, verb), in: in, idempotent: true})
 }
 
 func leasePath(lease, verb string) string { return "/v1/leases/" + url.PathEscape(lease) + "/" + verb }

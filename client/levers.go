@@ -66,6 +66,14 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], e
 // why is the reason as a query parameter, for calls whose body is not for it.
 func why(reason string) url.Values { return query("reason", reason) }
 
+// withReason adds the reason to the body of a call, unless it is empty.
+func withReason(reason string, in map[string]string) map[string]string {
+	if reason != "" {
+		in["reason"] = reason
+	}
+	return in
+}
+
 // Causes say why deliveries to an endpoint fail.
 type Causes = wire.Causes
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -24,19 +23,18 @@ func (c *Client) CreatePortalLink(ctx context.Context, tenant string, link NewPo
 
 // RevokePortalLinks ends all portal links and sessions of a tenant.
 func (c *Client) RevokePortalLinks(ctx context.Context, tenant, reason string) error {
-	return c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/portal-links", why(reason), nil, nil)
+	return c.remove(ctx, tenantPath(tenant)+"/portal-links", why(reason))
 }
 
 // EndPortalSessions ends the links and sessions of one subject of a tenant, or, if the subject is
 // empty, one link and the session that it opened.
 func (c *Client) EndPortalSessions(ctx context.Context, tenant, subject, link, reason string) error {
-	q := query("reason", reason, "subject", subject, "link", link)
-	return c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/portal-links", q, nil, nil)
+	return c.remove(ctx, tenantPath(tenant)+"/portal-links", query("reason", reason, "subject", subject, "link", link))
 }
 
 // EndSessions ends the sessions of a person who has signed in, as the audit names it.
 func (c *Client) EndSessions(ctx context.Context, subject, reason string) error {
-	return c.Do(ctx, http.MethodDelete, "/v1/sessions", query("reason", reason, "subject", subject), nil, nil)
+	return c.remove(ctx, "/v1/sessions", query("reason", reason, "subject", subject))
 }
 
 // OpenPortal exchanges the code of a link, which is the key of this client, for a session.
@@ -52,6 +50,5 @@ func (c *Client) Portal(ctx context.Context, tenant string) (*Portal, error) {
 // UpdatePortal changes how the portal of a tenant looks. Members of changes that are nil are set
 // back.
 func (c *Client) UpdatePortal(ctx context.Context, tenant string, changes map[string]any) (*Portal, error) {
-	out := new(Portal)
-	return orNil(out, c.Do(ctx, http.MethodPatch, tenantPath(tenant)+"/portal", nil, changes, out))
+	return patch[Portal](ctx, c, tenantPath(tenant)+"/portal", nil, changes)
 }

@@ -72,9 +72,5 @@ type Purged = wire.Purge
 // PurgeQueue discards all deliveries in a queue now, leased ones too. name repeats the queue's name
 // as a confirmation.
 func (c *Client) PurgeQueue(ctx context.Context, queue, name, reason string) (*Purged, error) {
-	in := map[string]string{"confirm": name}
-	if reason != "" {
-		in["reason"] = reason
-	}
-	return post[Purged](ctx, c, queuePath(queue)+"/purge", in)
+	return post[Purged](ctx, c, queuePath(queue)+"/purge", withReason(reason, map[string]string{"confirm": name}))
 }

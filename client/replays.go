@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -38,13 +36,7 @@ type ReplayFilter struct {
 // it changes nothing, and the server would store its answer durably.
 func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (*ReplayPlan, error) {
 	r.DryRun = true
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	out := new(ReplayPlan)
-	rq := call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, out: out, idempotent: true}
-	return orNil(out, c.do(ctx, rq))
+	return answered[ReplayPlan](ctx, c, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", in: r, idempotent: true})
 }
 
 // StartReplay starts a replay. It is durable when this returns.
@@ -55,12 +47,7 @@ func (c *Client) StartReplay(ctx context.Context, endpoint string, r NewReplay) 
 // StartReplayOnce starts a replay with an idempotency key of the caller's. The same key with the
 // same replay again starts nothing and returns what the first call returned.
 func (c *Client) StartReplayOnce(ctx context.Context, endpoint, once string, r NewReplay) (*Replay, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("the request cannot be written as JSON: %w", err)
-	}
-	out := new(Replay)
-	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", body: body, once: once, out: out}))
+	return answered[Replay](ctx, c, call{method: http.MethodPost, path: endpointPath(endpoint) + "/replay", in: r, once: once})
 }
 
 // Replay returns a replay and how far it is.

@@ -24,17 +24,12 @@ func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
 
 // MoveTenant begins to take a tenant to another cell. The answer comes before it is there.
 func (c *Client) MoveTenant(ctx context.Context, tenant, to, reason string) (*Tenant, error) {
-	in := map[string]string{"to": to}
-	if reason != "" {
-		in["reason"] = reason
-	}
-	return post[Tenant](ctx, c, tenantPath(tenant)+"/move", in)
+	return post[Tenant](ctx, c, tenantPath(tenant)+"/move", withReason(reason, map[string]string{"to": to}))
 }
 
 // StayTenant cancels a tenant's move. The error is a conflict once the other cell owns the tenant.
 func (c *Client) StayTenant(ctx context.Context, tenant, reason string) (*Tenant, error) {
-	out := new(Tenant)
-	return orNil(out, c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/move", why(reason), nil, out))
+	return answered[Tenant](ctx, c, call{method: http.MethodDelete, path: tenantPath(tenant) + "/move", query: why(reason)})
 }
 
 func tenantPath(tenant string) string { return "/v1/tenants/" + url.PathEscape(tenant) }

@@ -9,27 +9,27 @@ import (
 // get, post and patch are the three shapes of a call that answers with an object.
 
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
-	out := new(T)
-	return orNil(out, c.Do(ctx, http.MethodGet, path, q, nil, out))
+	return answered[T](ctx, c, call{method: http.MethodGet, path: path, query: q})
 }
 
 func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {
-	out := new(T)
-	return orNil(out, c.Do(ctx, http.MethodPost, path, nil, in, out))
+	return answered[T](ctx, c, call{method: http.MethodPost, path: path, in: in})
 }
 
 func patch[T any](ctx context.Context, c *Client, path string, q url.Values, changes any) (*T, error) {
+	return answered[T](ctx, c, call{method: http.MethodPatch, path: path, query: q, in: changes})
+}
+
+// answered makes a call and returns the object of its answer.
+func answered[T any](ctx context.Context, c *Client, rq call) (*T, error) {
 	out := new(T)
-	return orNil(out, c.Do(ctx, http.MethodPatch, path, q, changes, out))
+	rq.out = out
+	if err := c.do(ctx, rq); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *Client) remove(ctx context.Context, path string, q url.Values) error {
 	return c.Do(ctx, http.MethodDelete, path, q, nil, nil)
-}
-
-func orNil[T any](out *T, err error) (*T, error) {
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
