@@ -106,12 +106,7 @@ func issuesReplay(s *session) *cobra.Command {
 		Long: "Redeliver the dead letters of the issue's endpoint whose last attempt ended with the issue's error class and status code, of events " +
 			"since the issue's oldest delivery.",
 		Example: "grapnel issues replay iss_… --rate 20 --canary --watch",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			ctx := cmd.Context()
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			ask := client.NewIssueReplay{Rate: start.Rate, StopAfter: start.StopAfter, Canary: start.Canary, Reason: start.Reason}
 			plan, err := r.PlanIssueReplay(ctx, args[0], ask)
 			if err != nil {
@@ -134,7 +129,7 @@ func issuesReplay(s *session) *cobra.Command {
 				return printReplays(r, []*client.Replay{one})
 			}
 			return watch(ctx, r, []*client.Replay{one})
-		},
+		}),
 	}
 	start.pace(c)
 	return c

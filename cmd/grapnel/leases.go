@@ -153,18 +153,14 @@ func queuesTail(s *session) *cobra.Command {
 	var f following
 	c := &cobra.Command{
 		Use: "tail QUEUE", Short: "Stream the deliveries of a queue live, without leasing any", Args: takes(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			q, err := r.Queue(cmd.Context(), args[0])
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			q, err := r.Queue(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			f.Endpoint = q.ID
-			return f.follow(cmd.Context(), r)
-		},
+			return f.follow(ctx, r)
+		}),
 	}
 	f.bind(c)
 	return c
@@ -177,12 +173,8 @@ func queuesPurge(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "purge QUEUE", Short: "Discard all messages of a queue, leased or not", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel queues purge orders --reason 'test data'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			q, err := r.Queue(cmd.Context(), args[0])
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			q, err := r.Queue(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -193,12 +185,12 @@ func queuesPurge(s *session) *cobra.Command {
 			if err := s.Confirm(yes, "Discard the %d messages that are in %s?", waiting, q.Name); err != nil {
 				return err
 			}
-			done, err := r.PurgeQueue(cmd.Context(), q.ID, q.Name, reason)
+			done, err := r.PurgeQueue(ctx, q.ID, q.Name, reason)
 			if err != nil {
 				return err
 			}
 			return r.Print(object(q.Name, done.JSON(), [][]string{{"queue", q.Name}, {"discarded", strconv.Itoa(done.Discarded)}}))
-		},
+		}),
 	}
 	reasoned(c, &reason)
 	confirmed(c, &yes)

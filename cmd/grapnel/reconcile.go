@@ -36,13 +36,9 @@ func (s *session) reconcileCommand() *cobra.Command {
 			"arrive and was not requested again.",
 		Example: "grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h\n" +
 			"grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h --resend",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			return reconcileSource(cmd.Context(), r, args[0], &o, s.timeout)
-		},
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			return reconcileSource(ctx, r, args[0], &o, s.timeout)
+		}),
 	}
 	f := c.Flags()
 	f.Var(o.since.Past(), "since", "sent at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago; 24h if not given")

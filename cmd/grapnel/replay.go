@@ -142,13 +142,9 @@ func replayStart(s *session) *cobra.Command {
 		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			return replayAll(cmd.Context(), r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
-		},
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			return replayAll(ctx, r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
+		}),
 	}
 	start.flags(c)
 	c.Flags().StringSliceVar(&start.statuses, "status", nil, statusUsage)
@@ -214,13 +210,9 @@ func replayReport(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "report REPLAY_ID", Short: "List every delivery of a replay and its outcome", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay report rpl_…\ngrapnel replay report rpl_… -o jsonl | jq 'select(.status != \"delivered\")'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			for cursor, more := "", false; ; more = true {
-				p, err := r.ReplayItems(cmd.Context(), args[0], 500, cursor)
+				p, err := r.ReplayItems(ctx, args[0], 500, cursor)
 				if err != nil {
 					return err
 				}
@@ -233,6 +225,6 @@ func replayReport(s *session) *cobra.Command {
 				}
 				cursor = p.Next
 			}
-		},
+		}),
 	}
 }

@@ -69,19 +69,26 @@ func (s *session) limited(cmd *cobra.Command) (context.Context, context.CancelFu
 	return context.WithCancel(cmd.Context())
 }
 
-// ask runs a command that makes one call and prints its answer.
-func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
+// withReader runs a command that talks to a server.
+func (s *session) withReader(run func(ctx context.Context, r reader, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		r, err := s.reader()
 		if err != nil {
 			return err
 		}
-		view, err := call(cmd.Context(), r, args)
+		return run(cmd.Context(), r, args)
+	}
+}
+
+// ask runs a command that makes one call and prints its answer.
+func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
+	return s.withReader(func(ctx context.Context, r reader, args []string) error {
+		view, err := call(ctx, r, args)
 		if err != nil {
 			return err
 		}
 		return r.Print(view)
-	}
+	})
 }
 
 // askEach runs a command that does the same to each id among its arguments. It continues after a
@@ -90,18 +97,14 @@ func (s *session) ask(call func(ctx context.Context, r reader, args []string) (c
 func (s *session) askEach(head []string,
 	call func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error),
 ) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, ids []string) error {
-		r, err := s.reader()
-		if err != nil {
-			return err
-		}
+	return s.withReader(func(ctx context.Context, r reader, ids []string) error {
 		var view cli.View
 		var rows [][]string
 		var failures []error
 		var stopped error // by a signal
 		for _, id := range ids {
-			answer, row, err := call(cmd.Context(), r, id)
-			if err != nil && cmd.Context().Err() != nil {
+			answer, row, err := call(ctx, r, id)
+			if err != nil && ctx.Err() != nil {
 				stopped = err
 				break
 			}
@@ -127,5 +130,5 @@ func (s *session) askEach(head []string,
 			return err
 		}
 		return cli.Partial("%d of %d failed", len(failures), len(ids))
-	}
+	})
 }

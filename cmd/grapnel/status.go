@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -16,14 +17,10 @@ func (s *session) statusCommand() *cobra.Command {
 			" and " + statuspage.SVGFile + ". Run it every minute on another machine and serve the directory there: a status page on the machine that " +
 			"fails is worth little. It needs no key. If the server does not answer, it fails and leaves the last copy.",
 		Example: "grapnel status export --server https://hooks.example.com --to /var/www/status",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
+		RunE: s.withReader(func(ctx context.Context, r reader, _ []string) (err error) {
 			var f statuspage.Files
 			for name, file := range map[string]*[]byte{"status": &f.HTML, "status.json": &f.JSON, "status.rss": &f.RSS, "status.svg": &f.SVG} {
-				if *file, err = r.StatusFile(cmd.Context(), name); err != nil {
+				if *file, err = r.StatusFile(ctx, name); err != nil {
 					return err
 				}
 			}
@@ -35,7 +32,7 @@ func (s *session) statusCommand() *cobra.Command {
 				s.Note("The status page was written to %s.", filepath.Join(path, statuspage.HTMLFile))
 			}
 			return err
-		},
+		}),
 	}
 	export.Flags().StringVar(&to, "to", "", "directory to write to")
 	return group("status", "Copy the public status page", needs(export, "to"))

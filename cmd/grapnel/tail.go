@@ -20,13 +20,7 @@ func (s *session) tailCommand() *cobra.Command {
 			"finished. It polls the server, so two changes between two polls are one line. It ends when it is interrupted, " +
 			"with exit code 130.",
 		Example: "grapnel tail\ngrapnel tail --endpoint ep_… -o jsonl",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			return f.follow(cmd.Context(), r)
-		},
+		RunE:    s.withReader(func(ctx context.Context, r reader, _ []string) error { return f.follow(ctx, r) }),
 	}
 	f.bind(c)
 	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")

@@ -46,13 +46,8 @@ func tenantsMove(s *session) *cobra.Command {
 			"compared, and the other cell continues. Nothing is lost and each key keeps its order. Until the move is " +
 			"finished, its publishers get 503 and nothing is sent for it. Other tenants are not affected.",
 		Example: "grapnel tenants move acme --to west --wait",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			r, err := s.reader()
-			if err != nil {
-				return err
-			}
-			err = s.Confirm(yes, "Move tenant %s to cell %s? Until the move is finished nothing is accepted or sent for it.", args[0], to)
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			err := s.Confirm(yes, "Move tenant %s to cell %s? Until the move is finished nothing is accepted or sent for it.", args[0], to)
 			if err != nil {
 				return err
 			}
@@ -64,7 +59,7 @@ func tenantsMove(s *session) *cobra.Command {
 				return err
 			}
 			return r.Print(tenantView(r, t))
-		},
+		}),
 	}
 	c.Flags().StringVar(&to, "to", "", "cell to move it to")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the move is finished")

@@ -111,25 +111,24 @@ func typesDiff(s *session) *cobra.Command {
 		Use: "diff TYPE", Short: "List the differences of two versions", Args: takes(cobra.ExactArgs(1)),
 		Long:    "List the differences of two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
 		Example: "grapnel types diff invoice.paid --from 1 --to 3",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			found, err := r.CompareTypeVersions(ctx, args[0], from, to)
+			if err != nil {
+				return err
+			}
 			breaking := 0
-			err := s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-				found, err := r.CompareTypeVersions(ctx, args[0], from, to)
-				if err != nil {
-					return cli.View{}, err
+			for _, d := range found.Differences {
+				if d.Breaking {
+					breaking++
 				}
-				for _, d := range found.Differences {
-					if d.Breaking {
-						breaking++
-					}
-				}
-				return cli.View{JSON: found.JSON(), Items: []cli.Item{{Name: args[0], JSON: found.JSON()}}, Parts: []cli.Part{differences(found)}}, nil
-			})(cmd, args)
+			}
+			view := cli.View{JSON: found.JSON(), Items: []cli.Item{{Name: args[0], JSON: found.JSON()}}, Parts: []cli.Part{differences(found)}}
+			err = r.Print(view)
 			if err == nil && breaking > 0 {
 				return cli.Findings("%d breaking", breaking)
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().IntVar(&from, "from", 0, "earlier version; the one before --to if not given")
 	c.Flags().IntVar(&to, "to", 0, "later version; the newest if not given")

@@ -20,17 +20,13 @@ func replayWatch(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch REPLAY_ID", Short: "Wait until a replay is finished, and show its progress", Args: takes(cobra.ExactArgs(1)),
 		Long: "Wait until a replay is finished, and show its progress on stderr. Exits with 9 when a delivery did not arrive.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := s.reader()
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			one, err := r.Replay(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			one, err := r.Replay(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return watch(cmd.Context(), r, []*client.Replay{one})
-		},
+			return watch(ctx, r, []*client.Replay{one})
+		}),
 	}
 }
 
