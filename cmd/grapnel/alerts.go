@@ -67,10 +67,8 @@ func threshold(rule *client.AlertRule) string {
 var ruleHead = []string{"RULE", "ENABLED", "SEVERITY", "THRESHOLD", "CHANGED", "CONCERNS", "BACKTEST", "TITLE"}
 
 func ruleRow(rule *client.AlertRule) []string {
-	yes := map[bool]string{true: "yes", false: "no"}
-	return []string{rule.Name, yes[rule.Enabled], rule.Severity, threshold(rule), strings.Join(rule.Changed, ", "),
-		strings.Join(rule.Concerns, ", "),
-		yes[rule.Backtest], rule.Title}
+	return []string{rule.Name, yesNo(rule.Enabled), rule.Severity, threshold(rule), strings.Join(rule.Changed, ", "),
+		strings.Join(rule.Concerns, ", "), yesNo(rule.Backtest), rule.Title}
 }
 
 func ofTenant(c *cobra.Command, tenant *string) {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strconv"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -13,11 +11,7 @@ var audit = resource[client.AuditEntry]{
 	path: "/v1/audit", filters: cli.AuditFilters,
 	head: []string{"N", "WHEN", "WHO", "WHAT", "ENDPOINT", "DELIVERY", "WHY"},
 	row: func(r reader, e *client.AuditEntry) []string {
-		number := ""
-		if e.Number > 0 {
-			number = strconv.FormatInt(e.Number, 10)
-		}
-		return []string{number, r.Time(&e.At), e.Actor, string(e.Verb), e.EndpointID, e.DeliveryID, e.Reason}
+		return []string{positive(e.Number), r.Time(&e.At), e.Actor, string(e.Verb), e.EndpointID, e.DeliveryID, e.Reason}
 	},
 }
 

@@ -172,13 +172,9 @@ func answered(d *client.Delivery) []cli.Part {
 }
 
 func deliveryView(r reader, d *client.Delivery) cli.View {
-	sequence := ""
-	if d.Sequence > 0 { // it is in a line
-		sequence = number(d.Sequence)
-	}
 	form := [][]string{
 		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
-		{"key", d.Key}, {"sequence", sequence}, {"status", string(d.Status)}, {"why", d.Reason},
+		{"key", d.Key}, {"sequence", positive(d.Sequence)}, {"status", string(d.Status)}, {"why", d.Reason},
 		{"created", r.Time(&d.CreatedAt)}, {"finished", r.Time(d.FinishedAt)},
 	}
 	if d.ReplayOf != nil {
@@ -194,12 +190,8 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 	}...)
 	attempts := cli.Part{Title: "Attempts", Head: []string{"N", "TRIGGER", "STARTED", "TOOK", "STATUS", "RESULT", "ERROR"}}
 	for _, a := range d.Attempts {
-		code := ""
-		if a.StatusCode > 0 {
-			code = strconv.Itoa(a.StatusCode)
-		}
 		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),
-			a.Duration.Std().Round(100 * time.Microsecond).String(), code, string(a.Decision), a.Error})
+			a.Duration.Std().Round(100 * time.Microsecond).String(), positive(a.StatusCode), string(a.Decision), a.Error})
 	}
 	parts := append([]cli.Part{attempts}, exchanged(d)...)
 	if len(d.Planned) > 0 {

@@ -40,8 +40,7 @@ func (s *session) issuesCommand() *cobra.Command {
 }
 
 func issueRow(r reader, i *client.Issue) []string {
-	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), i.EndpointID, strconv.FormatInt(i.Failures, 10),
-		aboutMany(i, i.Deliveries),
+	return []string{i.ID, i.State, string(i.ErrorClass), positive(i.StatusCode), i.EndpointID, number(i.Failures), aboutMany(i, i.Deliveries),
 		r.Time(&i.Since), r.Time(&i.LastSeen), i.Owner}
 }
 
@@ -58,7 +57,7 @@ func issueView(r reader, i *client.Issue) cli.View {
 		{"issue", i.ID}, {"what", i.Sentence}, {"state", i.State}, {"muted until", r.Time(i.MutedUntil)}, {"owner", i.Owner}, {"note", i.Note},
 		{"endpoint", i.EndpointID}, {"tenant", i.Tenant}, {"error", string(i.ErrorClass)}, {"status", positive(i.StatusCode)},
 		{"answer", i.Answer},
-		{"failures", strconv.FormatInt(i.Failures, 10)}, {"deliveries", aboutMany(i, i.Deliveries)}, {"keys", aboutMany(i, i.Keys)},
+		{"failures", number(i.Failures)}, {"deliveries", aboutMany(i, i.Deliveries)}, {"keys", aboutMany(i, i.Keys)},
 		{"first", r.Time(&i.FirstSeen)}, {"last", r.Time(&i.LastSeen)}, {"regressions", positive(i.Regressions)},
 		{"resolved", r.Time(i.ResolvedAt)}, {"because", i.Resolution},
 		{"resolves after", fmt.Sprintf("%d successes of the endpoint", i.ResolvesIn)},

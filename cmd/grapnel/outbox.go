@@ -154,7 +154,7 @@ func installation(s *session, i relay.Installation) error {
 	}
 	return p.Print(object(i.Place, doc, [][]string{
 		{"database", i.Place}, {"version", strconv.Itoa(i.Version)}, {"installed", p.Time(&i.InstalledAt)},
-		{"waiting", cmp.Or(positive(int(i.Waiting)), "none")}, {"oldest", oldest}, {"relay", relayed},
+		{"waiting", cmp.Or(positive(i.Waiting), "none")}, {"oldest", oldest}, {"relay", relayed},
 	}))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,10 +138,7 @@ func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {
 	var v cli.View
 	rows := make([][]string, len(all))
 	for i, one := range all {
-		arrived, again := "yes", ""
-		if one.Failed {
-			arrived = "no"
-		}
+		again := ""
 		if asked[one.ID] {
 			again = "asked for"
 		}
@@ -157,7 +153,7 @@ func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {
 			Again   bool            `json:"asked_again"`
 			Body    json.RawMessage `json:"body,omitempty"`
 		}{one.Event, one.ID, one.Type, one.At, !one.Failed, one.Status, one.Detail, asked[one.ID], bodyOf(one)})
-		rows[i] = []string{one.Event, one.Type, r.Time(&one.At), arrived, status(one.Status), one.Detail, again}
+		rows[i] = []string{one.Event, one.Type, r.Time(&one.At), yesNo(!one.Failed), positive(one.Status), one.Detail, again}
 		v.Items = append(v.Items, cli.Item{Name: one.Event, JSON: doc})
 	}
 	v.JSON = listDocument(v.Items)
@@ -170,11 +166,4 @@ func bodyOf(one ingress.Sent) json.RawMessage {
 		return nil
 	}
 	return one.Body
-}
-
-func status(code int) string {
-	if code == 0 {
-		return ""
-	}
-	return strconv.Itoa(code)
 }

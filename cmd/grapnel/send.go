@@ -89,8 +89,7 @@ func dryRun(ctx context.Context, r reader, in client.NewEvent) (cli.View, error)
 	part := cli.Part{Head: []string{"ENDPOINT", "NAME", "GETS IT", "WHY"}}
 	view := cli.View{JSON: p.JSON()}
 	for _, e := range p.Endpoints {
-		gets := map[bool]string{true: "yes", false: "no"}[e.Wanted]
-		part.Rows = append(part.Rows, []string{e.ID, e.Name, gets, e.Reason})
+		part.Rows = append(part.Rows, []string{e.ID, e.Name, yesNo(e.Wanted), e.Reason})
 		if e.Wanted {
 			view.Items = append(view.Items, cli.Item{Name: e.ID, JSON: cli.Encode(e)})
 		}

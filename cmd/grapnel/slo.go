@@ -38,12 +38,8 @@ func sloView(slo *client.SLO) cli.View {
 			number(p.Bad), p.State, p.Sentence})
 		v.Items = append(v.Items, cli.Item{Name: p.Name, JSON: cli.Encode(p)})
 		for _, b := range p.Burns {
-			fires := "no"
-			if b.Fires {
-				fires = "yes"
-			}
 			burns = append(burns, []string{p.Title, b.Severity, b.Long.String() + " / " + b.Short.String(), fmt.Sprintf("%.3g %%", 100*b.Threshold),
-				promise.Percent(b.LongRatio), promise.Percent(b.ShortRatio), number(b.Events), fires})
+				promise.Percent(b.LongRatio), promise.Percent(b.ShortRatio), number(b.Events), yesNo(b.Fires)})
 		}
 	}
 	for _, l := range slo.Latency {

@@ -96,7 +96,7 @@ func sourceView(r reader, one *client.Source) cli.View {
 		return object(one.ID, one.JSON(), [][]string{
 			{"source", one.ID}, {"name", one.Name}, {"status", string(one.Status)}, {"tenant", one.Tenant},
 			{"description", one.Description}, {"outbox", o.Place}, {"relay", o.State}, {"why", o.Detail}, {"lag", o.Lag.String()},
-			{"events", positive(int(o.Events))}, {"set aside", positive(int(o.SetAside))},
+			{"events", positive(o.Events)}, {"set aside", positive(o.SetAside)},
 			{"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
 		})
 	}

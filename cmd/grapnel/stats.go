@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,13 +61,13 @@ var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "S
 func statsRow(at string, t *client.Totals) []string {
 	row := []string{at}
 	for _, n := range []int64{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried} {
-		row = append(row, strconv.FormatInt(n, 10))
+		row = append(row, number(n))
 	}
 	first := ""
 	if t.Attempted > 0 {
 		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(t.Attempted))
 	}
-	row = append(row, first, strconv.FormatInt(t.Attempts, 10))
+	row = append(row, first, number(t.Attempts))
 	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {
 		text := ""
 		if d != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -27,13 +26,9 @@ func (s *session) tenantsCommand() *cobra.Command {
 }
 
 func tenantView(r reader, t *client.Tenant) cli.View {
-	rows := ""
-	if t.Rows > 0 {
-		rows = strconv.FormatInt(t.Rows, 10)
-	}
 	return object(t.Tenant, t.JSON(), [][]string{
 		{"tenant", t.Tenant}, {"cell", t.Cell}, {"state", string(t.State)}, {"to", t.To}, {"from", t.From},
-		{"since", r.Time(t.Since)}, {"rows copied", rows}, {"trouble", t.Trouble}, {"move", t.Move},
+		{"since", r.Time(t.Since)}, {"rows copied", positive(t.Rows)}, {"trouble", t.Trouble}, {"move", t.Move},
 	})
 }
 

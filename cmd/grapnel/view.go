@@ -39,6 +39,9 @@ func page[T interface{ JSON() json.RawMessage }](p *client.Page[T], head []strin
 	return v
 }
 
+// yesNo is "yes" or "no".
+func yesNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
+
 // count is a number, or the number at which counting stopped.
 func count(n int, more bool) string {
 	if more {
@@ -48,11 +51,11 @@ func count(n int, more bool) string {
 }
 
 // positive is a number; empty for 0.
-func positive(n int) string {
+func positive[N int | int64](n N) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.Itoa(n)
+	return number(int64(n))
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
