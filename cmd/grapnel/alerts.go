@@ -66,9 +66,14 @@ func threshold(rule *client.AlertRule) string {
 
 var ruleHead = []string{"RULE", "ENABLED", "SEVERITY", "THRESHOLD", "CHANGED", "CONCERNS", "BACKTEST", "TITLE"}
 
-func ruleRow(rule *client.AlertRule) []string {
+func ruleRow(_ reader, rule *client.AlertRule) []string {
 	return []string{rule.Name, yesNo(rule.Enabled), rule.Severity, threshold(rule), strings.Join(rule.Changed, ", "),
 		strings.Join(rule.Concerns, ", "), yesNo(rule.Backtest), rule.Title}
+}
+
+func ruleView(_ reader, rule *client.AlertRule) cli.View {
+	return object(rule.Name, rule.JSON(), [][]string{{"rule", rule.Name}, {"enabled", yesNo(rule.Enabled)}, {"severity", rule.Severity},
+		{"threshold", threshold(rule)}, {"changed", strings.Join(rule.Changed, ", ")}, {"measures", rule.About}})
 }
 
 func ofTenant(c *cobra.Command, tenant *string) {
@@ -82,11 +87,7 @@ func alertsRules(s *session) *cobra.Command {
 		Use: "rules", Short: "List the rules by which alerts fire", Args: takes(cobra.NoArgs),
 		Example: "grapnel alerts rules --tenant acme",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			p, err := r.AlertRules(ctx, tenant)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, ruleHead, func(one client.AlertRule) []string { return ruleRow(&one) }), nil
+			return viewOf(r, paged(ruleHead, ruleRow))(r.AlertRules(ctx, tenant))
 		}),
 	}
 	ofTenant(c, &tenant)
@@ -120,12 +121,7 @@ func alertsSet(s *session) *cobra.Command {
 		if len(changes) == 0 {
 			return cli.View{}, cli.Usagef("nothing to change: give a flag that says what")
 		}
-		rule, err := r.UpdateAlertRule(ctx, tenant, args[0], changes)
-		if err != nil {
-			return cli.View{}, err
-		}
-		return object(rule.Name, rule.JSON(), [][]string{{"rule", rule.Name}, {"enabled", ruleRow(rule)[1]}, {"severity", rule.Severity},
-			{"threshold", threshold(rule)}, {"changed", strings.Join(rule.Changed, ", ")}, {"measures", rule.About}}), nil
+		return viewOf(r, ruleView)(r.UpdateAlertRule(ctx, tenant, args[0], changes))
 	})
 	ofTenant(c, &tenant)
 	f := c.Flags()

@@ -24,18 +24,13 @@ func clusterSettings(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			part := cli.Part{Head: []string{"SETTING", "VALUE", "MEANING"}}
-			v := cli.View{JSON: found.JSON()}
-			for _, one := range found.Settings {
+			return list(found.JSON(), []string{"SETTING", "VALUE", "MEANING"}, found.Settings, func(one *client.Setting) []string {
 				value := one.Value
 				if one.Secret {
 					value = "(secret)"
 				}
-				part.Rows = append(part.Rows, []string{one.Name, value, one.Doc})
-				v.Items = append(v.Items, cli.Item{Name: one.Name, JSON: cli.Encode(one)})
-			}
-			v.Parts = []cli.Part{part}
-			return v, nil
+				return []string{one.Name, value, one.Doc}
+			}), nil
 		}),
 	}
 }
@@ -51,18 +46,16 @@ func clusterStatus(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			part := cli.Part{Title: clusterTitle(c), Head: []string{"NODE", "ADDRESS", "STATE", "SEEN", "SHARDS", "SETTLED", "LAGGING"}}
-			v := cli.View{JSON: c.JSON()}
-			for _, m := range c.Nodes {
+			head := []string{"NODE", "ADDRESS", "STATE", "SEEN", "SHARDS", "SETTLED", "LAGGING"}
+			v := list(c.JSON(), head, c.Nodes, func(m *client.Member) []string {
 				seen := time.Duration(m.Seen * float64(time.Second)).Round(100 * time.Millisecond).String()
 				row := []string{m.ID, m.Address, m.State, seen, strconv.Itoa(m.Shards), strconv.Itoa(m.Intended), strconv.Itoa(m.Lagging)}
 				if !c.Shared {
 					row = append(row[:3], "", "all", "all", "")
 				}
-				part.Rows = append(part.Rows, row)
-				v.Items = append(v.Items, cli.Item{Name: m.ID, JSON: cli.Encode(m)})
-			}
-			v.Parts = []cli.Part{part}
+				return row
+			})
+			v.Parts[0].Title = clusterTitle(c)
 			return v, nil
 		}),
 	}

@@ -137,7 +137,7 @@ func tellSettled(r reader, one client.Settled) error {
 		Attempt    int            `json:"attempt"`
 		Took       string         `json:"took"`
 	}{one.Outcome, why, one.Err == nil, m.EventID, m.DeliveryID, m.Type, m.Key, m.Attempt, one.Took.String()})
-	return r.Print(cli.View{JSON: doc, Items: []cli.Item{{Name: m.DeliveryID, JSON: doc}}})
+	return r.Print(single(m.DeliveryID, doc))
 }
 
 // took is a duration, rounded for people.

@@ -56,18 +56,14 @@ func deliveriesVerify(s *session) *cobra.Command {
 				}
 				attempt = d.Attempts[len(d.Attempts)-1].Number
 			}
-			sc, err := r.Signature(ctx, args[0], attempt)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return signatureView(sc), nil
+			return viewOf(r, signatureView)(r.Signature(ctx, args[0], attempt))
 		}),
 	}
 	c.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt; 0: the last one")
 	return c
 }
 
-func signatureView(sc *client.SignatureCheck) cli.View {
+func signatureView(_ reader, sc *client.SignatureCheck) cli.View {
 	form := [][]string{{"delivery", sc.DeliveryID}, {"attempt", strconv.Itoa(sc.Attempt)}, {"result", sc.Sentence}}
 	var parts []cli.Part
 	if p := sc.Signed; p != nil {
@@ -99,11 +95,7 @@ func (t *resource[T]) selected(s *session, anyStatus bool, short, example string
 	c := paging(&cobra.Command{Use: "list", Short: short, Example: example}, &which.Limit, &which.Cursor)
 	which.Bind(c.Flags(), anyStatus)
 	c.RunE = s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-		p, err := call(r.Client, ctx, which.Filter())
-		if err != nil {
-			return cli.View{}, err
-		}
-		return page(p, t.head, func(one T) []string { return t.row(r, &one) }), nil
+		return viewOf(r, paged(t.head, t.row))(call(r.Client, ctx, which.Filter()))
 	})
 	return c
 }

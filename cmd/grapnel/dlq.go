@@ -60,11 +60,7 @@ func dlqNote(s *session) *cobra.Command {
 		Use: "note DELIVERY_ID TEXT", Short: "Put a note on a finished delivery; an empty one removes it", Args: takes(cobra.ExactArgs(2)),
 		Example: "grapnel dlq note dlv_… 'asked them on Monday'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			d, err := r.Note(ctx, args[0], args[1])
-			if err != nil {
-				return cli.View{}, err
-			}
-			return deliveryView(r, d), nil
+			return viewOf(r, deliveryView)(r.Note(ctx, args[0], args[1]))
 		}),
 	}
 }

@@ -35,14 +35,8 @@ func inboxList(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			v := page(p, inboxHead, func(q client.Request) []string {
-				return []string{q.ID, string(q.Outcome), q.Type, q.Key, q.SourceID, strconv.Itoa(q.Size), r.Time(&q.ReceivedAt), q.Reason}
-			})
-			docs := make([]json.RawMessage, len(v.Items))
-			for i := range v.Items {
-				docs[i] = v.Items[i].JSON
-			}
-			doc := map[string]any{"data": docs, "next": nil}
+			v := paged(inboxHead, inboxRow)(r, p)
+			doc := map[string]any{"data": documents(v.Items), "next": nil}
 			if p.Next != "" {
 				doc["next"] = p.Next
 			}
@@ -84,6 +78,10 @@ func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Pag
 }
 
 var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
+
+func inboxRow(r reader, q *client.Request) []string {
+	return []string{q.ID, string(q.Outcome), q.Type, q.Key, q.SourceID, strconv.Itoa(q.Size), r.Time(&q.ReceivedAt), q.Reason}
+}
 
 func inboxView(r reader, q *client.Request) cli.View {
 	known := ""

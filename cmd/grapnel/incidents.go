@@ -54,7 +54,7 @@ func (s *session) openIncident() *cobra.Command {
 		Example: "grapnel incidents open 'Publishing is slow' --text 'We look into it.' --component accepting",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			in.Title, in.StartsAt = args[0], from.Pointer()
-			return incidentAnswer(r)(r.OpenIncident(ctx, in))
+			return viewOf(r, incidentView)(r.OpenIncident(ctx, in))
 		}),
 	}
 	c.Flags().StringVar(&in.Status, "status", "", "state of the work; investigating if not given")
@@ -73,7 +73,7 @@ func (s *session) planMaintenance() *cobra.Command {
 		Example: "grapnel incidents plan 'Database upgrade' --from 2026-12-01T06:00:00Z --to 2026-12-01T06:30:00Z --text 'Publishing pauses for seconds.'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			in.Title, in.StartsAt, in.EndsAt = args[0], from.Pointer(), to.Pointer()
-			return incidentAnswer(r)(r.OpenIncident(ctx, in))
+			return viewOf(r, incidentView)(r.OpenIncident(ctx, in))
 		}),
 	}
 	c.Flags().Var(&from, "from", "when it begins")
@@ -92,7 +92,7 @@ func (s *session) updateIncident() *cobra.Command {
 		Example: "grapnel incidents update inc_… --status identified --text 'A disk is slow; we move away from it.'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			up.EndsAt = to.Pointer()
-			return incidentAnswer(r)(r.UpdateIncident(ctx, args[0], up))
+			return viewOf(r, incidentView)(r.UpdateIncident(ctx, args[0], up))
 		}),
 	}
 	c.Flags().StringVar(&up.Text, "text", "", "message to the readers; it is public")
@@ -109,19 +109,9 @@ func (s *session) resolveIncident() *cobra.Command {
 		Use: "resolve INCIDENT_ID", Short: "End an incident or maintenance with a last message", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel incidents resolve inc_… --text 'The disk is replaced.'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			return incidentAnswer(r)(r.UpdateIncident(ctx, args[0], up))
+			return viewOf(r, incidentView)(r.UpdateIncident(ctx, args[0], up))
 		}),
 	}
 	c.Flags().StringVar(&up.Text, "text", "", "last message to the readers; it is public")
 	return needs(c, "text")
-}
-
-// incidentAnswer makes the view of an answer with an incident.
-func incidentAnswer(r reader) func(*client.Incident, error) (cli.View, error) {
-	return func(in *client.Incident, err error) (cli.View, error) {
-		if err != nil {
-			return cli.View{}, err
-		}
-		return incidentView(r, in), nil
-	}
 }

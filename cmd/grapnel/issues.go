@@ -125,9 +125,9 @@ func issuesReplay(s *session) *cobra.Command {
 				return err
 			}
 			if !start.watch {
-				return printReplays(r, []*client.Replay{one})
+				return printReplays(r, []client.Replay{*one})
 			}
-			return watch(ctx, r, []*client.Replay{one})
+			return watch(ctx, r, []client.Replay{*one})
 		}),
 	}
 	start.pace(c)

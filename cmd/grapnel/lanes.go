@@ -20,11 +20,7 @@ func endpointsLanes(s *session) *cobra.Command {
 		Example: "grapnel endpoints lanes\n" +
 			"grapnel endpoints lanes ep_… -o name | xargs grapnel deliveries skip --reason 'fixed by hand'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			p, err := r.Lanes(ctx, strings.Join(args, ""), limit, cursor)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, laneHead, func(l client.Lane) []string { return laneRow(r, &l) }), nil
+			return viewOf(r, paged(laneHead, laneRow))(r.Lanes(ctx, strings.Join(args, ""), limit, cursor))
 		}),
 	}, &limit, &cursor)
 	c.Args = takes(cobra.MaximumNArgs(1))

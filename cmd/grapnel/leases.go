@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -74,24 +75,14 @@ func queuesPeek(s *session) *cobra.Command {
 
 // messagesView shows messages. Leased ones are named by their lease, others by their delivery.
 func messagesView(r reader, named string, all []client.Message) cli.View {
-	var v cli.View
-	rows := make([][]string, len(all))
-	for i := range all {
-		m := &all[i]
-		name := m.Lease
-		if name == "" {
-			name = m.DeliveryID
-		}
+	head := []string{named, "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}
+	return list(nil, head, all, func(m *client.Message) []string {
 		ends := ""
 		if m.Lease != "" {
 			ends = r.Time(&m.LeaseExpiresAt)
 		}
-		rows[i] = []string{name, m.Type, m.Key, strconv.Itoa(m.Attempt), ends, m.EventID, excerpt(m.Body)}
-		v.Items = append(v.Items, cli.Item{Name: name, JSON: m.JSON()})
-	}
-	v.JSON = listDocument(v.Items)
-	v.Parts = []cli.Part{{Head: []string{named, "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}, Rows: rows}}
-	return v
+		return []string{cmp.Or(m.Lease, m.DeliveryID), m.Type, m.Key, strconv.Itoa(m.Attempt), ends, m.EventID, excerpt(m.Body)}
+	})
 }
 
 // excerpt is the beginning of a body, on one line.

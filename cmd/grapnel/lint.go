@@ -33,23 +33,20 @@ func policiesLint(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view := cli.View{JSON: cli.Encode(result), Parts: parts}
-			table := cli.Part{Title: fmt.Sprintf("Findings: %d", len(result.Findings)), Head: []string{"CODE", "WHAT", "HERE"}}
-			for _, f := range result.Findings {
-				view.Items = append(view.Items, cli.Item{Name: f.Code, JSON: cli.Encode(f)})
-				table.Rows = append(table.Rows, []string{f.Code, f.Rule, f.Detail})
+			n := len(result.Findings)
+			var head []string
+			if n > 0 {
+				head = []string{"CODE", "WHAT", "HERE"}
 			}
-			if len(table.Rows) == 0 {
-				table.Head = nil
-			}
-			view.Parts = append(view.Parts, table)
-			if err := printer.Print(view); err != nil {
+			view := list(cli.Encode(result), head, result.Findings, func(f *policy.Finding) []string {
+				return []string{f.Code, f.Rule, f.Detail}
+			})
+			view.Parts[0].Title = fmt.Sprintf("Findings: %d", n)
+			view.Parts = append(parts, view.Parts...)
+			if err := printer.Print(view); err != nil || n == 0 {
 				return err
 			}
-			if n := len(result.Findings); n > 0 {
-				return cli.Findings("%d problems found", n)
-			}
-			return nil
+			return cli.Findings("%d problems found", n)
 		},
 	}
 	f := c.Flags()

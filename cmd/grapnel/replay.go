@@ -181,7 +181,7 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 			return err
 		}
 	}
-	var started []*client.Replay
+	var started []client.Replay
 	for _, o := range orders {
 		if o.endpoint == "" {
 			continue
@@ -197,7 +197,7 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 			}
 			return cli.Partial("%d replays were started, then one could not be started", len(started))
 		}
-		started = append(started, one)
+		started = append(started, *one)
 	}
 	if !w.watch {
 		return printReplays(r, started)
@@ -211,14 +211,15 @@ func replayReport(s *session) *cobra.Command {
 		Use: "report REPLAY_ID", Short: "List every delivery of a replay and its outcome", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay report rpl_…\ngrapnel replay report rpl_… -o jsonl | jq 'select(.status != \"delivered\")'",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			view := paged([]string{"ORIGINAL", "DELIVERY", "STATUS", "MADE"}, func(r reader, i *client.ReplayItem) []string {
+				return []string{i.OriginalID, i.DeliveryID, string(i.Status), r.Time(&i.MadeAt)}
+			})
 			for cursor, more := "", false; ; more = true {
 				p, err := r.ReplayItems(ctx, args[0], 500, cursor)
 				if err != nil {
 					return err
 				}
-				v := page(p, []string{"ORIGINAL", "DELIVERY", "STATUS", "MADE"}, func(i client.ReplayItem) []string {
-					return []string{i.OriginalID, i.DeliveryID, string(i.Status), r.Time(&i.MadeAt)}
-				})
+				v := view(r, p)
 				v.More, v.Parts[0].More = "", more
 				if err := r.Print(v); err != nil || p.Next == "" {
 					return err

@@ -17,18 +17,11 @@ func deliveriesOf(n int, more bool) string {
 	return count(n, more) + " deliveries"
 }
 
-func printReplays(r reader, all []*client.Replay) error {
-	v := cli.View{}
-	var rows [][]string
-	for _, one := range all {
-		rows = append(rows, replayRow(r, one))
-		v.Items = append(v.Items, cli.Item{Name: one.ID, JSON: one.JSON()})
+func printReplays(r reader, all []client.Replay) error {
+	v := list(nil, replayHead, all, func(one *client.Replay) []string { return replayRow(r, one) })
+	if len(all) == 1 {
+		v.JSON = all[0].JSON()
 	}
-	v.JSON = v.Items[0].JSON
-	if len(all) > 1 {
-		v.JSON = listDocument(v.Items)
-	}
-	v.Parts = []cli.Part{{Head: replayHead, Rows: rows}}
 	return r.Print(v)
 }
 

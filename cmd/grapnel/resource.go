@@ -15,9 +15,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// answer is an object that keeps the JSON that the server sent.
-type answer interface{ JSON() json.RawMessage }
-
 // resource describes a kind of object of the API. The description makes the commands that create,
 // list, get, update and delete such objects, and those that do the same to each of several.
 type resource[T answer] struct {
@@ -82,19 +79,25 @@ func (t *resource[T]) create(s *session, c *cobra.Command) {
 		if t.argument != "" {
 			fields[t.argument] = args[0]
 		}
-		one := new(T)
-		if err := r.Do(ctx, http.MethodPost, t.path, nil, fields, one); err != nil {
-			return cli.View{}, err
+		view := t.view
+		if t.created != nil {
+			view = t.created
 		}
-		if t.once != "" {
+		v, err := requested(ctx, r, view, http.MethodPost, t.path, nil, fields)
+		if err == nil && t.once != "" {
 			s.noteOnce(t.once, t.note)
 		}
-		if t.created != nil {
-			return t.created(r, one), nil
-		}
-		return t.view(r, one), nil
+		return v, err
 	})
 	needs(c, t.needed...)
+}
+
+// requested sends a request and makes the view of its answer.
+func requested[T any](ctx context.Context, r reader, view func(reader, *T) cli.View,
+	method, path string, q url.Values, in any,
+) (cli.View, error) {
+	one := new(T)
+	return viewOf(r, view)(one, r.Do(ctx, method, path, q, in, one))
 }
 
 // fields is the document that the flags and the last argument of create and update make. A flag
@@ -134,11 +137,7 @@ func (t *resource[T]) list(s *session, c *cobra.Command) {
 		if cursor != "" {
 			q.Set("cursor", cursor)
 		}
-		p := new(client.Page[T])
-		if err := r.Do(ctx, http.MethodGet, t.path, q, nil, p); err != nil {
-			return cli.View{}, err
-		}
-		return page(p, t.head, func(one T) []string { return t.row(r, &one) }), nil
+		return requested(ctx, r, paged(t.head, t.row), http.MethodGet, t.path, q, nil)
 	})
 }
 
@@ -162,11 +161,7 @@ func (t *resource[T]) get(s *session, c *cobra.Command) {
 		if err != nil {
 			return cli.View{}, err
 		}
-		one := new(T)
-		if err := r.Do(ctx, http.MethodGet, t.at(args[0]), q, nil, one); err != nil {
-			return cli.View{}, err
-		}
-		return t.view(r, one), nil
+		return requested(ctx, r, t.view, http.MethodGet, t.at(args[0]), q, nil)
 	})
 }
 
@@ -185,11 +180,7 @@ func (t *resource[T]) update(s *session, c *cobra.Command) {
 		if len(fields) == 0 {
 			return cli.View{}, cli.Usagef("nothing to change: give a flag that says what")
 		}
-		one := new(T)
-		if err := r.Do(ctx, http.MethodPatch, t.at(args[0]), nil, fields, one); err != nil {
-			return cli.View{}, err
-		}
-		return t.view(r, one), nil
+		return requested(ctx, r, t.view, http.MethodPatch, t.at(args[0]), nil, fields)
 	})
 }
 

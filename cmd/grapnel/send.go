@@ -58,11 +58,8 @@ func (s *session) sendCommand() *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return cli.View{
-				JSON: p.JSON(), Items: []cli.Item{{Name: p.ID, JSON: p.JSON()}},
-				Parts: []cli.Part{{Head: []string{"EVENT", "DELIVERIES", "DUPLICATE"},
-					Rows: [][]string{{p.ID, strconv.Itoa(p.Deliveries), strconv.FormatBool(p.Duplicate)}}}},
-			}, nil
+			return single(p.ID, p.JSON(), cli.Part{Head: []string{"EVENT", "DELIVERIES", "DUPLICATE"},
+				Rows: [][]string{{p.ID, strconv.Itoa(p.Deliveries), strconv.FormatBool(p.Duplicate)}}}), nil
 		}),
 	}
 	f := c.Flags()

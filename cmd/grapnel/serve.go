@@ -104,10 +104,7 @@ func (s *session) announce(srv *server.Server) error {
 		return err
 	}
 	doc := cli.Encode(map[string]string{"url": srv.URL()})
-	return p.Print(cli.View{
-		JSON: doc, Items: []cli.Item{{Name: srv.URL(), JSON: doc}},
-		Parts: []cli.Part{{Rows: [][]string{{"Grapnel accepts requests at " + srv.URL()}}}},
-	})
+	return p.Print(single(srv.URL(), doc, cli.Part{Rows: [][]string{{"Grapnel accepts requests at " + srv.URL()}}}))
 }
 
 // serveFlags are the settings of a server.

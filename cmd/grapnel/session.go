@@ -91,6 +91,27 @@ func (s *session) ask(call func(ctx context.Context, r reader, args []string) (c
 	})
 }
 
+// viewOf makes the view of a call's answer.
+func viewOf[T any](r reader, view func(reader, *T) cli.View) func(*T, error) (cli.View, error) {
+	return func(one *T, err error) (cli.View, error) {
+		if err != nil {
+			return cli.View{}, err
+		}
+		return view(r, one), nil
+	}
+}
+
+// paged makes the view of one page of a list.
+func paged[T answer](head []string, row func(reader, *T) []string) func(reader, *client.Page[T]) cli.View {
+	return func(r reader, p *client.Page[T]) cli.View {
+		v := list(p.JSON(), head, p.Data, func(one *T) []string { return row(r, one) })
+		if p.Next != "" {
+			v.More = "for the next page: --cursor " + p.Next
+		}
+		return v
+	}
+}
+
 // askEach runs a command that does the same to each id among its arguments. It continues after a
 // failure, so that a deleted id does not stop the others; the exit code then says that only a part
 // was done.

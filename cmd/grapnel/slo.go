@@ -20,16 +20,12 @@ func (s *session) sloCommand() *cobra.Command {
 			"lasts, and how fast it is used up in each pair of windows. What callers and receivers do wrong is not counted.",
 		Example: "grapnel slo\ngrapnel slo --jq '.promises[] | select(.state != \"kept\") | .name'",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			slo, err := r.SLO(ctx)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return sloView(slo), nil
+			return viewOf(r, sloView)(r.SLO(ctx))
 		}),
 	}
 }
 
-func sloView(slo *client.SLO) cli.View {
+func sloView(_ reader, slo *client.SLO) cli.View {
 	v := cli.View{JSON: slo.JSON()}
 	var rows, burns, took [][]string
 	for i := range slo.Promises {

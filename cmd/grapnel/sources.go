@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -47,14 +48,7 @@ func sourcesRotate(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			if overlap == 0 {
-				overlap = -1 // which is how the client says: at once
-			}
-			one, err := r.RotateSourceSecret(ctx, args[0], text, overlap)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return sourceView(r, one), nil
+			return viewOf(r, sourceView)(r.RotateSourceSecret(ctx, args[0], text, cmp.Or(overlap, -1))) // 0 would be the server's default
 		}),
 	}
 	c.Flags().StringVar(&secret, "secret", "", "the new secret: @FILE, or - for standard input")

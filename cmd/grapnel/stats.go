@@ -24,19 +24,13 @@ func (s *session) statsCommand() *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			v := cli.View{JSON: stats.JSON()}
 			if f.By != "" {
-				showGroups(&v, stats)
-				return v, nil
+				return groupsView(stats), nil
 			}
-			var rows [][]string
-			for i := range stats.Data {
-				b := &stats.Data[i]
-				row := statsRow(b.At.UTC().Format(time.RFC3339), &b.Totals)
-				rows = append(rows, row)
-				v.Items = append(v.Items, cli.Item{Name: row[0], JSON: cli.Encode(b)})
-			}
-			v.Parts = []cli.Part{{Head: statsHead, Rows: append(rows, statsRow("total", &stats.Totals))}}
+			v := list(stats.JSON(), statsHead, stats.Data, func(b *client.Bucket) []string {
+				return statsRow(b.At.UTC().Format(time.RFC3339), &b.Totals)
+			})
+			v.Parts[0].Rows = append(v.Parts[0].Rows, statsRow("total", &stats.Totals))
 			return v, nil
 		}),
 	}

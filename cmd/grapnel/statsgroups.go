@@ -10,36 +10,29 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// showGroups shows figures by group, or reasons.
-func showGroups(v *cli.View, stats *client.Stats) {
-	var rows [][]string
+// groupsView shows figures by group, or reasons.
+func groupsView(stats *client.Stats) cli.View {
 	if stats.By == "reason" {
-		for i := range stats.Reasons {
-			r := &stats.Reasons[i]
+		return list(stats.JSON(), []string{"REASON", "OF", "COUNT", "RETRIED"}, stats.Reasons, func(r *client.Reason) []string {
 			retried := ""
 			if r.Of == "attempts" {
 				retried = number(r.Retried)
 			}
-			rows = append(rows, []string{r.Name, r.Of, number(r.Count), retried})
-			v.Items = append(v.Items, cli.Item{Name: r.Name, JSON: cli.Encode(r)})
-		}
-		v.Parts = []cli.Part{{Head: []string{"REASON", "OF", "COUNT", "RETRIED"}, Rows: rows}}
-		return
+			return []string{r.Name, r.Of, number(r.Count), retried}
+		})
 	}
-	for i := range stats.Groups {
-		g := &stats.Groups[i]
+	head := append([]string{strings.ToUpper(stats.By)}, groupHead...)
+	v := list(stats.JSON(), head, stats.Groups, func(g *client.Group) []string {
 		name := g.Name
 		if g.Other {
 			name = "(other)"
 		}
-		rows = append(rows, groupRow(name, &g.Figures))
-		v.Items = append(v.Items, cli.Item{Name: name, JSON: cli.Encode(g)})
-	}
+		return groupRow(name, &g.Figures)
+	})
 	if stats.All != nil {
-		rows = append(rows, groupRow("total", stats.All))
+		v.Parts[0].Rows = append(v.Parts[0].Rows, groupRow("total", stats.All))
 	}
-	head := append([]string{strings.ToUpper(stats.By)}, groupHead...)
-	v.Parts = []cli.Part{{Head: head, Rows: rows}}
+	return v
 }
 
 var groupHead = []string{"DELIVERED", "DEAD", "FIRST TRY", "RETRIED", "TRIES", "TO SUCCESS P50", "P95", "P99", "LATENCY P50", "P95", "P99",

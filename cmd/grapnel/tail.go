@@ -201,9 +201,7 @@ func (t *follower) tell(d *client.Delivery) error {
 	at := t.reader.world.Now()
 	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), lastOutcome(d), d.Type, d.Key, d.EndpointID,
 		d.ID, d.Reason}
-	v := cli.View{JSON: d.JSON(), Items: []cli.Item{{Name: d.ID, JSON: d.JSON()}}, Parts: []cli.Part{{
-		Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30},
-	}}}
+	v := single(d.ID, d.JSON(), cli.Part{Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30}})
 	t.begun = true
 	return t.reader.Print(v)
 }

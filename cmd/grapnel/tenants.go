@@ -91,11 +91,7 @@ func tenantsCancelMove(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "cancel-move TENANT", Aliases: []string{"stay"}, Short: "Cancel a move that is not finished", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			t, err := r.StayTenant(ctx, args[0], reason)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return tenantView(r, t), nil
+			return viewOf(r, tenantView)(r.StayTenant(ctx, args[0], reason))
 		}),
 	}
 	reasoned(c, &reason)

@@ -122,8 +122,7 @@ func typesDiff(s *session) *cobra.Command {
 					breaking++
 				}
 			}
-			view := cli.View{JSON: found.JSON(), Items: []cli.Item{{Name: args[0], JSON: found.JSON()}}, Parts: []cli.Part{differences(found)}}
-			err = r.Print(view)
+			err = r.Print(single(args[0], found.JSON(), differences(found)))
 			if err == nil && breaking > 0 {
 				return cli.Findings("%d breaking", breaking)
 			}

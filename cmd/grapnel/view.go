@@ -5,38 +5,59 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func listDocument(items []cli.Item) json.RawMessage {
+// answer is an object that keeps the JSON that the server sent.
+type answer interface{ JSON() json.RawMessage }
+
+// documents are the objects of a list.
+func documents(items []cli.Item) []json.RawMessage {
 	data := make([]json.RawMessage, len(items))
 	for i, item := range items {
 		data[i] = item.JSON
 	}
-	return cli.Encode(map[string]any{"data": data})
+	return data
+}
+
+func listDocument(items []cli.Item) json.RawMessage {
+	return cli.Encode(map[string]any{"data": documents(items)})
+}
+
+// single is the view of one object.
+func single(name string, doc json.RawMessage, parts ...cli.Part) cli.View {
+	return cli.View{JSON: doc, Items: []cli.Item{{Name: name, JSON: doc}}, Parts: parts}
 }
 
 // object is the view of one object: for people, names and values, then more parts. Names without a
 // value are left out.
 func object(name string, doc json.RawMessage, form [][]string, more ...cli.Part) cli.View {
 	form = slices.DeleteFunc(form, func(row []string) bool { return row[1] == "" })
-	return cli.View{JSON: doc, Items: []cli.Item{{Name: name, JSON: doc}}, Parts: append([]cli.Part{{Rows: form}}, more...)}
+	return single(name, doc, append([]cli.Part{{Rows: form}}, more...)...)
 }
 
-// page is the view of one page of a list; the first cell of a row is its name.
-func page[T interface{ JSON() json.RawMessage }](p *client.Page[T], head []string, row func(T) []string) cli.View {
-	v := cli.View{JSON: p.JSON()}
-	rows := make([][]string, len(p.Data))
-	for i, object := range p.Data {
-		rows[i] = row(object)
-		v.Items = append(v.Items, cli.Item{Name: rows[i][0], JSON: object.JSON()})
+// list is the view of several objects: an item and a row for each. The first cell of a row is the
+// object's name. doc is the JSON of all; nil: a list of the objects.
+func list[T any](doc json.RawMessage, head []string, all []T, row func(*T) []string) cli.View {
+	v := cli.View{JSON: doc}
+	rows := make([][]string, len(all))
+	for i := range all {
+		rows[i] = row(&all[i])
+		v.Items = append(v.Items, cli.Item{Name: rows[i][0], JSON: document(&all[i])})
+	}
+	if doc == nil {
+		v.JSON = listDocument(v.Items)
 	}
 	v.Parts = []cli.Part{{Head: head, Rows: rows}}
-	if p.Next != "" {
-		v.More = "for the next page: --cursor " + p.Next
-	}
 	return v
+}
+
+// document is an object's JSON: as the server sent it if the object keeps it.
+func document(one any) json.RawMessage {
+	if sent, ok := one.(answer); ok {
+		return sent.JSON()
+	}
+	return cli.Encode(one)
 }
 
 // yesNo is "yes" or "no".

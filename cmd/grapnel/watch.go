@@ -25,7 +25,7 @@ func replayWatch(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return watch(ctx, r, []*client.Replay{one})
+			return watch(ctx, r, []client.Replay{*one})
 		}),
 	}
 }
@@ -34,15 +34,15 @@ func replayWatch(s *session) *cobra.Command {
 const watchEvery = 500 * time.Millisecond
 
 // watch waits until all replays are finished, then prints them.
-func watch(ctx context.Context, r reader, all []*client.Replay) error {
+func watch(ctx context.Context, r reader, all []client.Replay) error {
 	undelivered := 0
-	for i, one := range all {
-		one, err := until(ctx, r, one, func(one *client.Replay) (string, bool) { return howFar(r, one), one.Status.Final() },
-			func() (*client.Replay, error) { return r.Replay(ctx, one.ID) })
+	for i := range all {
+		one, err := until(ctx, r, &all[i], func(one *client.Replay) (string, bool) { return howFar(r, one), one.Status.Final() },
+			func() (*client.Replay, error) { return r.Replay(ctx, all[i].ID) })
 		if err != nil {
 			return err
 		}
-		all[i] = one
+		all[i] = *one
 		undelivered += one.Failed + max(0, one.Total-one.Made)
 	}
 	if err := printReplays(r, all); err != nil {

@@ -26,8 +26,7 @@ func (s *session) whyCommand() *cobra.Command {
 		if err := w.explain(ctx, args[0], *tenant); err != nil {
 			return cli.View{}, err
 		}
-		doc := cli.Encode(w.found())
-		return cli.View{JSON: doc, Items: []cli.Item{{Name: args[0], JSON: doc}}, Parts: w.parts}, nil
+		return single(args[0], cli.Encode(w.found()), w.parts...), nil
 	})
 	return c
 }
