@@ -88,8 +88,8 @@ func (*World) Columns(f io.Writer) int {
 // is JSON, since a program that reads JSON lines cannot read text between them.
 func (w *World) Note(format string, args ...any) {
 	if w.lines != nil {
-		w.lines.Info(clean(fmt.Sprintf(format, args...)))
+		w.lines.Info(Clean(fmt.Sprintf(format, args...)))
 		return
 	}
-	_, _ = fmt.Fprintln(w.Stderr, clean(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(w.Stderr, Clean(fmt.Sprintf(format, args...)))
 }

@@ -11,7 +11,7 @@ import (
 // Confirm asks a question. yes, the flag, answers it. Without the flag it fails if standard input
 // is not a terminal: then no person can answer.
 func (w *World) Confirm(yes bool, format string, args ...any) error {
-	question := clean(fmt.Sprintf(format, args...))
+	question := Clean(fmt.Sprintf(format, args...))
 	if yes {
 		return nil
 	}

@@ -148,7 +148,7 @@ func (w *World) Report(err error, machine bool) int {
 		return ExitOK
 	}
 	f := Explain(err)
-	text := "error: " + strings.TrimSuffix(clean(f.Text), ".")
+	text := "error: " + strings.TrimSuffix(Clean(f.Text), ".")
 	if f.Next != "" {
 		text += ". " + f.Next
 	}

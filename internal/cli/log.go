@@ -18,7 +18,6 @@ func (w *World) Logger(format, level string) (*slog.Logger, error) {
 	if err := least.UnmarshalText([]byte(strings.ToUpper(level))); err != nil {
 		return nil, Usagef("--log-level %s: the levels are debug, info, warn and error", level)
 	}
-	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "json":
 		lines := slog.NewJSONHandler(w.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -28,7 +27,7 @@ func (w *World) Logger(format, level string) (*slog.Logger, error) {
 		if w.Colour(w.Stderr) {
 			return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"})), nil
 		}
-		return slog.New(slog.NewTextHandler(w.Stderr, options)), nil
+		return slog.New(slog.NewTextHandler(w.Stderr, &slog.HandlerOptions{Level: least})), nil
 	}
 	return nil, Usagef("--log-format %s: the formats are text and json", format)
 }

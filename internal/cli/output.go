@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,7 @@ type Printer struct {
 // NewPrinter checks the form and compiles the --jq expression, which may be empty.
 func (w *World) NewPrinter(form, jq string) (*Printer, error) {
 	p := &Printer{world: w, form: form}
-	switch form {
-	case Table, JSON, Lines, Names:
-	default:
+	if !slices.Contains([]string{Table, JSON, Lines, Names}, form) {
 		return nil, Usagef("-o %s: the forms of output are table, json, jsonl and name", form)
 	}
 	if jq == "" {

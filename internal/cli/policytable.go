@@ -24,12 +24,12 @@ func ReadPolicy(doc json.RawMessage) (policy.Policy, error) {
 		doc = Encode(fields)
 	}
 	p, err := policy.Parse(doc)
-	return p, InvalidFields("the policy", err)
+	return p, invalidFields(err)
 }
 
-// InvalidFields turns an error of package policy into one that names the fields and exits as a
+// invalidFields turns an error of package policy into one that names the fields and exits as a
 // usage error.
-func InvalidFields(what string, err error) error {
+func invalidFields(err error) error {
 	var wrong policy.Errors
 	if !errors.As(err, &wrong) {
 		return err
@@ -38,7 +38,7 @@ func InvalidFields(what string, err error) error {
 	for i, e := range wrong {
 		fields[i] = grapnel.Field(e)
 	}
-	return &grapnel.Error{Code: grapnel.CodeInvalid, Detail: what + " is not valid", Fields: fields}
+	return &grapnel.Error{Code: grapnel.CodeInvalid, Detail: "the policy is not valid", Fields: fields}
 }
 
 // Reach is how often and how long a policy attempts; empty for one that this version cannot read.

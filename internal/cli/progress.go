@@ -22,7 +22,7 @@ func (w *World) Progress() *Progress { return &Progress{world: w, shown: true} }
 
 // Say sets the text.
 func (p *Progress) Say(format string, args ...any) {
-	text := clean(fmt.Sprintf(format, args...))
+	text := Clean(fmt.Sprintf(format, args...))
 	if text == p.text {
 		return
 	}

@@ -83,9 +83,6 @@ func (s *Screen) Close() {
 	_ = term.Restore(s.in.Fd(), s.state)
 }
 
-// Clean replaces control characters, so that text from outside cannot command the terminal.
-func Clean(text string) string { return clean(text) }
-
 // Cut shortens a line to a number of columns.
 func Cut(line string, columns int) string { return ansi.Truncate(line, columns, "…") }
 

@@ -5,15 +5,13 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Selection selects deliveries by flags.
 type Selection struct {
 	client.DeliveryFilter
-	from, to      Moment
-	statuses      []string
-	reason, class string
+	from, to Moment
+	statuses []string
 }
 
 // Bind adds the flags. Without anyStatus, the deliveries are dead letters.
@@ -27,8 +25,8 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 	Sets(f, "since", "from")
 	Sets(f, "until", "to")
 	f.StringVar(&w.Endpoint, "endpoint", "", "only this endpoint")
-	f.StringVar(&w.reason, "reason-code", "", "only this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
-	f.StringVar(&w.class, "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
+	f.StringVar((*string)(&w.ReasonCode), "reason-code", "", "only this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
+	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only this answer to the last attempt")
 	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, continue with --cursor")
 	f.StringVar(&w.DeliveryFilter.Filter, "filter", "", "only what this search finds, as 'status:dead endpoint:acme type:invoice.* code:5xx since:6h'")
@@ -42,8 +40,7 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 // Filter is the selection for the client.
 func (w *Selection) Filter() client.DeliveryFilter {
 	f := w.DeliveryFilter
-	f.From, f.To, f.ReasonCode, f.ErrorClass = w.from.Time, w.to.Time, grapnel.ReasonCode(w.reason), policy.Class(w.class)
-	f.Status = StatusesOf(w.statuses)
+	f.From, f.To, f.Status = w.from.Time, w.to.Time, StatusesOf(w.statuses)
 	return f
 }
 

@@ -23,7 +23,7 @@ func (l layout) write(out io.Writer, parts []Part) {
 			l.line(out, "")
 		}
 		if part.Title != "" {
-			l.title(out, clean(part.Title))
+			l.title(out, Clean(part.Title))
 		}
 		l.table(out, part)
 		if part.Text != "" {
@@ -50,7 +50,7 @@ func (l layout) title(out io.Writer, text string) {
 // text is wrapped, never cut.
 func (l layout) text(out io.Writer, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		for part := range strings.SplitSeq(Wrap(clean(line), l.width), "\n") {
+		for part := range strings.SplitSeq(Wrap(Clean(line), l.width), "\n") {
 			_, _ = io.WriteString(out, part+"\n")
 		}
 	}
@@ -67,13 +67,13 @@ func (l layout) table(out io.Writer, part Part) {
 			if c == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[c] = max(widths[c], lipgloss.Width(clean(cell)))
+			widths[c] = max(widths[c], lipgloss.Width(Clean(cell)))
 		}
 	}
 	for r, row := range rows {
 		var line strings.Builder
 		for c, cell := range row {
-			cell = clean(cell)
+			cell = Clean(cell)
 			padding := strings.Repeat(" ", widths[c]-lipgloss.Width(cell))
 			switch {
 			case part.Head != nil && r == 0 && !part.More, part.Head == nil && c == 0:
@@ -97,15 +97,15 @@ func (l layout) line(out io.Writer, text string) {
 	_, _ = io.WriteString(out, text+"\n")
 }
 
-// clean removes control characters: a cell may come from a receiver, and must not steer the
+// Clean replaces control characters: a text may come from a receiver, and must not steer the
 // terminal.
-func clean(cell string) string {
+func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return ' '
 		}
 		return r
-	}, cell)
+	}, text)
 }
 
 // tone colours the words of states.
