@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -159,25 +160,17 @@ func (w *World) Report(err error, machine bool) int {
 	_, _ = fmt.Fprintln(w.Stderr, text)
 	// A check with findings and a job that is partly done have printed their answer already.
 	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {
-		_, _ = fmt.Fprintln(w.Stderr, string(oneLine(problemOf(err, f))))
+		_, _ = fmt.Fprintln(w.Stderr, string(problemOf(err, f)))
 	}
 	return f.Exit
 }
 
-// oneLine takes the line breaks out of a document.
-func oneLine(doc json.RawMessage) json.RawMessage {
-	var line bytes.Buffer
-	if json.Compact(&line, doc) != nil {
-		return doc
-	}
-	return line.Bytes()
-}
-
-// problemOf is the server's own problem when it sent one.
+// problemOf is a problem on one line: the server's own when it sent one.
 func problemOf(err error, f *Fault) json.RawMessage {
 	var refused *client.Error
-	if errors.As(err, &refused) && json.Valid(refused.Problem) {
-		return refused.Problem
+	var line bytes.Buffer
+	if errors.As(err, &refused) && json.Compact(&line, refused.Problem) == nil {
+		return line.Bytes()
 	}
 	return Encode(struct {
 		Type   string `json:"type"`
@@ -185,31 +178,12 @@ func problemOf(err error, f *Fault) json.RawMessage {
 		Detail string `json:"detail"`
 		Code   string `json:"code"`
 		Exit   int    `json:"exit_code"`
-	}{"about:blank", title(f.Exit), f.Text, f.Code, f.Exit})
+	}{"about:blank", cmp.Or(titles[f.Exit], "Failed"), f.Text, f.Code, f.Exit})
 }
 
-func title(exit int) string {
-	switch exit {
-	case ExitUsage:
-		return "Invalid usage"
-	case ExitNotFound:
-		return "Not found"
-	case ExitAuth:
-		return "Not allowed"
-	case ExitConflict:
-		return "Conflict"
-	case ExitUnavailable:
-		return "Server unavailable"
-	case ExitRateLimited:
-		return "Too many requests"
-	case ExitFindings:
-		return "Problems found"
-	case ExitPartial:
-		return "Partly done"
-	case ExitTimeout:
-		return "Timed out"
-	case ExitInterrupted:
-		return "Interrupted"
-	}
-	return "Failed"
+// titles are the titles of problems by exit code; any other is "Failed".
+var titles = map[int]string{
+	ExitUsage: "Invalid usage", ExitNotFound: "Not found", ExitAuth: "Not allowed", ExitConflict: "Conflict",
+	ExitUnavailable: "Server unavailable", ExitRateLimited: "Too many requests", ExitFindings: "Problems found",
+	ExitPartial: "Partly done", ExitTimeout: "Timed out", ExitInterrupted: "Interrupted",
 }
