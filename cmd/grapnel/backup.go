@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -22,15 +24,11 @@ func (s *session) backupCommand() *cobra.Command {
 		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
 		Args:    takes(cobra.NoArgs),
 	}
-	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
+	f.add(c.Flags())
 	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
 	c.Flags().StringVar(&to, "to", "", "the new file")
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		p, err := s.NewPrinter(s.output, s.jq)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.limited(cmd)
+	c.RunE = s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
+		ctx, cancel := s.limited(c)
 		defer cancel()
 		whole, err := server.Backup(ctx, f.store, to)
 		if err != nil {
@@ -45,6 +43,6 @@ func (s *session) backupCommand() *cobra.Command {
 			Complete bool   `json:"complete"`
 		}{to, whole})
 		return p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}}))
-	}
+	})
 	return needs(c, "to")
 }

@@ -61,11 +61,7 @@ func channelsTest(s *session) *cobra.Command {
 func channelsServices(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "List the services, and how their URLs are written", Args: takes(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			printer, err := s.NewPrinter(s.output, s.jq)
-			if err != nil {
-				return err
-			}
+		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 			part := cli.Part{Head: []string{"SERVICE", "URL", "WHAT ARRIVES"}}
 			all := channels.Services()
 			view := cli.View{JSON: cli.Encode(all)}
@@ -74,8 +70,8 @@ func channelsServices(s *session) *cobra.Command {
 				view.Items = append(view.Items, cli.Item{Name: service.Name, JSON: cli.Encode(service)})
 			}
 			view.Parts = []cli.Part{part}
-			return printer.Print(view)
-		},
+			return p.Print(view)
+		}),
 	}
 }
 

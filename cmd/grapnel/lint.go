@@ -24,12 +24,8 @@ func policiesLint(s *session) *cobra.Command {
 		Example: "grapnel policies lint @ours.json --says-attempts 8 --says-window 36h\n" +
 			"grapnel policies lint standard --dedupe-window 72h\n" +
 			"grapnel policies lint --claims @document.json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			printer, err := s.NewPrinter(s.output, s.jq)
-			if err != nil {
-				return err
-			}
-			result, parts, err := lint(cmd.Context(), s, args, claimsFile, promise)
+		RunE: s.withPrinter(func(ctx context.Context, p *cli.Printer, args []string) error {
+			result, parts, err := lint(ctx, s, args, claimsFile, promise)
 			if err != nil {
 				return err
 			}
@@ -43,11 +39,11 @@ func policiesLint(s *session) *cobra.Command {
 			})
 			view.Parts[0].Title = fmt.Sprintf("Findings: %d", n)
 			view.Parts = append(parts, view.Parts...)
-			if err := printer.Print(view); err != nil || n == 0 {
+			if err := p.Print(view); err != nil || n == 0 {
 				return err
 			}
 			return cli.Findings("%d problems found", n)
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&claimsFile, "claims", "", "claims of a document, as JSON, @FILE or -")

@@ -29,16 +29,11 @@ func migration(s *session, c *cobra.Command,
 	look func(ctx context.Context, store string) (schema.Status, error), show func(*schema.Status) cli.View,
 ) *cobra.Command {
 	var f serveFlags
-	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
+	f.add(c.Flags())
 	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
 	c.Args = takes(cobra.NoArgs)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		p, err := s.NewPrinter(s.output, s.jq)
-		if err != nil {
-			return err
-		}
-		ctx := cmd.Context()
-		if c.Name() != "up" || cmd.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given
+	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
+		if c.Name() != "up" || c.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, s.timeout)
 			defer cancel()
@@ -48,7 +43,7 @@ func migration(s *session, c *cobra.Command,
 			return err
 		}
 		return p.Print(show(&status))
-	}
+	})
 	return c
 }
 

@@ -40,7 +40,7 @@ func (s *session) serveCommand() *cobra.Command {
 			return taken(cmd.Context(), o.Listen, s.runServer(cmd.Context(), o, s.announce))
 		},
 	}
-	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
+	f.add(c.Flags())
 	return c
 }
 
@@ -122,11 +122,12 @@ type serveFlags struct {
 	people                                                        peopleFlags
 }
 
-func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
+func (f *serveFlags) add(flags *pflag.FlagSet) {
 	f.maxEvent, f.maxBody = server.DefaultMaxEvent, server.DefaultMaxBody
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
-	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at; a port alone is that port of all the machine's addresses")
-	flags.StringVar(&f.store, "store", store, "database of the server")
+	flags.StringVar(&f.listen, "listen", server.DefaultListen,
+		"address to accept requests at; a port alone is that port of all the machine's addresses")
+	flags.StringVar(&f.store, "store", server.DefaultStore, "database of the server")
 	flags.Var(&f.cells, "cell", "another store to serve, under a name; tenants can move between it and --store, whose name is home")
 	cli.DurationVar(flags, &f.lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
 	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")

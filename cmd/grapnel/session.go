@@ -80,6 +80,17 @@ func (s *session) withReader(run func(ctx context.Context, r reader, args []stri
 	}
 }
 
+// withPrinter runs a command that prints an answer and needs no server.
+func (s *session) withPrinter(run func(ctx context.Context, p *cli.Printer, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p, err := s.NewPrinter(s.output, s.jq)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), p, args)
+	}
+}
+
 // ask runs a command that makes one call and prints its answer.
 func (s *session) ask(call func(ctx context.Context, r reader, args []string) (cli.View, error)) func(*cobra.Command, []string) error {
 	return s.withReader(func(ctx context.Context, r reader, args []string) error {

@@ -28,11 +28,7 @@ func (s *session) simulateCommand() *cobra.Command {
 		Example: "grapnel simulate --outage 6h --policy paylera --policy standard\n" +
 			"grapnel simulate --outage 72h --policy @ours.json --fail-if '.dead_letters > 0'\n" +
 			"grapnel simulate --outage 1h --kind flaky:0.3 --rate 10/s --duration 2h --keys 50",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := s.NewPrinter(s.output, s.jq)
-			if err != nil {
-				return err
-			}
+		RunE: s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
 			failed, err := cli.Condition(failIf)
 			if err != nil {
 				return cli.Usagef("--fail-if: %v", err)
@@ -40,7 +36,7 @@ func (s *session) simulateCommand() *cobra.Command {
 			question := scenario{Outage: outageOf(kind, outage, after), Rate: rate, Duration: duration, Keys: keys, Seed: seed}
 			var reports []policy.Report
 			for _, name := range names {
-				report, err := simulated(cmd.Context(), s, question, name)
+				report, err := simulated(ctx, s, question, name)
 				if err != nil {
 					return err
 				}
@@ -63,7 +59,7 @@ func (s *session) simulateCommand() *cobra.Command {
 				return cli.Findings("--fail-if is true for %s", strings.Join(bad, ", "))
 			}
 			return nil
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&names, "policy", []string{"standard"}, "name of a policy, a policy as JSON, @FILE or -; may be repeated to compare")

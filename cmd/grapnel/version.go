@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 
@@ -13,11 +14,7 @@ import (
 func (s *session) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: takes(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			p, err := s.NewPrinter(s.output, s.jq)
-			if err != nil {
-				return err
-			}
+		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 			commit := ""
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, setting := range info.Settings {
@@ -35,6 +32,6 @@ func (s *session) versionCommand() *cobra.Command {
 			return p.Print(object(grapnel.Version, doc, [][]string{
 				{"grapnel", grapnel.Version}, {"commit", commit}, {"go", runtime.Version()},
 			}))
-		},
+		}),
 	}
 }
