@@ -66,10 +66,7 @@ func queuesConsume(s *session) *cobra.Command {
 
 // consuming adds the flags of commands that lease from a queue until stopped.
 func consuming(c *cobra.Command, o *client.ConsumeOptions) {
-	name, err := os.Hostname()
-	if err != nil {
-		name = ""
-	}
+	name, _ := os.Hostname() // empty if there is none
 	f := c.Flags()
 	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name of the consumer that the queue shows")
 	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long running work may take after a signal to stop")

@@ -64,7 +64,7 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 	for wait := firstLook; ; wait = min(2*wait, longestLook) {
 		outcome, err := f.post(ctx, m, body, header)
 		if err == nil {
-			f.there()
+			f.reached(nil)
 			return outcome
 		}
 		var refused *net.OpError
@@ -72,7 +72,7 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 			return fmt.Errorf("the local server did not answer: %w", plain(err))
 		}
 		// Nothing was sent, so this is not an attempt: the message waits here, under its lease.
-		f.gone(plain(err))
+		f.reached(plain(err))
 		if err := rest(ctx, wait); err != nil {
 			return client.RetryAfter(0, errors.New("the local server could not be reached"))
 		}
@@ -88,23 +88,18 @@ func plain(err error) error {
 	return err
 }
 
-// gone says once that the local server cannot be reached; there says that it can again.
-func (f *forwarder) gone(err error) {
+// reached says once that the local server cannot be reached, and once that it can again. nil: it
+// was.
+func (f *forwarder) reached(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.away {
+	switch {
+	case err != nil && !f.away:
 		f.world.Note("Cannot reach %s (%v). Messages are kept and retried.", f.target, err)
-	}
-	f.away = true
-}
-
-func (f *forwarder) there() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.away {
+	case err == nil && f.away:
 		f.world.Note("%s can be reached again.", f.target)
 	}
-	f.away = false
+	f.away = err != nil
 }
 
 // post sends a request. The outcome is that of the response; err says that there was none.
