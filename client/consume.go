@@ -255,7 +255,7 @@ func (k *consumer) work(m *Message) {
 	lost(nil)
 	end := <-kept
 	if errors.Is(gone, ErrLeaseLost) {
-		outcome, reason := judge(err)
+		outcome, reason, _ := judge(err)
 		k.tell(Settled{Message: m, Outcome: outcome, Reason: reason, Took: took, Err: gone})
 		return
 	}
@@ -312,16 +312,18 @@ func over(err error) bool {
 		(refused.Status == http.StatusConflict || refused.Status == http.StatusNotFound || refused.Status == http.StatusGone)
 }
 
-// judge turns a handler's error into a settlement.
-func judge(err error) (Outcome, string) {
+// judge turns a handler's error into a settlement: outcome, reason, and the delay of a nack.
+func judge(err error) (Outcome, string, time.Duration) {
 	var v *verdict
 	switch {
 	case err == nil:
-		return Acked, ""
-	case errors.As(err, &v) && v.reject:
-		return Rejected, short(err.Error())
+		return Acked, "", 0
+	case !errors.As(err, &v):
+		return Nacked, short(err.Error()), ByPolicy
+	case v.reject:
+		return Rejected, short(err.Error()), 0
 	}
-	return Nacked, short(err.Error())
+	return Nacked, short(err.Error()), v.delay
 }
 
 // short cuts a reason to the server's limit.
@@ -337,12 +339,7 @@ func short(text string) string {
 // settle sends a settlement to the server, repeatedly until it has an answer or the lease has
 // expired. A stop does not interrupt it, because the work is done by then.
 func (k *consumer) settle(m *Message, err error, took time.Duration, end time.Time) {
-	outcome, reason := judge(err)
-	delay := ByPolicy
-	var v *verdict
-	if errors.As(err, &v) && !v.reject {
-		delay = v.delay
-	}
+	outcome, reason, delay := judge(err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.working), max(time.Until(end), shortestSettling))
 	defer cancel()
 	failed := k.say(ctx, m, outcome, reason, delay)
