@@ -50,8 +50,6 @@ func inboxList(s *session) *cobra.Command {
 	cli.Form(fl, "accepted|unverified|conflict", "outcome")
 	fl.Var(from.Past(), "since", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	fl.Var(&to, "until", "only requests received before this time")
-	cli.Sets(fl, "since", "from")
-	cli.Sets(fl, "until", "to")
 	return c
 }
 

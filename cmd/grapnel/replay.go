@@ -45,8 +45,6 @@ func (w *starting) selection(c *cobra.Command) {
 	f.StringSliceVar(&w.Keys, "event-key", nil, "only these ordering keys")
 	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only those whose last attempt ended in this: timeout, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only those whose last attempt got this response")
-	cli.Sets(f, "since", "from")
-	cli.Sets(f, "until", "to")
 	cli.Sets(f, "type", "event_types")
 	cli.Sets(f, "event-key", "keys")
 	f.BoolVar(&w.Again, "again", false, "also deliveries that were discarded or replayed with success already")

@@ -42,8 +42,6 @@ func (s *session) statsCommand() *cobra.Command {
 	c.Flags().IntVar(&f.Groups, "groups", 0, "with --by: show this many types, endpoints or tenants, and add up the others; 50 if not given")
 	c.Flags().Var(from.Past(), "since", "from this time on: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
 	c.Flags().Var(&to, "until", "until this time")
-	cli.Sets(c.Flags(), "since", "from")
-	cli.Sets(c.Flags(), "until", "to")
 	cli.Form(c.Flags(), "minute|hour|day", "bucket")
 	cli.Form(c.Flags(), "type|endpoint|tenant|reason|hour|day", "by")
 	return c

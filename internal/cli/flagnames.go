@@ -20,7 +20,7 @@ const (
 )
 
 // Sets says which fields of the request a flag sets. A flag without it sets the field of its own
-// name.
+// name; one for the begin or the end of a range, that of its other name too.
 func Sets(flags *pflag.FlagSet, flag string, fields ...string) {
 	annotate(flags, flag, setsField, fields...)
 }
@@ -100,6 +100,9 @@ func setter(command *cobra.Command, field string) (name string) {
 		sets := f.Annotations[setsField]
 		if sets == nil {
 			sets = []string{strings.ReplaceAll(f.Name, "-", "_")}
+			if other, ranged := namesOfTimes[f.Name]; ranged && f.Value.Type() == "time" {
+				sets = append(sets, other)
+			}
 		}
 		if slices.Contains(sets, field) {
 			name = "--" + f.Name

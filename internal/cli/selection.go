@@ -22,8 +22,6 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 	f.StringVar(&w.Tenant, "tenant", "", "only this tenant")
 	f.Var(w.from.Past(), "since", "only events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(&w.to, "until", "only events accepted before this time")
-	Sets(f, "since", "from")
-	Sets(f, "until", "to")
 	f.StringVar(&w.Endpoint, "endpoint", "", "only this endpoint")
 	f.StringVar((*string)(&w.ReasonCode), "reason-code", "", "only this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
 	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
