@@ -91,20 +91,19 @@ func Columns(text string) int { return ansi.StringWidth(text) }
 
 // Paint colours text by its tone (see package words), or makes it bold or faint.
 func Paint(tone, text string) string {
-	style := lipgloss.NewStyle()
-	switch tone {
-	case "ok":
-		style = style.Foreground(lipgloss.Green)
-	case "bad":
-		style = style.Foreground(lipgloss.Red)
-	case "wait", "hold":
-		style = style.Foreground(lipgloss.Yellow)
-	case "bold":
-		style = style.Bold(true)
-	case "faint":
-		style = style.Faint(true)
-	default:
+	style, known := styles[tone]
+	if !known {
 		return text
 	}
 	return style.Render(text)
+}
+
+var styles = map[string]lipgloss.Style{
+	"ok":    lipgloss.NewStyle().Foreground(lipgloss.Green),
+	"bad":   lipgloss.NewStyle().Foreground(lipgloss.Red),
+	"wait":  lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+	"hold":  lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+	"grey":  lipgloss.NewStyle().Foreground(lipgloss.BrightBlack),
+	"bold":  lipgloss.NewStyle().Bold(true),
+	"faint": lipgloss.NewStyle().Faint(true),
 }

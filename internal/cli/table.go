@@ -43,7 +43,7 @@ func Wrap(text string, width int) string {
 // title may be a sentence, so it is wrapped instead of cut.
 func (l layout) title(out io.Writer, text string) {
 	for line := range strings.SplitSeq(Wrap(text, l.width), "\n") {
-		l.line(out, l.paint(lipgloss.NewStyle().Bold(true), line))
+		l.line(out, l.paint("bold", line))
 	}
 }
 
@@ -77,9 +77,9 @@ func (l layout) table(out io.Writer, part Part) {
 			padding := strings.Repeat(" ", widths[c]-lipgloss.Width(cell))
 			switch {
 			case part.Head != nil && r == 0 && !part.More, part.Head == nil && c == 0:
-				cell = l.paint(lipgloss.NewStyle().Faint(true), cell)
+				cell = l.paint("faint", cell)
 			default:
-				cell = l.tone(cell)
+				cell = l.paint(tones[cell], cell)
 			}
 			line.WriteString(cell)
 			if c < len(row)-1 {
@@ -92,7 +92,7 @@ func (l layout) table(out io.Writer, part Part) {
 
 func (l layout) line(out io.Writer, text string) {
 	if l.width > 0 {
-		text = ansi.Truncate(text, l.width, "…")
+		text = Cut(text, l.width)
 	}
 	_, _ = io.WriteString(out, text+"\n")
 }
@@ -108,24 +108,18 @@ func Clean(text string) string {
 	}, text)
 }
 
-// tone colours the words of states.
-func (l layout) tone(cell string) string {
-	switch cell {
-	case "delivered", "enabled", "healthy", "deliver", "completed":
-		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
-	case "failed", "failing", "disabled", "open", "fail", "disable", "stopped":
-		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
-	case "pending", "held", "paused", "running", "recovering", "throttled", "retry", "throttle":
-		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)
-	case "dropped", "discarded", "skipped", "cancelled":
-		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.BrightBlack), cell)
-	}
-	return cell
+// tones are the colours of the words of states.
+var tones = map[string]string{
+	"delivered": "ok", "enabled": "ok", "healthy": "ok", "deliver": "ok", "completed": "ok",
+	"failed": "bad", "failing": "bad", "disabled": "bad", "open": "bad", "fail": "bad", "disable": "bad", "stopped": "bad",
+	"pending": "wait", "held": "wait", "paused": "wait", "running": "wait", "recovering": "wait", "throttled": "wait",
+	"retry": "wait", "throttle": "wait",
+	"dropped": "grey", "discarded": "grey", "skipped": "grey", "cancelled": "grey",
 }
 
-func (l layout) paint(style lipgloss.Style, text string) string {
+func (l layout) paint(tone, text string) string {
 	if !l.colour {
 		return text
 	}
-	return style.Render(text)
+	return Paint(tone, text)
 }
