@@ -25,13 +25,9 @@ func Sets(flags *pflag.FlagSet, flag string, fields ...string) {
 	annotate(flags, flag, setsField, fields...)
 }
 
-// Form says how the usage shows the values of flags: "jsonl|csv". Without it, the kind of value is
+// Form says how the usage shows the values of a flag: "jsonl|csv". Without it, the kind of value is
 // shown.
-func Form(flags *pflag.FlagSet, form string, names ...string) {
-	for _, name := range names {
-		annotate(flags, name, hasForm, form)
-	}
-}
+func Form(flags *pflag.FlagSet, form, flag string) { annotate(flags, flag, hasForm, form) }
 
 // InFlags words a server's refusal in the terms of the command that was called: it names the flag
 // or argument that sets a field. A field without either is in a document of the user's, and keeps
