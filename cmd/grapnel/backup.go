@@ -30,7 +30,7 @@ func (s *session) backupCommand() *cobra.Command {
 	c.RunE = s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
 		ctx, cancel := s.limited(c)
 		defer cancel()
-		whole, err := server.Backup(ctx, f.store, to)
+		whole, err := server.Backup(ctx, f.Store, to)
 		if err != nil {
 			return err
 		}

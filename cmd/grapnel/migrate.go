@@ -38,7 +38,7 @@ func migration(s *session, c *cobra.Command,
 			ctx, cancel = context.WithTimeout(ctx, s.timeout)
 			defer cancel()
 		}
-		status, err := look(ctx, f.store)
+		status, err := look(ctx, f.Store)
 		if err != nil {
 			return err
 		}

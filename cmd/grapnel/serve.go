@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -107,48 +106,47 @@ func (s *session) announce(srv *server.Server) error {
 	return p.Print(single(srv.URL(), doc, cli.Part{Rows: [][]string{{"Grapnel accepts requests at " + srv.URL()}}}))
 }
 
-// serveFlags are the settings of a server.
+// serveFlags are the settings of a server. Most flags write its options; of the fields here, the
+// method options makes the others.
 type serveFlags struct {
-	config, listen, store, advertise, logFormat, logLevel, bounds string
-	drain, retention, lease                                       time.Duration
-	egress, proxies                                               cli.Networks
-	public                                                        cli.Address
-	httpsOnly, metricsOpen, dashboard, statusPage, silent         bool
-	maxEvent, maxBody, databaseSpace                              cli.Size
-	maxInFlight, maxPerHost, maxEndpoints, maxTypes               int
-	maxPending                                                    int64
-	rules                                                         cli.KeepRules
-	cells                                                         cli.Stores
-	people                                                        peopleFlags
+	server.Options
+	config, logFormat, logLevel, bounds string
+	public                              cli.Address
+	dashboard, statusPage               bool
+	cells                               cli.Stores
+	people                              peopleFlags
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet) {
-	f.maxEvent, f.maxBody = server.DefaultMaxEvent, server.DefaultMaxBody
+	f.MaxEvent, f.MaxBody = server.DefaultMaxEvent, server.DefaultMaxBody
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
-	flags.StringVar(&f.listen, "listen", server.DefaultListen,
+	flags.StringVar(&f.Listen, "listen", server.DefaultListen,
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
-	flags.StringVar(&f.store, "store", server.DefaultStore, "database of the server")
+	flags.StringVar(&f.Store, "store", server.DefaultStore, "database of the server")
 	flags.Var(&f.cells, "cell", "another store to serve, under a name; tenants can move between it and --store, whose name is home")
-	cli.DurationVar(flags, &f.lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
-	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
-	cli.DurationVar(flags, &f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
-	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
+	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
+	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
+	cli.DurationVar(flags, &f.DrainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
+	flags.Var((*cli.Networks)(&f.EgressAllow), "egress-allow", "addresses that deliveries may reach although they are not public")
 	flags.Var(&f.public, "public-url", "public address of this server, with its path, for links in answers; endpoints may not lead there")
-	flags.Var(&f.proxies, "trusted-proxies", "address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
-	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
-	flags.BoolVar(&f.metricsOpen, "metrics-open", false, "show /metrics without a key")
+	flags.Var((*cli.Networks)(&f.Proxies), "trusted-proxies",
+		"address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
+	flags.BoolVar(&f.HTTPSOnly, "https-only", false, "refuse endpoints with http:// URLs")
+	flags.BoolVar(&f.MetricsOpen, "metrics-open", false, "show /metrics without a key")
 	flags.BoolVar(&f.dashboard, "dashboard", true, "serve the dashboard at /; false: only the API")
 	flags.BoolVar(&f.statusPage, "status-page", true, "serve the public status page at /status")
-	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
-	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
-	flags.Var(&f.databaseSpace, "database-space", "space that each database of PostgreSQL may use, for the alert disk_full; none without it")
-	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
-	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
-	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
-	flags.IntVar(&f.maxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
-	flags.IntVar(&f.maxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
-	cli.DurationVar(flags, &f.retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
-	flags.Var(&f.rules, "retention-rule", "another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
+	flags.Var((*cli.Size)(&f.MaxEvent), "max-event", "largest data of one event")
+	flags.Var((*cli.Size)(&f.MaxBody), "max-body", "largest body of a request to a source")
+	flags.Var((*cli.Size)(&f.DatabaseSpace), "database-space",
+		"space that each database of PostgreSQL may use, for the alert disk_full; none without it")
+	flags.IntVar(&f.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
+	flags.IntVar(&f.MaxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
+	flags.Int64Var(&f.MaxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
+	flags.IntVar(&f.MaxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
+	flags.IntVar(&f.MaxTypes, "max-types", server.DefaultMaxTypes, "event types that one tenant may publish; 0: no limit")
+	cli.DurationVar(flags, &f.Retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
+	flags.Var((*cli.KeepRules)(&f.Rules), "retention-rule",
+		"another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
 	f.people.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log")
@@ -156,7 +154,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	cli.Form(flags, "text|json", "log-format")
 	cli.Form(flags, "debug|info|warn|error", "log-level")
 	_ = flags.MarkHidden("bounds")
-	flags.BoolVar(&f.silent, "silent", false, "count nothing and evaluate no alerts, to measure what that costs")
+	flags.BoolVar(&f.Silent, "silent", false, "count nothing and evaluate no alerts, to measure what that costs")
 	_ = flags.MarkHidden("silent")
 	var settings []string
 	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
@@ -171,57 +169,46 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, err
 	}
 	switch {
-	case f.store == "": // of a variable that is not set, perhaps: the default would be another database
+	case f.Store == "": // of a variable that is not set, perhaps: the default would be another database
 		return server.Options{}, cli.Usagef("--store: it must not be empty; leave it out for %s", server.DefaultStore)
-	case f.drain <= 0:
-		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.drain)
-	case f.retention <= 0:
-		return server.Options{}, cli.Usagef("--retention %v: it must be greater than 0", f.retention)
-	case f.maxInFlight < 1:
-		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.maxInFlight)
-	case f.maxPerHost < 0:
-		return server.Options{}, cli.Usagef("--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.maxPerHost)
-	case f.maxPending < 0:
-		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.maxPending)
-	case f.maxEndpoints < 0:
-		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.maxEndpoints)
-	case f.maxTypes < 0:
-		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.maxTypes)
+	case f.DrainTimeout <= 0:
+		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.DrainTimeout)
+	case f.Retention <= 0:
+		return server.Options{}, cli.Usagef("--retention %v: it must be greater than 0", f.Retention)
+	case f.MaxInFlight < 1:
+		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.MaxInFlight)
+	case f.MaxPerHost < 0:
+		return server.Options{}, cli.Usagef("--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.MaxPerHost)
+	case f.MaxPending < 0:
+		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.MaxPending)
+	case f.MaxEndpoints < 0:
+		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.MaxEndpoints)
+	case f.MaxTypes < 0:
+		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
 	}
 	if err := f.cells.Check(); err != nil {
 		return server.Options{}, err
 	}
-	cells := make([]server.CellOptions, len(f.cells))
-	for i, c := range f.cells {
-		cells[i] = server.CellOptions{Name: c.Name, Store: c.Store}
+	o := f.Options
+	for _, c := range f.cells {
+		o.Cells = append(o.Cells, server.CellOptions{Name: c.Name, Store: c.Store})
 	}
-	limits, err := server.ParseBounds(f.bounds)
-	if err != nil {
+	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
 		return server.Options{}, err
 	}
-	key, err := s.SecretVariable("GRAPNEL_ADMIN_KEY")
-	if err != nil {
+	if o.AdminKey, err = s.SecretVariable("GRAPNEL_ADMIN_KEY"); err != nil {
 		return server.Options{}, err
 	}
-	if key != "" && len(key) < server.MinAdminKeyLen {
-		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
+	if n := len(o.AdminKey); n > 0 && n < server.MinAdminKeyLen {
+		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", n, server.MinAdminKeyLen)
 	}
-	people, err := f.people.options(s, f.dashboard)
-	if err != nil {
+	if o.People, err = f.people.options(s, f.dashboard); err != nil {
 		return server.Options{}, err
 	}
-	traces, err := trace.FromEnvironment(s.Lookup)
-	if err != nil {
+	if o.Traces, err = trace.FromEnvironment(s.Lookup); err != nil {
 		return server.Options{}, err
 	}
-	return server.Options{
-		Traces: traces,
-		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
-		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
-		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
-		NoDashboard: !f.dashboard, NoStatusPage: !f.statusPage, Silent: f.silent, People: people,
-		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), DatabaseSpace: int64(f.databaseSpace),
-		MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, MaxTypes: f.maxTypes,
-		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
-	}, nil
+	o.Listen, o.PublicURL, o.Log = cli.ListenAddress("", f.Listen), f.public.URL, logger
+	o.NoDashboard, o.NoStatusPage = !f.dashboard, !f.statusPage
+	return o, nil
 }
