@@ -88,7 +88,8 @@ func compile(environment func() (*cel.Env, error), text, what string, most limit
 	if err := m.learn(checked); err != nil {
 		return nil, nil, err
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), m.matches(), cel.CostTracking(m), cel.CostLimit(uint64(most.cost)))
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), m.matches(), m.comparisons(),
+		cel.CostTracking(m), cel.CostLimit(uint64(most.cost)))
 	if err != nil {
 		return nil, nil, &CompileError{1, 1, err.Error()}
 	}

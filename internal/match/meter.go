@@ -63,14 +63,8 @@ func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *ui
 	cost := uint64(1)
 	switch {
 	case types.IsError(result) && function == overloads.Matches: // refused before it ran
-	case function == operators.Equals || function == operators.NotEquals:
-		for _, arg := range args {
-			cost += uint64(m.sizes.AggregateSize(arg))
-		}
-	case function == operators.In:
-		if _, lookUp := args[1].(traits.Mapper); !lookUp {
-			cost += uint64(m.sizes.AggregateSize(args[1]))
-		}
+	case compares(function):
+		cost += m.compared(function, args)
 	case function == overloads.Matches && len(args) == 2:
 		text, _ := args[0].Value().(string)
 		pattern, _ := args[1].Value().(string)
@@ -88,6 +82,53 @@ func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *ui
 		}
 	}
 	return &cost
+}
+
+func compares(function string) bool {
+	return function == operators.Equals || function == operators.NotEquals || function == operators.In
+}
+
+// compared is the number of parts that a comparison may look at.
+func (m *meter) compared(function string, args []ref.Val) (n uint64) {
+	if function == operators.In {
+		if _, lookUp := args[1].(traits.Mapper); lookUp {
+			return 0
+		}
+		args = args[1:]
+	}
+	for _, arg := range args {
+		n += uint64(m.sizes.AggregateSize(arg))
+	}
+	return n
+}
+
+// comparisons refuses those of values that are too large before they would run for too long,
+// because CEL charges a price only afterwards. A value may contain another one many times: a filter
+// of 400 bytes can double a list 40 times.
+func (m *meter) comparisons() cel.ProgramOption {
+	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		call, ok := i.(interpreter.InterpretableCall)
+		if !ok || !compares(call.Function()) {
+			return i, nil
+		}
+		run := func(values ...ref.Val) ref.Val {
+			if m.compared(call.Function(), values) > uint64(m.limit.cost) {
+				return types.NewErr("values of more than %d parts are too large for a comparison", m.limit.cost)
+			}
+			switch call.Function() {
+			case operators.Equals:
+				return types.Equal(values[0], values[1])
+			case operators.NotEquals:
+				return types.Bool(types.Equal(values[0], values[1]) != types.True)
+			}
+			container, ok := values[1].(traits.Container)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(values[1])
+			}
+			return container.Contains(values[0])
+		}
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), run), nil
+	})
 }
 
 // learn reads the sizes of the regular expressions. It refuses those that are built while the

@@ -41,6 +41,17 @@ var bombs = []string{
 	`event.data.l.all(x, event.data.s.map(y, y).size() == 1 || true)`,
 	`event.data.l.all(x, event.data.s.matches("[` + distinct(1200) + `]{900}") || true)`,
 	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
+	doubled(40, `a + a`) + `.exists(a, a == a)`,
+	doubled(40, `[a, a]`) + `.exists(a, a != a)`,
+	doubled(40, `{"x": a, "y": a}`) + `.exists(a, {"x": a} == {"x": a})`,
+	doubled(40, `a + a`) + `.exists(a, 2 in a)`,
+	doubled(40, `[a, a]`) + `.exists(a, a in [1, a])`,
+}
+
+// doubled is a list of one value that contains another one twice, and that one a third twice, and
+// so on.
+func doubled(often int, twice string) string {
+	return "[dyn([1])]" + strings.Repeat(".map(a, "+twice+")", often)
 }
 
 // distinct are characters of which no two follow each other, so that a class of them has one range
