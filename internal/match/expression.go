@@ -82,13 +82,13 @@ func (e *Expression) Text(r *Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the expression cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
 	}
-	switch v := result.Value().(type) {
-	case string:
-		return v, nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
-	case uint64:
-		return strconv.FormatUint(v, 10), nil
+	switch v := result.(type) {
+	case types.String:
+		return string(v), nil
+	case types.Int:
+		return strconv.FormatInt(int64(v), 10), nil
+	case types.Uint:
+		return strconv.FormatUint(uint64(v), 10), nil
 	}
 	return "", fmt.Errorf("the expression is a %s, not a text", result.Type().TypeName())
 }

@@ -119,9 +119,9 @@ func (f *Filter) match(v *view) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("the filter cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
 	}
-	passes, ok := result.Value().(bool)
+	passes, ok := result.(types.Bool) // Value would copy a list's elements
 	if !ok {
 		return false, fmt.Errorf("the filter is a %s, not true or false", result.Type().TypeName())
 	}
-	return passes, nil
+	return bool(passes), nil
 }

@@ -201,14 +201,14 @@ func (m *meter) matches() cel.ProgramOption {
 		}
 		longest, quoted := m.limit.regex/max(m.regexes[pattern], 1), strconv.Quote(pattern)
 		run := func(values ...ref.Val) ref.Val {
-			text, ok := values[0].Value().(string)
+			text, ok := values[0].(types.String)
 			if !ok {
 				return types.MaybeNoSuchOverloadErr(values[0])
 			}
 			if len(text) > longest {
 				return types.NewErr("a text of %d bytes is too long for the pattern %s", len(text), quoted)
 			}
-			return types.Bool(compiled.MatchString(text))
+			return types.Bool(compiled.MatchString(string(text)))
 		}
 		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), run), nil
 	}

@@ -2,6 +2,7 @@ package match
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +146,34 @@ func TestDeepDataCanBeCompared(t *testing.T) {
 	}
 	if ok, err := f.Match(&grapnel.Event{Data: []byte(deep)}); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
+	}
+}
+
+// TestLargeResultsAreNotBuilt: a result that contains a list many times is refused without a copy
+// of each.
+func TestLargeResultsAreNotBuilt(t *testing.T) {
+	list := doubled(20, `a + a`) + "[0]"
+	for text, part := range map[string]string{list: "a list, not", list + `.matches("a")`: "no such overload"} {
+		f, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := CompileExpression("dyn(" + text + ")")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, ofFilter := f.match(&view{event: invoice()})
+		_, ofExpression := e.Text(&Request{})
+		runtime.ReadMemStats(&after)
+		for _, err := range []error{ofFilter, ofExpression} {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, want %q", text, err, part)
+			}
+		}
+		if made := after.TotalAlloc - before.TotalAlloc; made > 1<<20 {
+			t.Errorf("%s makes %d KiB", text, made>>10)
+		}
 	}
 }
