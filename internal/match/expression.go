@@ -60,7 +60,7 @@ var requestEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newEnvironment(registry, &requestProvider{registry}, requestType)
+	return newEnvironment(adapter{registry}, &requestProvider{registry}, requestType)
 })
 
 // CompileExpression prepares an expression for use. An error is a *CompileError.

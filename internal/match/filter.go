@@ -41,7 +41,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newEnvironment(registry, &provider{registry}, eventType)
+	return newEnvironment(adapter{registry}, &provider{registry}, eventType)
 })
 
 // newEnvironment is a language in which the variable event has a type of the provider.

@@ -57,7 +57,7 @@ func TestFilters(t *testing.T) {
 		{`event.data.currency > 3`, false, "no such overload"},
 		{`event.data.currency`, false, "string, not true or false"},
 		{`event.data`, false, "map, not true or false"},
-		{`event == event`, false, "cannot be evaluated"},
+		{`event == event`, false, "cannot be evaluated: event is not a value; name one of its fields"},
 	}
 	for _, c := range cases {
 		f, err := Compile(c.filter)

@@ -42,6 +42,8 @@ var bombs = []string{
 	`event.data.l.all(x, event.data.s.map(y, y).size() == 1 || true)`,
 	`event.data.l.all(x, event.data.s.matches("[` + distinct(1200) + `]{900}") || true)`,
 	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
+	`event.data.l.all(x, event == event.data || true)`,
+	`event.data.l.all(x, [dyn(event)] == [] || true)`,
 	doubled(40, `a + a`) + `.exists(a, a == a)`,
 	doubled(40, `[a, a]`) + `.exists(a, a != a)`,
 	doubled(40, `{"x": a, "y": a}`) + `.exists(a, {"x": a} == {"x": a})`,

@@ -8,6 +8,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -97,6 +98,18 @@ func numbers(value any) any {
 		}
 	}
 	return value
+}
+
+// adapter converts values to CEL's. The whole event is none, and CEL's own error would quote it.
+type adapter struct{ *types.Registry }
+
+// NativeToValue converts one value.
+func (a adapter) NativeToValue(value any) ref.Val {
+	switch value.(type) {
+	case *view, *requestView:
+		return types.NewErr("event is not a value; name one of its fields")
+	}
+	return a.Registry.NativeToValue(value)
 }
 
 // provider adds the type of event to CEL's own types.
