@@ -19,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
@@ -166,7 +167,7 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 		return nil, nil, fmt.Errorf("reading the event: %w", err)
 	}
 	body, format, err := egress.Formatted(f.shape, &grapnel.Event{ID: m.EventID, Tenant: ev.Tenant, Type: m.Type, Key: m.Key, Data: m.Body,
-		ContentType: m.ContentType, OccurredAt: ev.OccurredAt})
+		ContentType: m.ContentType, OccurredAt: ev.OccurredAt}, transform.Bounds{})
 	if err != nil {
 		return nil, nil, client.Reject(fmt.Errorf("the endpoint's transform gives no body for this event: %w", err))
 	}

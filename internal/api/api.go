@@ -46,6 +46,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -64,6 +65,7 @@ type Options struct {
 	Passes      *pass.Sealer          // reads and makes passes
 
 	Bounds       Bounds                        // inside this room; zero: their defaults
+	Transform    transform.Bounds              // of endpoints' bodies, as the attempts have them; zero: the defaults
 	Ingest       Ingest                        // receives requests for sources; nil: none are received
 	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
 	Queues       Queues                        // leases to consumers; nil: no queues

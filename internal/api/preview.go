@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/sign"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -87,7 +88,7 @@ func preview(a *api, c *call) (answer, error) {
 	}
 	var err error
 	if named.ID != "" {
-		out.Request, err = previewRequest(&named, ev, c)
+		out.Request, err = previewRequest(&named, ev, c, a.Transform)
 	}
 	return result(out, err)
 }
@@ -112,8 +113,8 @@ func previewReason(ep *grapnel.Endpoint, v match.Verdict, subscribes bool) strin
 }
 
 // previewRequest is the request that an endpoint would get for an event.
-func previewRequest(ep *grapnel.Endpoint, ev *grapnel.Event, c *call) (*wire.PreviewRequest, error) {
-	header, body, err := egress.Preview(ep, ev, "Grapnel/"+grapnel.Version, c.now)
+func previewRequest(ep *grapnel.Endpoint, ev *grapnel.Event, c *call, b transform.Bounds) (*wire.PreviewRequest, error) {
+	header, body, err := egress.Preview(ep, ev, "Grapnel/"+grapnel.Version, c.now, b)
 	if err != nil {
 		return nil, grapnel.Invalid("?endpoint", "the endpoint would get no request: %s", err)
 	}

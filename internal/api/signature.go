@@ -86,7 +86,7 @@ func (a *api) compareSignatures(c *call, d *grapnel.Delivery, at *grapnel.Attemp
 	case err != nil:
 		return err
 	}
-	body, err := egress.Rebuilt(&ep, ev, d.CreatedAt)
+	body, err := egress.Rebuilt(&ep, ev, d.CreatedAt, a.Transform)
 	if err != nil {
 		out.Sentence = fmt.Sprintf("It cannot be checked: the endpoint's transform of today makes no body of the event: %s.", err)
 		return nil

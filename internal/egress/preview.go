@@ -15,11 +15,11 @@ import (
 // Rebuilt returns the body that the attempts of a delivery had, made again from the event. The
 // error is the reason for which the event has none. It chooses the shape as Sender.bodyOf does, and
 // endpoints keep their former shapes, so a change of an endpoint's shape does not change the body.
-func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time) ([]byte, error) {
+func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time, b transform.Bounds) ([]byte, error) {
 	shape := e.ShapeAt(event.AcceptedAt)
-	body, _, err := Formatted(shape, event)
+	body, _, err := Formatted(shape, event, b)
 	if later := e.ShapeAt(created); err != nil && created.After(event.AcceptedAt) && later.Transform != shape.Transform {
-		body, _, err = Formatted(later, event)
+		body, _, err = Formatted(later, event, b)
 	}
 	return body, err
 }
@@ -27,8 +27,9 @@ func Rebuilt(e *grapnel.Endpoint, event *grapnel.Event, created time.Time) ([]by
 // Preview returns the request that an endpoint would get for an event now: its headers, signed by
 // the endpoint's secrets, and its body. Nothing is sent. It takes the same way as an attempt, but
 // for connections, which it does not have. The error is the reason for which there is no request.
-func Preview(e *grapnel.Endpoint, event *grapnel.Event, agent string, now time.Time) (header http.Header, body []byte, err error) {
-	body, described, err := Formatted(e.Shape(), event)
+func Preview(e *grapnel.Endpoint, event *grapnel.Event, agent string, now time.Time, b transform.Bounds) (
+	header http.Header, body []byte, err error) {
+	body, described, err := Formatted(e.Shape(), event, b)
 	if err != nil {
 		return nil, nil, err
 	}

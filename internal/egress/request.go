@@ -139,11 +139,11 @@ func formatted(m *message, format grapnel.Format, e *grapnel.Event) (body []byte
 
 // Formatted returns an event in a shape: the body, and the headers that describe it. The error is
 // the reason for which the event has no body.
-func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.Header, err error) {
+func Formatted(shape grapnel.Shape, e *grapnel.Event, b transform.Bounds) (body []byte, header http.Header, err error) {
 	body, contentType := formatted(new(message), shape.Format, e)
 	if shape.Transform != "" {
 		contentType = grapnel.JSONType
-		t, err := transform.Compile(shape.Transform, bounds.Fill(transform.Bounds{}), time.Now)
+		t, err := transform.Compile(shape.Transform, bounds.Fill(b), time.Now)
 		if err != nil {
 			return nil, nil, err
 		}

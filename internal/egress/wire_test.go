@@ -20,6 +20,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -355,6 +356,7 @@ func TestEnvelopeBelievesNoSource(t *testing.T) {
 		if body, header, err := Formatted(
 			grapnel.Shape{Format: grapnel.FormatRaw},
 			e,
+			transform.Bounds{},
 		); err != nil || string(body) != data ||
 			header.Get("Content-Type") != grapnel.JSONType {
 			t.Errorf("%q was sent as %q with %v", data, body, header)

@@ -260,7 +260,7 @@ func (c *cell) came(endpoint string) time.Time {
 func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
-		Bounds: o.Bounds.API,
+		Bounds: o.Bounds.API, Transform: o.Bounds.Egress.Transform,
 		Engine: c.engineFor(s.cells[0]), History: c.store, Idempotency: c.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {

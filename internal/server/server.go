@@ -149,6 +149,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
 	s := newServer(o)
 	if s.issuer, err = o.People.provider(o.Bounds.OIDC); err != nil {
 		return nil, err
@@ -168,7 +169,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
 	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
-	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
 	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
 	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
