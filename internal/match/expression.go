@@ -80,7 +80,7 @@ func CompileExpression(expression string) (*Expression, error) {
 func (e *Expression) Text(r *Request) (string, error) {
 	result, _, err := e.program.Eval(&requestView{request: r})
 	if err != nil {
-		return "", fmt.Errorf("the expression cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
+		return "", fmt.Errorf("the expression cannot be evaluated: %s", reason(err))
 	}
 	switch v := result.(type) {
 	case types.String:

@@ -67,6 +67,26 @@ func TestExpressionsOverRequestsThatAreNotJSON(t *testing.T) {
 	}
 }
 
+// TestReasonsAreShort: the reason of a failure quotes the data, which may be long.
+func TestReasonsAreShort(t *testing.T) {
+	data := []byte(`{"s":"` + strings.Repeat("é", 100_000) + `"}`)
+	f, err := Compile(`{"paid": true}[event.data.s]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := CompileExpression(`{"paid": "invoice.paid"}[event.data.s]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ofFilter := f.Match(&grapnel.Event{Data: data})
+	_, ofExpression := e.Text(&Request{Data: data})
+	for _, err := range []error{ofFilter, ofExpression} {
+		if err == nil || !strings.Contains(err.Error(), "no such key: éé") || !strings.HasSuffix(err.Error(), "é…") || len(err.Error()) > 300 {
+			t.Errorf("%.400v", err)
+		}
+	}
+}
+
 // TestRequestsAreReadOnce: however often expressions name the data, they are decoded once.
 func TestRequestsAreReadOnce(t *testing.T) {
 	r := &Request{Data: []byte(`{"a":"x"}`), Headers: http.Header{"A": {"y"}}}

@@ -117,11 +117,22 @@ func (f *Filter) match(v *view) (bool, error) {
 		v.cost += int64(min(*cost, math.MaxInt64/2))
 	}
 	if err != nil {
-		return false, fmt.Errorf("the filter cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
+		return false, fmt.Errorf("the filter cannot be evaluated: %s", reason(err))
 	}
 	passes, ok := result.(types.Bool) // Value would copy a list's elements
 	if !ok {
 		return false, fmt.Errorf("the filter is a %s, not true or false", result.Type().TypeName())
 	}
 	return bool(passes), nil
+}
+
+// maxReason is the most bytes that are quoted of CEL's errors, which quote the data.
+const maxReason = 200
+
+func reason(err error) string {
+	text := strings.TrimPrefix(err.Error(), "operation cancelled: ")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
 }
