@@ -47,9 +47,6 @@ func hideAttempts(views []wire.Attempt) {
 	}
 }
 
-// hidden stands for a value that the caller may not see.
-const hidden = "[hidden]"
-
 func hideHeaders(headers map[string]string) map[string]string {
 	if headers == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -88,6 +89,13 @@ func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte) w
 		full.Headers = slices.Clone(full.Headers)
 		for i := range full.Headers {
 			full.Headers[i].Value = hidden
+		}
+		full.Checks = slices.Clone(full.Checks)
+		for i := range full.Checks {
+			if check := &full.Checks[i]; strings.HasPrefix(check.Text, ingress.FailedExpression) {
+				what, _, _ := strings.Cut(check.Text, ":")
+				check.Text = what + ": " + hidden
+			}
 		}
 		full.PayloadHidden = true
 		return full

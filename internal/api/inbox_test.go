@@ -11,6 +11,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -205,6 +207,29 @@ func TestInboxSaysWhatAConflictIsOf(t *testing.T) {
 		aside := grapnel.Aside{Why: grapnel.AsideConflict, Event: "evt_1", Intake: grapnel.Intake{By: by}}
 		if got := inboxAside(&aside).Reason; got != want {
 			t.Errorf("known by %q: %s", by, got)
+		}
+	}
+}
+
+// TestInboxHidesWhatExpressionsQuote: a viewer sees which expression of the source has failed, and
+// not the data in its error.
+func TestInboxHidesWhatExpressionsQuote(t *testing.T) {
+	w := newWorld(t)
+	failed := grapnel.Check{Text: ingress.FailedExpression + "type: the expression cannot be evaluated: no such key: payload-canary"}
+	ev := &grapnel.Event{ID: "evt_in", Tenant: "acme", Type: "a.b", Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: w.clock,
+		AcceptedAt: w.clock, Source: "src_1", Intake: &grapnel.Intake{Source: "src_1", At: w.clock, Checks: []grapnel.Check{failed}}}
+	if _, err := w.engine.Publish(t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	viewer, err := w.options.Passes.Seal(pass.Pass{Subject: "jane", Tenant: "acme", Scopes: []grapnel.Scope{grapnel.ScopeRead},
+		Ends: w.clock.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, text := range map[string]string{viewer: "the source's type: [hidden]", acmeAdmin: failed.Text} {
+		want := []any{map[string]any{"passed": false, "text": text}}
+		if d := cmp.Diff(want, w.as(key, 200, "GET", "/v1/inbox/evt_in", "")["checks"]); d != "" {
+			t.Error(d)
 		}
 	}
 }

@@ -2,10 +2,15 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/egress"
 )
+
+// hidden stands for a value that the caller may not see.
+const hidden = "[hidden]"
 
 // situation is everything that a sentence about a delivery depends on.
 type situation struct {
@@ -120,6 +125,8 @@ func (s situation) ended() string {
 	switch {
 	case d.Reason != "" && d.Status == grapnel.Skipped:
 		return "skipped: " + d.Reason // a person's own words
+	case !s.payloads && strings.Contains(d.Reason, egress.Bodiless):
+		return "failed: " + egress.Bodiless + hidden
 	case d.Reason != "":
 		return d.Reason
 	}

@@ -14,6 +14,10 @@ type unsendable struct{ reason string }
 
 func (e *unsendable) Error() string { return e.reason }
 
+// Bodiless begins the reason of a delivery whose transform failed. The error that follows may quote
+// the event's data.
+const Bodiless = "its endpoint's transform gives no body for this event: "
+
 // deferred says that a tenant's transforms have used up their part of the processors for now.
 type deferred struct{}
 
@@ -76,7 +80,7 @@ func (s *Sender) applied(ctx context.Context, t *transform.Transform, tenant str
 	ended := s.opts.Now()
 	s.shapes.Use(tenant, began, ended, max(ended.Sub(began), 0)*time.Duration(s.bounds.ShapePart))
 	if err != nil {
-		return nil, &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
+		return nil, &unsendable{Bodiless + err.Error()}
 	}
 	return body, nil
 }

@@ -71,6 +71,9 @@ func hops(h http.Header) int {
 	return max(n, 0)
 }
 
+// FailedExpression begins a step of verification. The error that follows may quote the request.
+const FailedExpression = "the source's "
+
 // told is the result of an expression of the source. If the expression fails, the provider's value
 // is used and the failure is noted, so no request is lost because of an expression.
 func (in *incoming) told(what string, e *match.Expression, r *match.Request, otherwise string) string {
@@ -79,7 +82,7 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 	}
 	text, err := e.Text(r)
 	if err != nil {
-		in.failed("the source's " + what + ": " + err.Error())
+		in.failed(FailedExpression + what + ": " + err.Error())
 		return otherwise
 	}
 	return text

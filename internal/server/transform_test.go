@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -45,5 +46,54 @@ func TestLongBodiesOfTransformsAreShown(t *testing.T) {
 	is, err := c.Signature(t.Context(), d.ID, 1)
 	if err != nil || is.Verdict != "current" {
 		t.Errorf("the signature: %+v, %v", is, err)
+	}
+}
+
+// TestFailuresHidePayloads: a viewer without payloads sees that a transform has failed, and not the
+// data that the error quotes.
+func TestFailuresHidePayloads(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	c := s.client(t, testKey)
+	_, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: "http://127.0.0.1:9", Transform: `.data.card + 1`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: []byte(`{"card":"payload-canary"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	var d client.Delivery
+	poll(t, "the transform fails", func() bool {
+		list, err := c.Deliveries(t.Context(), client.DeliveryFilter{})
+		if err != nil || len(list.Data) != 1 {
+			t.Fatal(list, err)
+		}
+		d = list.Data[0]
+		return d.Status == grapnel.Failed
+	})
+	link, err := c.CreatePortalLink(t.Context(), d.Tenant, client.NewPortalLink{Scopes: []grapnel.Scope{grapnel.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBrowser(t, s.URL())
+	_, code, _ := strings.Cut(link.URL, "#")
+	_, header, _ := b.ask("POST", "/portal/open", url.Values{"code": {code}})
+	pass, _, _ := strings.Cut(strings.TrimPrefix(header.Get("Set-Cookie"), "grapnel_portal="), ";")
+	viewer := s.client(t, pass)
+	for _, path := range []string{"/v1/deliveries", "/v1/deliveries/" + d.ID, "/v1/dead-letters", "/v1/events/" + d.EventID} {
+		shown := func(c *client.Client) string {
+			var answer json.RawMessage
+			if err := c.Do(t.Context(), "GET", path, nil, nil, &answer); err != nil {
+				t.Fatal(err)
+			}
+			return string(answer)
+		}
+		if is := shown(c); !strings.Contains(is, "payload-canary") {
+			t.Errorf("%s does not show the error: %s", path, is)
+		}
+		if is := shown(viewer); strings.Contains(is, "payload-canary") || !strings.Contains(is, "gives no body for this event") {
+			t.Errorf("%s shows %s", path, is)
+		}
 	}
 }
