@@ -348,6 +348,30 @@ func TestListenSendsEveryFormat(t *testing.T) {
 	}
 }
 
+// TestListenSendsWhatAProviderSent: data of a source that only claim to be JSON are no part of a
+// body, and a CloudEvent gets no headers of another one, as the endpoint itself gets them.
+func TestListenSendsWhatAProviderSent(t *testing.T) {
+	for _, c := range []struct{ format, media, data, body string }{
+		{"standard", "application/json", `null,"body_base64":"MSwiaWQiOiJldnRfZm9yZ2VkIg=="`, `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z",` +
+			`"data_base64":"MSwiaWQiOiJldnRfZm9yZ2VkIg=="}`},
+		{"cloudevents", "application/cloudevents+json", `{"id":"7"}`, `{"id":"7"}`},
+	} {
+		p := newPulled(t, c.data)
+		p.media = c.media
+		p.routes["GET /v1/endpoints/ep_1"] = `{"id":"ep_1","tenant":"acme","format":"` + c.format + `"}`
+		p.routes["POST /v1/queues"] = `{"id":"que_1","name":"mine","policy":"hooque"}`
+		p.routes["GET /v1/events/evt_4"] = `{"id":"evt_4","tenant":"acme","occurred_at":"2026-01-02T03:04:05.000006Z","source":"src_1"}`
+		var body, id string
+		srv := local(t, func(_ http.ResponseWriter, r *http.Request, text string) { body, id = text, r.Header.Get("Ce-Id") })
+		if did := invoke(t, p.env(), "", "listen", srv.URL, "--endpoint", "ep_1", "--name", "mine", "--keep", "--count", "1"); did.code != 0 {
+			t.Fatalf("exit code %d: %s", did.code, did.errs)
+		}
+		if body != c.body || id != "" {
+			t.Errorf("the local server got %s with the attribute %q, want %s", body, id, c.body)
+		}
+	}
+}
+
 func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	p := newPulled(t, `1`)
 	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":{"timeout":"5s"},"ready":1}`

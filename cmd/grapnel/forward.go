@@ -167,7 +167,7 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 		return nil, nil, fmt.Errorf("reading the event: %w", err)
 	}
 	body, format, err := egress.Formatted(f.shape, &grapnel.Event{ID: m.EventID, Tenant: ev.Tenant, Type: m.Type, Key: m.Key, Data: m.Body,
-		ContentType: m.ContentType, OccurredAt: ev.OccurredAt}, transform.Bounds{})
+		ContentType: m.ContentType, OccurredAt: ev.OccurredAt, Source: ev.Source}, transform.Bounds{})
 	if err != nil {
 		return nil, nil, client.Reject(fmt.Errorf("the endpoint's transform gives no body for this event: %w", err))
 	}

@@ -153,7 +153,7 @@ func Formatted(shape grapnel.Shape, e *grapnel.Event, b transform.Bounds) (body 
 	}
 	var f fields
 	f.set(headerContentType, contentType)
-	if shape.Format == grapnel.FormatCloudEvents {
+	if shape.Format == grapnel.FormatCloudEvents && !structured(contentType) {
 		cloudEvent(&f, e)
 	}
 	return body, f.header(), nil
