@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/itchyny/gojq"
+	"github.com/itchyny/timefmt-go"
 )
 
 // The reasons for which an evaluation is ended.
@@ -154,9 +155,26 @@ func (m *meter) attach(code *gojq.Code) error {
 		if !known {
 			return fmt.Errorf("%s is not available here", strings.TrimPrefix(name, "_"))
 		}
+		if name == "strptime" {
+			f = inUTC(f)
+		}
 		held.Set(reflect.ValueOf([3]any{m.around(f, cost), call[1], name}))
 	}
 	return nil
+}
+
+// inUTC is strptime without the machine's zone, in which the library looks up names of zones: one
+// that is not known in UTC counts as UTC.
+func inUTC(strptime func(any, []any) any) func(any, []any) any {
+	return func(x any, args []any) any {
+		text, isText := x.(string)
+		format, isFormat := args[0].(string)
+		t, err := timefmt.ParseInLocation(text, format, time.UTC)
+		if !isText || !isFormat || err != nil {
+			return strptime(x, args) // its error
+		}
+		return strptime(fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000), []any{"%s.%f"})
+	}
 }
 
 // maxCode is the most instructions that an expression compiles to.

@@ -352,6 +352,25 @@ func TestWorkIsTheSameEachTime(t *testing.T) {
 	}
 }
 
+// TestTheMachinesZoneHasNoEffect: names of time zones mean the same on all nodes.
+func TestTheMachinesZoneHasNoEffect(t *testing.T) {
+	defer func(zone *time.Location) { time.Local = zone }(time.Local)
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("JST", 9*60*60)} {
+		time.Local = zone
+		for text, want := range map[string]string{
+			`"2026-01-02 03:04 JST" | strptime("%Y-%m-%d %H:%M %Z") | mktime`: `1767323040`,
+			`"2026-01-02 03:04 +0900" | strptime("%Y-%m-%d %H:%M %z")`:        `[2026,0,1,18,4,0,4,0]`,
+			`"2026-01-02T03:04:05.5" | strptime("%Y-%m-%dT%H:%M:%S.%f")`:      `[2026,0,2,3,4,5.5,5,1]`,
+			`"2026" | strptime("%m")`:                                         `cannot parse "%m"`, `1 | strptime("%m")`: "number (1)", `"1" | strptime(1)`: `string ("1")`,
+		} {
+			got, err := compile(t, text).Apply([]byte(invoice))
+			if string(got) != want && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("in %s %s is %s, %v; want %s", zone, text, got, err, want)
+			}
+		}
+	}
+}
+
 // TestManyAtOnce: concurrent evaluations share only a transform.
 func TestManyAtOnce(t *testing.T) {
 	tr, err := Compile(
