@@ -15,10 +15,11 @@ import (
 // Limits of a filter. They bound the cost of compiling; filterLimit bounds the cost of one
 // evaluation.
 const (
-	MaxFilterLength = 4 << 10 // bytes
-	maxNodes        = 2_000
-	maxDepth        = 50
-	maxRegexProgram = 1_000
+	MaxFilterLength  = 4 << 10 // bytes
+	maxNodes         = 2_000
+	maxDepth         = 50
+	maxRegexProgram  = 1_000
+	maxRegexPrograms = 5_000 // of all patterns of a filter together
 )
 
 // Filter is a compiled filter. Any number of goroutines may use it.

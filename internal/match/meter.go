@@ -46,6 +46,7 @@ var (
 type meter struct {
 	limit   limit
 	regexes map[string]int // pattern → program size
+	steps   int            // of all programs, each of which is kept in memory
 	sizes   *types.SizeCalculator
 }
 
@@ -186,6 +187,9 @@ func (m *meter) regex(e ast.Expr) (wrong string) {
 		return err.Error()
 	case size > maxRegexProgram:
 		return fmt.Sprintf("the pattern compiles to %d steps, more than %d", size, maxRegexProgram)
+	}
+	if m.steps += size; m.steps > maxRegexPrograms {
+		return fmt.Sprintf("the patterns compile to more than %d steps together", maxRegexPrograms)
 	}
 	m.regexes[pattern] = size
 	return ""

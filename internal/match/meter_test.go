@@ -119,6 +119,25 @@ func TestCostBombsAreStopped(t *testing.T) {
 	}
 }
 
+// TestManyPatternsAreBounded: a filter stays in memory with its patterns as long as its endpoint
+// exists, and they are compiled again at each start.
+func TestManyPatternsAreBounded(t *testing.T) {
+	calls := func(n int) string { return strings.Repeat(`"a".matches("^(a{990})") || `, n) + "true" }
+	if _, err := Compile(calls(140)); err == nil || !strings.Contains(err.Error(), "more than 5000 steps together") {
+		t.Errorf("140 patterns: %v", err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := Compile(calls(5))
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; err != nil || made > 8<<20 {
+		t.Errorf("5 patterns: %v, made of %d MiB", err, made>>20)
+	}
+	if ok, err := f.match(&view{event: invoice()}); !ok || err != nil {
+		t.Error(ok, err)
+	}
+}
+
 func TestHonestFiltersOnLargeDataAreWithinTheLimit(t *testing.T) {
 	v := &view{event: heavy(t)}
 	for _, filter := range []string{
