@@ -244,6 +244,7 @@ const (
 	maxPattern  = 512 // bytes
 	maxStates   = 1000
 	maxPatterns = 64
+	maxCached   = 5000 // states of all of them; a machine with more is used once
 )
 
 // matched is for matching a regular expression. With the flag g it finds all matches, and each of
@@ -305,6 +306,9 @@ func (m *meter) pattern(source, flags string) *pattern {
 	compiled, err := regexp.Compile(source)
 	if err != nil || !m.charge(int64(len(program.Inst))*2000) {
 		return nil
+	}
+	if m.states += len(program.Inst); m.states > maxCached {
+		m.crowded = true
 	}
 	p := &pattern{compiled, int64(len(program.Inst))}
 	m.patterns[source] = p

@@ -43,6 +43,7 @@ type meter struct {
 	deadline time.Time
 	closed   chan struct{}
 	patterns map[string]*pattern
+	states   int // of all that it has compiled
 	// it has compiled so many regular expressions, which its machine caches, that the machine is
 	// discarded
 	crowded bool

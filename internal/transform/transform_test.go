@@ -371,6 +371,26 @@ func TestTheMachinesZoneHasNoEffect(t *testing.T) {
 	}
 }
 
+// TestPatternsOfEventsAreForgotten: an expression may take its patterns from events, and the memory
+// of those that are kept for later events is bounded.
+func TestPatternsOfEventsAreForgotten(t *testing.T) {
+	tr := compile(t, `.data | test("^(a{980})\(.)")`)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 60 {
+		if body, err := tr.Apply(fmt.Appendf(nil, `{"data":"%d"}`, i)); err != nil || string(body) != "false" {
+			t.Fatalf("%s, %v", body, err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
+		t.Errorf("%d MiB are kept", kept>>20)
+	}
+	runtime.KeepAlive(tr)
+}
+
 // TestManyAtOnce: concurrent evaluations share only a transform.
 func TestManyAtOnce(t *testing.T) {
 	tr, err := Compile(
