@@ -11,7 +11,7 @@ import (
 
 func TestExpressions(t *testing.T) {
 	r := &Request{
-		Data:    []byte(`{"id":9007199254740993,"kind":"paid","rate":0.5,"flag":true,"list":[{"sku":"a"}]}`),
+		Data:    []byte(`{"id":9007199254740993,"huge":9223372036854775809,"kind":"paid","rate":0.5,"flag":true,"list":[{"sku":"a"}]}`),
 		Headers: http.Header{"X-Kind": {"order"}, "X-Many": {"a", "b"}}, Type: "invoice", Key: "k1",
 	}
 	for _, c := range []struct{ expression, want, reason string }{
@@ -21,6 +21,8 @@ func TestExpressions(t *testing.T) {
 		{`event.headers["x-many"]`, "a, b", ""},
 		{`event.headers["X-Kind"]`, "", "no such key"},
 		{`event.data.id`, "9007199254740993", ""},
+		{`event.data.huge`, "9223372036854775809", ""},
+		{`string(event.data.huge)`, "9223372036854775809", ""},
 		{`string(event.data.id) + event.key`, "9007199254740993k1", ""},
 		{`size(event.data.list)`, "1", ""},
 		{`uint(7)`, "7", ""},

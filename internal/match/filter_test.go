@@ -12,7 +12,7 @@ func invoice() *grapnel.Event {
 	return &grapnel.Event{
 		Tenant: "acme", Type: "invoice.paid", Key: "inv_123", ContentType: grapnel.JSONType,
 		Metadata: map[string]string{"region": "eu"},
-		Data: []byte(`{"id":9007199254740993,"amount":250,"rate":0.5,"big":1e400,"paid":true,"currency":"EUR","note":null,` +
+		Data: []byte(`{"id":9007199254740993,"amount":250,"huge":18446744073709551615,"rate":0.5,"big":1e400,"paid":true,"currency":"EUR","note":null,` +
 			`"lines":[{"sku":"a","qty":2},{"sku":"b","qty":5}],"customer":{"email":"x@example.com"}}`),
 	}
 }
@@ -41,6 +41,9 @@ func TestFilters(t *testing.T) {
 		{`event.data.big > 1e300`, true, ""},
 		{`event.data.id == 9007199254740993`, true, ""},
 		{`event.data.id == 9007199254740992`, false, ""},
+		{`event.data.huge == 18446744073709551615u`, true, ""},
+		{`event.data.huge == 18446744073709551614u`, false, ""},
+		{`event.data.huge > event.data.id && event.data.huge > 1`, true, ""},
 		{`event.data.paid`, true, ""},
 		{`!event.data.paid`, false, ""},
 		{`event.data.note == null`, true, ""},

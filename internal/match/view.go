@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -85,6 +86,9 @@ func numbers(value any) any {
 	case json.Number:
 		if i, err := v.Int64(); err == nil {
 			return i
+		}
+		if u, err := strconv.ParseUint(string(v), 10, 64); err == nil {
+			return u
 		}
 		f, _ := v.Float64() // beyond the range of floats: ±Inf, which compares as it should
 		return f
