@@ -70,9 +70,10 @@ func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *ui
 		text, _ := args[0].Value().(string)
 		pattern, _ := args[1].Value().(string)
 		cost += uint64(len(text)*m.regexes[pattern]) / regexPerUnit
-	case strings.HasPrefix(function, "get") && len(args) == 2: // getHours(zone) and the like read the zone's file
-		cost += timeZoneLoading
 	default:
+		if strings.HasPrefix(function, "get") && len(args) == 2 { // getHours(zone) and the like read the zone's file
+			cost += timeZoneLoading
+		}
 		for _, arg := range args {
 			switch v := arg.(type) {
 			case types.String:
@@ -150,29 +151,36 @@ func (m *meter) learn(checked *cel.Ast) error {
 	if bad != nil {
 		return bad
 	}
-	chargeRanges(checked)
+	chargeTexts(checked)
 	return nil
 }
 
-// chargeRanges passes each range of unknown type that a macro iterates over through the function
-// dyn, whose price it pays: before CEL finds that a text cannot be iterated over, it counts its
-// characters.
-func chargeRanges(checked *cel.Ast) {
+// chargeTexts passes values that may be long texts through the function dyn, whose price they pay,
+// where CEL charges nothing for them: it counts the characters of a range before it finds that a
+// text cannot be iterated over, and it hashes what it looks for in a list or map.
+func chargeTexts(checked *cel.Ast) {
 	native, build := checked.NativeRep(), ast.NewExprFactory()
 	id := slices.Max(slices.Collect(maps.Keys(native.IDs())))
-	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.ComprehensionKind {
-			return
-		}
-		c := e.AsComprehension()
-		if native.GetType(c.IterRange().ID()).Kind() != types.DynKind {
-			return
-		}
+	charged := func(e ast.Expr) ast.Expr {
 		id++
 		native.SetType(id, types.DynType)
 		native.SetReference(id, ast.NewFunctionReference(overloads.ToDyn))
-		e.SetKindCase(build.NewComprehensionTwoVar(e.ID(), build.NewCall(id, overloads.TypeConvertDyn, c.IterRange()), c.IterVar(), c.IterVar2(),
-			c.AccuVar(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()))
+		return build.NewCall(id, overloads.TypeConvertDyn, e)
+	}
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.CallKind:
+			if c := e.AsCall(); c.FunctionName() == operators.In && c.Args()[0].Kind() != ast.LiteralKind {
+				e.SetKindCase(build.NewCall(e.ID(), operators.In, charged(c.Args()[0]), c.Args()[1]))
+			}
+		case ast.ComprehensionKind:
+			c := e.AsComprehension()
+			if native.GetType(c.IterRange().ID()).Kind() != types.DynKind {
+				return
+			}
+			e.SetKindCase(build.NewComprehensionTwoVar(e.ID(), charged(c.IterRange()), c.IterVar(), c.IterVar2(),
+				c.AccuVar(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()))
+		}
 	}))
 }
 

@@ -119,6 +119,22 @@ func TestCostBombsAreStopped(t *testing.T) {
 	}
 }
 
+// TestLongTextsHaveAPrice: all of a text is hashed to look it up, and copied if no time zone has
+// its name.
+func TestLongTextsHaveAPrice(t *testing.T) {
+	for _, filter := range []string{`event.data.s in ["a", "b"]`, `event.data.s in {"a": 1}`, `!(event.data.s in [1, 2])`,
+		`timestamp("2026-01-01T00:00:00Z").getMonth(event.data.s) == 1`} {
+		f, err := Compile(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &view{event: heavy(t)}
+		if _, err := f.match(v); v.cost < 250_000/charactersPer {
+			t.Errorf("%s costs %d: %.80v", filter, v.cost, err)
+		}
+	}
+}
+
 // TestManyPatternsAreBounded: a filter stays in memory with its patterns as long as its endpoint
 // exists, and they are compiled again at each start.
 func TestManyPatternsAreBounded(t *testing.T) {
