@@ -124,7 +124,7 @@ func (s *site) filled(target string, values url.Values) url.Values {
 		if value == "false" { // a box that is not ticked is not sent
 			continue
 		}
-		form.Set(name, strings.ReplaceAll(value, "\n", "\r\n"))
+		form.Set(name, strings.ReplaceAll(strings.ReplaceAll(value, "\r\n", "\n"), "\n", "\r\n"))
 	}
 	for name, value := range values {
 		form[name] = value
@@ -142,6 +142,7 @@ func TestFormsSendWhatWasChanged(t *testing.T) {
 			a["headers"], a["labels"] = map[string]any{"X-Old": "1", "X-Stays": "2"}, map[string]any{"team": "a"}
 			a["rate_limit"] = map[string]any{"per_second": 5, "burst": 5}
 			a["policy"] = map[string]any{"max_attempts": 3}
+			a["transform"], a["filter"] = ".data\r\n| .text\n", "  true\n" // as files have them
 		}
 		return answer
 	}

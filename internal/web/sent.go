@@ -24,8 +24,11 @@ func (v *visit) typed(at *field) string {
 		}
 		return "false"
 	}
-	return strings.TrimSpace(strings.ReplaceAll(v.PostForm.Get(at.Name), "\r\n", "\n"))
+	return trimmed(v.PostForm.Get(at.Name))
 }
+
+// trimmed is a text without what a browser changes about its lines and ends.
+func trimmed(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // creation reads the form of an object that does not exist yet. An empty input is left to the API's
 // default.
@@ -57,7 +60,7 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 		at := in.field(b.of, "", nil)
 		text := v.typed(&at)
 		old, known := was[in.at]
-		unchanged := was != nil && (text == old || !known)
+		unchanged := was != nil && (text == trimmed(old) || !known)
 		if at.Kind == kindSecret || was == nil {
 			unchanged = nothing(&at, text)
 		}
