@@ -185,7 +185,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 		}
 	}
 	if in.Filter != "" {
-		if _, err := match.Compile(in.Filter); err != nil {
+		if err := match.Check(in.Filter); err != nil {
 			f.Add("/filter", "%s", err)
 		}
 	}

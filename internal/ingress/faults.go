@@ -172,7 +172,7 @@ func CheckSource(s *grapnel.Source) []Fault {
 		if e.text == "" {
 			continue
 		}
-		if _, err := match.CompileExpression(e.text); err != nil {
+		if err := match.CheckExpression(e.text); err != nil {
 			f.add(e.field, "%s", err)
 		}
 	}

@@ -63,9 +63,19 @@ var requestEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return newEnvironment(adapter{registry}, &requestProvider{registry}, requestType)
 })
 
+// CheckExpression says why an expression cannot be set. The error is a *CompileError.
+func CheckExpression(expression string) error {
+	_, err := compileExpression(expression, expressionLimit.whenSet())
+	return err
+}
+
 // CompileExpression prepares an expression for use. An error is a *CompileError.
 func CompileExpression(expression string) (*Expression, error) {
-	program, out, err := compile(requestEnvironment, expression, "an expression", expressionLimit)
+	return compileExpression(expression, expressionLimit)
+}
+
+func compileExpression(expression string, most limit) (*Expression, error) {
+	program, out, err := compile(requestEnvironment, expression, "an expression", most)
 	if err != nil {
 		return nil, err
 	}

@@ -58,9 +58,17 @@ func newEnvironment(adapter types.Adapter, provider types.Provider, of string) (
 	)
 }
 
+// Check says why a filter cannot be set. The error is a *CompileError.
+func Check(filter string) error {
+	_, err := compileFilter(filter, filterLimit.whenSet())
+	return err
+}
+
 // Compile prepares a filter for use. An error is a *CompileError.
-func Compile(filter string) (*Filter, error) {
-	program, out, err := compile(environment, filter, "a filter", filterLimit)
+func Compile(filter string) (*Filter, error) { return compileFilter(filter, filterLimit) }
+
+func compileFilter(filter string, most limit) (*Filter, error) {
+	program, out, err := compile(environment, filter, "a filter", most)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,17 +30,25 @@ const (
 	timeZoneLoading = 250 // units
 )
 
-// limit bounds one evaluation.
+// limit bounds one evaluation, and the memory that a compiled text takes.
 type limit struct {
-	cost  int
-	regex int // characters times program size in one call
+	cost     int
+	regex    int // characters times program size in one call
+	programs int // steps of all patterns together
+}
+
+// whenSet is the limit of a text that a request sets. One that was saved earlier has no limit of
+// its programs: if it did not compile any more its endpoint would get no events.
+func (l limit) whenSet() limit {
+	l.programs = maxRegexPrograms
+	return l
 }
 
 // A source's expression runs for every client that knows the source's address, so it may do a
 // twentieth.
 var (
-	filterLimit     = limit{100_000, 4_000_000} // one call of matches takes some 25 ms
-	expressionLimit = limit{5_000, 200_000}
+	filterLimit     = limit{100_000, 4_000_000, math.MaxInt} // one call of matches takes some 25 ms
+	expressionLimit = limit{5_000, 200_000, math.MaxInt}
 )
 
 // meter prices the calls of one filter. It is not changed once the filter is compiled.
@@ -196,8 +205,8 @@ func (m *meter) regex(e ast.Expr) (wrong string) {
 	case size > maxRegexProgram:
 		return fmt.Sprintf("the pattern compiles to %d steps, more than %d", size, maxRegexProgram)
 	}
-	if m.steps += size; m.steps > maxRegexPrograms {
-		return fmt.Sprintf("the patterns compile to more than %d steps together", maxRegexPrograms)
+	if m.steps += size; m.steps > m.limit.programs {
+		return fmt.Sprintf("the patterns compile to more than %d steps together", m.limit.programs)
 	}
 	m.regexes[pattern] = size
 	return ""

@@ -139,12 +139,18 @@ func TestLongTextsHaveAPrice(t *testing.T) {
 // exists, and they are compiled again at each start.
 func TestManyPatternsAreBounded(t *testing.T) {
 	calls := func(n int) string { return strings.Repeat(`"a".matches("^(a{990})") || `, n) + "true" }
-	if _, err := Compile(calls(140)); err == nil || !strings.Contains(err.Error(), "more than 5000 steps together") {
+	if err := Check(calls(140)); err == nil || !strings.Contains(err.Error(), "more than 5000 steps together") {
 		t.Errorf("140 patterns: %v", err)
+	}
+	if err := CheckExpression(calls(140) + ` ? "x" : "y"`); err == nil || !strings.Contains(err.Error(), "more than 5000 steps together") {
+		t.Errorf("140 patterns of an expression: %v", err)
+	}
+	if _, err := Compile(calls(140)); err != nil { // an earlier version has saved it
+		t.Error(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	f, err := Compile(calls(5))
+	f, err := compileFilter(calls(5), filterLimit.whenSet())
 	runtime.ReadMemStats(&after)
 	if made := after.TotalAlloc - before.TotalAlloc; err != nil || made > 8<<20 {
 		t.Errorf("5 patterns: %v, made of %d MiB", err, made>>20)
