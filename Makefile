@@ -27,7 +27,7 @@ export GORACE ?= atexit_sleep_ms=50
 ALONE   := ./e2e/browser ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
-LONGEST := ./internal/store/postgres ./internal/server ./internal/api ./cmd/grapnel
+LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite ./internal/api ./cmd/grapnel ./internal/engine
 
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary. One goroutine plays their tests. Providers'
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
