@@ -158,7 +158,7 @@ var rows = []*row{
 			Docs:      "https://docs.gitlab.com/user/project/integrations/webhooks/",
 		},
 		proof: byEither, header: "X-Gitlab-Token",
-		ids:  one(header("Idempotency-Key")),
+		ids:  one(header("Webhook-Id"), header("Idempotency-Key")), // the same value; a signing token covers the former
 		kind: []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
 		key:  []place{body("project.path_with_namespace"), body("group.full_path")},
 	},

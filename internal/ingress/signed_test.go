@@ -144,6 +144,24 @@ func TestARepetitionThatIsSignedAnew(t *testing.T) {
 	}
 }
 
+// TestWhatIsSignedNamesTheEvent: GitLab's signing token covers webhook-id, whose value is also in
+// Idempotency-Key, and not that header. A request sent again with another Idempotency-Key is a
+// duplicate.
+func TestWhatIsSignedNamesTheEvent(t *testing.T) {
+	w := newWorld(t)
+	key := "whsec_" + base64.StdEncoding.EncodeToString([]byte(signingKey))
+	w.source(grapnel.Verify{Scheme: "gitlab", Secrets: secrets(key)})
+	stamp, body := fmt.Sprint(w.now.Unix()), `{"object_kind":"push"}`
+	signature := "v1," + base64.StdEncoding.EncodeToString(macOf("id-1."+stamp+"."+body))
+	send := func(idempotency string) answered {
+		return w.post(body, "Webhook-Id", "id-1", "Webhook-Timestamp", stamp, "Webhook-Signature", signature, "Idempotency-Key", idempotency)
+	}
+	first, got := send("id-1"), send("id-2")
+	if first.status != http.StatusAccepted || got.status != http.StatusOK || !got.Duplicate || got.ID != first.ID || len(w.events) != 1 {
+		t.Errorf("answered %d %s, then %d %s", first.status, first.body, got.status, got.body)
+	}
+}
+
 // TestTheSameBytesSignedTwice: GitHub sends the same bytes for two events with two ids, and only
 // with the type they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {
