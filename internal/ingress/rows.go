@@ -275,7 +275,7 @@ var rows = []*row{
 		timestamp: []place{header("X-Slack-Request-Timestamp")},
 		ids:       one(body("event_id"), payload("trigger_id"), field("trigger_id")),
 		kind:      []place{body("event.type"), body("type"), payload("type"), field("command")},
-		key:       []place{body("event.channel"), payload("channel.id"), field("channel_id")}, greets: slackGreeting,
+		key:       []place{body("event.channel"), payload("channel.id"), field("channel_id")}, greets: slackGreeting, signs: signsOnce,
 	},
 	{
 		Scheme: Scheme{

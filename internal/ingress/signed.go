@@ -13,7 +13,8 @@ import (
 
 // If an id or a type is not signed, an attacker who has seen a signed request can send it again
 // under another one. So the signature is recorded too, in the transaction of the event, and a
-// second request with it is examined.
+// second request with it is examined. Slack signs its ids, but not the Content-Type that says
+// whether they are in a form.
 //
 // However, a provider may rightly sign the same bytes twice, and no event may be lost. GitHub sends
 // the same body for two dispatches of a workflow with the same inputs, or when a member is added,

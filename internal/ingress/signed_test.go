@@ -162,6 +162,25 @@ func TestWhatIsSignedNamesTheEvent(t *testing.T) {
 	}
 }
 
+// TestAnotherContentTypeIsNoOtherEvent: Slack signs the body and not its type. A command sent again
+// as plain text, in which no id is found, is no second event.
+func TestAnotherContentTypeIsNoOtherEvent(t *testing.T) {
+	w := newWorld(t)
+	w.source(grapnel.Verify{Scheme: "slack", Secrets: secrets(signingKey)})
+	stamp, body := fmt.Sprint(w.now.Unix()), "command=%2Fdeploy&trigger_id=1.2.3"
+	send := func(media string) answered {
+		return w.post(body, "Content-Type", media, "X-Slack-Request-Timestamp", stamp,
+			"X-Slack-Signature", slackSignature(signingKey, stamp, body))
+	}
+	first := send("application/x-www-form-urlencoded")
+	if got := send("application/x-www-form-urlencoded"); !got.Duplicate || got.Conflict || got.ID != first.ID {
+		t.Errorf("a repetition: answered %d %s", got.status, got.body)
+	}
+	if got := send("text/plain"); got.status != http.StatusOK || !got.Conflict || got.ID != first.ID || len(w.events) != 1 {
+		t.Errorf("as plain text: answered %d %s; %d events", got.status, got.body, len(w.events))
+	}
+}
+
 // TestTheSameBytesSignedTwice: GitHub sends the same bytes for two events with two ids, and only
 // with the type they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {
