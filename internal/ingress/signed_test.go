@@ -181,6 +181,22 @@ func TestAnotherContentTypeIsNoOtherEvent(t *testing.T) {
 	}
 }
 
+// TestASignedIDLeavesTheTypeOpen: a signature over id and time does not cover the type.
+func TestASignedIDLeavesTheTypeOpen(t *testing.T) {
+	w := newWorld(t)
+	stamp := fmt.Sprint(w.now.Unix())
+	w.source(grapnel.Verify{Scheme: "hmac", Secrets: secrets(signingKey), Header: "X-S", Signed: "{id}.{timestamp}.{body}",
+		TimestampHeader: "X-Time", IDHeader: "X-Id", TypeHeader: "X-Type"},
+		func(s *grapnel.Source) { s.Dedupe.By = []grapnel.DedupeBy{grapnel.ByContent} })
+	send := func(kind string) answered {
+		return w.post(`{}`, "X-S", hex.EncodeToString(macOf("1."+stamp+".{}")), "X-Time", stamp, "X-Id", "1", "X-Type", kind)
+	}
+	first, got := send("made"), send("deleted")
+	if got.status != http.StatusOK || !got.Conflict || got.ID != first.ID || len(w.events) != 1 {
+		t.Errorf("another type: answered %d %s; %d events", got.status, got.body, len(w.events))
+	}
+}
+
 // TestTheSameBytesSignedTwice: GitHub sends the same bytes for two events with two ids, and only
 // with the type they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {

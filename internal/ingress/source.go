@@ -136,7 +136,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
 	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
 	s.timestamp, s.ids, s.kind, s.signs = r.timestamp, r.ids, r.kind, r.signs
-	if r.Name == "hmac" && s.template.has("timestamp") && !s.template.has("id") {
+	if r.Name == "hmac" && s.template.has("timestamp") {
 		s.signs = signsOnce
 	}
 	if v.TimestampHeader != "" {
