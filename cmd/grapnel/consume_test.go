@@ -21,6 +21,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/sign"
 )
 
 // pulled is a server with one queue, as far as commands that take from it see it.
@@ -295,6 +296,27 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 	if slices.Contains(p.seen, "DELETE /v1/queues/que_1") {
 		t.Error("the queue was not kept")
+	}
+}
+
+// TestListenSignsTheIDThatItSends: the provider's own webhook-id is not the one that is signed.
+func TestListenSignsTheIDThatItSends(t *testing.T) {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	p := newPulled(t, `1`)
+	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":"hooque"}`
+	p.routes["GET /v1/inbox/evt_4"] = `{"id":"evt_4","headers":[{"name":"Webhook-Id","value":"msg_1"},{"name":"Webhook-Timestamp","value":"1"},` +
+		`{"name":"Webhook-Signature","value":"v1,x"}]}`
+	verifier, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verified sign.Verified
+	srv := local(t, func(_ http.ResponseWriter, r *http.Request, body string) {
+		verified, err = verifier.Verify(r.Header, []byte(body))
+	})
+	got := invoke(t, p.env(), secret, "listen", srv.URL, "--queue", "orders", "--forward-headers", "--secret", "-", "--count", "1")
+	if got.code != 0 || err != nil || verified.ID != "evt_4" {
+		t.Errorf("exit code %d: %s; the local server verified %q: %v", got.code, got.errs, verified.ID, err)
 	}
 }
 

@@ -116,6 +116,7 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 		if err != nil {
 			return nil, err
 		}
+		req.Header.Set(sign.HeaderID, m.EventID) // instead of the provider's, which may have been forwarded
 		req.Header.Set(sign.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 		req.Header.Set(sign.HeaderSignature, signature)
 	}
