@@ -245,6 +245,21 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// TestRotationToASecretThatHasEnded: a rotation can be undone after its overlap, too. A secret that
+// has ended is not in use.
+func TestRotationToASecretThatHasEnded(t *testing.T) {
+	w := newWorld(t)
+	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`)
+	id, first := made["id"].(string), made["secret"].(string)
+	w.must(200, "POST", "/v1/endpoints/"+id+"/rotate-secret", `{"overlap":"1h"}`)
+	w.must(422, "POST", "/v1/endpoints/"+id+"/rotate-secret", `{"secret":"`+first+`"}`)
+	w.clock = w.clock.Add(time.Hour)
+	w.must(200, "POST", "/v1/endpoints/"+id+"/rotate-secret", `{"secret":"`+first+`"}`)
+	if s := w.stored(id).Secrets; len(s) != 2 || s[0].Text != first || !s[0].ExpiresAt.IsZero() || s[1].Text == first {
+		t.Errorf("the secrets are %+v", s)
+	}
+}
+
 func TestAsymmetricSecretsStayOfTheirKind(t *testing.T) {
 	w := newWorld(t)
 	private, err := sign.NewPrivateKey(w.options.Random)

@@ -104,7 +104,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration) ([]grapnel.Secret, error) {
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
-		if s.Text == text {
+		if s.Text == text && s.Live(now) {
 			return nil, grapnel.Invalid("/secret", "is already in use")
 		}
 		if end := now.Add(overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
