@@ -184,7 +184,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 			f.Add("/url", "%s", err)
 		}
 	}
-	if in.Filter != "" {
+	if in.Filter != "" && in.Filter != ep.Filter { // one that was saved before works on
 		if err := match.Check(in.Filter); err != nil {
 			f.Add("/filter", "%s", err)
 		}

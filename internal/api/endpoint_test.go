@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +195,29 @@ func TestPatchesThatMeetLoseNothing(t *testing.T) {
 			t.Errorf("%d races: stored %+v", times, ep)
 		}
 	}
+}
+
+// TestSavedExpressionsDoNotStandInTheWay: a filter, or a source's expression, that was saved when
+// more patterns were allowed works on. So does every change of another field, such as the status.
+func TestSavedExpressionsDoNotStandInTheWay(t *testing.T) {
+	w := newWorld(t)
+	many := strings.Repeat(`"a".matches("^(a{990})") || `, 6) + "true"
+	ep := w.stored(w.endpoint(admin, ""))
+	ep.Filter = many
+	src, _ := w.engine.Source(store.Everyone(), w.shop(""))
+	src.Type, src.Key = many+` ? "x" : "y"`, many+` ? "k" : "l"`
+	_, one := w.engine.PutEndpoint(t.Context(), store.Everyone(), ep, store.With{})
+	_, other := w.engine.PutSource(t.Context(), store.Everyone(), src, store.With{})
+	if err := errors.Join(one, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"/v1/endpoints/" + ep.ID, "/v1/sources/" + src.ID} {
+		w.must(200, "PATCH", at, `{"status":"paused"}`)
+		w.must(200, "PATCH", at, `{"description":"x","status":"enabled"}`)
+	}
+	w.must(422, "PATCH", "/v1/endpoints/"+ep.ID, `{"filter":`+strconv.Quote(" "+many)+`}`)
+	w.must(422, "PATCH", "/v1/sources/"+src.ID, `{"type":`+strconv.Quote(" "+src.Type)+`}`)
+	w.must(422, "PATCH", "/v1/sources/"+src.ID, `{"key":`+strconv.Quote(src.Type)+`}`)
 }
 
 func TestRotation(t *testing.T) {

@@ -252,6 +252,7 @@ func sourceSettings(s *grapnel.Source) wire.NewSource {
 // default, except secrets: a source keeps its secrets while none are given.
 func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.Faults) {
 	limitRate(in.RateLimit)
+	was := *s
 	intakeFields.set(in, s)
 	s.Paused = in.Status == grapnel.EndpointPaused
 	if in.Outbox != nil {
@@ -291,7 +292,10 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 		return
 	}
 	for _, wrong := range ingress.CheckSource(s) {
-		f.Add("/"+wrong.Field, "%s", wrong.Detail)
+		// An expression that was saved before works on, with its former limit.
+		if (wrong.Field != "type" || s.Type != was.Type) && (wrong.Field != "key" || s.Key != was.Key) {
+			f.Add("/"+wrong.Field, "%s", wrong.Detail)
+		}
 	}
 	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
 	for i, text := range v.Secrets {
