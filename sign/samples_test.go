@@ -91,7 +91,7 @@ func TestSamplesOfOtherLanguages(t *testing.T) {
 	for language, d := range drivers {
 		t.Run(language, func(t *testing.T) {
 			if _, err := exec.LookPath(d.program); err != nil {
-				t.Skip(err)
+				t.Fatalf("the test needs %s: %v", d.program, err)
 			}
 			_, code, _ := strings.Cut(string(page), d.fence)
 			code, _, _ = strings.Cut(code, "```")

@@ -177,9 +177,9 @@ func (recv *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known)
 	events := []store.Incoming{{Event: ev, Known: known, Minted: true}}
 	done, err := recv.o.Engine.Publish(in.r.Context(), events, in.once(known))
 	if err == nil && done.Answer != nil {
-		placed, isNew, err := in.repeats(done.Answer, ev.Intake, known)
-		if err != nil || !isNew {
-			return placed, err
+		placed, isNew, wrong := in.repeats(done.Answer, ev.Intake, known)
+		if wrong != nil || !isNew {
+			return placed, wrong
 		}
 		done, err = recv.o.Engine.Publish(in.r.Context(), events, nil)
 	}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -246,6 +247,33 @@ func TestTheSameBytesSignedTwice(t *testing.T) {
 		); got.status != http.StatusAccepted {
 			t.Errorf("%s: answered %d %s", topic, got.status, got.body)
 		}
+	}
+}
+
+// unable refuses events that come without the key of a signature.
+type unable struct{ *world }
+
+func (u unable) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	if once == nil {
+		return store.Accepted{}, store.ErrUnknown
+	}
+	return u.world.Publish(ctx, events, once)
+}
+
+// TestTheSameBytesWhileTheStoreFails: the second event with a signature is stored by a second
+// commit, whose failure is answered like any other.
+func TestTheSameBytesWhileTheStoreFails(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Engine = unable{o.Engine.(*world)} })
+	w.source(grapnel.Verify{Scheme: "github", Secrets: secrets(signingKey)})
+	send := func(delivery string) answered {
+		return w.post(`{}`, "X-Hub-Signature-256", "sha256="+hex.EncodeToString(macOf("{}")), "X-GitHub-Event", "ping",
+			"X-GitHub-Delivery", delivery)
+	}
+	if got := send("1"); got.status != http.StatusAccepted {
+		t.Fatalf("answered %d %s", got.status, got.body)
+	}
+	if got := send("2"); got.status != http.StatusServiceUnavailable || len(w.events) != 1 {
+		t.Errorf("answered %d %s; %d events", got.status, got.body, len(w.events))
 	}
 }
 
