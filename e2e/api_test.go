@@ -198,16 +198,16 @@ func pages[T any](c *child, path string, query url.Values, enough int) (all []T)
 // waiting says whether any delivery is not final.
 func (c *child) waiting() bool {
 	c.t.Helper()
-	any, answered := c.anyWaiting()
+	some, answered := c.anyWaiting()
 	if !answered {
 		c.t.Fatal("the server does not list deliveries: it answers 503")
 	}
-	return any
+	return some
 }
 
 // anyWaiting says whether a delivery is pending or held, unless the server answers 503, as a node
 // does that has just stood still.
-func (c *child) anyWaiting() (any, answered bool) {
+func (c *child) anyWaiting() (some, answered bool) {
 	c.t.Helper()
 	for _, status := range []string{"pending", "held"} {
 		query := url.Values{"limit": {"1"}, "status": {status}}
@@ -245,7 +245,7 @@ func (c *child) quiesce(within time.Duration, done func() int) bool {
 		if now := done(); now != last {
 			last, moved = now, time.Now()
 		}
-		if any, answered := c.anyWaiting(); any || !answered {
+		if some, answered := c.anyWaiting(); some || !answered {
 			quiet = time.Time{}
 			return time.Since(moved) > within
 		}

@@ -161,7 +161,8 @@ func TestTopLive(t *testing.T) {
 	}
 	b, ended = start()
 	status.Store(http.StatusUnauthorized)
-	for err := error(nil); ; {
+	for {
+		var err error
 		select {
 		case <-b.frames:
 			continue

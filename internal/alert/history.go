@@ -127,7 +127,7 @@ func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Ti
 		usual := w.baseline(at)
 		value := usual.deadLetters(&h)
 		if rule.Name == FirstAttempts {
-			known := false
+			var known bool
 			if value, known = usual.drop(&h); !known {
 				firing = false // as in Step: without a sample an alert is resolved
 				continue

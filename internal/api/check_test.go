@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
@@ -16,7 +17,11 @@ func TestFaultsNameFieldsOfTheRequest(t *testing.T) {
 	} {
 		var f strict.Faults
 		refuse(&f, base, []catalogue.Fault{{Pointer: "/type", Detail: "is new"}, {Pointer: "/data/a", Detail: "is wrong"}})
-		fields := f.Err().(*grapnel.Error).Fields
+		var wrong *grapnel.Error
+		if !errors.As(f.Err(), &wrong) {
+			t.Fatal(f.Err())
+		}
+		fields := wrong.Fields
 		if len(fields) != 2 || fields[0].Pointer != want[0] || fields[1].Pointer != want[1] {
 			t.Errorf("base %q: %v", base, fields)
 		}

@@ -231,9 +231,9 @@ func TestAPairKnowsEveryField(t *testing.T) {
 		Wait time.Duration
 		Size int
 	}
-	panics := func(make func()) (text string) {
+	panics := func(do func()) (text string) {
 		defer func() { text = fmt.Sprint(recover()) }()
-		make()
+		do()
 		return ""
 	}
 	type other struct {
@@ -243,12 +243,12 @@ func TestAPairKnowsEveryField(t *testing.T) {
 	type typed struct {
 		Size string `json:"size"`
 	}
-	for want, make := range map[string]func(){
+	for want, do := range map[string]func(){
 		"other.More is not in": func() { pairOf[domain, other]() },
 		"typed.Size is not in": func() { pairOf[domain, typed]() },
 		"has no field Nme":     func() { pairOf[domain, other]("More", "Nme") },
 	} {
-		if got := panics(make); !strings.Contains(got, want) {
+		if got := panics(do); !strings.Contains(got, want) {
 			t.Errorf("it panicked with %q, want %q", got, want)
 		}
 	}

@@ -161,14 +161,14 @@ func (s *Sender) answer(c *conn) (reply, error) {
 		c.headerLeft = noLimit
 		return is, nil
 	}
-	resp, err := c.response()
+	resp, err := c.response() //nolint:bodyclose // closing it would read the rest
 	c.headerLeft = noLimit
 	if err != nil {
 		return reply{}, err
 	}
 	is := reply{status: resp.StatusCode, headers: keptHeaders(resp.Header),
 		retryAfter: resp.Header.Get("Retry-After"), date: resp.Header.Get("Date")}
-	if is.status >= 200 { // the body is not closed, because closing it would read the rest
+	if is.status >= 200 {
 		is.body, is.ended, is.broken = s.readBody(resp.Body)
 		is.ended = is.ended && !resp.Close
 	}

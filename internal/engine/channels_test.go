@@ -485,8 +485,8 @@ func TestMail(t *testing.T) {
 		}}
 		serve(b, &serving, "mail.example.com:587", m.serve)
 		b.channel("chn_mail", "smtp://alerts:pAsSwOrDoFnObOdY@mail.example.com:587/?from=alerts@example.com&to=gone@example.com,oncall+x@example.com")
-		clear := &mailServer{}
-		serve(b, &serving, "plain.example.com:587", clear.serve)
+		plain := &mailServer{}
+		serve(b, &serving, "plain.example.com:587", plain.serve)
 		b.channel("chn_plain", "smtp://alerts:pAsSwOrDoFnObOdY@plain.example.com/?from=alerts@example.com&to=oncall@example.com")
 		never := &mailServer{secure: m.secure, refuse: map[string][]string{"RCPT": {"550 no such user", "550 no such user"}}}
 		serve(b, &serving, "mail.example.com:2525", never.serve)
@@ -511,8 +511,8 @@ func TestMail(t *testing.T) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.inClear || clear.inClear || len(m.mails) != 2 {
-			t.Fatalf("%d mails; the password went in clear: %v %v", len(m.mails), m.inClear, clear.inClear)
+		if m.inClear || plain.inClear || len(m.mails) != 2 {
+			t.Fatalf("%d mails; the password went in clear: %v %v", len(m.mails), m.inClear, plain.inClear)
 		}
 		first, second := mailOf(t, m.mails[0]), mailOf(t, m.mails[1])
 		if first["Subject"] != "🔴 Endpoint <shop> fails" || second["Subject"] != "🟢 Resolved: Endpoint <shop> fails" {

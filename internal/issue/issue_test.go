@@ -77,8 +77,9 @@ func TestIDsFollowFromTheGroup(t *testing.T) {
 	after, before := Range(g.Tenant, g.Endpoint)
 	ids := map[string]bool{}
 	for _, x := range []Group{g, group(502, "busy"), group(503, ""), g.Other(), group(50, "3busy")} {
-		if ids[x.ID()] = true; x.ID() != x.ID() || !IsID(x.ID()) || x.ID() <= after || x.ID() >= before {
-			t.Errorf("id %s is not between %s and %s", x.ID(), after, before)
+		id := x.ID()
+		if ids[id] = true; x.ID() != id || !IsID(id) || id <= after || id >= before {
+			t.Errorf("id %s is not between %s and %s", id, after, before)
 		}
 	}
 	for _, x := range []Group{{Tenant: "bolt", Endpoint: "ep_1", Class: g.Class, Status: 503, Answer: "busy"},

@@ -182,7 +182,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			i.claims(claims)
 		}
 		id := slices.Sorted(maps.Keys(i.keys))[0]
-		token := ""
+		var token string
 		if i.token != nil {
 			token = i.token(claims)
 		} else {

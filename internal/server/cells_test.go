@@ -262,10 +262,10 @@ func TestAnswersToPassesMove(t *testing.T) {
 }
 
 // settles waits until all shards of both cells have this node. c is a client of the first cell.
-func (s running) settles(t *testing.T, c *client.Client) {
+func (r running) settles(t *testing.T, c *client.Client) {
 	t.Helper()
 	poll(t, "all shards have a node", func() bool {
-		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+		return settled(member{r, c, nil}.status(t), 1) && settled(member{r, r.inCell(t, "west"), nil}.status(t), 1)
 	})
 }
 

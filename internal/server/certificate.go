@@ -26,7 +26,7 @@ func ownCertificate(own *url.URL, roots *x509.CertPool) func(context.Context) (t
 	return func(ctx context.Context) (time.Time, error) {
 		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(own.Hostname(), port))
 		if err == nil {
-			defer c.Close()
+			defer func() { _ = c.Close() }()
 			if secure, is := c.(*tls.Conn); is {
 				return secure.ConnectionState().PeerCertificates[0].NotAfter, nil
 			}

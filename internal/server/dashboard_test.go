@@ -222,12 +222,12 @@ func own(t *testing.T, s running, tenant string) owned {
 }
 
 // issue stores an issue of an endpoint, as its node would, and returns its id.
-func (s running) issue(t *testing.T, tenant, endpoint string) string {
+func (r running) issue(t *testing.T, tenant, endpoint string) string {
 	t.Helper()
 	g := issue.Group{Tenant: tenant, Endpoint: endpoint, Class: policy.ClassStatus5xx, Status: 503, Answer: "secret-" + tenant}
 	tally := issue.NewTally(issue.Bounds{})
 	tally.Failed(&issue.Failure{Group: g, At: time.Now(), Delivery: "dlv_purged", Created: time.Now()})
-	k := issue.NewKeeper(issue.Options{Documents: s.cells[0].store, Tally: tally, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	k := issue.NewKeeper(issue.Options{Documents: r.cells[0].store, Tally: tally, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Gone: func(string) bool { return false }, Leads: func() bool { return false }})
 	if err := k.Flush(t.Context()); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func (v *visit) chooseNamed(ids []string, again bool) (choice, error) {
 }
 
 // byEndpoint makes an order for each endpoint of the deliveries.
-func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) client.NewReplay) {
+func (c *choice) byEndpoint(all []client.Delivery, request func(ids []string) client.NewReplay) {
 	by := map[string][]string{}
 	var sequence []string
 	for i := range all {
@@ -62,7 +62,7 @@ func (c *choice) byEndpoint(all []client.Delivery, make func(ids []string) clien
 		by[all[i].EndpointID] = append(by[all[i].EndpointID], all[i].ID)
 	}
 	for _, at := range sequence {
-		c.orders = append(c.orders, order{at, make(by[at])})
+		c.orders = append(c.orders, order{at, request(by[at])})
 	}
 }
 

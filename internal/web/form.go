@@ -92,7 +92,6 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 	}
 	f := form{Post: v.link(v.here())}
 	was := map[string]string{}
-	group := ""
 	for _, in := range v.inputs(b, when) {
 		shown := in.field(b.of, "", choices[in.at])
 		value := ""
@@ -105,8 +104,7 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 		shown = in.field(b.of, value, chosenToo(choices[in.at], value))
 		if in.group != "" || len(f.Groups) == 0 {
-			group = in.group
-			f.Groups = append(f.Groups, formGroup{Title: group, Folded: slices.Contains(folded, group)})
+			f.Groups = append(f.Groups, formGroup{Title: in.group, Folded: slices.Contains(folded, in.group)})
 		}
 		g := &f.Groups[len(f.Groups)-1]
 		g.Fields = append(g.Fields, shown)

@@ -185,19 +185,19 @@ func TestSelectionsOfReplays(t *testing.T) {
 func TestWhyAnEndpointDidNotGetAnEvent(t *testing.T) {
 	e := &client.Event{Type: "invoice.paid", AcceptedAt: then}
 	old := then.Add(-time.Hour)
-	make := func(change func(*client.Endpoint)) *client.Endpoint {
+	with := func(change func(*client.Endpoint)) *client.Endpoint {
 		ep := &client.Endpoint{CreatedAt: old, UpdatedAt: old}
 		change(ep)
 		return ep
 	}
 	for want, ep := range map[string]*client.Endpoint{
-		"It was created after the event.":            make(func(ep *client.Endpoint) { ep.CreatedAt = then.Add(time.Second) }),
-		"It wants order.* and customer.*.":           make(func(ep *client.Endpoint) { ep.EventTypes = []string{"order.*", "customer.*"} }),
-		"It wants events of the source src_1.":       make(func(ep *client.Endpoint) { ep.Source = "src_1" }),
-		"Its filter did not match: event.data.n > 1": make(func(ep *client.Endpoint) { ep.Filter, ep.EventTypes = "event.data.n > 1", []string{"invoice.*"} }),
-		"It is disabled.":                            make(func(ep *client.Endpoint) { ep.Status = grapnel.EndpointDisabled }),
-		"Its settings have changed since.":           make(func(ep *client.Endpoint) { ep.UpdatedAt = then.Add(time.Second) }),
-		"Its delivery is not stored any more.":       make(func(*client.Endpoint) {}),
+		"It was created after the event.":            with(func(ep *client.Endpoint) { ep.CreatedAt = then.Add(time.Second) }),
+		"It wants order.* and customer.*.":           with(func(ep *client.Endpoint) { ep.EventTypes = []string{"order.*", "customer.*"} }),
+		"It wants events of the source src_1.":       with(func(ep *client.Endpoint) { ep.Source = "src_1" }),
+		"Its filter did not match: event.data.n > 1": with(func(ep *client.Endpoint) { ep.Filter, ep.EventTypes = "event.data.n > 1", []string{"invoice.*"} }),
+		"It is disabled.":                            with(func(ep *client.Endpoint) { ep.Status = grapnel.EndpointDisabled }),
+		"Its settings have changed since.":           with(func(ep *client.Endpoint) { ep.UpdatedAt = then.Add(time.Second) }),
+		"Its delivery is not stored any more.":       with(func(*client.Endpoint) {}),
 	} {
 		if got := whyNot(e, ep); got != want {
 			t.Errorf("%q, want %q", got, want)

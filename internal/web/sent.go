@@ -165,8 +165,8 @@ func pairsOf(text, old string) (map[string]any, error) {
 
 // checkedJSON is a JSON document, or an error that says where it is wrong.
 func checkedJSON(text string) (json.RawMessage, error) {
-	var any json.RawMessage
-	err := json.Unmarshal([]byte(text), &any)
+	var document json.RawMessage
+	err := json.Unmarshal([]byte(text), &document)
 	if err == nil {
 		return json.RawMessage(text), nil
 	}

@@ -43,8 +43,8 @@ func TestFramesAreReadAsWritten(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		path := filepath.Join(t.TempDir(), "journal")
 		j := create(t, path, seed)
-		number, after := uint64(r.IntN(5)), uint64(0)
-		after = number
+		number := uint64(r.IntN(5))
+		after := number
 		var want [][]byte
 		turns := 0
 		for range 250 {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -48,7 +49,7 @@ func Punch(f *os.File, at, size int64) error {
 
 func retried(call func() error) error {
 	for {
-		if err := call(); err != syscall.EINTR {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func (c *checkpoints) writeBack() {
 	if err != nil {
 		return // the checkpoint fails and is logged
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	info, err := log.Stat()
 	for at, part := int64(0), c.store.bounds.WriteBack; err == nil && at < info.Size(); at += part {
 		err = journal.WriteBack(int(log.Fd()), at, part)

@@ -303,7 +303,7 @@ func (w *writer) endJournal() error {
 	if w.young.journal == nil {
 		return nil
 	}
-	defer w.young.journal.Close()
+	defer func() { _ = w.young.journal.Close() }()
 	if w.store.failed() != nil {
 		return nil
 	}
