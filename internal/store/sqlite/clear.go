@@ -32,10 +32,10 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	}
 	return s.inParts(limit, func(most int) (n int, err error) {
 		gone := 0
-		err = s.write(ctx, erasing(func(t *tx) (err error) {
+		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
 			n, gone, err = t.clear(codec.Micros(c.Audit), over, most)
 			return err
-		}))
+		}})
 		if err == nil {
 			over = over[gone:]
 		}

@@ -131,10 +131,10 @@ func (s *Store) ClearDocuments(ctx context.Context, kind string, before time.Tim
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
 	return s.inParts(limit, func(most int) (n int, err error) {
-		err = s.write(ctx, erasing(func(t *tx) (err error) {
+		err = s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
 			n, err = t.changes(t.q.clearDocuments.Text(kind).Int(codec.Micros(before)).Int(int64(most)))
 			return err
-		}))
+		}})
 		return n, err
 	})
 }

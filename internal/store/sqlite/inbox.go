@@ -146,10 +146,10 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 			n := min(s.bounds.Unlearned, len(known))
 			m := min(s.bounds.Unlearned-n, len(old))
 			of := 0
-			if err := s.write(ctx, erasing(func(t *tx) error {
+			if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
 				of = 0
 				return errors.Join(t.dropAll(t.q.dropKnown, known[:n], &of), t.dropAll(t.q.dropAside, old[:m], &of))
-			})); err != nil {
+			}}); err != nil {
 				return err
 			}
 			removed += of

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -89,15 +88,3 @@ type change struct {
 
 func (o *change) grows() bool       { return !o.shrinks }
 func (o *change) apply(t *tx) error { return o.do(t) }
-
-// erasing is a change that overwrites the bytes that it deletes. Others do not: the rows that come
-// and go with every delivery are no secret, and overwriting them would double the writes.
-func erasing(do func(*tx) error) *change {
-	return &change{shrinks: true, do: func(t *tx) (err error) {
-		if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
-		return do(t)
-	}}
-}

@@ -82,10 +82,10 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 			size += found[n].size()
 		}
 		of := 0
-		if err := s.write(ctx, erasing(func(t *tx) (err error) {
+		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
 			of, err = t.purgeAll(found[:n])
 			return err
-		})); err != nil {
+		}}); err != nil {
 			return removed, err
 		}
 		removed += of

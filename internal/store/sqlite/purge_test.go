@@ -384,3 +384,56 @@ func TestTheFirstEventsAreGone(t *testing.T) {
 		}
 	}
 }
+
+// TestPurgedKeysAreGone: keys are in the rows of pending deliveries, in their indexes and in those
+// of lanes. When a backlog is drained, pages of these become free or lose rows to others. After a
+// purge no file has a key, except those of deliveries that still wait.
+func TestPurgedKeysAreGone(t *testing.T) {
+	const n, waits = 1500, 10 // one in this number stays pending
+	s, path := openNew(t)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	filled := func(i int) {
+		t.Helper()
+		if i%100 > 0 {
+			return
+		}
+		if err := s.write(t.Context(), filling{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []int64
+	for i := range n {
+		e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Key: secret(i), AcceptedAt: at}
+		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e,
+			Targets: []store.Target{{Endpoint: "ep", Ordered: true}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, done.Heads[0].Delivery)
+		filled(i)
+	}
+	for ended, i := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		if i%waits == 0 {
+			continue
+		}
+		done, err := s.Record(t.Context(), []store.Change{{Delivery: all[i], At: at, Status: grapnel.Delivered}})
+		if err != nil || !done[0].Applied {
+			t.Fatal(done, err)
+		}
+		if filled(ended); ended == n/2 { // the next purge does not see what changed before this
+			if err := s.empty(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if removed, err := s.Purge(t.Context(), store.Keep{Now: at.Add(time.Hour)}, n); removed != n-n/waits || err != nil {
+		t.Fatalf("removed %d: %v", removed, err)
+	}
+	for name, b := range files(t, path) {
+		for i := range secretsIn(b) {
+			if i%waits != 0 {
+				t.Errorf("the key of event %d is found in the file %q", i, name)
+			}
+		}
+	}
+}

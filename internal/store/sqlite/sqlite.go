@@ -297,7 +297,8 @@ func create(path string) error {
 }
 
 // connect opens one connection. Checkpoints are made by checkpoints, not by the connection that
-// commits the thousandth page.
+// commits the thousandth page. SQLite overwrites all that it deletes, free pages too: those of
+// pending deliveries have keys, and no purge comes to them.
 func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, error) {
 	conn, err := sqlite3.Open(path, mode)
 	if err != nil {
@@ -306,7 +307,7 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, err
 	settings := fmt.Sprintf(`PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
 		%s; PRAGMA trusted_schema = OFF;`, cacheSize(cacheKiB))
 	if mode == sqlite3.ReadWrite {
-		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = FAST;
+		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;
 			PRAGMA wal_autocheckpoint = 0;`, pageSize)
 	}
 	if err = owned(conn); err == nil {
