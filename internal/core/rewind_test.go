@@ -107,3 +107,28 @@ func TestDeliveriesPlannedByAClockThatWasAhead(t *testing.T) {
 		}
 	}
 }
+
+// An attempt begins by a clock that is ahead, and fails when the clock is right again. The next one
+// waits as the policy says, in memory or only in the store; before, it came at once.
+func TestFirstAttemptByAClockThatWasAhead(t *testing.T) {
+	for _, delay := range []time.Duration{10 * time.Second, 90 * time.Minute} {
+		w := newWard(t, nil)
+		w.now = w.now.Add(time.Minute)
+		failed := store.Head{Delivery: 7, Event: 7, Endpoint: "ep", Due: w.now.Add(delay), Anchor: w.now.Add(2 * time.Hour), Attempts: 1,
+			CreatedAt: w.now.Add(2 * time.Hour), Trigger: grapnel.TriggerSchedule}
+		page := Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{failed}}
+		var begun []Attempt
+		for end := failed.Due.Add(time.Minute); w.now.Before(end) && len(begun) == 0; {
+			w.now = w.now.Add(time.Second)
+			w.step(Tick{})
+			begun = of[Attempt](w.out)
+			if len(of[Load](w.out)) > 0 {
+				w.step(page)
+				begun = append(begun, of[Attempt](w.out)...)
+			}
+		}
+		if late := w.now.Sub(failed.Due); len(begun) != 1 || late < 0 || begun[0].Head.Anchor.After(w.now.Add(time.Hour)) {
+			t.Errorf("due after %v, %v after that these attempts begin: %+v", delay, late, begun)
+		}
+	}
+}

@@ -345,15 +345,22 @@ func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 	}
 	sh.Endpoint = ep.config.ID // one string for all heads
 	h := &head{Head: sh, due: sh.Due}
-	if ahead(now, &sh) {
+	switch {
+	case ahead(now, &sh):
 		h.due, h.Anchor = now, now
+	case begunAhead(now, &sh):
+		h.Anchor = now
 	}
 	w.put(now, h)
 }
 
 // ahead says whether a head was planned by a clock that was ahead and has been set right. Its own
 // time may never come, and deliveries behind it in its lane would wait for it. A delivery that a
-// right clock has planned was never due further ahead than a policy may reach.
+// right clock has planned was never due further ahead than a policy may reach. One that is due
+// before its anchor was begun by the wrong clock and planned by the right one: it keeps its time.
 func ahead(now time.Time, h *store.Head) bool {
-	return h.Anchor.After(now.Add(time.Hour)) || h.Due.After(now.Add(policy.MaxAge))
+	return h.Due.After(now.Add(policy.MaxAge)) || begunAhead(now, h) && !h.Due.Before(h.Anchor)
 }
+
+// begunAhead says whether a clock that was ahead began to count a head's age.
+func begunAhead(now time.Time, h *store.Head) bool { return h.Anchor.After(now.Add(time.Hour)) }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ func (w *world) goBack() {
 	if w.agenda.now > chaosTime*2/3 {
 		return
 	}
-	version, then, since := w.version(), w.model.Snapshot(), w.agenda.now
+	version, then, over, since := w.version(), w.model.Snapshot(), maps.Clone(w.over), w.agenda.now
 	w.agenda.in(w.between(100*time.Millisecond, 15*time.Second), func() {
 		deleted := slices.ContainsFunc(w.endpoints, func(r *receiver) bool { return !r.config.DeletedAt.IsZero() })
 		if w.healing || w.version() != version || deleted {
@@ -31,6 +32,7 @@ func (w *world) goBack() {
 		w.back++
 		w.trace("the store goes back by %v", w.agenda.now-since)
 		w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.Rewind, Start: since, End: w.agenda.now})
+		maps.Copy(w.over, over) // some of it may have been lost with a past that comes back now
 		for seq := range w.over {
 			if d, err := w.model.Delivery(context.Background(), store.Everyone(), seq); err != nil || !d.Status.Final() {
 				delete(w.over, seq)

@@ -147,7 +147,7 @@ func (c *checker) over(d *delivery) time.Duration {
 	}
 	if len(d.receipts) == 0 {
 		if len(d.aside) > 0 {
-			return c.quit(d.all()[0], d.endpoint) // the stored outcome may be one of the lost past
+			return min(c.quit(d.all()[0], d.endpoint), f.Finished) // the stored outcome may be one of the lost past
 		}
 		return f.Finished
 	}
