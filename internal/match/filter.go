@@ -38,25 +38,17 @@ func (e *CompileError) Error() string {
 // environment is the language of filters: CEL's standard library and the variable event. It is read
 // only.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	registry, err := types.NewRegistry()
-	if err != nil {
-		return nil, err
-	}
-	return newEnvironment(adapter{registry}, &provider{registry}, eventType)
-})
-
-// newEnvironment is a language in which the variable event has a type of the provider.
-func newEnvironment(adapter types.Adapter, provider types.Provider, of string) (*cel.Env, error) {
-	return cel.NewCustomEnv(
-		cel.CustomTypeAdapter(adapter),
-		cel.CustomTypeProvider(provider),
-		cel.StdLib(),
-		cel.Variable(eventVariable, cel.ObjectType(of)),
-		cel.ParserExpressionSizeLimit(MaxFilterLength),
-		cel.ParserRecursionLimit(maxDepth),
-		cel.ExpressionNodeLimit(maxNodes),
+	return newEnvironment("grapnel.Event",
+		field[*view]{"type", types.StringType, func(v *view) (any, bool, error) { return v.event.Type, true, nil }},
+		field[*view]{"key", types.StringType, func(v *view) (any, bool, error) { return v.event.Key, v.event.Key != "", nil }},
+		field[*view]{"data", types.DynType, func(v *view) (any, bool, error) {
+			data, err := v.decode()
+			return data, err == nil, err
+		}},
+		field[*view]{"metadata", textsType, func(v *view) (any, bool, error) { return v.event.Metadata, len(v.event.Metadata) > 0, nil }},
+		field[*view]{"source", types.StringType, func(v *view) (any, bool, error) { return v.event.Source, v.event.Source != "", nil }},
 	)
-}
+})
 
 // Check says why a filter cannot be set. The error is a *CompileError.
 func Check(filter string) error {
@@ -121,7 +113,7 @@ func (f *Filter) Match(ev *grapnel.Event) (bool, error) {
 }
 
 func (f *Filter) match(v *view) (bool, error) {
-	result, did, err := f.program.Eval(v)
+	result, did, err := f.program.Eval(world[*view]{v})
 	if cost := did.ActualCost(); cost != nil {
 		v.cost += int64(min(*cost, math.MaxInt64/2))
 	}
