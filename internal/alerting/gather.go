@@ -56,21 +56,20 @@ type turns struct {
 	whole  bool // each id was read once
 }
 
-// each reads the next ids, at most n, of a sorted list.
-func (t *turns) each(ids []string, n int, read func(id string) error) {
-	at, _ := slices.BinarySearch(ids, t.after)
-	for at < len(ids) && ids[at] <= t.after && t.after != "" {
+// each reads the next of a sorted list of ids, at most n, by their indices.
+func (t *turns) each(ids []string, n int, read func(i int) error) {
+	at, there := slices.BinarySearch(ids, t.after)
+	if there && t.after != "" {
 		at++
 	}
-	part := ids[at:min(at+n, len(ids))]
-	for _, id := range part {
-		if err := read(id); err != nil {
+	for end := min(at+n, len(ids)); at < end; at++ {
+		if err := read(at); err != nil {
 			t.failed = true
 		}
 	}
 	t.after = ""
-	if at+len(part) < len(ids) {
-		t.after = part[len(part)-1]
+	if at < len(ids) {
+		t.after = ids[at-1]
 	} else {
 		t.whole, t.failed = t.whole || !t.failed, false
 	}
@@ -86,7 +85,7 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
 	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
 		g.slow = now
-		g.readSlowly(ctx, now, f.Unread, eps, sources)
+		g.readSlowly(ctx, f, eps, sources)
 	}
 	g.addEndpoints(ctx, f, eps)
 	for i := range sources {
@@ -118,7 +117,7 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 		f.Burns = g.k.o.Burns()
 	}
 	if g.k.o.Disk != nil {
-		if free, total, err := g.k.o.Disk(ctx); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) {
+		if free, total, err := g.k.o.Disk(ctx); g.read(ctx, f, err, "measuring the disk", alert.DiskFull) == nil {
 			f.Disk = &alert.Disk{Free: free, Total: total}
 		}
 	}
@@ -133,22 +132,18 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	return f
 }
 
-// read says whether a reading succeeded. If not, the rules that need it are Unread.
-func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) bool {
+// read passes the error of a reading on. The rules that need what could not be read are Unread.
+func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) error {
 	if err == nil {
-		return true
+		return nil
 	}
-	g.unread(ctx, f.Unread, err, what, rules...)
-	return false
-}
-
-func (g *gathering) unread(ctx context.Context, unread map[string]bool, err error, what string, rules ...string) {
 	for _, rule := range rules {
-		unread[rule] = true
+		f.Unread[rule] = true
 	}
 	if ctx.Err() == nil {
 		g.k.log.Warn(what+" for alert rules failed; retrying", "err", err)
 	}
+	return err
 }
 
 // addEndpoints adds the endpoints with their health and their earliest due delivery, and the
@@ -179,7 +174,7 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		}
 	}
 	list, err := g.k.o.Store.Backlogs(ctx, store.Everyone(), "", f.Now, g.k.bounds.Heads)
-	if !g.read(ctx, f, err, "counting pending deliveries", alert.BacklogAge, alert.BacklogGrowth, alert.ConsumerGone) {
+	if g.read(ctx, f, err, "counting pending deliveries", alert.BacklogAge, alert.BacklogGrowth, alert.ConsumerGone) != nil {
 		return
 	}
 	pending := map[string]int64{}
@@ -198,17 +193,17 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		return cmp.Or(a.Oldest.Compare(b.Oldest), strings.Compare(a.Endpoint, b.Endpoint))
 	})
 	most := min(len(late), g.k.bounds.Late)
-	for i := range late[most:] {
-		ep := at[late[most+i].Endpoint]
+	for _, b := range late[most:] {
+		ep := at[b.Endpoint]
 		f.Unread[alert.UnreadIn(alert.ConsumerGone, ep.ID)], f.Unread[alert.UnreadIn(alert.BacklogAge, ep.Tenant)] = true, true
 	}
-	for i := range late[:most] {
-		heads, err := g.k.o.Store.Heads(ctx, late[i].Endpoint, 1)
-		if !g.read(ctx, f, err, "reading due deliveries", alert.BacklogAge, alert.ConsumerGone) {
+	for _, b := range late[:most] {
+		heads, err := g.k.o.Store.Heads(ctx, b.Endpoint, 1)
+		if g.read(ctx, f, err, "reading due deliveries", alert.BacklogAge, alert.ConsumerGone) != nil {
 			return
 		}
 		if len(heads) > 0 && heads[0].Due.Before(f.Now) {
-			at[late[i].Endpoint].Due = heads[0].Due
+			at[b.Endpoint].Due = heads[0].Due
 		}
 	}
 }
@@ -250,55 +245,40 @@ func (g *gathering) brought(pending map[string]int64) map[string]int64 {
 }
 
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
-func (g *gathering) readSlowly(ctx context.Context, now time.Time, unread map[string]bool, eps []grapnel.Endpoint,
-	sources []grapnel.Source) {
-	fail := func(err error, what string, rules ...string) error {
-		if err != nil {
-			g.unread(ctx, unread, err, what, rules...)
-		}
-		return err
-	}
+func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint, sources []grapnel.Source) {
 	tenants := []string{""}
 	if g.cell == "" {
 		tenants = append(tenants, g.k.o.Engine.Tenants()...)
-		_ = fail(g.k.clear(ctx, now), "deleting old alerts")
+		_ = g.read(ctx, f, g.k.clear(ctx, f.Now), "deleting old alerts")
 	} else {
 		eps, sources = nil, nil
 	}
-	g.tenants.each(tenants, g.k.bounds.Tenants, func(tenant string) error {
-		return fail(g.readHours(ctx, now, tenant), "reading totals", alert.DeadLetters, alert.FirstAttempts)
+	g.tenants.each(tenants, g.k.bounds.Tenants, func(i int) error {
+		return g.read(ctx, f, g.readHours(ctx, f.Now, tenants[i]), "reading totals", alert.DeadLetters, alert.FirstAttempts)
 	})
 	forget(g.hours, tenants)
-	bySource := map[string]*grapnel.Source{}
-	ids := make([]string, 0, len(sources))
+	ids := make([]string, len(sources))
 	for i := range sources {
-		bySource[sources[i].ID], ids = &sources[i], append(ids, sources[i].ID)
+		ids[i] = sources[i].ID
 	}
-	g.sources.each(ids, g.k.bounds.Turn, func(id string) error {
-		list, err := g.k.o.Store.EventList(ctx, store.Of(bySource[id].Tenant), store.EventQuery{Source: id, Limit: 1})
-		if len(list) > 0 {
-			g.last[id] = list[0].AcceptedAt
-		} else if _, known := g.last[id]; !known && err == nil {
-			g.last[id] = time.Time{}
-		}
-		return fail(err, "reading the last events", alert.SourceSilent)
+	g.sources.each(ids, g.k.bounds.Turn, func(i int) error {
+		return g.read(ctx, f, g.readLast(ctx, &sources[i]), "reading the last events", alert.SourceSilent)
 	})
 	forget(g.last, ids)
-	byID := map[string]*grapnel.Endpoint{}
-	var secure []string
+	var secure []*grapnel.Endpoint
+	ids = nil
 	for i := range eps {
 		if strings.HasPrefix(eps[i].URL, "https:") {
-			byID[eps[i].ID], secure = &eps[i], append(secure, eps[i].ID)
+			secure, ids = append(secure, &eps[i]), append(ids, eps[i].ID)
 		}
 	}
-	g.endpoints.each(secure, g.k.bounds.Turn, func(id string) error {
-		return fail(g.readCertificate(ctx, byID[id]), "reading certificates", alert.Certificate)
+	g.endpoints.each(ids, g.k.bounds.Turn, func(i int) error {
+		return g.read(ctx, f, g.readCertificate(ctx, secure[i]), "reading certificates", alert.Certificate)
 	})
-	forget(g.certificates, secure)
+	forget(g.certificates, ids)
 	off, err := g.k.o.Store.Imbalance(ctx)
-	if g.imbalance = &off; err != nil {
+	if g.imbalance = &off; g.read(ctx, f, err, "comparing the counts of deliveries", alert.Imbalance) != nil {
 		g.imbalance = nil
-		_ = fail(err, "comparing the counts of deliveries", alert.Imbalance)
 	}
 }
 
@@ -334,6 +314,17 @@ func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string)
 	return nil
 }
 
+// readLast reads when a source received its last event.
+func (g *gathering) readLast(ctx context.Context, s *grapnel.Source) error {
+	list, err := g.k.o.Store.EventList(ctx, store.Of(s.Tenant), store.EventQuery{Source: s.ID, Limit: 1})
+	if len(list) > 0 {
+		g.last[s.ID] = list[0].AcceptedAt
+	} else if _, known := g.last[s.ID]; !known && err == nil {
+		g.last[s.ID] = time.Time{}
+	}
+	return err
+}
+
 // readOwn adds the certificate at PublicURL, which it reads now and then. A failure is no fact
 // about the certificate: the last one read holds.
 func (g *gathering) readOwn(ctx context.Context, f *alert.Facts) {
@@ -344,7 +335,7 @@ func (g *gathering) readOwn(ctx context.Context, f *alert.Facts) {
 		g.looked = f.Now
 		dialing, cancel := context.WithTimeout(ctx, g.k.bounds.Dial)
 		defer cancel()
-		if until, err := g.k.o.Certificate(dialing); g.read(ctx, f, err, "reading the certificate at --public-url") {
+		if until, err := g.k.o.Certificate(dialing); g.read(ctx, f, err, "reading the certificate at --public-url") == nil {
 			g.own = until
 		}
 	}
