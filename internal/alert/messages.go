@@ -88,6 +88,9 @@ type Data struct {
 	Alerts         []string  `json:"alerts"` // titles, in a digest
 }
 
+// Encode is the data as an event has them.
+func (d *Data) Encode() []byte { return encode(d) }
+
 // Post decides how the transitions of one tenant reach its recipients, and adds to each alert the
 // messages that carry its transition. wants returns the recipients of a change, and all returns
 // every recipient that exists, by its id; a box whose recipient does not exist any more is dropped.

@@ -1,8 +1,8 @@
 package alerting
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"time"
@@ -88,8 +88,7 @@ func (p *part) compose(changes []alert.Change, targets func(*grapnel.Event, []st
 	}
 	body = boxes.Encode()
 	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages,
-		ID:       alert.MessagesID(p.tenant),
-		Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
+		ID: alert.MessagesID(p.tenant), Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
 }
 
 // writes stores a transition. A resolved alert changes its kind, so that the open ones are few.
@@ -130,21 +129,11 @@ func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
 }
 
 // eventTenant is the tenant of the events of a tenant's alerts; empty: the operator's.
-func eventTenant(tenant string) string {
-	if tenant == "" {
-		return grapnel.OperatorTenant
-	}
-	return tenant
-}
+func eventTenant(tenant string) string { return cmp.Or(tenant, grapnel.OperatorTenant) }
 
 // event makes the event of a message. The events of one alert stay in order at each endpoint.
 func (p *part) event(m alert.Message) *grapnel.Event {
-	data, err := json.Marshal(m.Data)
-	if err != nil {
-		// it holds only text, numbers and times
-		panic("alerting: a message cannot be encoded: " + err.Error())
-	}
-	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: m.Data.AlertID, Data: data,
+	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: m.Data.AlertID, Data: m.Data.Encode(),
 		ContentType: grapnel.JSONType, OccurredAt: p.now, AcceptedAt: p.now}
 }
 
@@ -163,16 +152,11 @@ func (k *Keeper) link(m *alert.Message, now time.Time) {
 	if k.o.PublicURL == nil {
 		return
 	}
-	if m.Data.AlertID == "" {
-		m.Data.URL = k.o.PublicURL.JoinPath("alerts").String()
-		return
-	}
-	m.Data.URL = k.o.PublicURL.JoinPath("alerts", m.Data.AlertID).String()
+	m.Data.URL = k.o.PublicURL.JoinPath("alerts", m.Data.AlertID).String() // of a digest: all alerts
 	if k.o.Sealer == nil || m.Type != grapnel.EventAlertFired {
 		return
 	}
-	tenant := m.Data.Tenant
-	token, err := k.o.Sealer.SealFor(UseLink, Link{Alert: m.Data.AlertID, Tenant: tenant, Ends: now.Add(k.bounds.LinkFor)})
+	token, err := k.o.Sealer.SealFor(UseLink, Link{Alert: m.Data.AlertID, Tenant: m.Data.Tenant, Ends: now.Add(k.bounds.LinkFor)})
 	if err != nil {
 		k.log.Error("acknowledge link not made; the message is sent without it", "alert", m.Data.AlertID, "err", err)
 		return

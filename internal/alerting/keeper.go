@@ -149,7 +149,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 		k.memory, k.facts = nil, nil // they are of before another node evaluated
 		return nil
 	}
-	now := k.now().Round(0).UTC().Truncate(time.Microsecond) // as stores have it
+	now := k.moment()
 	if k.memory == nil {
 		if err := k.restore(ctx, now); err != nil {
 			return err
@@ -178,6 +178,9 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 	changes := k.memory.Step(round)
 	return k.commit(ctx, now, messages, revisions, changes)
 }
+
+// moment is now, as stores have times.
+func (k *Keeper) moment() time.Time { return k.now().Round(0).UTC().Truncate(time.Microsecond) }
 
 // restore begins with what the last round before has left in the store.
 func (k *Keeper) restore(ctx context.Context, now time.Time) error {
@@ -278,10 +281,8 @@ func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Doc
 		if err != nil {
 			return err
 		}
-		if p := of(messages[i].Tenant); boxes.Due(now) {
-			p.due = true
-		}
-		of(messages[i].Tenant).boxes = messages[i]
+		p := of(messages[i].Tenant)
+		p.boxes, p.due = messages[i], boxes.Due(now)
 	}
 	for i := range changes {
 		p := of(changes[i].Alert.Tenant)
@@ -308,7 +309,7 @@ func harmless(err error) bool {
 	return false
 }
 
-// Clear deletes alerts that were resolved long ago.
+// clear deletes alerts that were resolved long ago.
 func (k *Keeper) clear(ctx context.Context, now time.Time) error {
 	for {
 		n, err := k.o.Store.ClearDocuments(ctx, alert.KindResolved, now.Add(-k.bounds.Retain), k.bounds.Page)

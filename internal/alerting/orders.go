@@ -115,25 +115,28 @@ func (k *Keeper) Acknowledge(ctx context.Context, scope store.Scope, id string, 
 		if a.State != alert.Firing {
 			return *a, nil, nil
 		}
-		now := k.now().Round(0).UTC().Truncate(time.Microsecond)
+		now := k.moment()
 		a.State, a.AcknowledgedAt, a.AcknowledgedBy = alert.Acknowledged, now, by.Actor
-		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: a.Tenant, Actor: by.Actor, Verb: grapnel.VerbAcknowledge,
-			Endpoint: a.ID,
-			Reason:   by.Reason}}
+		with := store.With{Audit: &grapnel.AuditEntry{Actor: by.Actor, Verb: grapnel.VerbAcknowledge, Endpoint: a.ID, Reason: by.Reason}}
 		if once != nil {
 			with.Once = once(*a)
 		}
-		put, err := k.o.Engine.PutDocuments(ctx, scope, with,
-			func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
-				return []store.DocumentWrite{{Document: store.Document{Tenant: a.Tenant, Kind: alert.KindOpen, ID: a.ID,
-					Revision: revision, At: now,
-					Body: a.Encode()}}}, nil
-			})
+		put, err := k.put(ctx, scope, with, store.Document{Tenant: a.Tenant, Kind: alert.KindOpen, ID: a.ID, Revision: revision, At: now,
+			Body: a.Encode()})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict {
 			continue // it was resolved or repeated at the same moment
 		}
 		return *a, put.Answer, err
 	}
+}
+
+// put stores one document that a person has changed. The audit entry has its tenant and time.
+func (k *Keeper) put(ctx context.Context, scope store.Scope, with store.With, doc store.Document) (store.Put, error) {
+	with.Audit.Tenant, with.Audit.At = doc.Tenant, doc.At
+	return k.o.Engine.PutDocuments(ctx, scope, with,
+		func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
+			return []store.DocumentWrite{{Document: doc}}, nil
+		})
 }
 
 // Deliveries returns the deliveries of the event with a message about an alert; none if the event
@@ -227,16 +230,10 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 			return Rule{}, err
 		}
 		settings[tenant][name] = is
-		now := k.now().Round(0).UTC().Truncate(time.Microsecond)
-		with := store.With{Audit: &grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbChange,
-			Endpoint: RuleInAudit + name,
-			Reason:   by.Reason}}
-		write := store.DocumentWrite{Document: store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name),
-			Revision: doc.Revision, At: now, Body: is.Encode()}}
-		_, err = k.o.Engine.PutDocuments(ctx, scope, with,
-			func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
-				return []store.DocumentWrite{write}, nil
-			})
+		with := store.With{Audit: &grapnel.AuditEntry{Actor: by.Actor, Verb: grapnel.VerbChange, Endpoint: RuleInAudit + name,
+			Reason: by.Reason}}
+		_, err = k.put(ctx, scope, with, store.Document{Tenant: tenant, Kind: alert.KindRule, ID: alert.SettingID(tenant, name),
+			Revision: doc.Revision, At: k.moment(), Body: is.Encode()})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict {
 			continue // changed at the same moment
 		}
