@@ -58,9 +58,6 @@ const (
 	Resolved     State = "resolved"
 )
 
-// States lists all states.
-func States() []State { return []State{Firing, Acknowledged, Resolved} }
-
 // Subject is the object that an alert is about.
 type Subject struct {
 	Kind string `json:"kind"` // endpoint, queue, source, tenant, key or server

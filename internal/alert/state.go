@@ -61,7 +61,6 @@ func (u Unread) has(k Key) bool {
 // Change is one transition of an alert. Silent ones have no message.
 type Change struct {
 	Alert      *Alert // after it; a copy
-	New        bool   // the alert did not exist before
 	Transition Transition
 	Silent     bool
 }
@@ -160,9 +159,8 @@ func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
 	if s.Subject.Name != "" {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
-	return Change{New: true, Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: severity, Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText),
-		Value:     s.Value,
+	return Change{Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
+		Severity: severity, Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
 
