@@ -29,6 +29,11 @@ func hour(t *grapnel.Totals) Hour {
 	return Hour{Failed: float64(t.Failed), First: float64(t.FirstAttemptSuccess), Ended: float64(t.Delivered + t.Failed)}
 }
 
+// add adds a part of an hour.
+func (h *Hour) add(o Hour, part float64) {
+	h.Failed, h.First, h.Ended = h.Failed+part*o.Failed, h.First+part*o.First, h.Ended+part*o.Ended
+}
+
 // LastHour is the hour before a time, of the totals by the hour: the current hour, and of the hour
 // before the part that is less than an hour ago.
 func LastHour(buckets []grapnel.Bucket, now time.Time) Hour {
@@ -36,11 +41,11 @@ func LastHour(buckets []grapnel.Bucket, now time.Time) Hour {
 	part := 1 - now.Sub(current).Seconds()/time.Hour.Seconds()
 	var sum Hour
 	for i := range buckets {
-		switch h := hour(&buckets[i].Totals); {
-		case buckets[i].At.Equal(current):
-			sum.Failed, sum.First, sum.Ended = sum.Failed+h.Failed, sum.First+h.First, sum.Ended+h.Ended
-		case buckets[i].At.Equal(current.Add(-time.Hour)):
-			sum.Failed, sum.First, sum.Ended = sum.Failed+part*h.Failed, sum.First+part*h.First, sum.Ended+part*h.Ended
+		switch b := &buckets[i]; {
+		case b.At.Equal(current):
+			sum.add(hour(&b.Totals), 1)
+		case b.At.Equal(current.Add(-time.Hour)):
+			sum.add(hour(&b.Totals), part)
 		}
 	}
 	return sum
@@ -49,40 +54,27 @@ func LastHour(buckets []grapnel.Bucket, now time.Time) Hour {
 // Usual is the baseline of the hours from BaselineFor before a time up to it. Hours before the
 // first with any total do not count: the tenant did not exist.
 func Usual(buckets []grapnel.Bucket, at time.Time) Baseline {
-	var w window
 	at = at.UTC().Truncate(time.Hour)
+	var first time.Time
+	var sum Hour
 	for i := range buckets {
 		if b := &buckets[i]; b.At.Before(at) && !b.At.Before(at.Add(-BaselineFor)) {
-			w.add(b.At, hour(&b.Totals), 1)
+			if sum.add(hour(&b.Totals), 1); first.IsZero() {
+				first = b.At
+			}
 		}
 	}
-	return w.baseline(at)
+	return sum.baseline(first, at)
 }
 
-// window is a sum of hours.
-type window struct {
-	first time.Time
-	sum   Hour
-}
-
-func (w *window) add(at time.Time, h Hour, sign float64) {
-	if w.first.IsZero() {
-		w.first = at
+// baseline is that of a sum of hours, from the first with any total up to a time.
+func (h *Hour) baseline(first, at time.Time) Baseline {
+	b := Baseline{Ended: h.Ended}
+	if hours := at.Sub(later(first, at.Add(-BaselineFor))).Hours(); !first.IsZero() && hours >= 1 {
+		b.Failed = h.Failed / hours
 	}
-	w.sum.Failed, w.sum.First, w.sum.Ended = w.sum.Failed+sign*h.Failed, w.sum.First+sign*h.First, w.sum.Ended+sign*h.Ended
-}
-
-func (w *window) baseline(at time.Time) Baseline {
-	b := Baseline{Ended: w.sum.Ended}
-	begin := at.Add(-BaselineFor)
-	if w.first.After(begin) {
-		begin = w.first
-	}
-	if hours := at.Sub(begin).Hours(); !w.first.IsZero() && hours >= 1 {
-		b.Failed = w.sum.Failed / hours
-	}
-	if w.sum.Ended > 0 {
-		b.Success = w.sum.First / w.sum.Ended
+	if h.Ended > 0 {
+		b.Success = h.First / h.Ended
 	}
 	return b
 }
@@ -103,28 +95,28 @@ func (b *Baseline) drop(h *Hour) (float64, bool) {
 // by the hour from BaselineFor before. It judges whole hours, and an alert is resolved by the first
 // hour that is clearly back.
 func Backtest(rule *Rule, is InForce, buckets []grapnel.Bucket, from, to time.Time) (fired []time.Time) {
-	var w window
-	old, firing := 0, false
-	next := 0
+	var sum Hour
+	old, next, firing := 0, 0, false
 	for at := from.UTC().Truncate(time.Hour); at.Before(to); at = at.Add(time.Hour) {
 		for ; next < len(buckets) && buckets[next].At.Before(at); next++ {
 			if !buckets[next].At.Before(at.Add(-BaselineFor)) {
-				w.add(buckets[next].At, hour(&buckets[next].Totals), 1)
+				sum.add(hour(&buckets[next].Totals), 1)
 			} else {
 				old = next + 1
 			}
 		}
 		for ; old < next && buckets[old].At.Before(at.Add(-BaselineFor)); old++ {
-			w.add(buckets[old].At, hour(&buckets[old].Totals), -1)
+			sum.add(hour(&buckets[old].Totals), -1)
 		}
-		if w.first = (time.Time{}); old < next {
-			w.first = buckets[old].At // as in Usual, which reads no hours before these
+		var first time.Time
+		if old < next {
+			first = buckets[old].At // as in Usual, which reads no hours before these
 		}
 		var h Hour
 		if next < len(buckets) && buckets[next].At.Equal(at) {
 			h = hour(&buckets[next].Totals)
 		}
-		usual := w.baseline(at)
+		usual := sum.baseline(first, at)
 		value := usual.deadLetters(&h)
 		if rule.Name == FirstAttempts {
 			var known bool
