@@ -37,10 +37,10 @@ type job struct {
 
 // next is a job's next action: it ends, or it waits.
 type next struct {
-	over   bool
-	wait   time.Duration // at most; less if the replay is changed
-	hinted bool          // or if deliveries finish
-	why    string        // the reason why it makes no progress; empty: it does
+	over  bool
+	wait  time.Duration   // at most; less if the replay is changed
+	ended <-chan struct{} // or if this has a token
+	why   string          // the reason why it makes no progress; empty: it does
 }
 
 // run makes steps until the replay is finished or paused, or the runner stops.
@@ -71,18 +71,9 @@ func (j *job) run() {
 		}
 		j.say(n.why)
 		if n.wait > 0 {
-			j.rest(n)
+			wait(j.ctx, n.wait, j.nudged, n.ended)
 		}
 	}
-}
-
-// rest waits as n says.
-func (j *job) rest(n next) {
-	ended := j.ended
-	if !n.hinted {
-		ended = nil
-	}
-	wait(j.ctx, n.wait, j.nudged, ended)
 }
 
 // look reads the replay's state and makes the next step or ends the job.
@@ -97,7 +88,6 @@ func (j *job) look() (next, error) {
 	}
 	j.observe(now, &r)
 	j.runner.saw(&r)
-	j.runner.grown(&r)
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	if !there && !r.Status.Final() {
 		// The tenant may have come from another cell, with both, since this node read its endpoints.
@@ -119,16 +109,16 @@ func (j *job) look() (next, error) {
 	case j.atTheEnd && r.Started == r.Done:
 		return j.end(&r, grapnel.ReplayCompleted, "")
 	case j.atTheEnd:
-		return next{wait: j.runner.bounds.Slowly, hinted: true}, nil
+		return next{wait: j.runner.bounds.Slowly, ended: j.ended}, nil
 	case ep.Status != grapnel.EndpointEnabled:
 		return next{wait: j.runner.bounds.Slowly, why: "the endpoint is " + string(ep.Status)}, nil
 	case r.Canary && r.Delivered == 0:
 		if r.Started > 0 {
-			return next{wait: j.runner.bounds.Slowly, hinted: true, why: "the first delivery must succeed before the others are created"}, nil
+			return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: "the first delivery must succeed before the others are created"}, nil
 		}
 		want = 1
 	case left < want:
-		return next{wait: j.runner.bounds.Slowly, hinted: true, why: fmt.Sprintf("%d deliveries are still pending", r.Started-r.Done)}, nil
+		return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: fmt.Sprintf("%d deliveries are still pending", r.Started-r.Done)}, nil
 	}
 	if wait := j.pace.until(now, r.Rate, j.runner.bounds.Outstanding); wait > 0 {
 		return next{wait: wait}, nil

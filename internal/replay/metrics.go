@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
@@ -70,11 +72,14 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 // items counts deliveries of replays by result.
 type items struct{ created, delivered, failed int64 }
 
-// grown counts what a replay has finished since a job's last look at it, which may have been before
-// a pause.
-func (r *Runner) grown(is *grapnel.Replay) {
+// saw stores a job's last read of its replay, and counts what the replay has finished since the
+// read before, which may have been before a pause.
+func (r *Runner) saw(is *grapnel.Replay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if i := slices.IndexFunc(r.active, func(one grapnel.Replay) bool { return one.ID == is.ID }); i >= 0 {
+		r.active[i] = *is
+	}
 	if was, looked := r.looks[is.ID]; looked {
 		r.items.delivered += max(int64(is.Delivered-was.Delivered), 0)
 		r.items.failed += max(int64(is.Failed-was.Failed), 0)

@@ -38,8 +38,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	}
 	made.Revision = put.Revision
 	r.log.Info("replay started", "replay", made.ID, "endpoint", made.Endpoint, "tenant", made.Tenant, "deliveries", made.Total,
-		"rate", made.Rate,
-		"actor", made.Actor)
+		"rate", made.Rate, "actor", made.Actor)
 	return Started{Replay: made}, nil
 }
 
@@ -153,7 +152,10 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 		return p
 	}
 	now, perSecond := r.now(), -1.0
-	if j := r.job(one.ID); j != nil {
+	r.mu.Lock()
+	j := r.jobs[one.ID]
+	r.mu.Unlock()
+	if j != nil {
 		p.Reason, perSecond = j.standing(now)
 	}
 	if perSecond < 0 {

@@ -147,17 +147,6 @@ func (r *Runner) sweep(ctx context.Context) error {
 	return nil
 }
 
-// saw stores the job's last read of its replay.
-func (r *Runner) saw(one *grapnel.Replay) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.active {
-		if r.active[i].ID == one.ID {
-			r.active[i] = *one
-		}
-	}
-}
-
 // begin starts a job's goroutine unless it runs; the caller holds the lock.
 func (r *Runner) begin(id, endpoint string) {
 	if r.ctx == nil || r.ctx.Err() != nil || r.jobs[id] != nil {
@@ -209,13 +198,6 @@ func (r *Runner) turn(ctx context.Context, endpoint string) (over func(), err er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// job returns the goroutine of a replay, or nil.
-func (r *Runner) job(id string) *job {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.jobs[id]
 }
 
 func token(to chan struct{}) {
