@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -13,20 +14,25 @@ import (
 type granted struct {
 	most    int // leases
 	mu      sync.Mutex
-	byToken map[string]grapnel.Lease
-	spans   map[string]trace.Span // of those leases whose events are traced
+	byToken map[string]grant
+}
+
+// grant is a lease with its span; nil: it has none, because its event is not traced.
+type grant struct {
+	grapnel.Lease
+	span *trace.Span
 }
 
 func newGranted(most int) *granted {
-	return &granted{most: most, byToken: map[string]grapnel.Lease{}, spans: map[string]trace.Span{}}
+	return &granted{most: most, byToken: map[string]grant{}}
 }
 
 func (g *granted) put(leases []grapnel.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range leases {
-		if _, there := g.byToken[leases[i].Token]; there || len(g.byToken) < g.most {
-			g.byToken[leases[i].Token] = leases[i]
+		if is, there := g.byToken[leases[i].Token]; there || len(g.byToken) < g.most {
+			g.byToken[leases[i].Token] = grant{leases[i], is.span}
 		}
 	}
 }
@@ -34,33 +40,25 @@ func (g *granted) put(leases []grapnel.Lease) {
 func (g *granted) get(token string) (grapnel.Lease, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l, known := g.byToken[token]
-	return l, known
+	is, known := g.byToken[token]
+	return is.Lease, known
 }
 
 // drop forgets a lease, and returns its span; nil: it has none.
 func (g *granted) drop(token string) *trace.Span {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s, traced := g.spans[token]
-	g.remove(token)
-	if !traced {
-		return nil
-	}
-	return &s
-}
-
-func (g *granted) remove(token string) {
+	span := g.byToken[token].span
 	delete(g.byToken, token)
-	delete(g.spans, token)
+	return span
 }
 
 // begun remembers the span of a lease.
 func (g *granted) begun(token string, s trace.Span) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, there := g.byToken[token]; there {
-		g.spans[token] = s
+	if is, there := g.byToken[token]; there {
+		g.byToken[token] = grant{is.Lease, &s}
 	}
 }
 
@@ -69,9 +67,5 @@ func (g *granted) begun(token string, s trace.Span) {
 func (g *granted) forget(before time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for token := range g.byToken {
-		if g.byToken[token].Until.Before(before) {
-			g.remove(token)
-		}
-	}
+	maps.DeleteFunc(g.byToken, func(_ string, is grant) bool { return is.Until.Before(before) })
 }
