@@ -93,16 +93,17 @@ func (l *line) join(w *waiter) bool {
 	return true
 }
 
-// leave removes a waiter. true: it gets nothing; false: its answer is on its way.
-func (l *line) leave(w *waiter) bool {
+// leave answers a waiter with no lease, unless its answer is on its way or it has got one.
+func (l *line) leave(w *waiter, because error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.claimed {
+	switch {
+	case w.claimed:
 		w.leaving = true
-		return false
+	case slices.Contains(l.waiting, w):
+		l.remove(w)
+		w.reply <- taken{err: because}
 	}
-	l.remove(w)
-	return true
 }
 
 func (l *line) remove(w *waiter) {

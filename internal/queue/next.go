@@ -61,15 +61,7 @@ func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel
 	case <-over:
 	case <-ctx.Done():
 	}
-	if l.leave(w) {
-		// It may have been answered just before it left.
-		select {
-		case t := <-w.reply:
-			return t.leases, t.err
-		default:
-			return nil, ctx.Err()
-		}
-	}
+	l.leave(w, ctx.Err())
 	t := <-w.reply
 	return t.leases, t.err
 }
