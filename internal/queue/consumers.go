@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,13 +34,7 @@ func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consume
 		return nil, err
 	}
 	now := r.now()
-	byName := map[string]*grapnel.Consumer{}
-	at := func(name string) *grapnel.Consumer {
-		if byName[name] == nil {
-			byName[name] = &grapnel.Consumer{Name: name}
-		}
-		return byName[name]
-	}
+	byName := map[string]grapnel.Consumer{}
 	l := r.line(queue)
 	l.mu.Lock()
 	for name, seen := range l.seen {
@@ -47,20 +42,18 @@ func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consume
 			delete(l.seen, name)
 			continue
 		}
-		at(name).SeenAt = seen
+		byName[name] = grapnel.Consumer{Name: name, SeenAt: seen}
 	}
 	l.mu.Unlock()
 	for i := range leases {
-		c := at(leases[i].Consumer)
-		c.Leased++
+		c := byName[leases[i].Consumer]
+		c.Name, c.Leased = leases[i].Consumer, c.Leased+1
 		if leases[i].GrantedAt.After(c.SeenAt) {
 			c.SeenAt = leases[i].GrantedAt
 		}
+		byName[c.Name] = c
 	}
-	all := make([]grapnel.Consumer, 0, len(byName))
-	for _, c := range byName {
-		all = append(all, *c)
-	}
+	all := slices.AppendSeq([]grapnel.Consumer{}, maps.Values(byName))
 	slices.SortFunc(all, func(a, b grapnel.Consumer) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
