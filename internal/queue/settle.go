@@ -42,13 +42,8 @@ type Settlement struct {
 // another tenant.
 var errOver = grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled: another consumer may have the message")
 
-// Settle records a lease's answer. It fails with grapnel.CodeConflict if the lease has expired or
-// is settled.
-func (r *Broker) Settle(ctx context.Context, scope store.Scope, token string, a Answer) error {
-	return r.SettleAll(ctx, scope, []Settlement{{token, a}})[0]
-}
-
-// SettleAll records several answers in one call, and returns an error or nil for each.
+// SettleAll records answers, and returns an error or nil for each: grapnel.CodeConflict if the
+// lease has expired or is settled.
 func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settlement) []error {
 	errs := make([]error, len(list))
 	now := r.now()

@@ -171,7 +171,7 @@ func (w *world) next(q *grapnel.Endpoint, consumer string, most int) []Message {
 }
 
 func (w *world) settle(token string, a Answer) error {
-	return w.broker.Settle(context.Background(), store.Everyone(), token, a)
+	return w.broker.SettleAll(context.Background(), store.Everyone(), []Settlement{{Token: token, Answer: a}})[0]
 }
 
 // delivery is a delivery as the store has it.
