@@ -28,42 +28,33 @@ type reading struct {
 	secret map[string]bool
 }
 
-// part is a pattern, compiled.
-type part struct {
-	match *regexp.Regexp
-	names []string
-}
-
 var named = regexp.MustCompile(`\{([a-z]+)([!?*]*)\}`)
 
 // compile prepares a pattern. The flags of its names say what they take.
-func compile(pattern string) part {
-	var p part
+func compile(pattern string) (match *regexp.Regexp, names []string) {
 	text, last := "^", 0
 	for _, at := range named.FindAllStringSubmatchIndex(pattern, -1) {
 		text += regexp.QuoteMeta(pattern[last:at[0]])
 		flags := pattern[at[4]:at[5]]
-		switch {
-		case strings.ContainsAny(flags, "?*"):
+		if strings.ContainsAny(flags, "?*") {
 			text += "(.*?)"
-		default:
+		} else {
 			text += "(.+?)"
 		}
-		p.names = append(p.names, pattern[at[2]:at[3]]+flags)
+		names = append(names, pattern[at[2]:at[3]]+flags)
 		last = at[1]
 	}
-	p.match = regexp.MustCompile("(?s)" + text + regexp.QuoteMeta(pattern[last:]) + "$")
-	return p
+	return regexp.MustCompile("(?s)" + text + regexp.QuoteMeta(pattern[last:]) + "$"), names
 }
 
 // take reads a part of a URL, if it has the pattern.
 func (r *reading) take(pattern, text string) bool {
-	p := compile(pattern)
-	found := p.match.FindStringSubmatch(text)
+	match, names := compile(pattern)
+	found := match.FindStringSubmatch(text)
 	if found == nil {
 		return false
 	}
-	for i, name := range p.names {
+	for i, name := range names {
 		bare := strings.TrimRight(name, "!?*")
 		r.values[bare] = found[i+1]
 		r.secret[bare] = r.secret[bare] || strings.Contains(name, "!")
@@ -90,12 +81,11 @@ func (r *reading) takePath(pattern, path string) bool {
 			if n < 0 {
 				return false
 			}
-			name := named.FindStringSubmatch(w)[1]
-			r.values[name] = "/" + strings.Join(escaped(is[:n]), "/")
-			if n == 0 {
-				r.values[name] = ""
+			rest := ""
+			for _, segment := range is[:n] {
+				rest += "/" + url.PathEscape(segment)
 			}
-			is = is[n:]
+			r.values[named.FindStringSubmatch(w)[1]], is = rest, is[n:]
 			continue
 		}
 		segment := ""
@@ -107,14 +97,6 @@ func (r *reading) takePath(pattern, path string) bool {
 		}
 	}
 	return len(is) == 0
-}
-
-func escaped(segments []string) []string {
-	out := make([]string, len(segments))
-	for i, s := range segments {
-		out[i] = url.PathEscape(s)
-	}
-	return out
 }
 
 // takeQuery reads the parameters. Those that the row names as decoration are ignored; a row that
@@ -214,13 +196,15 @@ func (r *row) target(w *way, in reading, u *url.URL) *Target {
 	}
 	in.secret["basic"] = true
 	for name, value := range w.headers {
-		filled := named.ReplaceAllStringFunc(value, func(is string) string { return in.values[strings.Trim(is, "{}?!")] })
-		if missing := slices.ContainsFunc(named.FindAllString(value, -1), func(is string) bool {
-			return in.values[strings.Trim(is, "{}?!")] == ""
-		}); missing {
-			continue // {token?} was not given
+		given := true
+		filled := named.ReplaceAllStringFunc(value, func(is string) string {
+			one := in.values[strings.Trim(is, "{}?!")]
+			given = given && one != ""
+			return one
+		})
+		if given { // {token?} may be missing
+			t.Headers[name] = braced(filled)
 		}
-		t.Headers[name] = braced(filled)
 	}
 	if r.passes {
 		t.passOn(u)
