@@ -27,7 +27,7 @@ type courier struct {
 }
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
-	return &courier{runner: r, source: s, now: Status{State: Connecting, Since: r.o.Now(), Place: Place(s.Outbox.DSN.Text)}}
+	return &courier{runner: r, source: s, now: Status{State: Connecting, Since: r.o.Now()}}
 }
 
 // run connects, again and again, and carries while the connection lasts.
@@ -134,7 +134,7 @@ func (c *courier) refused(err error, n int) time.Duration {
 // away notes that the database cannot be used.
 func (c *courier) away(err error) {
 	detail := explain(err)
-	if c.set(Away, detail) {
+	if c.set(Away, detail) != Away {
 		c.runner.o.Log.Warn("reading an outbox failed; retrying", "source", c.source.ID, "err", detail)
 	}
 }
@@ -204,9 +204,9 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 				return err
 			}
 		case placed.Duplicate:
-			c.runner.metrics.count(repeated)
+			c.runner.count(repeated)
 		default:
-			c.runner.metrics.count(accepted)
+			c.runner.count(accepted)
 		}
 	}
 	return nil

@@ -2,25 +2,19 @@ package relay
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// outcome is the result of a row, for counting.
-type outcome string
-
-// The outcomes.
+// The outcomes of a row, as count counts them.
 const (
-	accepted outcome = "accepted"
-	repeated outcome = "duplicate"
-	aside    outcome = "set_aside"
+	accepted = "accepted"
+	repeated = "duplicate"
+	aside    = "set_aside"
 )
 
-// counts are the counters that couriers increment.
-type counts struct{ events *prometheus.CounterVec }
-
-func newCounts() *counts {
-	return &counts{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
-		Help: "Events read from outboxes, by outcome."}, []string{"outcome"})}
+func newEvents() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
+		Help: "Events read from outboxes, by outcome."}, []string{"outcome"})
 }
 
-func (m *counts) count(as outcome) { m.events.WithLabelValues(string(as)).Inc() }
+func (r *Runner) count(outcome string) { r.events.WithLabelValues(outcome).Inc() }
 
 // Metrics are the runner's metrics, as prometheus collects them. There is one lag for each source
 // with an outbox.
@@ -42,14 +36,14 @@ func (r *Runner) Metrics() Metrics {
 
 // Describe sends the descriptions of the metrics.
 func (m Metrics) Describe(to chan<- *prometheus.Desc) {
-	m.runner.metrics.events.Describe(to)
+	m.runner.events.Describe(to)
 	to <- m.lag
 	to <- m.well
 }
 
 // Collect gives the numbers of now.
 func (m Metrics) Collect(to chan<- prometheus.Metric) {
-	m.runner.metrics.events.Collect(to)
+	m.runner.events.Collect(to)
 	m.runner.mu.Lock()
 	defer m.runner.mu.Unlock()
 	for id, c := range m.runner.couriers {

@@ -34,6 +34,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
@@ -71,8 +73,8 @@ const DefaultMaxEvent = 256 << 10
 
 // Runner owns the relays of one process.
 type Runner struct {
-	o       Options
-	metrics *counts
+	o      Options
+	events *prometheus.CounterVec
 
 	mu       sync.Mutex
 	couriers map[string]*courier // by source
@@ -95,9 +97,7 @@ func New(o Options) *Runner {
 	if o.open == nil {
 		o.open = func(ctx context.Context, dsn string) (box, error) { return open(ctx, dsn, o.Bounds) }
 	}
-	r := &Runner{o: o, couriers: map[string]*courier{}}
-	r.metrics = newCounts()
-	return r
+	return &Runner{o: o, events: newEvents(), couriers: map[string]*courier{}}
 }
 
 // Run moves events until ctx ends, and returns after everything it started has. Unfinished work is

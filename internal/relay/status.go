@@ -19,7 +19,6 @@ type Status struct {
 	State  State
 	Since  time.Time
 	Detail string // why, where it is not well
-	Place  string // location of the outbox, without secrets
 	// age of the oldest committed event; an upper bound while the database is unreachable
 	Lag     time.Duration
 	SeenAt  time.Time // when it was looked at last; zero: never
@@ -39,16 +38,15 @@ func (c *courier) status() Status {
 	return s
 }
 
-// set notes a state, and says whether it is a new one.
-func (c *courier) set(state State, detail string) (changed bool) {
+// set notes a state, and returns the one before.
+func (c *courier) set(state State, detail string) (before State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed = c.now.State != state
-	if changed {
+	if before = c.now.State; before != state {
 		c.now.Since = c.runner.o.Now()
 	}
 	c.now.State, c.now.Detail = state, detail
-	return changed
+	return before
 }
 
 // saw records the result of a look, but not the state: storing these rows may still fail.
@@ -64,10 +62,7 @@ func (c *courier) well(elsewhere bool) {
 	if elsewhere {
 		state = Standby
 	}
-	c.mu.Lock()
-	before := c.now.State
-	c.mu.Unlock()
-	if c.set(state, "") && before == Away {
+	if c.set(state, "") == Away {
 		c.runner.o.Log.Info("outbox can be read again", "source", c.source.ID)
 	}
 }
@@ -83,7 +78,7 @@ func (c *courier) moved(p page, at time.Time) {
 		}
 	}
 	for range c.aside {
-		c.runner.metrics.count(aside)
+		c.runner.count(aside)
 		c.now.Aside++
 	}
 	c.now.MovedAt = at
