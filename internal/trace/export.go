@@ -22,14 +22,11 @@ func (t *Tracer) export(ctx context.Context, batch []Span) {
 	for try := 1; ; try++ {
 		again, pause, err := t.send(ctx, batch)
 		switch {
-		case err == nil:
-			t.sent(len(batch))
-			return
-		case ctx.Err() != nil:
+		case err != nil && ctx.Err() != nil:
 			t.last(ctx, batch)
 			return
-		case !again || try >= t.bounds.Tries:
-			t.lost(len(batch), err)
+		case err == nil || !again || try >= t.bounds.Tries:
+			t.done(len(batch), err)
 			return
 		}
 		t.note(err)
@@ -46,30 +43,23 @@ func (t *Tracer) last(ctx context.Context, batch []Span) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bounds.Last)
 	defer cancel()
 	for ; len(batch) > 0; batch = t.rest() {
-		t.once(ctx, batch)
+		_, _, err := t.send(ctx, batch)
+		t.done(len(batch), err)
 	}
 }
 
-// once sends a batch without repetition.
-func (t *Tracer) once(ctx context.Context, batch []Span) {
-	if _, _, err := t.send(ctx, batch); err != nil {
-		t.lost(len(batch), err)
+// done counts spans that are sent or, with an error, lost.
+func (t *Tracer) done(spans int, err error) {
+	if err != nil {
+		t.failed.Add(int64(spans))
+		t.note(err)
 		return
 	}
-	t.sent(len(batch))
-}
-
-func (t *Tracer) sent(spans int) {
 	t.exported.Add(int64(spans))
 	if t.failing {
 		t.failing = false
 		t.o.Log.Info("exporting spans works again")
 	}
-}
-
-func (t *Tracer) lost(spans int, err error) {
-	t.failed.Add(int64(spans))
-	t.note(err)
 }
 
 // note logs the first of several failures in a row.
