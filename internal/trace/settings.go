@@ -2,7 +2,9 @@ package trace
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,7 +93,7 @@ func FromEnvironment(lookup func(string) (string, bool)) (s Settings, err error)
 		Text("service.version", grapnel.Version)}
 	delete(resource, "service.name")
 	delete(resource, "service.version")
-	for _, key := range sorted(resource) {
+	for _, key := range slices.Sorted(maps.Keys(resource)) {
 		s.Attributes = append(s.Attributes, Text(key, resource[key]))
 	}
 	s.Sampler, err = samplerOf(get(varSampler), get(varSamplerArg))

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"io"
 	"log/slog"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -190,5 +189,3 @@ func (t *Tracer) rest() (batch []Span) {
 	}
 	return batch
 }
-
-func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
