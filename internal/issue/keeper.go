@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -89,11 +90,7 @@ func (k *Keeper) Flush(ctx context.Context) error {
 
 // store merges deltas, tenant by tenant, in an order that does not depend on the map.
 func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
-	groups := make([]Group, 0, len(pending))
-	for g := range pending {
-		groups = append(groups, g)
-	}
-	slices.SortFunc(groups, func(a, b Group) int {
+	groups := slices.SortedFunc(maps.Keys(pending), func(a, b Group) int {
 		return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID(), b.ID()))
 	})
 	var failures []error
@@ -120,7 +117,8 @@ func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
 func (k *Keeper) batch(ctx context.Context, groups []Group, pending map[Group]*Delta) error {
 	var err error
 	for range k.o.Bounds.Tries {
-		b := merging{k: k, ctx: ctx, scope: store.Of(groups[0].Tenant), issues: map[Group]*Issue{}, created: newIndex(), kept: map[string]bool{}}
+		b := merging{k: k, ctx: ctx, scope: store.Of(groups[0].Tenant), issues: map[Group]*Issue{}, created: newIndex(),
+			streaks: map[string]int64{}, kept: map[string]bool{}}
 		for _, g := range groups {
 			b.kept[g.ID()], b.kept[g.Other().ID()] = true, true
 		}
@@ -182,9 +180,6 @@ func (b *merging) merge(g Group, d *Delta) error {
 		b.order = append(b.order, g)
 	}
 	i.Merge(d.clone(), b.k.o.Now())
-	if b.streaks == nil {
-		b.streaks = map[string]int64{}
-	}
 	b.streaks[i.ID] = max(b.streaks[i.ID], d.streak)
 	return nil
 }

@@ -1,6 +1,7 @@
 package issue
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 )
@@ -90,11 +91,7 @@ func (t *Tally) wake() {
 func (t *Tally) watch(endpoints map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ep := range t.streaks {
-		if !endpoints[ep] {
-			delete(t.streaks, ep)
-		}
-	}
+	maps.DeleteFunc(t.streaks, func(ep string, _ int64) bool { return !endpoints[ep] })
 	for ep := range endpoints {
 		if _, watched := t.streaks[ep]; !watched {
 			t.streaks[ep] = 0
