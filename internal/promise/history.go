@@ -1,6 +1,8 @@
 package promise
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -23,24 +25,15 @@ func (h *History) Set(at time.Time, is Hour) { h.hours[hourOf(at)] = &is }
 // Forget removes hours that no window reaches any more.
 func (h *History) Forget(now time.Time) {
 	oldest := hourOf(now.Add(-Window - 24*time.Hour))
-	for at := range h.hours {
-		if at < oldest {
-			delete(h.hours, at)
-		}
-	}
+	maps.DeleteFunc(h.hours, func(at int64, _ *Hour) bool { return at < oldest })
 }
 
 // Since is the first slot with a count; zero: there is none.
 func (h *History) Since() time.Time {
-	first := int64(0)
-	for at := range h.hours {
-		if first == 0 || at < first {
-			first = at
-		}
-	}
-	if first == 0 {
+	if len(h.hours) == 0 {
 		return time.Time{}
 	}
+	first := slices.Min(slices.Collect(maps.Keys(h.hours)))
 	for s, of := range h.hours[first].slots {
 		if of != [indicators]Count{} {
 			return time.Unix(first*3600, 0).UTC().Add(time.Duration(s) * Slot)
