@@ -58,20 +58,17 @@ func (r *Directory) place(rq *http.Request, o *Routing) (at int, free bool) {
 	if !ok {
 		return 0, strings.HasPrefix(rq.URL.Path, linkPath)
 	}
-	hash, everyone := sha256.Sum256([]byte(text)), false
-	if key, known := r.cells[0].Engine.KeyByHash(hash); known {
-		everyone = key.Tenant == ""
-	} else if tenant, valid := o.pass(text); valid && tenant != "" {
-		return max(0, r.index(r.Where(tenant).Cell)), false
-	} else if valid {
-		everyone = true
-	}
-	if everyone {
-		if named := r.index(rq.Header.Get(Header)); named >= 0 {
-			return named, false
+	hash := sha256.Sum256([]byte(text))
+	key, known := r.cells[0].Engine.KeyByHash(hash)
+	tenant := key.Tenant
+	if !known {
+		if tenant, known = o.pass(text); known && tenant != "" {
+			return max(0, r.index(r.Where(tenant).Cell)), false
 		}
-		if rq.Header.Get(Header) != "" {
-			return 0, false
+	}
+	if known && tenant == "" {
+		if name := rq.Header.Get(Header); name != "" {
+			return max(0, r.index(name)), false
 		}
 		at = r.subject(rq)
 		return at, at == 0
