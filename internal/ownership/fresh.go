@@ -61,7 +61,7 @@ func (s *Shards) watch() {
 // fresh hints at heads in this node's shards above a row id, and returns the highest one it read.
 func (s *Shards) fresh(from int64) (int64, error) {
 	var mine []int
-	for _, o := range s.owned(func(_ int, h *holding) bool { return h.leaving == nil }) {
+	for _, o := range s.owned(staying) {
 		mine = append(mine, o.Shard)
 	}
 	if len(mine) == 0 {

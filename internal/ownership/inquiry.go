@@ -85,9 +85,7 @@ func (s *Shards) inquire(ctx context.Context, r *inquiry) {
 	reading.Go(func() { r.acting, r.err = s.cluster.Ownership.Acting(ctx, s.cluster.Lease) })
 	r.know = s.inform(ctx, nodes)
 	reading.Wait()
-	unasked := slices.DeleteFunc(slices.Clone(r.acting), func(n store.Node) bool {
-		return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID })
-	})
+	unasked := slices.DeleteFunc(slices.Clone(r.acting), func(n store.Node) bool { return s.among(nodes, n) })
 	maps.Copy(r.know, s.inform(ctx, unasked))
 }
 

@@ -123,11 +123,9 @@ func (s *Shards) renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, h := range s.held {
-		switch {
-		case still[n] == h.epoch:
+		h.until = moment{}
+		if still[n] == h.epoch {
 			h.until = asked.add(s.cluster.Lease - leaseMargin)
-		default:
-			h.until = moment{}
 		}
 	}
 	return nil
@@ -171,30 +169,32 @@ func (s *Shards) look(ctx context.Context) error {
 // compare logs the nodes that joined or left between two looks. A node that stops deletes its row.
 // A quick stop ends before any look has seen the node draining.
 func (s *Shards) compare(ctx context.Context, before, now []store.Node) (err error) {
-	among := func(nodes []store.Node, id string) bool {
-		return id == s.cluster.Node.ID || slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == id })
-	}
 	var silent []store.Node
-	if slices.ContainsFunc(before, func(n store.Node) bool { return !among(now, n.ID) }) {
+	if slices.ContainsFunc(before, func(n store.Node) bool { return !s.among(now, n) }) {
 		if silent, err = s.cluster.Ownership.Nodes(ctx, rememberNodes); err != nil {
 			return err
 		}
 	}
 	for _, n := range now {
-		if !among(before, n.ID) {
+		if !s.among(before, n) {
 			s.log.Info("node joined", "node", n.ID, "address", n.Address)
 		}
 	}
 	for _, n := range before {
 		switch {
-		case among(now, n.ID):
-		case n.Draining || !among(silent, n.ID):
+		case s.among(now, n):
+		case n.Draining || !s.among(silent, n):
 			s.log.Info("node left", "node", n.ID, "address", n.Address)
 		default:
 			s.log.Warn("node lost; its shards are taken when their leases end", "node", n.ID, "address", n.Address)
 		}
 	}
 	return nil
+}
+
+// among says whether a node is one of some nodes, or this one.
+func (s *Shards) among(nodes []store.Node, is store.Node) bool {
+	return is.ID == s.cluster.Node.ID || slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == is.ID })
 }
 
 // wanted is the node that should own a shard: of the live nodes that are not draining, the one

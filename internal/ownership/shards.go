@@ -184,9 +184,9 @@ func (s *Shards) stays(shard int, leased bool) bool {
 }
 
 // Share is the number of shards that this node owns and is not releasing.
-func (s *Shards) Share() int {
-	return len(s.owned(func(_ int, h *holding) bool { return h.leaving == nil }))
-}
+func (s *Shards) Share() int { return len(s.owned(staying)) }
+
+func staying(_ int, h *holding) bool { return h.leaving == nil }
 
 // Epoch is the epoch for writes about an endpoint. While work of the endpoint is in progress its
 // shard is not released, so the epoch is that of the decision.
