@@ -83,10 +83,7 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 	candidates = append(candidates, sizes(all)...)
 	candidates = append(candidates, timeLimits(all)...)
 	candidates = append(candidates, spans(all, failures, successes, b)...)
-	rank := map[Kind]int{}
-	for i, k := range kinds() {
-		rank[k] = i
-	}
+	rank := func(k Kind) int { return slices.Index(kinds(), k) }
 	for i := range candidates {
 		c := &candidates[i]
 		if c.Failures+c.Successes == 0 {
@@ -97,7 +94,7 @@ func strongest(all []*Observation, b Bounds) (best Cause, covers func(*Observati
 			continue
 		}
 		if !ok || c.Evidence > best.Evidence+same ||
-			c.Evidence > best.Evidence-same && rank[c.Kind] < rank[best.Kind] {
+			c.Evidence > best.Evidence-same && rank(c.Kind) < rank(best.Kind) {
 			best, covers, ok = c.Cause, c.covers, true
 		}
 	}

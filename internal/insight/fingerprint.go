@@ -1,6 +1,7 @@
 package insight
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,14 +48,7 @@ func word(text []byte) int {
 }
 
 // varies says whether a word is an id, a number or a time: it has a digit.
-func varies(w []byte) bool {
-	for _, b := range w {
-		if digit(b) {
-			return true
-		}
-	}
-	return false
-}
+func varies(w []byte) bool { return slices.ContainsFunc(w, digit) }
 
 func letter(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b >= utf8.RuneSelf
