@@ -117,11 +117,7 @@ func (f *Facts) about(tenant string) Subject {
 
 // takes says whether due deliveries of the endpoint should be attempted now.
 func (e *Endpoint) takes() bool {
-	switch e.Health.State {
-	case grapnel.HealthHealthy, grapnel.HealthFailing:
-		return e.Queue == nil
-	}
-	return false
+	return e.Queue == nil && (e.Health.State == grapnel.HealthHealthy || e.Health.State == grapnel.HealthFailing)
 }
 
 // Waits says whether a rule asks for the endpoint's earliest due delivery.

@@ -68,12 +68,7 @@ func (r *Router) Next(endpoints []*grapnel.Endpoint) (*Router, error) {
 
 // byID lists the endpoints that are not deleted, in the order of their ids.
 func byID(endpoints []*grapnel.Endpoint) []*grapnel.Endpoint {
-	order := make([]*grapnel.Endpoint, 0, len(endpoints))
-	for _, ep := range endpoints {
-		if ep.DeletedAt.IsZero() {
-			order = append(order, ep)
-		}
-	}
+	order := slices.DeleteFunc(slices.Clone(endpoints), func(ep *grapnel.Endpoint) bool { return !ep.DeletedAt.IsZero() })
 	slices.SortStableFunc(order, func(a, b *grapnel.Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	return order
 }

@@ -22,6 +22,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -89,9 +90,7 @@ func New(o Options) (*Provider, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Random == nil {
-		o.Random = rand.Reader
-	}
+	o.Random = cmp.Or(o.Random, rand.Reader)
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = Algorithms()
 	}
@@ -106,10 +105,8 @@ func New(o Options) (*Provider, error) {
 	if o.ClientID == "" {
 		return nil, errors.New("the client id is missing")
 	}
-	for _, name := range o.Mapping.claims() {
-		if name == "" {
-			return nil, errors.New("rules by group need the name of the claim with the groups")
-		}
+	if slices.Contains(o.Mapping.claims(), "") {
+		return nil, errors.New("rules by group need the name of the claim with the groups")
 	}
 	if !slices.Contains(o.Scopes, "openid") {
 		o.Scopes = append([]string{"openid"}, o.Scopes...)

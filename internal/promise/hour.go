@@ -17,14 +17,6 @@ func (c Count) All() int64 { return c.Good + c.Bad }
 
 func (c *Count) add(o Count) { c.Good, c.Bad = c.Good+o.Good, c.Bad+o.Bad }
 
-// one is the count of a single event.
-func one(good bool) Count {
-	if good {
-		return Count{Good: 1}
-	}
-	return Count{Bad: 1}
-}
-
 // Hour has the counts of one hour: one for each slot and indicator, and the durations of
 // Accept, Receive, Dispatch and Arrive.
 type Hour struct {
@@ -38,7 +30,11 @@ const timed = int(Arrive) + 1
 // Add counts one event at a time of the hour. took is ignored if it is negative, and for indicators
 // without durations.
 func (h *Hour) Add(at time.Time, i Indicator, good bool, took time.Duration) {
-	h.slots[slotOf(at)][i].add(one(good))
+	if n := &h.slots[slotOf(at)][i]; good {
+		n.Good++
+	} else {
+		n.Bad++
+	}
 	if int(i) < timed && took >= 0 {
 		h.took[i].Count(took)
 	}
