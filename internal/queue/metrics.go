@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"sync/atomic"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
@@ -16,11 +14,10 @@ type metrics struct {
 	stale    prometheus.Counter
 	returned prometheus.Counter
 	lag      prometheus.Histogram
-	waits    prometheus.Collector
-	waiting  atomic.Int64
+	waiting  prometheus.Gauge
 }
 
-func newMetrics(r *Broker) *metrics {
+func newMetrics() *metrics {
 	m := &metrics{
 		leases: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_granted_total",
 			Help: "Leases granted to consumers of queues."}),
@@ -37,9 +34,9 @@ func newMetrics(r *Broker) *metrics {
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_lease_lag_seconds",
 			Help:    "Time between a delivery of a queue becoming due and its lease.",
 			Buckets: []float64{.001, .005, .01, .02, .05, .1, .5, 1, 5, 30, 300, 3600}}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_consumers_waiting",
+			Help: "Consumers that wait for a due delivery."}),
 	}
-	m.waits = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_consumers_waiting",
-		Help: "Consumers that wait for a due delivery."}, func() float64 { return float64(r.metrics.waiting.Load()) })
 	m.begin(OtherQueues)
 	return m
 }
@@ -69,5 +66,5 @@ func (m *metrics) claimed(leases []grapnel.Lease) {
 // Collectors are the metrics to register.
 func (r *Broker) Collectors() []prometheus.Collector {
 	m := r.metrics
-	return []prometheus.Collector{m.leases, m.settled, m.held, m.stale, m.returned, m.lag, m.waits}
+	return []prometheus.Collector{m.leases, m.settled, m.held, m.stale, m.returned, m.lag, m.waiting}
 }

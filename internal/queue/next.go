@@ -14,11 +14,9 @@ import (
 func (r *Broker) Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]Message, error) {
 	l := r.line(q.ID)
 	l.see(consumer, r.now())
-	r.metrics.waiting.Add(1)
-	defer r.metrics.waiting.Add(-1)
-	if most = min(most, q.Queue.MaxLeased); most < 1 {
-		most = 1
-	}
+	r.metrics.waiting.Inc()
+	defer r.metrics.waiting.Dec()
+	most = max(min(most, q.Queue.MaxLeased), 1)
 	ends := time.NewTimer(wait)
 	defer ends.Stop()
 	w := &waiter{wants: make([]store.Want, most), once: wait <= 0, reply: make(chan taken, 1)}

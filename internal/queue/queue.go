@@ -103,14 +103,13 @@ type Message struct {
 func New(o Options) *Broker {
 	b := bounds.Fill(o.Bounds)
 	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, traces: o.Traces, random: cmp.Or(o.Random, rand.Reader),
-		granted: newGranted(b.Granted), lines: map[string]*line{}}
+		metrics: newMetrics(), granted: newGranted(b.Granted), lines: map[string]*line{}}
 	now := o.Now
 	if now == nil {
 		now = time.Now
 	}
 	// Times are compared with the store's, which are wall-clock times; see engine.New.
 	r.now = func() time.Time { return now().Round(0) }
-	r.metrics = newMetrics(r)
 	r.ctx, r.close = context.WithCancel(context.Background())
 	return r
 }
