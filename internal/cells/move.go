@@ -79,11 +79,9 @@ func (r *Directory) Stay(ctx context.Context, tenant string, by grapnel.By) (gra
 	if t.State != grapnel.TenancyClosing && t.State != grapnel.TenancySealed {
 		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in cell %s and is not moving", tenant, is.Cell)
 	}
-	now, state := r.now(), t.State
-	entry := grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbStay,
+	entry := grapnel.AuditEntry{At: r.now(), Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbStay,
 		Reason: because("not to cell "+t.Other, by.Reason)}
-	t.State, t.Since = grapnel.TenancyHere, now
-	if _, err = from.Engine.PutTenancy(ctx, t, state, &entry); err != nil {
+	if err = r.put(ctx, from, t, grapnel.TenancyHere, &entry); err != nil {
 		return is, err
 	}
 	r.log.Info("move cancelled; tenant stays", "tenant", tenant, "move", t.Move, "in", from.Name)
