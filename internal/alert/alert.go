@@ -114,12 +114,13 @@ func (a *Alert) sent(s Sent) {
 func (a *Alert) Encode() []byte { return encode(a) }
 
 // Decode reads the body of an alert's document.
-func Decode(body []byte) (*Alert, error) {
-	a := new(Alert)
-	if err := json.Unmarshal(body, a); err != nil {
-		return nil, fmt.Errorf("alert: a stored alert cannot be read: %w", err)
+func Decode(body []byte) (*Alert, error) { return decode[*Alert](body, "a stored alert") }
+
+func decode[T any](body []byte, what string) (v T, err error) {
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, fmt.Errorf("alert: %s cannot be read: %w", what, err)
 	}
-	return a, nil
+	return v, nil
 }
 
 func encode(v any) []byte {

@@ -2,7 +2,6 @@ package alert
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,13 +41,7 @@ type Box struct {
 }
 
 // DecodeBoxes reads the body of the document.
-func DecodeBoxes(body []byte) (Boxes, error) {
-	var b Boxes
-	if err := json.Unmarshal(body, &b); err != nil {
-		return b, fmt.Errorf("alert: stored messages cannot be read: %w", err)
-	}
-	return b, nil
-}
+func DecodeBoxes(body []byte) (Boxes, error) { return decode[Boxes](body, "stored messages") }
 
 // Encode is the body of the document.
 func (b *Boxes) Encode() []byte { return encode(b) }

@@ -2,8 +2,6 @@ package alert
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -157,11 +155,8 @@ type Setting struct {
 func (s Setting) Encode() []byte { return encode(s) }
 
 // DecodeSetting reads the body of a setting's document.
-func DecodeSetting(body []byte) (s Setting, err error) {
-	if err := json.Unmarshal(body, &s); err != nil {
-		return s, fmt.Errorf("alert: the stored setting of a rule cannot be read: %w", err)
-	}
-	return s, nil
+func DecodeSetting(body []byte) (Setting, error) {
+	return decode[Setting](body, "the stored setting of a rule")
 }
 
 // Over returns the setting with the fields of s that are set, and those of base for the others.
