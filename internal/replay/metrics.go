@@ -31,12 +31,7 @@ func (r *Runner) Metrics() Metrics {
 }
 
 // Describe sends the descriptions of Collect's metrics.
-func (m Metrics) Describe(to chan<- *prometheus.Desc) {
-	to <- m.replays
-	to <- m.ended
-	to <- m.deliveries
-	to <- m.items
-}
+func (m Metrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
 
 // Collect gives the numbers of now.
 func (m Metrics) Collect(to chan<- prometheus.Metric) {
