@@ -177,7 +177,7 @@ func (j *job) end(r *grapnel.Replay, status grapnel.ReplayStatus, reason string)
 	r.Status, r.Reason, r.UpdatedAt, r.FinishedAt = status, reason, now, now
 	with := store.With{}
 	if status != grapnel.ReplayCompleted {
-		with.Audit = entry(r, verbOf(status), grapnel.By{Actor: grapnel.ActorItself, Reason: reason}, now)
+		with.Audit = entry(r, verbs[status], grapnel.By{Actor: grapnel.ActorItself, Reason: reason}, now)
 	}
 	if _, err := j.runner.engine.PutReplay(j.ctx, store.Of(r.Tenant), *r, with); err != nil {
 		return next{}, err

@@ -105,7 +105,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 		if status.Final() {
 			one.FinishedAt = now
 		}
-		put, err := r.engine.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbOf(status), by, now)})
+		put, err := r.engine.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbs[status], by, now)})
 		r.changed(id) // after an error too: it may have been stored
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && ctx.Err() == nil {
 			continue
@@ -121,18 +121,10 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 	}
 }
 
-// verbOf is the audit verb for giving a replay a status.
-func verbOf(status grapnel.ReplayStatus) grapnel.Verb {
-	switch status {
-	case grapnel.ReplayPaused:
-		return grapnel.VerbPauseReplay
-	case grapnel.ReplayRunning:
-		return grapnel.VerbResumeReplay
-	case grapnel.ReplayStopped:
-		return grapnel.VerbStopReplay
-	default:
-		return grapnel.VerbCancelReplay
-	}
+// verbs are the audit verbs for giving a replay a status.
+var verbs = map[grapnel.ReplayStatus]grapnel.Verb{
+	grapnel.ReplayPaused: grapnel.VerbPauseReplay, grapnel.ReplayRunning: grapnel.VerbResumeReplay,
+	grapnel.ReplayStopped: grapnel.VerbStopReplay, grapnel.ReplayCancelled: grapnel.VerbCancelReplay,
 }
 
 // entry is the audit entry of an order. Entries refer to endpoints and deliveries only, so the
