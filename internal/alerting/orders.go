@@ -318,10 +318,7 @@ func (k *Keeper) disabled(ctx context.Context, scope store.Scope, tenant string,
 }
 
 func times(n int) string {
-	switch n {
-	case 0:
-		return "0 times"
-	case 1:
+	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)

@@ -2,6 +2,7 @@ package cells
 
 import (
 	"crypto/sha256"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -208,10 +209,7 @@ func (t *trial) WriteHeader(status int) {
 func (t *trial) sentOn() bool { return t.held && t.status == http.StatusMisdirectedRequest }
 
 func (t *trial) open() {
-	h := t.to.Header()
-	for name, values := range t.header {
-		h[name] = values
-	}
+	maps.Copy(t.to.Header(), t.header)
 	t.to.WriteHeader(t.status)
 }
 

@@ -40,11 +40,8 @@ func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 // add counts one failure.
 func (d *Delta) add(f *Failure) {
 	d.Count++
-	if d.First.IsZero() || f.At.Before(d.First) {
-		d.First = f.At
-	}
+	d.First, d.Oldest = earlier(d.First, f.At), earlier(d.Oldest, f.Created)
 	d.Last = later(d.Last, f.At)
-	d.Oldest = earlier(d.Oldest, f.Created)
 	d.Redelivered = d.Redelivered || f.Again
 	d.Deliveries.add(f.Delivery)
 	if f.Key != "" {
