@@ -122,14 +122,10 @@ func (h *History) Daily(now time.Time, of []Indicator) []Day {
 }
 
 // Took are durations of an indicator that has them, over whole hours.
-func (h *History) Took(now time.Time, length time.Duration, of ...Indicator) (all grapnel.Latency) {
+func (h *History) Took(now time.Time, length time.Duration, of Indicator) (all grapnel.Latency) {
 	for at, first := hourOf(now), hourOf(now.Add(-length)); at >= first; at-- {
 		if hour := h.hours[at]; hour != nil {
-			for _, i := range of {
-				if int(i) < timed {
-					all.Add(&hour.took[i])
-				}
-			}
+			all.Add(&hour.took[of])
 		}
 	}
 	return all
