@@ -183,16 +183,11 @@ func (c *counting) left(now time.Time) time.Duration { return max(c.end.Sub(now)
 
 // sum fills in the fields that concern all counted deliveries.
 func (c *counting) sum(ep *grapnel.Endpoint) {
-	c.Keys = len(c.events)
-	for _, events := range c.events {
-		n := len(events)
-		if ep.Ordering != grapnel.OrderByKey {
-			n = 1
+	c.Keys, c.LongestChain = len(c.events), min(c.Total, 1)
+	if ep.Ordering == grapnel.OrderByKey {
+		for _, events := range c.events {
+			c.LongestChain = max(c.LongestChain, len(events))
 		}
-		c.LongestChain = max(c.LongestChain, n)
-	}
-	if c.LongestChain == 0 && c.Total > 0 {
-		c.LongestChain = 1
 	}
 }
 
