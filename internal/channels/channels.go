@@ -59,11 +59,9 @@ type Target struct {
 	Body    string            // a jq expression over the input, see Input
 	Answer  string            // a jq expression over the answer; empty: its status says everything
 	Headers map[string]string // they may hold credentials
-	values  map[string]string // parts of the URL, by their names in the row
-	secret  map[string]bool   // those that are credentials
-	row     *row
-	url     string // with {names} of values
-	closing string // the same for alerts that are resolved; empty: url
+	reading                   // of the URL
+	url     string            // with {names} of values
+	closing string            // the same for alerts that are resolved; empty: url
 }
 
 // Read reads the URL of a channel. The error names the fault for the person who entered it. Of the

@@ -22,10 +22,10 @@ type way struct {
 	headers map[string]string // values hold {names}
 }
 
-// values of a URL as a way reads them.
+// reading has the parts of a URL as a way reads them.
 type reading struct {
-	values map[string]string
-	secret map[string]bool
+	values map[string]string // by their names in the row
+	secret map[string]bool   // those that are credentials
 }
 
 var named = regexp.MustCompile(`\{([a-z]+)([!?*]*)\}`)
@@ -189,7 +189,7 @@ func (r *row) target(w *way, in reading, u *url.URL) *Target {
 	}
 	t := &Target{
 		Service: r.Name, Method: r.method, Form: r.form, Body: prelude + r.body, Answer: r.answer, Headers: map[string]string{},
-		values: in.values, secret: in.secret, row: r, url: w.url, closing: w.closing,
+		reading: in, url: w.url, closing: w.closing,
 	}
 	if user, pass := in.values["user"], in.values["password"]; user != "" || pass != "" {
 		in.values["basic"] = base64.StdEncoding.EncodeToString([]byte(user + ":" + pass))
@@ -207,7 +207,7 @@ func (r *row) target(w *way, in reading, u *url.URL) *Target {
 		}
 	}
 	if r.passes {
-		t.passOn(u)
+		r.passOn(t, u)
 	}
 	t.Masked = r.Name + "://…"
 	if in.values["host"] != "" && w.host == "{host}" && r.defaults["host"] == "" {
@@ -222,7 +222,7 @@ func braced(value string) string { return strings.NewReplacer("{", "{{", "}", "}
 
 // passOn gives the parameters of a URL of one's own to the request: those that begin with @ as
 // headers, the others as the query.
-func (t *Target) passOn(u *url.URL) {
+func (r *row) passOn(t *Target, u *url.URL) {
 	query := url.Values{}
 	for name, values := range u.Query() {
 		header, is := strings.CutPrefix(name, "@")
@@ -231,7 +231,7 @@ func (t *Target) passOn(u *url.URL) {
 			t.Headers[header] = braced(values[0])
 		case lower == "disabletls":
 			t.values[lower] = values[0]
-		case slices.Contains(t.row.ignored, lower):
+		case slices.Contains(r.ignored, lower):
 		default:
 			query[strings.TrimPrefix(name, "_")] = values
 		}
