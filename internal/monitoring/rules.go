@@ -22,16 +22,6 @@ import (
 // for its own GET /v1/slo, so both agree.
 type counted struct{ promise.Objective }
 
-// promises are those with a budget that can burn. A look that finds deliveries missing pages at
-// once (GrapnelAuditImbalance).
-func promises() (all []counted) {
-	for _, name := range []string{promise.Availability, promise.Freshness} {
-		o, _ := promise.Find(name)
-		all = append(all, counted{o})
-	}
-	return all
-}
-
 // all and bad are the events of the promise, and those that broke it, per second over a window,
 // which stands for $w.
 func (p *counted) all() string { return p.events("") }
@@ -110,10 +100,12 @@ func encode(groups ...group) ([]byte, error) {
 	return append([]byte("# Rules for Prometheus, written by: grapnel monitoring export\n"), text...), err
 }
 
-// kept are the rules about promises.
+// kept are the rules about promises with a budget that can burn. A look that finds deliveries
+// missing pages at once (GrapnelAuditImbalance).
 func kept() (groups []group) {
-	for _, p := range promises() {
-		groups = append(groups, p.rules())
+	for _, name := range []string{promise.Availability, promise.Freshness} {
+		o, _ := promise.Find(name)
+		groups = append(groups, (&counted{o}).rules())
 	}
 	return groups
 }
