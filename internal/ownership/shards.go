@@ -160,27 +160,27 @@ func (s *Shards) Run() {
 // Has says whether this node owns an endpoint and is not releasing it. A node that stood still for
 // longer than its lease still has its endpoints until its next round.
 func (s *Shards) Has(endpoint string) bool {
-	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), false)
+	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), false) != nil
 }
 
 // Owns says whether this node has an endpoint by a lease that has not expired. Without one its
 // memory may be out of date, and it must decide nothing by it.
 func (s *Shards) Owns(endpoint string) bool {
-	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), true)
+	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint), true) != nil
 }
 
 // Leads says whether this node does the work that one node does for all.
-func (s *Shards) Leads() bool {
-	return s == nil || s.stays(0, true)
-}
+func (s *Shards) Leads() bool { return s == nil || s.stays(0, true) != nil }
 
-// stays says whether this node has a shard and is not releasing it; leased: and whether its lease
-// has not expired.
-func (s *Shards) stays(shard int, leased bool) bool {
+// stays returns a shard that this node has and is not releasing; leased: only if its lease has not
+// expired. Else it returns nil. The caller reads of it what never changes.
+func (s *Shards) stays(shard int, leased bool) *holding {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	h := s.held[shard]
-	return h != nil && h.leaving == nil && (!leased || s.now().before(h.until))
+	if h := s.held[shard]; h != nil && h.leaving == nil && (!leased || s.now().before(h.until)) {
+		return h
+	}
+	return nil
 }
 
 // Share is the number of shards that this node owns and is not releasing.
@@ -211,13 +211,10 @@ func (s *Shards) Sending(all context.Context, endpoint string) (context.Context,
 	if s == nil {
 		return all, 0
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
-	if h == nil || h.leaving != nil || !s.now().before(h.until) {
-		return nil, 0
+	if h := s.stays(s.cluster.Ownership.ShardOf(endpoint), true); h != nil {
+		return h.alive, h.epoch
 	}
-	return h.alive, h.epoch
+	return nil, 0
 }
 
 // Still returns a check for the last moment before a request is sent, after steps that may have
