@@ -67,16 +67,10 @@ func (l *lives) put(s *Server) {
 func (l *lives) replace(i int, c *cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	was := l.now.Load()
-	s := newServer(was.options)
-	s.listener, s.node, s.sender, s.http = was.listener, was.node, was.sender, was.http
-	s.stopping, s.probes, s.key, s.lives, s.gate, s.published = was.stopping, was.probes, was.key, l, was.gate,
-		was.published
-	s.traces, s.rejected, s.issuer = was.traces, was.rejected, was.issuer
-	s.promises = was.promises
-	s.cells = slices.Clone(was.cells)
+	s := *l.now.Load()
+	s.cells = slices.Clone(s.cells)
 	s.cells[i] = c
-	l.put(s)
+	l.put(&s)
 }
 
 // move carries out moves of tenants between the current cells, until ctx ends.
