@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnelhq/grapnel/e2e/process"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -56,7 +57,7 @@ func TestRelayDeliversWhatItAccepts(t *testing.T) {
 	ask[any](t, publisher, "closed", o)
 	arrived := func(want int64) {
 		t.Helper()
-		if err := waitFor(context.Background(), 10*time.Second, func() (bool, error) {
+		if err := process.Until(context.Background(), 10*time.Second, func() (bool, error) {
 			return ask[int64](t, sink, "received",
 				nil) >= want, nil
 		}); err != nil {

@@ -101,13 +101,13 @@ func (d *dashboard) run(ctx context.Context, out io.Writer) (missed []string, er
 	if err != nil {
 		return nil, err
 	}
-	defer g.stop()
+	defer g.Stop()
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	_, _ = fmt.Fprintf(out, "%.1f GiB\n", float64(info.Size())/(1<<30))
-	b, err := newBrowser(g.addr)
+	b, err := newBrowser(g.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,9 @@ func (d *dashboard) make(ctx context.Context, dir, path string, out io.Writer) e
 		return err
 	}
 	if err = d.settle(ctx, g); err != nil {
-		err = fmt.Errorf("%w\n%s", err, g.words())
+		err = fmt.Errorf("%w\n%s", err, g.Words())
 	}
-	g.stop()
+	g.Stop()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // herd measures endpoints that were down and come back at once, each with a backlog: how fast the
@@ -92,9 +94,9 @@ func (h *herd) run(ctx context.Context) (err error) {
 	if h.server, err = startServer(ctx, s, dir, nil); err != nil {
 		return err
 	}
-	defer func() { h.server.stop() }()
+	defer func() { h.server.Stop() }()
 	if err := h.measure(ctx, s, dir); err != nil {
-		return fmt.Errorf("%w\n%s", err, h.server.words())
+		return fmt.Errorf("%w\n%s", err, h.server.Words())
 	}
 	h.report()
 	return nil
@@ -118,7 +120,7 @@ func (h *herd) measure(ctx context.Context, s settings, dir string) error {
 		return err
 	}
 	h.say("memory    resident %.0f MiB with the endpoints, %.0f MiB with the backlog", mib(h.empty.resident), mib(h.full.resident))
-	h.server.stop()
+	h.server.Stop()
 	began = time.Now()
 	again, err := startServer(ctx, s, dir, nil)
 	if err != nil {
@@ -189,7 +191,7 @@ func (h *herd) batch(ctx context.Context, from, to int) error {
 		body = fmt.Appendf(body, `"data":{%s%d,"pad":"%s"}}`, numberMark, i, pad)
 	}
 	body = append(body, "]}"...)
-	return waitFor(ctx, herdPatience, func() (bool, error) {
+	return process.Until(ctx, herdPatience, func() (bool, error) {
 		err := h.server.send(ctx, http.MethodPost, "/v1/events/batch", json.RawMessage(body), nil)
 		var r *refused
 		if errors.As(err, &r) && r.status == http.StatusServiceUnavailable {
@@ -208,7 +210,7 @@ func (h *herd) healthy(ctx context.Context, again func() (bool, error)) (took []
 	}
 	for more := true; more; {
 		var n int64
-		if err := h.publisher.ask("open", order{Addr: h.server.addr, Bearer: bearer, Connections: 16, Size: 1024, Rate: h.rate,
+		if err := h.publisher.ask("open", order{Addr: h.server.Addr, Bearer: bearer, Connections: 16, Size: 1024, Rate: h.rate,
 			For: h.window}, &n); err != nil {
 			return nil, err
 		}
@@ -255,7 +257,7 @@ func (h *herd) drain(ctx context.Context) (err error) {
 // was not ordered.
 func (h *herd) finished(ctx context.Context) error {
 	left := map[string]int{}
-	if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
+	if err := process.Until(ctx, 30*time.Second, func() (bool, error) {
 		for _, status := range []string{"pending", "held", "failed"} {
 			var page struct {
 				Data []json.RawMessage `json:"data"`

@@ -73,7 +73,7 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if err != nil {
 		return nil, err
 	}
-	defer func() { g.stop() }()
+	defer g.Stop()
 	a := &asker{server: g, pages: h.pages}
 	if fresh {
 		for i := range h.endpoints {
@@ -92,13 +92,14 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 		return nil, errors.New("the database has fewer than two endpoints")
 	}
 	if fresh {
-		g.stop()
+		g.Stop()
 		if err := h.fill(ctx, path, a.endpoints, out); err != nil {
 			return nil, err
 		}
 		if g, err = startServer(ctx, s, dir, nil); err != nil {
 			return nil, err
 		}
+		defer g.Stop()
 		a.server = g
 	}
 	info, err := os.Stat(path)

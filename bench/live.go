@@ -77,7 +77,7 @@ func (d *dashboard) compare(ctx context.Context, g *server, browser *browser, ou
 		err = errors.Join(err, g.send(context.WithoutCancel(ctx), http.MethodDelete, "/v1/endpoints/"+ep.ID, nil, nil))
 	}()
 	watched := &watchers{b: browser, paths: livePages(ep.ID), n: d.live}
-	sides := []*side{{name: "none", addr: g.addr, cpu: g.cpu}, {name: "live", addr: g.addr, cpu: g.cpu}}
+	sides := []*side{{name: "none", addr: g.Addr, cpu: g.cpu}, {name: "live", addr: g.Addr, cpu: g.cpu}}
 	_, _ = fmt.Fprintf(out, "%d dashboards at %d pages, and none; %v after %v of warming up, %d publishers\n", d.live, len(watched.paths),
 		d.window, d.warm, d.publishers)
 	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink  database  others")
@@ -90,7 +90,7 @@ func (d *dashboard) compare(ctx context.Context, g *server, browser *browser, ou
 			}
 			w, err := b.window1(ctx, x)
 			if err := errors.Join(err, closing()); err != nil {
-				return nil, fmt.Errorf("%w\n%s", err, g.words())
+				return nil, fmt.Errorf("%w\n%s", err, g.Words())
 			}
 			x.windows = append(x.windows, w)
 			b.row(round, x, w)

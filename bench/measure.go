@@ -101,8 +101,8 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer g.stop()
-	second := &side{name: "Grapnel", addr: g.addr, cpu: g.cpu, disk: g.written}
+	defer g.Stop()
+	second := &side{name: "Grapnel", addr: g.Addr, cpu: g.cpu, disk: g.written}
 	if s.ingest {
 		if second.path, err = g.source(ctx, b.secret); err != nil {
 			return err
@@ -116,7 +116,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return err
 	}
 	if err := b.throughput(ctx); err != nil {
-		return fmt.Errorf("%w\n%s", err, g.words())
+		return fmt.Errorf("%w\n%s", err, g.Words())
 	}
 	if err := b.afterBurst(ctx, g, idle); err != nil {
 		return err
@@ -125,7 +125,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		return nil
 	}
 	if err := b.latency(ctx); err != nil {
-		return fmt.Errorf("%w\n%s", err, g.words())
+		return fmt.Errorf("%w\n%s", err, g.Words())
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (b *bench) other(ctx context.Context, s settings, dir string, urls []string
 		if err != nil {
 			return nil, nil, err
 		}
-		return &side{name: "silent", addr: g.addr, cpu: g.cpu}, g.stop, nil
+		return &side{name: "silent", addr: g.Addr, cpu: g.cpu}, g.Stop, nil
 	}
 	secret, err := newSecret()
 	if err != nil {

@@ -64,8 +64,8 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer g.stop()
-	c, err := dial(g.addr)
+	defer g.Stop()
+	c, err := dial(g.Addr)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		n, took, err := drainQueue(g.addr, part.consumers, part.max)
+		n, took, err := drainQueue(g.Addr, part.consumers, part.max)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 			part.name,
 			part.consumers, part.max, float64(n)/took.Seconds(), n, took.Seconds(), (after-before).Seconds()/took.Seconds())
 	}
-	return wake(ctx, c, g.addr, s.wakes, out)
+	return wake(ctx, c, g.Addr, s.wakes, out)
 }
 
 // drainQueue leases and settles until the queue is empty, and returns the number of messages.

@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // verbs are the functions of a role. Each takes and returns JSON.
@@ -128,7 +130,7 @@ func (r *role) cpu() (time.Duration, error) {
 // arrived waits until a sink that had received some deliveries before has received some more, and
 // returns how many more it has.
 func (r *role) arrived(ctx context.Context, within time.Duration, before, more int64) (got int64, err error) {
-	err = waitFor(ctx, within, func() (bool, error) {
+	err = process.Until(ctx, within, func() (bool, error) {
 		var now int64
 		err := r.ask("received", nil, &now)
 		got = now - before

@@ -8,15 +8,18 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Build builds the program into a directory, as users get it: static and without the race detector.
@@ -68,6 +71,14 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
+// Stop asks the process to end and waits for its end.
+func (p *Process) Stop() {
+	if !p.Ended() {
+		_ = syscall.Kill(p.PID, syscall.SIGTERM) // it fails if the process has just ended by itself
+	}
+	<-p.Done
+}
+
 // Ended says whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
@@ -93,4 +104,77 @@ func UnusedAddress() (string, error) {
 		return listener.Addr().String(), listener.Close()
 	}
 	return "", errors.New("all ports are in use")
+}
+
+// Server is one run of the program as a server on loopback.
+type Server struct {
+	*Process
+	Addr string
+	log  string // a file
+}
+
+// Serve runs a binary as a server with an admin key, and waits until it is ready. It may deliver to
+// loopback. Its output is appended to a file in dir. An interrupt at the terminal does not reach
+// it: the program that started it stops it.
+func Serve(ctx context.Context, binary, key, dir string, flags ...string) (*Server, error) {
+	addr, err := UnusedAddress()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "server.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	//nolint:gosec // it runs the binary that the caller names
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", addr, "--egress-allow", "127.0.0.0/8"}, flags...)...)
+	cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+key)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p, err := Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Process: p, Addr: addr, log: log.Name()}
+	if err := Until(ctx, 30*time.Second, func() (bool, error) {
+		resp, err := http.Get(s.URL() + "/readyz")
+		if err != nil {
+			return false, nil //nolint:nilerr // it does not listen yet
+		}
+		return resp.StatusCode == http.StatusOK, resp.Body.Close()
+	}); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("the server does not get ready: %w\n%s", err, s.Words())
+	}
+	return s, nil
+}
+
+// URL is the server's address as clients take it.
+func (s *Server) URL() string { return "http://" + s.Addr }
+
+// Words is the end of the server's output.
+func (s *Server) Words() string {
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// Until polls until a condition holds.
+func Until(ctx context.Context, within time.Duration, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
 }

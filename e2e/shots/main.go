@@ -72,11 +72,11 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	began := time.Now()
 	file := filepath.Join(j.dir, "grapnel.db")
-	g, err := start(ctx, j.binary, "sqlite:"+file, j.dir)
+	g, err := j.start(ctx, "sqlite:"+file)
 	if err != nil {
 		return err
 	}
-	defer func() { g.stop() }()
+	defer g.Stop()
 	if err := j.take(ctx, g, empty, nil); err != nil {
 		return err
 	}
@@ -85,13 +85,14 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := w.settle(ctx); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}
-	g.stop()
+	g.Stop()
 	if err := w.past(ctx, file, j.queued); err != nil {
 		return fmt.Errorf("the past: %w", err)
 	}
-	if g, err = start(ctx, j.binary, "sqlite:"+file, j.dir); err != nil {
+	if g, err = j.start(ctx, "sqlite:"+file); err != nil {
 		return err
 	}
+	defer g.Stop()
 	w.server = g
 	if err := w.present(ctx); err != nil {
 		return fmt.Errorf("traffic: %w", err)
@@ -114,22 +115,22 @@ func (j *job) several(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var first *server
+	var first *process.Server
 	for range 3 {
-		g, err := start(ctx, j.binary, store, j.dir)
+		g, err := j.start(ctx, store)
 		if err != nil {
 			return err
 		}
-		defer g.stop()
+		defer g.Stop()
 		if first == nil {
 			first = g
 		}
 	}
-	c, err := first.client()
+	c, err := newClient(first)
 	if err != nil {
 		return err
 	}
-	err = until(ctx, time.Minute, func() (bool, error) {
+	err = process.Until(ctx, time.Minute, func() (bool, error) {
 		cluster, err := c.Cluster(ctx)
 		return err == nil && len(cluster.Nodes) == 3, err
 	})
@@ -141,8 +142,8 @@ func (j *job) several(ctx context.Context) (err error) {
 
 // take takes the pictures of one state; of an empty store, those of pages about one thing do not
 // exist.
-func (j *job) take(ctx context.Context, g *server, state string, ids map[string]string) (err error) {
-	b, err := open(ctx, filepath.Join(j.dir, "chromium-"+state), g.url())
+func (j *job) take(ctx context.Context, g *process.Server, state string, ids map[string]string) (err error) {
+	b, err := open(ctx, filepath.Join(j.dir, "chromium-"+state), g.URL())
 	if err != nil {
 		return err
 	}

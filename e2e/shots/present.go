@@ -16,12 +16,13 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/e2e/process"
 )
 
 // present makes the traffic of the last minute by the public API, and waits for the states that
 // pages show.
 func (w *world) present(ctx context.Context) (err error) {
-	if w.c, err = w.server.client(); err != nil {
+	if w.c, err = newClient(w.server); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{w.outage, w.publish, w.intake, w.consume, w.letters, w.replays, w.find, w.count} {
@@ -60,7 +61,7 @@ func (w *world) outage(ctx context.Context) error {
 
 func (w *world) state(ctx context.Context, name string, want grapnel.HealthState) error {
 	var last *client.Endpoint
-	err := until(ctx, time.Minute, func() (_ bool, err error) {
+	err := process.Until(ctx, time.Minute, func() (_ bool, err error) {
 		last, err = w.c.Endpoint(ctx, w.endpoints[name])
 		return err == nil && last.Health.State == want, err
 	})
@@ -95,7 +96,7 @@ func (w *world) publish(ctx context.Context) error {
 // intake sends signed, repeated and forged requests to the sources.
 func (w *world) intake(ctx context.Context) error {
 	post := func(source, id string, headers map[string]string, body string) error {
-		rq, err := http.NewRequestWithContext(ctx, http.MethodPost, w.server.url()+"/in/"+w.endpoints["source "+source], strings.NewReader(body))
+		rq, err := http.NewRequestWithContext(ctx, http.MethodPost, w.server.URL()+"/in/"+w.endpoints["source "+source], strings.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func (w *world) consume(ctx context.Context) error {
 // letters waits for dead letters, and deals with some of them.
 func (w *world) letters(ctx context.Context) error {
 	var dead *client.Page[client.Delivery]
-	err := until(ctx, time.Minute, func() (_ bool, err error) {
+	err := process.Until(ctx, time.Minute, func() (_ bool, err error) {
 		dead, err = w.c.DeadLetters(ctx, client.DeliveryFilter{Endpoint: w.endpoints["ledger"], Type: "ledger.*", Limit: 100})
 		return err == nil && len(dead.Data) >= 31, err
 	})
@@ -216,7 +217,7 @@ func (w *world) find(ctx context.Context) error {
 	}
 	w.ids["events"] = prices.Data[0].ID
 	// An issue is stored some seconds after its failure.
-	if err := until(ctx, 30*time.Second, func() (bool, error) {
+	if err := process.Until(ctx, 30*time.Second, func() (bool, error) {
 		issues, err := w.c.Issues(ctx, client.IssueFilter{Limit: 1})
 		if err != nil || len(issues.Data) == 0 {
 			return false, err
@@ -231,7 +232,7 @@ func (w *world) find(ctx context.Context) error {
 		return fmt.Errorf("the request to show: %w", err)
 	}
 	w.ids["inbox"] = requests.Data[0].ID
-	if err := until(ctx, 5*time.Minute, func() (bool, error) {
+	if err := process.Until(ctx, 5*time.Minute, func() (bool, error) {
 		alerts, err := w.c.Alerts(ctx, client.AlertFilter{Endpoint: w.ids["endpoints"], Limit: 1})
 		if err != nil || len(alerts.Data) == 0 {
 			return false, err
@@ -246,7 +247,7 @@ func (w *world) find(ctx context.Context) error {
 
 // count waits until the server has counted some full minutes, which an endpoint's page shows.
 func (w *world) count(ctx context.Context) error {
-	err := until(ctx, 5*time.Minute, func() (bool, error) {
+	err := process.Until(ctx, 5*time.Minute, func() (bool, error) {
 		stats, err := w.c.Stats(ctx, client.StatsFilter{Endpoint: w.ids["endpoints"], Bucket: "minute"})
 		return err == nil && stats.To.Sub(stats.From) >= 3*time.Minute, err
 	})

@@ -14,12 +14,13 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/e2e/process"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
 // world is the full store, with the ids that pages need.
 type world struct {
-	server    *server
+	server    *process.Server
 	c         *client.Client
 	receivers *http.Server
 	base      string            // of the receivers
@@ -109,7 +110,7 @@ var recipients = []struct {
 
 // settle creates policies, endpoints, queues, sources and keys.
 func (w *world) settle(ctx context.Context) (err error) {
-	if w.c, err = w.server.client(); err != nil {
+	if w.c, err = newClient(w.server); err != nil {
 		return err
 	}
 	if err := w.receive(ctx); err != nil {
