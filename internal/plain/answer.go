@@ -51,10 +51,9 @@ func (a *answer) render(now time.Time, last bool) []byte {
 			b = append(b, "\r\n"...)
 		}
 	}
-	switch bodiless := a.status == http.StatusNoContent || a.status == http.StatusNotModified; {
-	case bodiless:
+	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
 		a.body = a.body[:0]
-	default:
+	} else {
 		if _, set := a.header["Content-Type"]; !set && len(a.body) > 0 {
 			b = append(append(append(b, "Content-Type: "...), http.DetectContentType(a.body)...), "\r\n"...)
 		}

@@ -160,7 +160,7 @@ func (c *conn) write() (open bool) {
 		c.r += int(c.left)
 		c.left = 0
 	}
-	open = c.left == 0 && !c.server.stopping.Load() && c.answer.header.Get("Connection") == ""
+	open = c.left == 0 && c.server.stopping.Err() == nil && c.answer.header.Get("Connection") == ""
 	out := c.answer.render(time.Now(), !open)
 	if !renew(&c.writeUntil, c.server.http.WriteTimeout, c.SetWriteDeadline) {
 		return false

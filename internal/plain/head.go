@@ -56,10 +56,12 @@ func (h *head) read(b []byte, plain func(path string) bool, most int) (size int,
 			h.host = value
 			continue
 		case "Content-Length":
-			if h.length != 0 || !plainLength(value) {
+			// A number above 0 without sign and leading zero: no parser reads it in another way.
+			length, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || value[0] < '1' || length > 999_999_999 || h.length != 0 {
 				return 0, false
 			}
-			h.length, _ = strconv.ParseInt(value, 10, 64) // plainLength has seen to it
+			h.length = length
 		case "Connection":
 			if !strings.EqualFold(value, "keep-alive") {
 				return 0, false
@@ -105,19 +107,6 @@ func field(line string) (name, value string, ok bool) {
 		}
 	}
 	return http.CanonicalHeaderKey(name), strings.Trim(value, " \t"), true
-}
-
-// plainLength says that a length is a number above 0 that no parser reads in another way.
-func plainLength(text string) bool {
-	if text == "" || len(text) > len("999999999") || text[0] == '0' {
-		return false
-	}
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return true
 }
 
 // only says that a text has no bytes but letters, digits, and those of others.

@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/backoff"
@@ -48,9 +47,8 @@ type Server struct {
 	bounds Bounds
 	over   *passage
 
-	stopping atomic.Bool
-	stopped  chan struct{} // closed when stopping
-	stop     sync.Once
+	stopping context.Context // ended: it takes no new requests
+	stop     context.CancelFunc
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -61,7 +59,8 @@ type Server struct {
 // New makes a server in front of another one, whose handler, timeouts and hooks it uses. plain says
 // of a path whether POSTs to it may be plain.
 func New(s *http.Server, plain func(path string) bool, b Bounds) *Server {
-	is := &Server{http: s, plain: plain, bounds: bounds.Fill(b), over: newPassage(), stopped: make(chan struct{}), conns: map[*conn]struct{}{}}
+	is := &Server{http: s, plain: plain, bounds: bounds.Fill(b), over: newPassage(), conns: map[*conn]struct{}{}}
+	is.stopping, is.stop = context.WithCancel(context.Background())
 	if hook := s.ConnContext; hook != nil {
 		s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return hook(ctx, original(c)) }
 	}
@@ -74,7 +73,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.listener = l
 	s.mu.Unlock()
 	defer l.Close() //nolint:errcheck // a second time is harmless
-	if s.stopping.Load() {
+	if s.stopping.Err() != nil {
 		return http.ErrServerClosed
 	}
 	var standard sync.WaitGroup
@@ -87,7 +86,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.begin(c)
 			continue
 		}
-		if s.stopping.Load() {
+		if s.stopping.Err() != nil {
 			return http.ErrServerClosed
 		}
 		var passing interface{ Temporary() bool }
@@ -97,7 +96,7 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		failures++
 		// no descriptor is free
-		backoff.Wait(s.stopped, backoff.Steps{First: s.bounds.Refused, Longest: 200 * s.bounds.Refused}.After(failures))
+		backoff.Wait(s.stopping.Done(), backoff.Steps{First: s.bounds.Refused, Longest: 200 * s.bounds.Refused}.After(failures))
 	}
 }
 
@@ -105,7 +104,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) begin(c net.Conn) {
 	in := newConn(s, c)
 	s.mu.Lock()
-	if s.stopping.Load() {
+	if s.stopping.Err() != nil {
 		s.mu.Unlock()
 		_ = c.Close()
 		return
@@ -153,8 +152,7 @@ func (s *Server) Close() error {
 func (s *Server) end(each func(*conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopping.Store(true)
-	s.stop.Do(func() { close(s.stopped) })
+	s.stop()
 	if s.listener != nil {
 		_ = s.listener.Close()
 	}
