@@ -94,12 +94,7 @@ var againCases = []testCase{
 		d.same(seqs(d.of("k_1")), want, "deliveries of the event")
 	}},
 	{"leaves no dead letter of an event that it has delivered", func(d *driver) {
-		letters := func() (all []int64) {
-			for _, x := range d.list(store.DeliveryQuery{DeadLetters: true}) {
-				all = append(all, x.Seq)
-			}
-			return all
-		}
+		letters := func() []int64 { return seqs(d.list(store.DeliveryQuery{DeadLetters: true})) }
 		n := d.dead("k", 2)
 		again := func(of int64, status grapnel.Status, when float64) int64 {
 			made := d.redeliver(of, when).Delivery

@@ -33,11 +33,7 @@ func (d *driver) audit(q store.AuditQuery) []grapnel.AuditEntry {
 
 // reasons are the words of entries, which tell them apart.
 func reasons(list []grapnel.AuditEntry) []string {
-	var words []string
-	for _, e := range list {
-		words = append(words, e.Reason)
-	}
-	return words
+	return each(list, func(e *grapnel.AuditEntry) string { return e.Reason })
 }
 
 func (d *driver) note(e *grapnel.AuditEntry, reason string) {

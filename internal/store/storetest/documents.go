@@ -44,11 +44,8 @@ func (d *driver) documents(kind string) []store.Document {
 }
 
 // titles are the tenants and ids of documents.
-func titles(list []store.Document) (names []string) {
-	for _, d := range list {
-		names = append(names, d.Tenant+"/"+d.ID)
-	}
-	return names
+func titles(list []store.Document) []string {
+	return each(list, func(x *store.Document) string { return x.Tenant + "/" + x.ID })
 }
 
 // clearDocuments deletes those of a kind last written before a time, and checks the count.

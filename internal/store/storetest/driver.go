@@ -230,11 +230,16 @@ func (d *driver) leads(endpoint string, want ...int64) {
 }
 
 func numbersOf(heads []store.Head) []int64 {
-	var numbers []int64
-	for _, h := range heads {
-		numbers = append(numbers, h.Delivery)
+	return each(heads, func(h *store.Head) int64 { return h.Delivery })
+}
+
+// each returns a value of each item.
+func each[T, V any](list []T, value func(*T) V) []V {
+	values := make([]V, len(list))
+	for i := range list {
+		values[i] = value(&list[i])
 	}
-	return numbers
+	return values
 }
 
 func delivered(number int64, expect int, when float64) store.Change {

@@ -31,20 +31,12 @@ func (d *driver) eventList(q store.EventQuery) []grapnel.Event {
 }
 
 func eventIDs(list []grapnel.Event) []string {
-	var ids []string
-	for i := range list {
-		ids = append(ids, list[i].ID)
-	}
-	return ids
+	return each(list, func(e *grapnel.Event) string { return e.ID })
 }
 
 // labels are event id and endpoint of each delivery.
 func labels(list []grapnel.Delivery) []string {
-	var ids []string
-	for i := range list {
-		ids = append(ids, list[i].EventID+">"+list[i].EndpointID)
-	}
-	return ids
+	return each(list, func(x *grapnel.Delivery) string { return x.EventID + ">" + x.EndpointID })
 }
 
 // stock publishes six events, one per second, that differ in every field by which queries select.

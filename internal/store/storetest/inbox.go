@@ -46,17 +46,14 @@ func (d *driver) asides(q store.AsideQuery) []string {
 	return d.asidesOf(everyone, q)
 }
 
-func (d *driver) asidesOf(scope store.Scope, q store.AsideQuery) (ids []string) {
+func (d *driver) asidesOf(scope store.Scope, q store.AsideQuery) []string {
 	d.Helper()
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt32
 	}
 	list, err := d.AsideList(d.ctx, scope, q)
 	d.must(err, "AsideList")
-	for _, a := range list {
-		ids = append(ids, a.ID)
-	}
-	return ids
+	return each(list, func(a *grapnel.Aside) string { return a.ID })
 }
 
 var inboxCases = []testCase{
@@ -136,11 +133,7 @@ var inboxCases = []testCase{
 			}
 			list, err := d.EventList(d.ctx, c.scope, c.q)
 			d.must(err, "EventList")
-			var got []string
-			for _, e := range list {
-				got = append(got, e.ID)
-			}
-			d.same(got, c.want, c.what)
+			d.same(eventIDs(list), c.want, c.what)
 		}
 		nine := d.eventList(store.EventQuery{Source: "src_1"})[0]
 		d.same(len(d.eventList(store.EventQuery{Source: "src_1", Before: nine.Seq})), 3, "the next page")

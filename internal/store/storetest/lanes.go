@@ -18,11 +18,7 @@ func (d *driver) stuck(endpoint string) []grapnel.Lane {
 }
 
 func laneKeys(lanes []grapnel.Lane) []string {
-	var keys []string
-	for _, l := range lanes {
-		keys = append(keys, l.Key)
-	}
-	return keys
+	return each(lanes, func(l *grapnel.Lane) string { return l.Key })
 }
 
 var laneCases = []testCase{

@@ -33,11 +33,7 @@ func (d *driver) claimed(done store.Claimed, leased, over []int64) {
 }
 
 func deliveriesOf(leases []grapnel.Lease) []int64 {
-	var numbers []int64
-	for _, l := range leases {
-		numbers = append(numbers, l.Delivery)
-	}
-	return numbers
+	return each(leases, func(l *grapnel.Lease) int64 { return l.Delivery })
 }
 
 func (d *driver) leases(queue string) []grapnel.Lease {

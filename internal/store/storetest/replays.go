@@ -250,16 +250,10 @@ var replayCases = []testCase{
 	}},
 }
 
-func seqs(list []grapnel.Delivery) (numbers []int64) {
-	for _, x := range list {
-		numbers = append(numbers, x.Seq)
-	}
-	return numbers
+func seqs(list []grapnel.Delivery) []int64 {
+	return each(list, func(x *grapnel.Delivery) int64 { return x.Seq })
 }
 
-func seqsOf(items []grapnel.ReplayItem) (numbers []int64) {
-	for _, i := range items {
-		numbers = append(numbers, i.Original)
-	}
-	return numbers
+func seqsOf(items []grapnel.ReplayItem) []int64 {
+	return each(items, func(i *grapnel.ReplayItem) int64 { return i.Original })
 }
