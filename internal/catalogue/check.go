@@ -3,6 +3,7 @@ package catalogue
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -85,12 +86,8 @@ func (c *check) add(s, other *seen) {
 	if s == nil || other == nil || !c.charge(int64(len(other.members)+len(other.items))*perMember) {
 		return
 	}
-	for name := range other.members {
-		s.members[name] = true
-	}
-	for i := range other.items {
-		s.items[i] = true
-	}
+	maps.Copy(s.members, other.members)
+	maps.Copy(s.items, other.items)
 }
 
 // see compares a value with a subschema. into gets the faults; nil: only whether there is one

@@ -27,7 +27,7 @@ const (
 
 // Compare lists the differences from one version to a later one.
 func Compare(from, to *Schema, m *Meter) ([]Difference, error) {
-	c := comparison{check: check{Meter: m}, met: map[pair]bool{}, tracks: from.tracks || to.tracks}
+	c := comparison{check: check{Meter: m, tracks: from.tracks || to.tracks}, met: map[pair]bool{}}
 	c.compare(from.root, to.root, "")
 	if m.err != nil {
 		return nil, m.err
@@ -41,7 +41,6 @@ type comparison struct {
 	met    map[pair]bool
 	found  []Difference
 	unsure bool // inside something where a difference may be both
-	tracks bool
 	quiet  bool // only whether there is a difference matters
 }
 
@@ -87,7 +86,7 @@ func (c *comparison) tightens(pointer, what string, args ...any) {
 // same says whether two subschemas differ in nothing. It takes pairs whose comparison it is within
 // as the same, so that recursion ends.
 func (c *comparison) same(a, b *node) bool {
-	quiet := comparison{check: check{Meter: c.Meter, depth: c.depth}, met: map[pair]bool{}, tracks: c.tracks, quiet: true}
+	quiet := comparison{check: check{Meter: c.Meter, depth: c.depth, tracks: c.tracks}, met: map[pair]bool{}, quiet: true}
 	if c.quiet && c.charge(int64(len(c.met))) {
 		quiet.met = maps.Clone(c.met)
 	}

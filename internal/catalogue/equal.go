@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -41,10 +42,7 @@ func appendText(out []byte, s string) []byte {
 
 // names are the names of a map, sorted.
 func names[V any](m map[string]V) []string {
-	all := make([]string, 0, len(m))
-	for name := range m {
-		all = append(all, name)
-	}
+	all := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
 	slices.Sort(all)
 	return all
 }

@@ -206,15 +206,21 @@ func patternKeyword(c *compiler, n *node, p place) {
 }
 
 func patternsKeyword(c *compiler, n *node, p place) {
-	all, ok := p.value.(map[string]any)
-	if !ok {
-		c.fault(p.at, "must be an object of schemas")
-		return
+	c.members(p, "schemas", func(name string, at place) {
+		n.patterned = append(n.patterned, patterned{c.pattern(name, at.at), c.sub(at)})
+	})
+}
+
+// members reads the members of an object by their names, in order; false: the value is no object.
+func (c *compiler) members(p place, of string, read func(name string, at place)) bool {
+	all, is := p.value.(map[string]any)
+	if !is {
+		c.fault(p.at, "must be an object of %s", of)
 	}
 	for _, name := range names(all) {
-		at := p.child(name, all[name])
-		n.patterned = append(n.patterned, patterned{c.pattern(name, at.at), c.sub(at)})
+		read(name, p.child(name, all[name]))
 	}
+	return is
 }
 
 func texts(c *compiler, p place) []string {
@@ -235,14 +241,9 @@ func texts(c *compiler, p place) []string {
 func requiredKeyword(c *compiler, n *node, p place) { n.required = texts(c, p) }
 
 func needsKeyword(c *compiler, n *node, p place) {
-	all, ok := p.value.(map[string]any)
-	if !ok {
-		c.fault(p.at, "must be an object of lists of names")
-		return
-	}
-	for _, name := range names(all) {
-		n.needs = append(n.needs, dependent[[]string]{name, texts(c, p.child(name, all[name]))})
-	}
+	c.members(p, "lists of names", func(name string, at place) {
+		n.needs = append(n.needs, dependent[[]string]{name, texts(c, at)})
+	})
 }
 
 func schema(field func(*node) **node) keyword {
@@ -265,26 +266,16 @@ func itemsKeyword(c *compiler, n *node, p place) {
 }
 
 func dependsKeyword(c *compiler, n *node, p place) {
-	var all map[string]*node
-	schemas(func(*node) *map[string]*node { return &all })(c, n, p)
-	for _, name := range names(all) {
-		n.depends = append(n.depends, dependent[*node]{name, all[name]})
-	}
+	c.members(p, "schemas", func(name string, at place) {
+		n.depends = append(n.depends, dependent[*node]{name, c.sub(at)})
+	})
 }
 
 // schemas reads an object of schemas. Those of $defs belong to no field: references find them.
 func schemas(field func(*node) *map[string]*node) keyword {
 	return func(c *compiler, n *node, p place) {
-		all, ok := p.value.(map[string]any)
-		if !ok {
-			c.fault(p.at, "must be an object of schemas")
-			return
-		}
-		into := make(map[string]*node, len(all))
-		for _, name := range names(all) {
-			into[name] = c.sub(p.child(name, all[name]))
-		}
-		if field != nil {
+		into := map[string]*node{}
+		if c.members(p, "schemas", func(name string, at place) { into[name] = c.sub(at) }) && field != nil {
 			*field(n) = into
 		}
 	}
