@@ -12,7 +12,6 @@ import (
 
 // Screen is the whole terminal, which a command redraws. Close brings back the lines from before.
 type Screen struct {
-	world *World
 	out   *os.File
 	in    *os.File
 	state *term.State
@@ -30,7 +29,7 @@ func (w *World) Screen() *Screen {
 	if err != nil {
 		return nil
 	}
-	s := &Screen{world: w, out: out, in: in, state: state, quit: make(chan struct{})}
+	s := &Screen{out: out, in: in, state: state, quit: make(chan struct{})}
 	_, _ = io.WriteString(out, "\x1b[?1049h\x1b[?25l")
 	// The goroutine ends at the key that closes the screen. If a signal closes it instead, the
 	// goroutine still reads, until the process ends: a read of a terminal cannot be broken off.

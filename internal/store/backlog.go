@@ -46,11 +46,6 @@ func AheadEnd(part int) time.Duration {
 	return time.Duration(part-fineParts+2) * time.Hour
 }
 
-// Due counts n heads without lease that are due at a time; n may be negative.
-func (b *Backlog) Due(at, now time.Time, n int64) {
-	*b.part(PartOf(at, now)) += n
-}
-
 // PartOf is the part of a due time: 0 for ready, AheadParts+1 for later, else the number of a part
 // of Ahead plus 1.
 func PartOf(at, now time.Time) int {
@@ -68,18 +63,14 @@ func PartOf(at, now time.Time) int {
 
 // AddPart counts n heads of a part as PartOf numbers it. Less than nothing becomes nothing.
 func (b *Backlog) AddPart(part int, n int64) {
-	sum := b.part(part)
-	*sum = max(*sum+n, 0)
-}
-
-func (b *Backlog) part(part int) *int64 {
+	sum := &b.Later
 	switch {
 	case part == 0:
-		return &b.Ready
-	case part > AheadParts:
-		return &b.Later
+		sum = &b.Ready
+	case part <= AheadParts:
+		sum = &b.Ahead[part-1]
 	}
-	return &b.Ahead[part-1]
+	*sum = max(*sum+n, 0)
 }
 
 var aheadEnds = func() (ends [AheadParts]time.Duration) {

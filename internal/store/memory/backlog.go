@@ -66,7 +66,7 @@ func count(b *store.Backlog, heads []*delivery, now time.Time) {
 		case d.Token != "":
 			b.Leased++
 		default:
-			b.Due(decide.Moment(d.Due), now, 1)
+			b.AddPart(store.PartOf(decide.Moment(d.Due), now), 1)
 		}
 		if i == 0 {
 			b.Oldest = codec.Moment(d.Created)

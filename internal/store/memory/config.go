@@ -22,7 +22,7 @@ func find[T decide.Configured](list []T, id string) (at int, o decide.Object) {
 	at, there := search(list, id)
 	if there {
 		is := decide.Describe(&list[at])
-		o = decide.Object{There: true, Tenant: is.Tenant}
+		o = decide.Object{There: true, Tenant: is.Tenant, Deleted: is.Deleted}
 		if is.Revision != nil {
 			o.Revision = *is.Revision
 		}
@@ -32,8 +32,7 @@ func find[T decide.Configured](list []T, id string) (at int, o decide.Object) {
 
 // endpoint is the stored state of an endpoint.
 func (s *model) endpoint(id string) decide.Object {
-	at, o := find(s.config.Endpoints, id)
-	o.Deleted = o.There && !s.config.Endpoints[at].DeletedAt.IsZero()
+	_, o := find(s.config.Endpoints, id)
 	return o
 }
 
