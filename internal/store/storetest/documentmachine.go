@@ -82,14 +82,7 @@ func (m *machine) writesDocuments(t *rapid.T) {
 		}
 		writes = append(writes, w)
 	}
-	with := store.With{Once: m.once(t)}
-	if chance(t, "with news", 4) {
-		b := m.batch(t, now, 2)
-		with.Tell = &b
-	}
-	if chance(t, "with entry", 2) {
-		with.Audit = m.entry(t)
-	}
+	with := m.with(t, 4)
 	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
 	known := len(m.model.events)
 	want, wantErr := m.model.putDocuments(scope, writes, with)

@@ -41,15 +41,25 @@ type driver struct {
 
 // newDriver opens a store with the three endpoints.
 func newDriver(t *testing.T, h Harness) *driver {
-	d := &driver{TB: t, Store: h.Open(t), test: t, harness: h, ctx: t.Context()}
-	t.Cleanup(func() {
-		if err := d.Store.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	d := openDriver(t, t, h)
 	d.put(endpoint(epA, acme))
 	d.put(endpoint(epB, acme))
 	d.put(endpoint(epX, bolt))
+	return d
+}
+
+// openDriver opens a store, which is closed at the end of tb: a case, or a random history of one.
+func openDriver(tb interface {
+	rapid.TB
+	Cleanup(end func())
+	Context() context.Context
+}, t *testing.T, h Harness) *driver {
+	d := &driver{TB: tb, Store: h.Open(t), test: t, harness: h, ctx: tb.Context()}
+	tb.Cleanup(func() {
+		if err := d.Store.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
 	return d
 }
 

@@ -238,14 +238,9 @@ type remembered struct {
 // recall plays one random history of events with few different Known keys.
 func recall(d *driver, rt *rapid.T) {
 	m := &recognizer{
-		driver: &driver{TB: rt, Store: d.harness.Open(d.test), test: d.test, harness: d.harness, ctx: rt.Context()}, now: at(0),
+		driver: openDriver(rt, d.test, d.harness), now: at(0),
 		known: make(map[string]remembered), events: make(map[string]store.Placed),
 	}
-	rt.Cleanup(func() {
-		if err := m.Store.Close(); err != nil {
-			rt.Errorf("Close: %v", err)
-		}
-	})
 	actions := map[string]func(*rapid.T){"receive": m.receives, "receive more": m.receives, "unlearn": m.unlearns, "purge": m.purges}
 	if d.harness.Reopen != nil {
 		actions["reopen"] = func(*rapid.T) { m.reopen() }

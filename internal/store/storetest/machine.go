@@ -88,20 +88,20 @@ func histories(t *testing.T, n int) {
 	t.Cleanup(func() { set(checks.DefValue) })
 }
 
+// newMachine opens a store for a random history, and makes its model. Nothing is drawn yet.
+func newMachine(rt *rapid.T, t *testing.T, h Harness) *machine {
+	return &machine{
+		driver: openDriver(rt, t, h),
+		model:  &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
+		now:    at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
+	}
+}
+
 func runModel(t *testing.T, h Harness) {
 	histories(t, h.Histories)
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &machine{
-			driver: &driver{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model:  &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
-			now:    at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
-			owners: map[string]string{epA: acme, epB: acme, epX: bolt}, tenants: someTenants, actors: []string{"", acme, bolt},
-		}
-		rt.Cleanup(func() {
-			if err := m.Store.Close(); err != nil {
-				rt.Errorf("Close: %v", err)
-			}
-		})
+		m := newMachine(rt, t, h)
+		m.owners, m.tenants, m.actors = map[string]string{epA: acme, epB: acme, epX: bolt}, someTenants, []string{"", acme, bolt}
 		m.model.config.Version = m.config().Version
 		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
 			m.putEndpoint(everyone, ep, store.With{})
@@ -157,6 +157,19 @@ func (m *machine) once(t *rapid.T) *store.Once {
 		Now: m.now, Expires: m.now.Add(time.Minute + m.onces*time.Microsecond),
 		Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
 	}
+}
+
+// with draws the parts of a write besides its object: in one of newsOneIn writes there are news.
+func (m *machine) with(t *rapid.T, newsOneIn int) store.With {
+	with := store.With{Once: m.once(t)}
+	if chance(t, "with news", newsOneIn) {
+		b := m.batch(t, m.now, 2)
+		with.Tell = &b
+	}
+	if chance(t, "with entry", 2) {
+		with.Audit = m.entry(t)
+	}
+	return with
 }
 
 // agree compares an answer and the code of an error.

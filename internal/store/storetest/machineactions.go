@@ -251,14 +251,7 @@ func (m *machine) configures(t *rapid.T) {
 	if chance(t, "deleted", 6) {
 		ep.DeletedAt = m.now
 	}
-	with := store.With{Once: m.once(t)}
-	if chance(t, "with news", 2) {
-		b := m.batch(t, m.now, 2)
-		with.Tell = &b
-	}
-	if chance(t, "with entry", 2) {
-		with.Audit = m.entry(t)
-	}
+	with := m.with(t, 2)
 	m.putEndpoint(pick(t, "scope", append([]store.Scope{everyone, everyone}, someScopes...)...), ep, with)
 }
 

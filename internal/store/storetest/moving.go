@@ -20,19 +20,14 @@ import (
 func Moves(t *testing.T, h Harness) {
 	histories(t, h.Histories)
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &mover{other: h.Open(t), machine: &machine{
-			driver: &driver{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model:  &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
-			now:    at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
-			owners: map[string]string{epA: acme, epB: acme, epX: acme}, tenants: []string{acme}, actors: []string{acme}, caller: "key_1/",
-		}}
+		m := &mover{machine: newMachine(rt, t, h), other: h.Open(t)}
 		rt.Cleanup(func() {
-			for _, s := range []store.Store{m.Store, m.other} {
-				if err := s.Close(); err != nil {
-					rt.Errorf("Close: %v", err)
-				}
+			if err := m.other.Close(); err != nil {
+				rt.Errorf("Close: %v", err)
 			}
 		})
+		m.owners, m.tenants, m.actors = map[string]string{epA: acme, epB: acme, epX: acme}, []string{acme}, []string{acme}
+		m.caller = "key_1/"
 		_, err := m.PutKey(m.ctx, everyone, apiKey("key_1", acme), store.With{})
 		m.must(err, "PutKey")
 		m.model.config = m.config()

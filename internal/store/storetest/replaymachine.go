@@ -31,14 +31,7 @@ func (m *machine) ordersReplay(t *rapid.T) {
 	if there := m.model.replay(r.ID); there != nil && !chance(t, "another revision", 5) {
 		r.Revision, r.Tenant = there.Revision, there.Tenant
 	}
-	with := store.With{Once: m.once(t)}
-	if chance(t, "with news", 4) {
-		b := m.batch(t, m.now, 2)
-		with.Tell = &b
-	}
-	if chance(t, "with entry", 2) {
-		with.Audit = m.entry(t)
-	}
+	with := m.with(t, 4)
 	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
 	known := len(m.model.events)
 	want, wantErr := m.model.putReplay(scope, r, with)
