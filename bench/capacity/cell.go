@@ -158,7 +158,7 @@ func (c *cell) again() {
 }
 
 func (c *cell) event() *event {
-	e := &event{born: c.now, to: make([]*delivery, max(c.load.Fanout, 1))}
+	e := &event{to: make([]*delivery, max(c.load.Fanout, 1))}
 	all := make([]delivery, len(e.to))
 	for i := range all {
 		to := &c.endpoints[c.pick.draw(c.random)]

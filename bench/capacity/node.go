@@ -33,7 +33,6 @@ type request struct {
 }
 
 type event struct {
-	born time.Duration // when the publisher intended to send it
 	to   []*delivery
 	done func()
 }
