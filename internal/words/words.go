@@ -37,12 +37,10 @@ func Spoken(d time.Duration) string {
 // Roughly is a duration in its largest unit.
 func Roughly(d time.Duration) string {
 	switch {
-	case d < time.Minute:
-		return Spoken(d)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Hour:
+		d = d.Truncate(time.Hour)
+	case d >= time.Minute:
+		d = d.Truncate(time.Minute)
 	}
 	return Spoken(d)
 }

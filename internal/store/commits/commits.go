@@ -5,13 +5,16 @@
 // It locks nothing: the store adds to its counts and copies them under a lock of its own.
 package commits
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // bounds are the upper bounds of the buckets, in seconds.
 var bounds = [...]float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}
 
 // Bounds returns the upper bounds of CommitBuckets, in seconds.
-func Bounds() []float64 { return append([]float64(nil), bounds[:]...) }
+func Bounds() []float64 { return slices.Clone(bounds[:]) }
 
 // Counts are the commits since the store was opened.
 type Counts struct {
@@ -26,9 +29,6 @@ func (c *Counts) Add(operations int, took time.Duration) {
 	c.Commits++
 	c.Operations += int64(operations)
 	c.CommitSeconds += took.Seconds()
-	i := 0
-	for i < len(bounds) && took.Seconds() > bounds[i] {
-		i++
-	}
+	i, _ := slices.BinarySearch(bounds[:], took.Seconds())
 	c.CommitBuckets[i]++
 }
