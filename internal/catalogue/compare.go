@@ -168,13 +168,7 @@ const every = null | boolean | integer | number | text | array | object
 
 // types compares the types, and says whether a value can have one in both versions.
 func (c *comparison) types(a, b *node, at string) bool {
-	was, is := a.types, b.types
-	if was == 0 {
-		was = every
-	}
-	if is == 0 {
-		is = every
-	}
+	was, is := cmp.Or(a.types, every), cmp.Or(b.types, every)
 	pointer := pointerTo(a, b, "type", b.types != 0)
 	switch added, removed := is&^was, was&^is; {
 	case added == 0 && removed == 0:

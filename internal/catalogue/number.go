@@ -60,11 +60,7 @@ func (d decimal) compare(other decimal) int {
 	if s, o := d.sign(), other.sign(); s != o || s == 0 {
 		return cmp.Compare(s, o)
 	}
-	by := cmp.Compare(d.point, other.point)
-	if by == 0 {
-		by = strings.Compare(d.digits, other.digits)
-	}
-	return by * d.sign()
+	return cmp.Or(cmp.Compare(d.point, other.point), strings.Compare(d.digits, other.digits)) * d.sign()
 }
 
 func (d decimal) integer() bool { return d.point >= int64(len(d.digits)) }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,13 +19,9 @@ func ownCertificate(own *url.URL, roots *x509.CertPool) func(context.Context) (t
 	if own == nil || own.Scheme != "https" {
 		return nil
 	}
-	port := own.Port()
-	if port == "" {
-		port = "443"
-	}
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	return func(ctx context.Context) (time.Time, error) {
-		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(own.Hostname(), port))
+		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(own.Hostname(), cmp.Or(own.Port(), "443")))
 		if err == nil {
 			defer func() { _ = c.Close() }()
 			if secure, is := c.(*tls.Conn); is {

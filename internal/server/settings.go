@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -22,9 +23,9 @@ func (o *Options) effective() []wire.Setting {
 		add("cell", c.Name+"="+placeOf(c.Store), "another store that is served")
 	}
 	span := func(d time.Duration) string { return policy.Duration(d).String() }
-	limit := func(n int64) string {
+	number := func(n int64, zero string) string {
 		if n == 0 {
-			return "no limit"
+			return zero
 		}
 		return fmt.Sprint(n)
 	}
@@ -39,26 +40,17 @@ func (o *Options) effective() []wire.Setting {
 	add("drain-timeout", span(o.DrainTimeout), "how long attempts in flight may take after a stop")
 	add("max-event", fmt.Sprint(o.MaxEvent), "bytes of the data of one event")
 	add("max-body", fmt.Sprint(o.MaxBody), "bytes of the body of a request to a source")
-	add("database-space", map[bool]string{true: "unknown", false: fmt.Sprint(o.DatabaseSpace)}[o.DatabaseSpace == 0],
-		"bytes that each database of PostgreSQL may use, for the alert disk_full")
+	add("database-space", number(o.DatabaseSpace, "unknown"), "bytes that each database of PostgreSQL may use, for the alert disk_full")
 	add("max-in-flight", fmt.Sprint(o.MaxInFlight), "attempts at once, in each cell")
-	add("max-per-host", map[bool]string{true: "half of max-in-flight", false: fmt.Sprint(o.MaxPerHost)}[o.MaxPerHost == 0],
-		"attempts of one tenant at once at one host and port")
-	add("max-pending", limit(o.MaxPending), "pending deliveries of one tenant")
-	add("max-endpoints", limit(int64(o.MaxEndpoints)), "endpoints and queues of one tenant")
-	add("max-types", limit(int64(o.MaxTypes)), "event types that one tenant may publish")
+	add("max-per-host", number(int64(o.MaxPerHost), "half of max-in-flight"), "attempts of one tenant at once at one host and port")
+	add("max-pending", number(o.MaxPending, "no limit"), "pending deliveries of one tenant")
+	add("max-endpoints", number(int64(o.MaxEndpoints), "no limit"), "endpoints and queues of one tenant")
+	add("max-types", number(int64(o.MaxTypes), "no limit"), "event types that one tenant may publish")
 	add("retention", span(o.Retention), "how long finished deliveries and their events are retained")
 	for _, r := range o.Rules {
-		add("retention-rule", fmt.Sprintf("tenant=%s,type=%s,for=%s", orAll(r.Tenant), orAll(r.Type), span(r.For)), "another retention; the first that matches counts")
+		add("retention-rule", fmt.Sprintf("tenant=%s,type=%s,for=%s", cmp.Or(r.Tenant, "*"), cmp.Or(r.Type, "*"), span(r.For)), "another retention; the first that matches counts")
 	}
 	return all
-}
-
-func orAll(text string) string {
-	if text == "" {
-		return "*"
-	}
-	return text
 }
 
 func textOf(u *url.URL) string {

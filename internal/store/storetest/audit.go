@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -18,9 +19,7 @@ func entry(tenant, endpoint string, verb grapnel.Verb, when float64) *grapnel.Au
 // audit returns the entries that a query selects, without limit unless it has one.
 func (d *driver) audit(q store.AuditQuery) []grapnel.AuditEntry {
 	d.Helper()
-	if q.Limit == 0 {
-		q.Limit = math.MaxInt32
-	}
+	q.Limit = cmp.Or(q.Limit, math.MaxInt32)
 	list, err := d.AuditList(d.ctx, everyone, q)
 	d.must(err, "AuditList")
 	for i := 1; i < len(list); i++ {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -12,9 +13,7 @@ import (
 // list returns the deliveries that a query selects, without limit unless it has one.
 func (d *driver) list(q store.DeliveryQuery) []grapnel.Delivery {
 	d.Helper()
-	if q.Limit == 0 {
-		q.Limit = math.MaxInt32
-	}
+	q.Limit = cmp.Or(q.Limit, math.MaxInt32)
 	list, err := d.DeliveryList(d.ctx, everyone, q)
 	d.must(err, "DeliveryList")
 	return list
@@ -22,9 +21,7 @@ func (d *driver) list(q store.DeliveryQuery) []grapnel.Delivery {
 
 func (d *driver) eventList(q store.EventQuery) []grapnel.Event {
 	d.Helper()
-	if q.Limit == 0 {
-		q.Limit = math.MaxInt32
-	}
+	q.Limit = cmp.Or(q.Limit, math.MaxInt32)
 	list, err := d.EventList(d.ctx, everyone, q)
 	d.must(err, "EventList")
 	return list

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -48,9 +49,7 @@ func (d *driver) asides(q store.AsideQuery) []string {
 
 func (d *driver) asidesOf(scope store.Scope, q store.AsideQuery) []string {
 	d.Helper()
-	if q.Limit == 0 {
-		q.Limit = math.MaxInt32
-	}
+	q.Limit = cmp.Or(q.Limit, math.MaxInt32)
 	list, err := d.AsideList(d.ctx, scope, q)
 	d.must(err, "AsideList")
 	return each(list, func(a *grapnel.Aside) string { return a.ID })
