@@ -36,7 +36,7 @@ type Filter struct {
 	Status            []grapnel.Status
 	Endpoint          string // an id or a name
 	Type, Key, Tenant string
-	Code              int // of the last attempt
+	Code              int // of the last attempt; 4: 4xx
 	Class             policy.Class
 	Reason            grapnel.ReasonCode
 	Took              time.Duration // at least, of the last attempt
@@ -68,8 +68,8 @@ var statusWords = map[string][]grapnel.Status{
 	"finished": {grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped},
 }
 
-// codeClasses are the error classes that stand for a range of status codes.
-var codeClasses = map[string]policy.Class{"3xx": policy.ClassStatus3xx, "4xx": policy.ClassStatus4xx, "5xx": policy.ClassStatus5xx}
+// codeClasses are the error classes that stand for a range of status codes. 4xx has two.
+var codeClasses = map[string]policy.Class{"3xx": policy.ClassRedirect, "5xx": policy.ClassStatus5xx}
 
 // Classes are the error classes that an attempt or a lease can end in.
 func Classes() []policy.Class {
@@ -215,6 +215,10 @@ func (f *Filter) code(value string) (fault string) {
 			return "cannot be used together with error:"
 		}
 		f.Class = class
+		return ""
+	}
+	if strings.EqualFold(value, "4xx") {
+		f.Code = 4
 		return ""
 	}
 	code, err := strconv.Atoi(value)

@@ -26,6 +26,8 @@ func TestParse(t *testing.T) {
 		"key:urn:inv:1":                  {Key: "urn:inv:1"},
 		"code:503":                       {Code: 503},
 		"code:5XX":                       {Class: "status_5xx"},
+		"code:3xx":                       {Class: "redirect"},
+		"code:4xx":                       {Code: 4},
 		"error:timeout reason:exhausted": {Class: "timeout", Reason: "exhausted"},
 		"since:6h":                       {From: then.Add(-6 * time.Hour).Truncate(time.Minute)},
 		"from:2026-05-06T08:00:00Z to:2026-05-06T14:00:00Z": {

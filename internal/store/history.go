@@ -82,7 +82,7 @@ type DeliveryQuery struct {
 	Tenant        string
 	From, To      time.Time          // of its event's acceptance
 	Class         policy.Class       // of the last attempt; empty: any
-	StatusCode    int                // of the last attempt; 0: any
+	StatusCode    int                // of the last attempt; 0: any, 4: 400 to 499
 	ReasonCode    grapnel.ReasonCode // empty: any
 	DeadLetters   bool               // only failed ones, neither discarded since nor repeated with success
 	Replayed      bool               // of dead letters, also those repeated with success
@@ -107,8 +107,13 @@ func (q *DeliveryQuery) Takes(d *grapnel.Delivery) bool {
 		status = grapnel.Held
 	}
 	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && (len(q.Status) == 0 || slices.Contains(q.Status, status)) &&
-		(q.Class == "" || q.Class == d.Last.Class) && (q.StatusCode == 0 || q.StatusCode == d.Last.StatusCode) &&
+		(q.Class == "" || q.Class == d.Last.Class) && q.Answered(d.Last.StatusCode) &&
 		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) && (!q.DeadLetters || q.Dead(d))
+}
+
+// Answered says whether the status code of a last attempt matches.
+func (q *DeliveryQuery) Answered(code int) bool {
+	return q.StatusCode == 0 || q.StatusCode == code || q.StatusCode == code/100
 }
 
 // Dead says whether a delivery is one of the dead letters that the query selects.

@@ -34,9 +34,12 @@ func parseSearch(text string, now time.Time) search {
 	}
 	var rest []string // conditions that only filter= has
 	for _, t := range grammar.Tokens(read.Text) {
-		if t.Name == "took" || t.Name == "replayed" {
+		if t.Name == "took" || t.Name == "replayed" || t.Name == "code" && s.Filter.StatusCode == 4 {
 			rest = append(rest, t.String())
 		}
+	}
+	if s.Filter.StatusCode == 4 {
+		s.Filter.StatusCode = 0
 	}
 	s.Filter.Filter = strings.Join(rest, " ")
 	if s.Jump = jump(read.Bare); s.Jump != "" {

@@ -18,3 +18,12 @@ func TestSavedViewsCanBeRead(t *testing.T) {
 		}
 	}
 }
+
+// TestCode4xxIsAConditionOfTheFilter: no parameter of the API has it, because 4xx are several error
+// classes.
+func TestCode4xxIsAConditionOfTheFilter(t *testing.T) {
+	s := parseSearch("took:2s code:4xx key:a", then)
+	if s.Filter.Filter != "took:2s code:4xx" || s.Filter.StatusCode != 0 || s.Filter.ErrorClass != "" || s.Filter.Key != "a" {
+		t.Errorf("the filter is %+v", s.Filter)
+	}
+}

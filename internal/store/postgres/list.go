@@ -283,7 +283,7 @@ func (f *filter) whereStatus(some []string) {
 func (f *filter) whereLast(class policy.Class, statusCode int) {
 	f.equal("d.class", string(class))
 	if statusCode != 0 {
-		f.text(" AND d.status_code = ").value(statusCode)
+		f.text(" AND ").value(statusCode).text(" IN (d.status_code, d.status_code / 100)")
 	}
 }
 

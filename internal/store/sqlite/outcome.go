@@ -105,7 +105,7 @@ func (l *lister) fits(outcome int64) bool {
 	if outcome == unknownOutcome {
 		return true
 	}
-	return (q.StatusCode == 0 || outcome>>8 == int64(q.StatusCode)) &&
+	return q.Answered(int(outcome>>8)) &&
 		(q.Class == "" || is(codec.Classes, q.Class, outcome>>3&otherClass, otherClass)) &&
 		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
 }
@@ -121,7 +121,7 @@ func (l *lister) waitingFits() string {
 	var where strings.Builder
 	q := &l.query
 	if q.StatusCode != 0 {
-		fmt.Fprintf(&where, " AND (outcome >> 8 = %d OR outcome = -1)", q.StatusCode)
+		fmt.Fprintf(&where, " AND (%d IN (outcome >> 8, (outcome >> 8) / 100) OR outcome = -1)", q.StatusCode)
 	}
 	if n, known := codec.Classes.Place(q.Class); known && q.Class != "" {
 		fmt.Fprintf(&where, " AND (outcome >> 3 & 31 = %d OR outcome = -1)", n)

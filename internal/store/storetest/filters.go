@@ -93,6 +93,26 @@ var filterCases = []testCase{
 		d.change(by(again, grapnel.Failed, 70))
 		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 5, "and after that failed, which is a dead letter itself")
 	}},
+	{"lists by a hundred of status codes", func(d *driver) {
+		for i, c := range []struct {
+			code  int
+			class policy.Class
+		}{{200, policy.ClassNone}, {399, policy.ClassRedirect}, {400, policy.ClassStatus4xx}, {429, policy.ClassStatus429},
+			{499, policy.ClassStatus4xx}, {500, policy.ClassStatus5xx}, {0, policy.ClassTimeout}} {
+			for j, status := range []grapnel.Status{grapnel.Delivered, grapnel.Failed, grapnel.Pending} {
+				id := fmt.Sprint(c.code, "_", status)
+				d.publish(incoming(event(id, "", float64(i*3+j)), to(epA)))
+				d.change(answered(d.of(id)[0].Seq, 50, status, c.code, c.class, ""))
+			}
+		}
+		var got []string
+		for _, x := range d.list(store.DeliveryQuery{StatusCode: 4}) {
+			got = append(got, x.EventID)
+		}
+		d.same(got, []string{"499_pending", "499_failed", "499_delivered", "429_pending", "429_failed", "429_delivered",
+			"400_pending", "400_failed", "400_delivered"}, "status codes of 4xx")
+		d.same(len(d.list(store.DeliveryQuery{StatusCode: 4, Class: policy.ClassStatus429, Status: []grapnel.Status{grapnel.Failed}})), 1, "with a class")
+	}},
 	{"searches in data, so far and no farther", func(d *driver) {
 		for i := range 30 {
 			e := event(fmt.Sprint("e", i), "", float64(i))
