@@ -131,7 +131,7 @@ func (p *past) attempts(ctx context.Context, a *api, scope store.Scope, from, to
 	for i := from; i < to; i++ {
 		d, o := &p.deliveries[p.of[i]], &p.observations[i]
 		o.At, o.Endpoint, o.Type = d.CreatedAt, d.EndpointID, d.Type
-		if o.Failed = d.AttemptsMade > 1 || d.Status != grapnel.Delivered; o.Failed {
+		if o.Failed = d.AttemptsMade > 1 || d.Status != grapnel.Delivered; o.Failed && d.Status != grapnel.Delivered {
 			o.Class, o.Status = string(d.Last.Class), d.Last.StatusCode
 		}
 		if p.left[o.Failed]--; p.left[o.Failed] < 0 {

@@ -117,3 +117,28 @@ func TestCausesWithinATime(t *testing.T) {
 		t.Errorf("of %d deliveries from %s: %v", 2*eventsAtOnce, oldest, got)
 	}
 }
+
+// A failure that a retry has delivered, and whose attempts are not read, is in no group: its last
+// attempt succeeded, and says nothing about how the first one ended.
+func TestARetriedDeliveryIsNoGroupOfSuccesses(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.Explained = 4 })
+	ep := w.endpoint(admin, "")
+	for i := range 10 {
+		w.clock = w.clock.Add(time.Second)
+		w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"invoice.paid","data":{"n":%d}}`, i))
+		d := w.newest(t)
+		for n, a := range []grapnel.Attempt{{StatusCode: 503, Class: policy.ClassStatus5xx, Decision: policy.Retry},
+			{StatusCode: 200, Class: policy.ClassNone, Decision: policy.Deliver}} {
+			a.Number, a.StartedAt = n+1, w.clock
+			if _, err := w.engine.Record(t.Context(), []store.Change{{Delivery: d.Seq, Expect: n, At: w.clock, Due: w.clock,
+				Status: []grapnel.Status{grapnel.Pending, grapnel.Delivered}[n], Trigger: grapnel.TriggerSchedule, Attempt: &a}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := w.must(200, "GET", "/v1/endpoints/"+ep+"/causes", "")
+	groups := got["groups"].([]any)
+	if got["failures"] != 10.0 || len(groups) != 1 || groups[0].(map[string]any)["error_class"] != "status_5xx" {
+		t.Errorf("failures %v, groups %v", got["failures"], groups)
+	}
+}

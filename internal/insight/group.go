@@ -23,7 +23,8 @@ func (g *Group) has(o *Observation) bool {
 	return o.Failed && o.Endpoint == g.Endpoint && o.Class == g.Class && o.Status == g.Status && o.Answer == g.Answer
 }
 
-// Groups puts failures into groups, the largest first.
+// Groups puts failures into groups, the largest first. Those of which neither class nor status is
+// known are in none.
 func Groups(all []Observation) []Group {
 	type key struct {
 		endpoint, class string
@@ -34,7 +35,7 @@ func Groups(all []Observation) []Group {
 	var groups []Group
 	for i := range all {
 		o := &all[i]
-		if !o.Failed {
+		if !o.Failed || o.Class == "" && o.Status == 0 {
 			continue
 		}
 		k := key{o.Endpoint, o.Class, o.Status, o.Answer}
