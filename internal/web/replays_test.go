@@ -231,3 +231,20 @@ func TestSelectionsAsSearches(t *testing.T) {
 		t.Errorf("two keys became %s", q)
 	}
 }
+
+// TestTheCommandOfAPreviewSelectsTheSame: the command counts what the page shows, and not more.
+func TestTheCommandOfAPreviewSelectsTheSame(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for q, want := range map[string]string{
+		"endpoint:ep_1 error:timeout":          "grapnel replay plan ep_1 --error-class timeout",
+		"endpoint:ep_1 code:503 status:dead":   "grapnel replay plan ep_1 --status-code 503 --status failed",
+		"endpoint:ep_1 reason:exhausted":       "grapnel dlq list --filter 'endpoint:ep_1 reason:exhausted'",
+		"endpoint:ep_1 took:2s":                "grapnel dlq list --filter 'endpoint:ep_1 took:2s'",
+		"endpoint:ep_1 type:a.* \"some text\"": "grapnel dlq list --filter 'endpoint:ep_1 type:a.* \"some text\"'",
+	} {
+		if got := wizardCommand(s.visitOf("/replays/new?q=" + url.QueryEscape(q))); got != want {
+			t.Errorf("%s: %s, want %s", q, got, want)
+		}
+	}
+}

@@ -312,8 +312,11 @@ func wizardCommand(v *visit) string {
 		return strings.Join(words, " ")
 	}
 	f := parseSearch(query.Get("q"), v.now).Filter
+	if f.ReasonCode != "" || f.Text != "" || f.Filter != "" { // which no replay selects by
+		return finding("grapnel dlq list")(v)
+	}
 	at := cmp.Or(f.Endpoint, "ep_…")
-	f.Endpoint, f.Tenant, f.ErrorClass, f.ReasonCode, f.StatusCode, f.Text = "", "", "", "", 0, ""
+	f.Endpoint, f.Tenant = "", ""
 	words := append([]string{"grapnel replay plan", shellQuote(at)}, filterFlags(f)...)
 	for _, s := range f.Status {
 		if s.Final() {
