@@ -52,7 +52,7 @@ func (v *visit) minutePulse(counted *client.Stats) pulse {
 // troubled says whether deliveries failed in the hour, or many needed a second attempt: the hours
 // that heart draws in red and amber.
 func (h *hour) troubled() bool {
-	return h.Failed > 0 || h.Attempts > 0 && h.FirstAttemptSuccess < h.Attempts*9/10
+	return h.Failed > 0 || 10*h.FirstAttemptSuccess < 9*h.Attempts
 }
 
 // heart is how the endpoint was; in full, each beat says what happened in it. An hour without a

@@ -3,6 +3,8 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/client"
 )
 
 // TestMinutesThatAreNotKnownStayBlank: the last hour has a box for each minute that the server has
@@ -32,5 +34,18 @@ func TestMinutesThatAreNotKnownStayBlank(t *testing.T) {
 	}
 	if body = page(); !strings.Contains(body, "since the server has just started") || strings.Contains(body, "UTC: 3 attempts") {
 		t.Error("a page without any minute does not say why")
+	}
+}
+
+// TestAFewFailedAttemptsAreTrouble: of an endpoint that is down, an hour may have one retry only.
+func TestAFewFailedAttemptsAreTrouble(t *testing.T) {
+	for _, c := range []struct {
+		attempts, first int64
+		troubled        bool
+	}{{0, 0, false}, {1, 1, false}, {1, 0, true}, {2, 1, true}, {9, 8, true}, {10, 9, false}, {11, 9, true}} {
+		h := hour{At: then, Totals: client.Totals{Attempts: c.attempts, FirstAttemptSuccess: c.first}}
+		if h.troubled() != c.troubled {
+			t.Errorf("%d attempts, %d of them delivered at first: trouble is %v", c.attempts, c.first, h.troubled())
+		}
 	}
 }
