@@ -148,12 +148,12 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 func (v *visit) outcomes(hours []hour, endpoint string) chart {
 	c := chart{Title: "Deliveries", Hint: "last 24 h, by hour"}
 	var bars []picture.Bar
-	var good, bad int64
+	var good, bad, others int64
 	worst := -1
 	for i := range hours {
 		h := &hours[i]
 		other := h.Dropped + h.Discarded + h.Skipped
-		good, bad = good+h.Delivered, bad+h.Failed
+		good, bad, others = good+h.Delivered, bad+h.Failed, others+other
 		if h.Failed > 0 && (worst < 0 || h.Failed > hours[worst].Failed) {
 			worst = i
 		}
@@ -163,7 +163,7 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 		}
 		bars = append(bars, column(h.At.UTC().Format("Mon 15:04 UTC"), v.link("/deliveries"+withQuery("q", q)), h.Delivered, other, h.Failed))
 	}
-	if good+bad == 0 {
+	if good+bad+others == 0 {
 		c.Empty = "No delivery ended in the last 24 h."
 		return c
 	}

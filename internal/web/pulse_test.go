@@ -49,3 +49,13 @@ func TestAFewFailedAttemptsAreTrouble(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedDeliveriesEnded: hours in which deliveries were only dropped have columns.
+func TestDroppedDeliveriesEnded(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	c := s.visitOf("/deliveries").outcomes([]hour{{At: then, Totals: client.Totals{Dropped: 3}}, {At: then}, {At: then}}, "")
+	if c.Empty != "" || c.Picture == "" {
+		t.Errorf("the chart says %q", c.Empty)
+	}
+}

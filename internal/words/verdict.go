@@ -104,6 +104,9 @@ func well(o *wire.Overview) Verdict {
 			Many(day.Delivered, "delivery was", "deliveries were"), Percent(day.FirstAttemptSuccess, day.Delivered))
 	default:
 		v.Next = "No delivery ended in the last 24 h."
+		if others := day.Dropped + day.Discarded + day.Skipped; others > 0 {
+			v.Next = fmt.Sprintf("No delivery was delivered or failed in the last 24 h; %s dropped, discarded or skipped.", Many(others, "was", "were"))
+		}
 	}
 	return v
 }

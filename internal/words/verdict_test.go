@@ -44,6 +44,8 @@ func TestOverallVerdict(t *testing.T) {
 		{"well, with failures", with(overview(1), wire.Totals{Delivered: 10, Failed: 3}), "The endpoint takes its deliveries.", "10 delivered and 3 failed"},
 		{"one open", overview(1, open("acme-prod", 412)),
 			"acme-prod has failed for 8 min. 412 deliveries wait in order; nothing is lost.", "as a probe in 30 s; the others are held. Once it works, the held deliveries take about 21 s."},
+		{"all dropped", with(overview(1), wire.Totals{Dropped: 4, Skipped: 1}), "The endpoint takes its deliveries.",
+			"No delivery was delivered or failed in the last 24 h; 5 were dropped, discarded or skipped."},
 		{"two open, the worse first", overview(0, open("b", 9), open("a", 1)), "b and a have failed for 8 min. 10 deliveries wait", "b: It gets"},
 		{"four open", overview(0, open("a", 4), open("b", 3), open("c", 2), open("d", 1)), "a, b and 2 others have failed", ""},
 		{"more than are listed", many, "a, b and 67 others have failed for 8 min. More than 2\u202f000 deliveries wait", ""},
