@@ -155,7 +155,7 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Attempted), failed)
 		}
 	} else {
-		out.Pieces = []piece{{"It " + words.Happened(v.now, about(e), false), healthPill(e.Health.State).Tone}, {".", ""}}
+		out.Pieces = []piece{{"It " + words.Happened(v.now, about(e)), healthPill(e.Health.State).Tone}, {".", ""}}
 		if e.Health.Held > 0 {
 			out.Pieces = append(out.Pieces, piece{" " + words.Held(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 		}

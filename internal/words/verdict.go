@@ -58,9 +58,10 @@ func Overall(now time.Time, o *wire.Overview) Verdict {
 	var v Verdict
 	worst := &bad[0]
 	var same []string
+	var alikes []wire.OverviewEndpoint
 	for i := range bad {
 		if bad[i].Health.State == worst.Health.State {
-			same = append(same, Name(&bad[i]))
+			same, alikes = append(same, Name(&bad[i])), append(alikes, bad[i])
 		}
 	}
 	alike := max(*o.Endpoints.State(worst.Health.State), len(same))
@@ -68,7 +69,7 @@ func Overall(now time.Time, o *wire.Overview) Verdict {
 	if alike > 3 {
 		same = append(same[:2:2], Many(alike-2, "other", "others"))
 	}
-	v.Pieces = append(v.Pieces, Piece{List(same) + " " + Happened(now, worst, several), Health(worst.Health.State).Tone}, Piece{".", ""})
+	v.Pieces = append(v.Pieces, Piece{List(same) + " " + happened(now, alikes, several), Health(worst.Health.State).Tone}, Piece{".", ""})
 	if held > 0 {
 		v.Pieces = append(v.Pieces, Piece{" " + Held(held, all > len(bad)), Hold}, Piece{" in order; nothing is lost.", ""})
 	}
@@ -123,20 +124,36 @@ func Held(held int, more bool) string {
 }
 
 // Happened is the trouble of an endpoint, and for how long: "has failed for 8 min".
-func Happened(now time.Time, e *wire.OverviewEndpoint, several bool) string {
+func Happened(now time.Time, e *wire.OverviewEndpoint) string {
+	return happened(now, []wire.OverviewEndpoint{*e}, false)
+}
+
+// happened says it of endpoints in one state, and for how long at most. There may be several of
+// which only some are given.
+func happened(now time.Time, alike []wire.OverviewEndpoint, several bool) string {
 	is, has := "is", "has"
 	if several {
 		is, has = "are", "have"
 	}
-	began := e.Health.Since
-	if state := e.Health.State; e.Health.FailingSince != nil && (state == grapnel.HealthOpen || state == grapnel.HealthFailing) {
-		began = e.Health.FailingSince
+	state, long, longest, differ := alike[0].Health.State, "", time.Duration(0), false
+	for i := range alike {
+		h, took := &alike[i].Health, time.Duration(0)
+		if began := h.Since; h.FailingSince != nil && (state == grapnel.HealthOpen || state == grapnel.HealthFailing) {
+			took = now.Sub(*h.FailingSince)
+		} else if began != nil {
+			took = now.Sub(*began)
+		}
+		differ = differ || i > 0 && Roughly(took) != Roughly(longest)
+		longest = max(longest, took)
 	}
-	long := ""
-	if began != nil && now.Sub(*began) >= time.Second {
-		long = " for " + Roughly(now.Sub(*began))
+	switch {
+	case longest < time.Second:
+	case differ:
+		long = " for up to " + Roughly(longest)
+	default:
+		long = " for " + Roughly(longest)
 	}
-	switch e.Health.State {
+	switch state {
 	case grapnel.HealthOpen:
 		return has + " failed" + long
 	case grapnel.HealthFailing:

@@ -31,6 +31,8 @@ func TestOverallVerdict(t *testing.T) {
 	}
 	paused := wire.OverviewEndpoint{URL: "https://a.example/hooks/", Health: wire.Health{State: grapnel.HealthPaused, Since: ago(time.Hour)}}
 	with := func(o *wire.Overview, day wire.Totals) *wire.Overview { o.Totals = day; return o }
+	late := open("a", 0)
+	late.Health.FailingSince = ago(time.Minute)
 	many := overview(1, open("a", 2000), open("b", 10))
 	many.Endpoints.All, many.Endpoints.Open = 70, 69
 	for _, c := range []struct {
@@ -46,6 +48,8 @@ func TestOverallVerdict(t *testing.T) {
 			"acme-prod has failed for 8 min. 412 deliveries wait in order; nothing is lost.", "as a probe in 30 s; the others are held. Once it works, the held deliveries take about 21 s."},
 		{"all dropped", with(overview(1), wire.Totals{Dropped: 4, Skipped: 1}), "The endpoint takes its deliveries.",
 			"No delivery was delivered or failed in the last 24 h; 5 were dropped, discarded or skipped."},
+		{"two open, one for longer", overview(0, open("b", 9), late), "b and a have failed for up to 8 min. 9 deliveries wait", "b: It gets"},
+		{"two open, the longer one second", overview(0, late, open("b", 9)), "a and b have failed for up to 8 min. 9 deliveries wait", "a: It gets"},
 		{"two open, the worse first", overview(0, open("b", 9), open("a", 1)), "b and a have failed for 8 min. 10 deliveries wait", "b: It gets"},
 		{"four open", overview(0, open("a", 4), open("b", 3), open("c", 2), open("d", 1)), "a, b and 2 others have failed", ""},
 		{"more than are listed", many, "a, b and 67 others have failed for 8 min. More than 2\u202f000 deliveries wait", ""},
