@@ -160,6 +160,9 @@ func traits(all []*Observation, b Bounds) []candidate {
 				tallies[trait{x.Kind, x.Name}] = t
 			}
 			t.failed, t.delivered = t.failed+outcome(o), t.delivered+1-outcome(o)
+			if x.Value == "" {
+				continue
+			}
 			n := t.values[x.Value]
 			if n == nil {
 				if len(t.values) >= b.Values {

@@ -30,7 +30,7 @@ type Observation struct {
 type Trait struct {
 	Kind  Kind
 	Name  string // of a field in the payload: its path; empty for the other kinds
-	Value string
+	Value string // empty: the field has one that is not compared
 }
 
 // Kind is a kind of cause.

@@ -9,7 +9,7 @@ import (
 // Limits bound the fields that are read from a payload. Zero fields take their defaults.
 type Limits struct {
 	Depth  int // objects in objects
-	Fields int // of one payload
+	Fields int // of one payload: those with a value to compare, and as many others
 	Bytes  int // of a value; longer ones are passed over
 }
 
@@ -17,7 +17,8 @@ type Limits struct {
 func DefaultLimits() Limits { return Limits{Depth: 4, Fields: 64, Bytes: 64} }
 
 // Fields returns the fields of a JSON object that may explain something: strings, numbers, booleans
-// and nulls, by their path. Arrays are passed over: their places say nothing.
+// and nulls, by their path. Of longer values, objects and arrays only the field itself is returned,
+// without a value: it is not absent.
 func Fields(data []byte, l Limits) []Trait {
 	d := DefaultLimits()
 	fill(&l.Depth, d.Depth)
@@ -33,7 +34,15 @@ func Fields(data []byte, l Limits) []Trait {
 
 type reader struct {
 	Limits
-	found []Trait
+	found  []Trait
+	values int // of found: those with a value
+}
+
+// pass adds a field without its value.
+func (r *reader) pass(path []string) {
+	if len(r.found)-r.values < r.Fields {
+		r.found = append(r.found, Trait{Field, strings.Join(path, "."), ""})
+	}
 }
 
 func (r *reader) object(path []string, o gjson.Result) {
@@ -44,11 +53,14 @@ func (r *reader) object(path []string, o gjson.Result) {
 		here := append(path[:len(path):len(path)], name.String())
 		switch {
 		case value.IsObject():
+			r.pass(here)
 			r.object(here, value)
 		case value.IsArray() || len(value.Raw) > r.Bytes:
+			r.pass(here)
 		default:
 			r.found = append(r.found, Trait{Field, strings.Join(here, "."), value.Raw})
+			r.values++
 		}
-		return len(r.found) < r.Fields
+		return r.values < r.Fields
 	})
 }
