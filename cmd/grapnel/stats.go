@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,11 +54,12 @@ func statsRow(at string, t *client.Totals) []string {
 	for _, n := range []int64{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried} {
 		row = append(row, number(n))
 	}
-	first := ""
+	var first *float64
 	if t.Attempted > 0 {
-		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(t.Attempted))
+		first = new(float64)
+		*first = float64(t.FirstAttemptSuccess) / float64(t.Attempted)
 	}
-	row = append(row, first, number(t.Attempts))
+	row = append(row, percent(first), number(t.Attempts))
 	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {
 		text := ""
 		if d != nil {

@@ -15,3 +15,12 @@ func TestFirstTriesOfBothTablesAgree(t *testing.T) {
 		t.Errorf("%s without --by, %s with it", one, other)
 	}
 }
+
+// TestOnlyAllIsAHundredPercent: as on the dashboard.
+func TestOnlyAllIsAHundredPercent(t *testing.T) {
+	rate := .9999
+	f := client.Figures{FirstAttemptSuccessRate: &rate, Totals: client.Totals{FirstAttemptSuccess: 9999, Attempted: 10_000}}
+	if one, other := statsRow("total", &f.Totals)[7], groupRow("total", &f)[3]; one != other || one != "99.9%" {
+		t.Errorf("%s without --by, %s with it", one, other)
+	}
+}

@@ -53,11 +53,16 @@ func groupRow(name string, f *client.Figures) []string {
 	return append(row, number(errors), number(f.Duplicates))
 }
 
+// percent is a part with one digit; 100 only if it is all.
 func percent(part *float64) string {
 	if part == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.1f%%", 100**part)
+	p := 100 * *part
+	if *part < 1 {
+		p = min(p, 99.9)
+	}
+	return fmt.Sprintf("%.1f%%", p)
 }
 
 // brief is a duration to three digits or so.
