@@ -261,8 +261,8 @@ func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery
 		}
 	}
 	number := many(n, "delivery has", "deliveries have")
-	if counted.Next != "" {
-		number = "More than " + number
+	if counted.Next != "" || m.Newest != "" { // a search that goes on need not find more
+		number = "At least " + number
 	}
 	m.Verdict.Pieces = []piece{{number + " failed for good", toneBad}, {" at " + many(len(endpoints), "endpoint", "endpoints") + ".", ""}}
 	if exact != nil {

@@ -248,3 +248,29 @@ func TestTheCommandOfAPreviewSelectsTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadLettersThatWereNotAllSearched: the page that ends early may have found all, and an older
+// page has newer ones before it.
+func TestDeadLettersThatWereNotAllSearched(t *testing.T) {
+	s := newSite(t, nil)
+	next := any("c")
+	s.api.edit = func(name string, answer any) any {
+		if m, is := answer.(map[string]any); is && name == "dead_letters" {
+			m["next"] = next
+		}
+		return answer
+	}
+	s.signIn()
+	for _, more := range []any{"c", nil} {
+		next = more
+		body := s.ask("GET", "/dead-letters?q=took:2s&cursor=x", nil).Body.String()
+		if !strings.Contains(body, "At least 6 deliveries have failed for good") {
+			t.Errorf("with next %v the page does not say that these may not be all", more)
+		}
+	}
+	next = "c"
+	body := s.ask("GET", "/dead-letters?q=took:2s", nil).Body.String()
+	if !strings.Contains(body, "At least 6 deliveries have failed for good") {
+		t.Error("a search that goes on says more than it knows")
+	}
+}
