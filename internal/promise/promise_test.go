@@ -202,6 +202,17 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%+v: %q, fires %q; want %q, %q", c.out, got, v.Fires(), c.says, c.fires)
 		}
 	}
+	fresh, _ := Find(Freshness) // a failure in a day with few events
+	quiet, rare := NewHistory(), Hour{}
+	rare.slots[0][Dispatch] = Count{Good: 10}
+	for day := range Days {
+		quiet.Set(start.AddDate(0, 0, day), rare)
+	}
+	rare.slots[0][Dispatch] = Count{Good: 19, Bad: 1}
+	quiet.Set(start.Add(whole-3*time.Hour), rare)
+	if v := Judge(quiet, fresh, start.Add(whole)); v.Budget(start.Add(whole)) != "budget left 66 %, too few events in the last day to say how long it lasts" {
+		t.Errorf("a quiet day: %+v, %s", v.Count, v.Budget(start.Add(whole)))
+	}
 	none, _ := Find(NoLoss)
 	h := NewHistory()
 	hour := Hour{}

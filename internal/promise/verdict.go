@@ -12,6 +12,7 @@ type Verdict struct {
 	Count             // over the window
 	Left    float64   // part of the budget that is left: 1 none used, below 0 broken. Without a budget: 1 or 0
 	Rate    float64   // how many times too fast the budget was used up over the last day; 1 is exactly the budget
+	Few     bool      // the last day has bad events, and too few in all for Rate
 	Until   time.Time // when nothing is left at this rate; zero: not within the window, or it is used up
 	Burning []Burning
 	Days    []Day
@@ -48,7 +49,8 @@ func Judge(h *History, o Objective, now time.Time) Verdict {
 	if all.Bad > 0 {
 		v.Left = 1 - all.Ratio()/o.Budget()
 	}
-	if day := h.Over(now, 24*time.Hour, o.Of); day.All() >= LeastEvents {
+	day := h.Over(now, 24*time.Hour, o.Of)
+	if v.Few = day.Bad > 0 && day.All() < LeastEvents; !v.Few {
 		v.Rate = day.Ratio() / o.Budget()
 	}
 	if v.Rate > 0 && v.Left > 0 {

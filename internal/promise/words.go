@@ -54,6 +54,8 @@ func (v *Verdict) Budget(now time.Time) string {
 		return "budget used up " + times(1-v.Left)
 	case v.Bad == 0:
 		return "budget left 100 %, nothing of it was used"
+	case v.Few:
+		return fmt.Sprintf("budget left %s, too few events in the last day to say how long it lasts", Percent(v.Left))
 	case v.Rate == 0:
 		return fmt.Sprintf("budget left %s, nothing of it was used in the last day", Percent(v.Left))
 	case v.Until.IsZero():
