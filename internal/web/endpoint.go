@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func endpoint(v *visit) (endpointModel, error) {
 		return m, err
 	}
 	hours := hourly(stats.Data, stats.From, v.now)
-	day := hours[max(0, len(hours)-24):]
+	day := slices.DeleteFunc(slices.Clone(hours), func(h hour) bool { return h.At.Before(v.now.Add(-24 * time.Hour).Truncate(time.Hour)) })
 	newest := ""
 	if len(recent.Data) > 0 {
 		newest = recent.Data[0].ID
