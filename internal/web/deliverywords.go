@@ -15,7 +15,7 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 	out := verdict{Pieces: []piece{{attemptsSaid(d), ""}}}
 	switch {
 	case d.Status == grapnel.Delivered:
-		out.Pieces = []piece{{"Delivered", toneOK}, {fmt.Sprintf(" at attempt %d, %s after the event was accepted.", d.AttemptsMade, deliveredAfter(d)), ""}}
+		out.Pieces = []piece{{"Delivered", toneOK}, {fmt.Sprintf(" at attempt %d, %s.", d.AttemptsMade, deliveredAfter(d)), ""}}
 	case d.Status.Final():
 		out.Pieces = append(out.Pieces, piece{" " + ended(d), ""})
 		out.Next = sentence(d.Reason)
@@ -73,10 +73,14 @@ func (v *visit) plan(d *client.Delivery, ep *client.Endpoint) string {
 }
 
 func deliveredAfter(d *client.Delivery) string {
-	if d.FinishedAt == nil {
-		return "some time"
+	long, since := "some time", "the event was accepted"
+	if d.FinishedAt != nil {
+		long = took(d.FinishedAt.Sub(d.CreatedAt))
 	}
-	return took(d.FinishedAt.Sub(d.CreatedAt))
+	if d.ReplayOf != nil {
+		since = "this redelivery was created"
+	}
+	return long + " after " + since
 }
 
 // ended is what became of a delivery that was not delivered.

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
 )
 
 // TestTheDayOfAnEndpointIsThatOfTheOverview: it has the hour in which the last 24 h began.
@@ -18,5 +21,26 @@ func TestTheDayOfAnEndpointIsThatOfTheOverview(t *testing.T) {
 	s.signIn()
 	if body := s.ask("GET", "/endpoints/ep_1", nil).Body.String(); !strings.Contains(body, "5 delivered, 0 failed in 24 h") {
 		t.Error("deliveries of 24 hours ago are not of the last 24 h")
+	}
+}
+
+// TestARedeliveryIsTimedFromItsCreation: its event may have been accepted long before.
+func TestARedeliveryIsTimedFromItsCreation(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	v, of, at := s.visitOf("/deliveries"), "dlv_1", then.Add(2*time.Second)
+	d := &client.Delivery{ID: "dlv_2", Status: grapnel.Delivered, AttemptsMade: 1, CreatedAt: then, FinishedAt: &at}
+	said := func() (text string) {
+		for _, p := range v.deliveryVerdict(d, nil, &deliveryModel{}).Pieces {
+			text += p.Text
+		}
+		return text
+	}
+	if got := said(); got != "Delivered at attempt 1, 2.0 s after the event was accepted." {
+		t.Error(got)
+	}
+	d.ReplayOf = &of
+	if got := said(); got != "Delivered at attempt 1, 2.0 s after this redelivery was created." {
+		t.Error(got)
 	}
 }
