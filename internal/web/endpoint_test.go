@@ -44,3 +44,26 @@ func TestARedeliveryIsTimedFromItsCreation(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestIssuesOfOnePageAreNotAll: a page does not know what the others have.
+func TestIssuesOfOnePageAreNotAll(t *testing.T) {
+	page := func(next, newest string, states ...string) string {
+		m, found := issuesModel{pager: pager{Newest: newest}}, &client.Page[client.Issue]{Next: next}
+		for _, state := range states {
+			found.Data = append(found.Data, client.Issue{State: state})
+		}
+		m.answer(found, issueViews[0].state)
+		return m.Verdict.Pieces[0].Text
+	}
+	for _, c := range []struct{ got, want string }{
+		{page("", "", "open", "acknowledged"), "1 issue is open."},
+		{page("c", "", "open", "acknowledged"), "At least 1 issue is open."},
+		{page("", "/issues", "open"), "At least 1 issue is open."},
+		{page("", "", "acknowledged"), "1 issue, none open."},
+		{page("c", "", "acknowledged", "acknowledged"), "2 issues on this page, none open."},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s; want %s", c.got, c.want)
+		}
+	}
+}

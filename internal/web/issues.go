@@ -76,9 +76,9 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 			open++
 		}
 	}
-	more := ""
-	if found.Next != "" {
-		more = "More than "
+	more := "" // other pages may have open ones
+	if found.Next != "" || m.Newest != "" {
+		more = "At least "
 	}
 	switch {
 	case n == 0 && state == issueViews[0].state:
@@ -90,8 +90,10 @@ func (m *issuesModel) answer(found *client.Page[client.Issue], state string) {
 	case open > 0:
 		m.Verdict.say(more+many(open, "issue is open", "issues are open")+".", toneBad,
 			"Acknowledge an issue that you take care of. It is resolved by itself once its endpoint delivers again.")
+	case more != "":
+		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + " on this page, none open.", ""}}
 	default:
-		m.Verdict.Pieces = []piece{{more + many(n, "issue", "issues") + ", none open.", ""}}
+		m.Verdict.Pieces = []piece{{many(n, "issue", "issues") + ", none open.", ""}}
 	}
 }
 
