@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	grammar "github.com/grapnelhq/grapnel/internal/search"
 )
 
 // replayModel is one replay: how far it is, what failed, and what it is about.
@@ -169,14 +172,19 @@ func (m *replayModel) acts(v *visit, r *client.Replay) {
 // selection is what a replay is about as a search; empty if a search cannot say it.
 func selection(r *client.Replay) string {
 	s := &r.Selection
-	if s.Deliveries > 0 || len(s.EventTypes) > 1 || len(s.Keys) > 1 {
+	unknown := s.ErrorClass != "" && !slices.Contains(grammar.Classes(), s.ErrorClass)
+	if s.Deliveries > 0 || len(s.EventTypes) > 1 || len(s.Keys) > 1 || unknown {
 		return ""
 	}
 	var statuses []string
 	for _, status := range s.Status {
 		statuses = append(statuses, string(status))
 	}
-	all := []token{{"endpoint", r.EndpointID}, {"status", strings.Join(statuses, ",")}, {"type", strings.Join(s.EventTypes, "")}, {"key", strings.Join(s.Keys, "")}}
+	all := []token{{"endpoint", r.EndpointID}, {"status", strings.Join(statuses, ",")}, {"type", strings.Join(s.EventTypes, "")},
+		{"key", strings.Join(s.Keys, "")}, {"error", string(s.ErrorClass)}}
+	if s.StatusCode != 0 {
+		all = append(all, token{"code", strconv.Itoa(s.StatusCode)})
+	}
 	if s.From != nil {
 		all = append(all, token{"from", s.From.UTC().Format(time.RFC3339Nano)})
 	}

@@ -139,6 +139,12 @@ func selected(s *client.Selection) string {
 	if len(s.Keys) > 0 {
 		parts = append(parts, "with the key "+list(s.Keys))
 	}
+	if s.ErrorClass != "" {
+		parts = append(parts, "whose last attempt ended with "+result(0, string(s.ErrorClass)))
+	}
+	if s.StatusCode != 0 {
+		parts = append(parts, fmt.Sprintf("answered with %d", s.StatusCode))
+	}
 	if s.From != nil {
 		parts = append(parts, "accepted from "+s.From.UTC().Format("2 Jan 15:04 UTC"))
 	}

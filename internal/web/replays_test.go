@@ -274,3 +274,19 @@ func TestDeadLettersThatWereNotAllSearched(t *testing.T) {
 		t.Error("a search that goes on says more than it knows")
 	}
 }
+
+// TestAReplayNamesItsErrorClassAndStatusCode: in words, and in the preview of the rest.
+func TestAReplayNamesItsErrorClassAndStatusCode(t *testing.T) {
+	r := &client.Replay{EndpointID: "ep_1"}
+	r.Selection = client.Selection{Status: []grapnel.Status{grapnel.Failed}, ErrorClass: "timeout", StatusCode: 503}
+	if got := selection(r); got != "endpoint:ep_1 status:failed error:timeout code:503" {
+		t.Errorf("the rest is %s", got)
+	}
+	if got := selected(&r.Selection); got != "Failed deliveries, whose last attempt ended with timeout, answered with 503" {
+		t.Errorf("in words: %s", got)
+	}
+	r.Selection = client.Selection{ErrorClass: "internal"} // which no search has
+	if got := selection(r); got != "" {
+		t.Errorf("the rest is %s", got)
+	}
+}
