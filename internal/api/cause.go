@@ -55,6 +55,7 @@ type past struct {
 	changes      []insight.Change
 	left         map[bool]int // attempts that may still be read: of failures, and of successes
 	more         bool
+	others       int // failures of other issues, which narrow has left out
 }
 
 // past reads the newest deliveries of an endpoint, the newest first, until there are
@@ -276,12 +277,19 @@ func (p *past) sentence(v *wire.Causes) string {
 		return fmt.Sprintf("Nothing fails: the first attempts of the last %d deliveries went.", v.Successes)
 	case len(v.Causes) > 0:
 		return v.Causes[0].Sentence
+	case v.Successes == 0 && p.others > 0:
+		return fmt.Sprintf("%d of the last %d deliveries failed in this way at first and the others in other ways, so nothing sets the failures apart.",
+			v.Failures, v.Failures+p.others)
 	case v.Successes == 0 && v.Failures == 1:
 		return "The only delivery failed at first, so there is nothing to compare it with."
 	case v.Successes == 0:
 		return fmt.Sprintf("All of the last %d deliveries failed at first, so nothing sets the failures apart.", v.Failures)
 	default:
-		return fmt.Sprintf("%d of the last %d deliveries failed at first, and nothing that Grapnel sees sets them apart from the others.",
-			v.Failures, v.Failures+v.Successes)
+		way := ""
+		if p.others > 0 {
+			way = " in this way"
+		}
+		return fmt.Sprintf("%d of the last %d deliveries failed%s at first, and nothing that Grapnel sees sets them apart from the others.",
+			v.Failures, v.Failures+v.Successes+p.others, way)
 	}
 }

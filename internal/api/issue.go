@@ -250,6 +250,7 @@ func (p *past) narrow(i *issue.Issue) {
 		p.observations[n], p.of[n] = o, p.of[at]
 		n++
 	}
+	p.others = len(p.of) - n
 	p.observations, p.of = p.observations[:n], p.of[:n]
 }
 

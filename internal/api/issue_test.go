@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/insight"
 	"github.com/grapnelhq/grapnel/internal/issue"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // issue stores n failures of an endpoint as its engine would, and returns the id of their issue.
@@ -176,5 +177,33 @@ func TestAnIssueIsReplayed(t *testing.T) {
 	selection := made["selection"].(map[string]any)
 	if made["total"] != 5.0 || selection["error_class"] != "status_4xx" || selection["status_code"] != 422.0 || selection["from"] == nil {
 		t.Errorf("%v", made)
+	}
+}
+
+// The numbers in the words about an issue are of all deliveries that were looked at: failures of
+// other issues are deliveries too.
+func TestTheWordsAboutAnIssueCountAllDeliveries(t *testing.T) {
+	for _, c := range []struct {
+		failures, successes, others int
+		want                        string
+	}{
+		{10, 30, 0, "10 of the last 40 deliveries failed at first, and nothing that Grapnel sees sets them apart from the others."},
+		{10, 30, 60, "10 of the last 100 deliveries failed in this way at first, and nothing that Grapnel sees sets them apart from the others."},
+		{10, 0, 0, "All of the last 10 deliveries failed at first, so nothing sets the failures apart."},
+		{10, 0, 60, "10 of the last 70 deliveries failed in this way at first and the others in other ways, so nothing sets the failures apart."},
+		{1, 0, 0, "The only delivery failed at first, so there is nothing to compare it with."},
+		{1, 0, 2, "1 of the last 3 deliveries failed in this way at first and the others in other ways, so nothing sets the failures apart."},
+	} {
+		p := &past{}
+		for n, o := range map[int]insight.Observation{0: {Failed: true, Class: "status_4xx", Status: 422, Endpoint: "e"},
+			1: {Endpoint: "e"}, 2: {Failed: true, Class: "status_5xx", Status: 503, Endpoint: "e"}} {
+			for range []int{c.failures, c.successes, c.others}[n] {
+				p.observations, p.of = append(p.observations, o), append(p.of, len(p.of))
+			}
+		}
+		p.narrow(&issue.Issue{Class: "status_4xx", Status: 422})
+		if got := p.sentence(&wire.Causes{Failures: c.failures, Successes: c.successes}); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }
