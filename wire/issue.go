@@ -20,6 +20,7 @@ type Issue struct {
 	FirstSeen   time.Time    `json:"first_seen"`
 	LastSeen    time.Time    `json:"last_seen"`
 	Since       time.Time    `json:"since" doc:"the first failure after the last resolution; first_seen if there was none"`
+	EventsFrom  *time.Time   `json:"events_from" nullable:"true" doc:"a replay of it has no event that was accepted before; null: any"`
 	Failures    int64        `json:"failures" doc:"failed attempts, as an indication: a crash loses the count of the last seconds"`
 	Deliveries  int          `json:"deliveries" doc:"number of deliveries that failed"`
 	Keys        int          `json:"keys" doc:"number of ordering keys that they have"`

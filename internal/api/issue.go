@@ -150,7 +150,8 @@ func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
 	v := wire.Issue{ID: i.ID, EndpointID: i.Endpoint, Tenant: i.Tenant,
 		Sentence: i.Sentence(a.nameOf(c, i.Endpoint), c.now), State: string(i.At(c.now)),
 		ErrorClass: i.Class, StatusCode: i.Status, Answer: i.Answer, FirstSeen: i.First, LastSeen: i.Last, Since: i.Began(),
-		Failures: i.Delta.Count, DeliveryIDs: []string{}, Regressions: i.Regressions, ResolvesIn: int(i.Needs(issue.Bounds{})),
+		EventsFrom: timeOf(i.From()), Failures: i.Delta.Count, DeliveryIDs: []string{},
+		Regressions: i.Regressions, ResolvesIn: int(i.Needs(issue.Bounds{})),
 		ReopenedAt: timeOf(i.ReopenedAt), ResolvedAt: timeOf(i.ResolvedAt), Resolution: i.Resolution, ChangedAt: timeOf(i.ChangedAt),
 		ChangedBy: i.ChangedBy, Owner: i.Owner, Note: i.Note}
 	if v.State == string(issue.Muted) {

@@ -80,6 +80,9 @@ func TestIssuesAreListed(t *testing.T) {
 		len(got["delivery_ids"].([]any)) != 5 || len(got["hours"].([]any)) != 48 || got["answer"] != "gone" {
 		t.Errorf("%v", got)
 	}
+	if from := w.clock.Add(-121 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000Z"); got["events_from"] != from {
+		t.Errorf("a replay begins with events of %s, and the issue says %v", from, got["events_from"])
+	}
 	w.as(acmeAdmin, 404, "GET", "/v1/issues/"+a, "")
 	w.must(404, "GET", "/v1/issues/iss_none", "")
 }

@@ -67,3 +67,18 @@ func TestIssuesOfOnePageAreNotAll(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayTheseBeginsWithTheIssue: as grapnel issues replay does, without older dead letters.
+func TestReplayTheseBeginsWithTheIssue(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if m, is := answer.(map[string]any); is && name == "issue" {
+			m["events_from"] = then.Add(-90 * time.Minute)
+		}
+		return answer
+	}
+	s.signIn()
+	if body := s.ask("GET", "/issues/iss_1", nil).Body.String(); !strings.Contains(body, "from%3A2026-11-23T07%3A53%3A34Z") {
+		t.Error("the link to the preview selects older events too")
+	}
+}

@@ -245,6 +245,9 @@ func (m *issueModel) acts(v *visit, i *client.Issue) {
 // issueSearch finds the dead letters that ended as the issue's failures did.
 func issueSearch(i *client.Issue) string {
 	s := search{Text: "endpoint:" + i.EndpointID + " status:failed"}
+	if i.EventsFrom != nil {
+		s.Text = s.with("from", i.EventsFrom.UTC().Format(time.RFC3339Nano))
+	}
 	if i.ErrorClass == "other" {
 		return s.Text
 	}
