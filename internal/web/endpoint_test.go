@@ -82,3 +82,23 @@ func TestReplayTheseBeginsWithTheIssue(t *testing.T) {
 		t.Error("the link to the preview selects older events too")
 	}
 }
+
+// TestTheChartOfAListHasTheWholeSpan: the hour in which the last 24 h began is a column too, as on
+// the overview.
+func TestTheChartOfAListHasTheWholeSpan(t *testing.T) {
+	s := newSite(t, nil)
+	ago := time.Duration(0)
+	s.api.edit = func(name string, answer any) any {
+		if m, is := answer.(map[string]any); is && name == "stats" {
+			m["data"] = []any{map[string]any{"at": then.Add(-ago).Truncate(time.Hour), "delivered": 5, "attempts": 5, "attempted": 5}}
+		}
+		return answer
+	}
+	s.signIn()
+	for since, is := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour} {
+		ago = is
+		if body := s.ask("GET", "/deliveries?q=since:"+since, nil).Body.String(); !strings.Contains(body, "5 delivered and 0 failed.") {
+			t.Errorf("deliveries of %s ago are not in the chart", since)
+		}
+	}
+}

@@ -54,7 +54,11 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		}
 	}
 	end := v.now.UTC().Truncate(min(span.width, 24*time.Hour)).Add(min(span.width, 24*time.Hour))
-	from := end.Add(-time.Duration(span.columns) * span.width)
+	n := span.columns
+	if span.width <= 24*time.Hour {
+		n++ // the present one has only begun
+	}
+	from := end.Add(-time.Duration(n) * span.width)
 	stats, err := v.client.Stats(v.Context(),
 		client.StatsFilter{Endpoint: f.Endpoint, Tenant: f.Tenant, From: from, To: end, Bucket: span.bucket})
 	if stats, err = optional(stats, err); err != nil || stats == nil {
@@ -70,7 +74,7 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 	if p := stats.Totals.Latency.P95; p != nil {
 		h.slow = fmt.Sprintf("%dms", max(time.Duration(*p).Milliseconds(), 1))
 	}
-	columns := make([]client.Totals, span.columns)
+	columns := make([]client.Totals, n)
 	var good, bad int64
 	for i := range stats.Data {
 		at := int(stats.Data[i].At.Sub(from) / span.width)
@@ -107,7 +111,7 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		form = "2 Jan"
 	}
 	for i := range 3 {
-		h.Axis = append(h.Axis, from.Add(time.Duration(i*span.columns/3)*span.width).Format(form))
+		h.Axis = append(h.Axis, from.Add(time.Duration(i*n/3)*span.width).Format(form))
 	}
 	h.Axis = append(h.Axis, "now (UTC)")
 	for _, one := range spans {
