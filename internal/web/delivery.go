@@ -151,7 +151,11 @@ func (m *deliveryModel) behind(v *visit, d *client.Delivery) error {
 }
 
 func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
-	m.Facts.at("Accepted", v.at(d.CreatedAt))
+	if d.ReplayOf != nil { // its event was accepted before
+		m.Facts.at("Created", v.at(d.CreatedAt))
+	} else {
+		m.Facts.at("Accepted", v.at(d.CreatedAt))
+	}
 	if d.FinishedAt != nil {
 		m.Facts.at("Finished", v.at(*d.FinishedAt))
 	}

@@ -102,3 +102,20 @@ func TestTheChartOfAListHasTheWholeSpan(t *testing.T) {
 		}
 	}
 }
+
+// TestTheTimeOfARedeliveryIsNoAcceptance: on its page, the event was accepted before.
+func TestTheTimeOfARedeliveryIsNoAcceptance(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	of := "dlv_1"
+	for _, c := range []struct {
+		replayOf *string
+		want     string
+	}{{nil, "Accepted"}, {&of, "Created"}} {
+		m := deliveryModel{}
+		m.facts(s.visitOf("/deliveries"), &client.Delivery{ID: "dlv_2", CreatedAt: then, ReplayOf: c.replayOf}, nil, nil)
+		if got := m.Facts[0].Name; got != c.want {
+			t.Errorf("the page says %s", got)
+		}
+	}
+}
