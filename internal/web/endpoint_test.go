@@ -119,3 +119,12 @@ func TestTheTimeOfARedeliveryIsNoAcceptance(t *testing.T) {
 		}
 	}
 }
+
+// TestThePartOfACauseIsAHundredPercentOnlyOfAll: as in its sentence.
+func TestThePartOfACauseIsAHundredPercentOnlyOfAll(t *testing.T) {
+	for _, c := range [][3]int{{0, 1000, 0}, {1, 1000, 1}, {500, 1000, 50}, {999, 1000, 99}, {1000, 1000, 100}, {0, 0, 0}} {
+		if got := percentOf(c[0], c[1]); got != c[2] {
+			t.Errorf("%d of %d are %d %%", c[0], c[1], got)
+		}
+	}
+}

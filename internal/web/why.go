@@ -71,4 +71,11 @@ func (v *visit) causeRow(all *client.Causes, c *client.Cause) causeRow {
 	return row
 }
 
-func percentOf(n, of int) int { return (100*n + of/2) / max(1, of) }
+// percentOf never rounds a part to none or all.
+func percentOf(n, of int) int {
+	p := (100*n + of/2) / max(1, of)
+	if n > 0 && n < of {
+		p = min(max(p, 1), 99)
+	}
+	return p
+}
