@@ -3,6 +3,7 @@ package issue
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -64,12 +65,18 @@ func (i *Issue) At(now time.Time) State {
 	return i.State
 }
 
-// ahead is by how much a resolution has to be in the future to be one by a clock that was ahead.
+// ahead is by how much a resolution or a failure has to be in the future to be one by a clock that
+// was ahead.
 const ahead = time.Hour
 
 // Merge adds failures. One that is later than the resolution, or comes after one by a clock that
 // was ahead, opens the issue again; one that was recorded before and is only flushed now does not.
 func (i *Issue) Merge(d *Delta, now time.Time) {
+	if i.Last.Sub(now) >= ahead { // else no hour and no example of now would be stored
+		i.Last = time.Time{}
+		i.Hours = slices.DeleteFunc(i.Hours, func(h Hour) bool { return h.At > hourOf(now) })
+		i.Examples = slices.DeleteFunc(i.Examples, func(e Example) bool { return e.At.After(now) })
+	}
 	i.Delta.Merge(d)
 	if i.State != Resolved || !d.Last.After(i.ResolvedAt) && i.ResolvedAt.Sub(now) < ahead {
 		return
