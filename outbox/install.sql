@@ -84,6 +84,8 @@ BEGIN
     RAISE EXCEPTION 'grapnel_publish: the key is not 1 to 256 bytes of text without control characters' USING ERRCODE = 'invalid_parameter_value';
   ELSIF id IS NOT NULL AND id !~ '^[A-Za-z0-9_-]{1,64}$' THEN
     RAISE EXCEPTION 'grapnel_publish: the id is not 1 to 64 characters of [A-Za-z0-9_-]' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF occurred_at < '0001-01-01 00:00Z' OR occurred_at >= '10000-01-01 00:00Z' THEN
+    RAISE EXCEPTION 'grapnel_publish: occurred_at is not in the years 1 to 9999' USING ERRCODE = 'invalid_parameter_value';
   ELSIF data IS NULL THEN
     RAISE EXCEPTION 'grapnel_publish: data is missing' USING ERRCODE = 'invalid_parameter_value';
   END IF;

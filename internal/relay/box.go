@@ -49,12 +49,13 @@ type row struct {
 	batch  int64
 	id     int64 // 0: none
 
-	kind, key, event        string
-	data                    []byte // nil: it is larger than it may be
-	size                    int64
-	metadata                map[string]string
-	garbled                 bool // metadata is none
-	occurredAt, committedAt time.Time
+	kind, key, event string
+	data             []byte // nil: it is larger than it may be
+	size             int64
+	metadata         map[string]string
+	garbled          bool       // metadata is none
+	occurredAt       *time.Time // nil: not in the years 1 to 9999
+	committedAt      time.Time
 }
 
 const (
@@ -187,9 +188,11 @@ const begin = `SELECT pg_try_advisory_xact_lock($1, $2), pg_snapshot_xmin(pg_cur
   set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
   set_config('synchronous_commit', 'off', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 
-// find reads the oldest rows, up to a page. The data of an oversized event are not read.
+// find reads the oldest rows, up to a page. The data of an oversized event are not read, nor is a
+// time that Go or JSON cannot write, such as infinity.
 const find = `SELECT number, batch, coalesce(id, 0), coalesce(type, ''), coalesce(key, ''), coalesce(event_id, ''),
-  CASE WHEN size <= $3 THEN data END, coalesce(size, 0), metadata, coalesce(occurred_at, committed_at), committed_at,
+  CASE WHEN size <= $3 THEN data END, coalesce(size, 0), metadata,
+  CASE WHEN occurred_at >= '0001-01-01 00:00Z' AND occurred_at < '10000-01-01 00:00Z' THEN occurred_at END, committed_at,
   extract(epoch FROM clock_timestamp() - committed_at)::float8, found
 FROM (
   SELECT *, count(*) OVER () AS found, sum(least(size, $3)) OVER (ORDER BY number, id) - least(size, $3) AS before

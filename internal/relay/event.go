@@ -29,6 +29,8 @@ func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) 
 		return nil, fmt.Sprintf("its key is not at most %d bytes of text without control characters", grapnel.MaxKeyLength)
 	case r.garbled || !small(r.metadata):
 		return nil, fmt.Sprintf("its metadata are not at most %d strings of at most %d bytes", grapnel.MaxMetadata, grapnel.MaxMetadataLength)
+	case r.occurredAt == nil:
+		return nil, "its occurred_at is not a time in the years 1 to 9999"
 	case !json.Valid(r.data) || !utf8.Valid(r.data):
 		return nil, "its data is not JSON in UTF-8"
 	case deeper(r.data, grapnel.MaxDepth):
@@ -36,7 +38,7 @@ func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) 
 	}
 	return &grapnel.Event{
 		ID: r.event, Tenant: c.source.Tenant, Type: r.kind, Key: r.key, Data: r.data, ContentType: grapnel.JSONType, Metadata: r.metadata,
-		OccurredAt: r.occurredAt, AcceptedAt: now, Source: c.source.ID,
+		OccurredAt: *r.occurredAt, AcceptedAt: now, Source: c.source.ID,
 	}, ""
 }
 
@@ -95,7 +97,9 @@ func (r *row) about() []grapnel.Header {
 	all := []grapnel.Header{
 		{Name: "Type", Value: r.kind},
 		{Name: "Id", Value: r.event},
-		{Name: "Occurred-At", Value: r.occurredAt.UTC().Format(time.RFC3339Nano)},
+	}
+	if r.occurredAt != nil {
+		all = append(all, grapnel.Header{Name: "Occurred-At", Value: r.occurredAt.UTC().Format(time.RFC3339Nano)})
 	}
 	if r.key != "" {
 		all = append(all, grapnel.Header{Name: "Key", Value: r.key})

@@ -357,6 +357,34 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
+// TestTimesOfNoEvent: a row whose occurred_at is infinite, or in a year that JSON cannot write, is
+// set aside and delays no others. The outbox's function refuses such a time.
+func TestTimesOfNoEvent(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	times := []string{"infinity", "-infinity", "10000-01-01 00:00:00Z", "0044-03-15 00:00:00Z BC"}
+	for i, at := range times {
+		if _, err := p.Exec(t.Context(), `SELECT grapnel.grapnel_publish('a', '1', occurred_at => $1::text::timestamptz)`, at); err == nil ||
+			!strings.Contains(err.Error(), "occurred_at") {
+			t.Errorf("publishing with occurred_at %s: %v", at, err)
+		}
+		if _, err := p.Exec(t.Context(), `INSERT INTO grapnel.outbox_event VALUES (1000000, 1000000 + $1, 'a', NULL, 'evt_' || $1::int, '{}', NULL, $2::text::timestamptz)`,
+			i, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, p, event("k", `1`))
+	_, stop := relaying(t, Options{Engine: s, Store: s.Store})
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	stop()
+	if got := s.events(); len(got) != 1 || string(got[0].Data) != "1" {
+		t.Errorf("%d events arrived", len(got))
+	}
+	if got := s.asides(); len(got) != len(times) || got[0].Checks[0].Text != "its occurred_at is not a time in the years 1 to 9999" {
+		t.Errorf("set aside: %+v", got)
+	}
+}
+
 // TestAway: an unreachable database, or one without an outbox, is reported, costs other sources
 // nothing, and its password appears nowhere.
 func TestAway(t *testing.T) {
