@@ -69,6 +69,8 @@ func TestSamplesOfOtherLanguages(t *testing.T) {
 		with(of("evt_1", sent, `{"a":1}`, secret), `{"a":1}`, "webhook-signature", "v1, v2,AA=="),
 		// an old request, whose body begins with a time and a dot, as one of now
 		with(of("evt_1", sent.Add(-24*time.Hour), today+".5", secret), "5", "webhook-id", "evt_1."+day, "webhook-timestamp", today),
+		// the beginning of a body as a part of the time
+		with(of("evt_1", sent, "1.5", secret), "5", "webhook-timestamp", today+".1"),
 	}
 	var want []string
 	for _, s := range samples {
