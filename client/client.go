@@ -99,7 +99,7 @@ type call struct {
 	accept     string            // content type to ask for; empty: JSON
 	idempotent bool              // doing it twice comes to the same, without an idempotency key
 	wait       time.Duration     // how long the server may take before it answers
-	head       func(http.Header) // gets the header of a good answer; nil: not used
+	head       func(http.Header) // gets the header of a good answer before its body comes; nil: not used
 }
 
 // Do sends one request to a path below the server and decodes the answer into out. It is for routes
@@ -152,6 +152,9 @@ func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if rq.head != nil && resp.StatusCode < 300 {
+		rq.head(resp.Header)
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
@@ -160,9 +163,6 @@ func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
 		return nil, fmt.Errorf("the server's answer is larger than %d bytes", maxAnswer)
 	case resp.StatusCode >= 300:
 		return nil, problem(resp, body)
-	}
-	if rq.head != nil {
-		rq.head(resp.Header)
 	}
 	return body, nil
 }

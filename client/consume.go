@@ -277,7 +277,7 @@ func (k *consumer) protected(ctx context.Context, m *Message) (err error) {
 func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCauseFunc) (end time.Time) {
 	length := min(max(m.left, time.Second), grapnel.MaxLease)
 	end = m.at.Add(length)
-	for wait := length / 2; rest(ctx, wait); {
+	for wait := time.Until(end) / 2; rest(ctx, wait); {
 		asked := time.Now()
 		asking, done := half(ctx, end)
 		_, err := k.client.Extend(asking, m.Lease, length)

@@ -260,6 +260,44 @@ func TestConsumeDoesNotTrustItsOwnClock(t *testing.T) {
 	})
 }
 
+// slow is a body whose first byte comes late.
+type slow struct {
+	io.ReadCloser
+	by time.Duration
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	time.Sleep(s.by)
+	s.by = 0
+	return s.ReadCloser.Read(p)
+}
+
+// A large answer over a slow line takes a part of the leases in it; it is no sign of a clock that
+// is wrong.
+func TestConsumeCountsTheTimeInWhichMessagesArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("1")
+		late := func(r *http.Request) (*http.Response, error) {
+			resp, err := q.serve(r)
+			if err == nil && resp.StatusCode == http.StatusOK && strings.HasSuffix(r.URL.Path, "/next") {
+				resp.Body = &slow{ReadCloser: resp.Body, by: 20 * time.Second}
+			}
+			return resp, err
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		err := with(t, late).Consume(ctx, "orders", func(ctx context.Context, _ *client.Message) error {
+			<-time.After(15 * time.Second)
+			return context.Cause(ctx)
+		}, onceAcked(t, stop))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen := q.seen(); seen[len(seen)-1] != "ack lse_1" {
+			t.Errorf("it asked for %q", seen)
+		}
+	})
+}
+
 // A lease of the longest duration looks longer to a clock that is a little behind, and a server
 // refuses to extend a lease by more than that.
 func TestConsumeExtendsTheLongestLease(t *testing.T) {

@@ -21,7 +21,7 @@ type Message struct {
 	MessageMeta
 	Body []byte
 
-	left time.Duration // of the lease, when it came
+	left time.Duration // of the lease, when the answer began to come
 	at   time.Time     // when that was
 }
 
@@ -63,9 +63,9 @@ func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, err
 		q.Set("wait", t.Wait.Round(time.Millisecond).String())
 	}
 	var text json.RawMessage
-	var date time.Time
+	var date, came time.Time
 	err := c.do(ctx, call{method: http.MethodGet, path: queuePath(queue) + "/next", query: q, out: &text, wait: t.Wait,
-		head: func(h http.Header) { date, _ = http.ParseTime(h.Get("Date")) }})
+		head: func(h http.Header) { date, _ = http.ParseTime(h.Get("Date")); came = time.Now() }})
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -73,10 +73,9 @@ func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, err
 	if err := json.Unmarshal(text, &page); err != nil {
 		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
-	now := time.Now()
 	for i := range page.Data {
 		m := &page.Data[i]
-		m.at, m.left = now, left(m.LeaseExpiresAt, date, now)
+		m.at, m.left = came, left(m.LeaseExpiresAt, date, came)
 	}
 	return page.Data, nil
 }
