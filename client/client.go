@@ -169,6 +169,10 @@ func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
 
 // send sends the request once.
 func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
+	// JoinPath would leave out the part, or the one before.
+	if whole := rq.path + "/"; strings.Contains(whole, "/./") || strings.Contains(whole, "/../") {
+		return nil, &Error{Code: string(grapnel.CodeInvalid), Detail: rq.path + ": a part of the path is only dots; no id or name is"}
+	}
 	target := *c.base
 	target.Path = strings.TrimSuffix(target.Path, "/")
 	target = *target.JoinPath(rq.path)

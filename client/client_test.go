@@ -376,6 +376,23 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
+// The two names that lead to another directory must not lead to another route: the deliveries of
+// the endpoint ".." would be those of all endpoints.
+func TestDotsAreNoID(t *testing.T) {
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		t.Errorf("it asked for %s", r.URL)
+		return answer(200, `{"data":[]}`), nil
+	})
+	_, deliveries := c.Deliveries(t.Context(), client.DeliveryFilter{Endpoint: ".."})
+	_, event := c.Event(t.Context(), ".")
+	for name, err := range map[string]error{"deliveries": deliveries, "event": event} {
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Code != string(grapnel.CodeInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestKeyIsNotCarriedAcrossARedirect(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a request with %q reached another server", r.Header.Get("Authorization"))
