@@ -298,6 +298,32 @@ func TestConsumeCountsTheTimeInWhichMessagesArrive(t *testing.T) {
 	})
 }
 
+// A clock that is a second or two behind must not make a short lease look twice as long.
+func TestConsumeExtendsAShortLeaseByAClockThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("1")
+		q.length = time.Second
+		ahead := func(r *http.Request) (*http.Response, error) {
+			resp, err := q.serve(r)
+			if err != nil || !strings.HasSuffix(r.URL.Path, "/next") {
+				return resp, err
+			}
+			body, _ := io.ReadAll(resp.Body)
+			end, by := time.Now().Add(q.length).UTC(), 1500*time.Millisecond
+			text := strings.ReplaceAll(string(body), end.Format(time.RFC3339Nano), end.Add(by).Format(time.RFC3339Nano))
+			return answer(resp.StatusCode, text, "Date", time.Now().Add(by).UTC().Format(http.TimeFormat)), nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		err := with(t, ahead).Consume(ctx, "orders", func(ctx context.Context, _ *client.Message) error {
+			<-time.After(3 * time.Second)
+			return context.Cause(ctx)
+		}, onceAcked(t, stop))
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A lease of the longest duration looks longer to a clock that is a little behind, and a server
 // refuses to extend a lease by more than that.
 func TestConsumeExtendsTheLongestLease(t *testing.T) {

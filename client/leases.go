@@ -81,9 +81,10 @@ func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, err
 }
 
 // left is the remaining time of a lease. The two clocks may differ; the answer has the server's
-// time in whole seconds.
+// time in whole seconds, rounded down. A clock that is behind the server's would make the lease
+// look longer, one that is ahead shorter.
 func left(until, date, now time.Time) time.Duration {
-	if skew := now.Sub(date); !date.IsZero() && (skew < -2*time.Second || skew > 3*time.Second) {
+	if skew := now.Sub(date); !date.IsZero() && (skew < 0 || skew > 3*time.Second) {
 		now = date.Add(500 * time.Millisecond)
 	}
 	return until.Sub(now)
