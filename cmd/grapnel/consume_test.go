@@ -272,6 +272,34 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 	}
 }
 
+// TestListenHeedsRetryAfterAsThePolicySays: a Retry-After lengthens the pause of the queue's
+// policy, never shortens it, and has no effect if the policy says so.
+func TestListenHeedsRetryAfterAsThePolicySays(t *testing.T) {
+	srv := local(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+		w.Header().Set("Retry-After", body)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	const patient = `{"schedule":{"mode":"since_previous","delays":["0s","10s"],"tail":"repeat"},"jitter":0,"max_age":"24h"`
+	for _, tc := range []struct {
+		policy, after string
+		delayed       bool
+	}{
+		{patient + `}`, "0", false}, {patient + `}`, "9", false}, {patient + `}`, "11", true},
+		{patient + `,"retry_after":"ignore"}`, "11", false},
+	} {
+		p := newPulled(t, tc.after)
+		p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":` + tc.policy + `}`
+		got := invoke(t, p.env(), "", "listen", srv.URL, "--queue", "orders", "--count", "1")
+		want := `lse_4/nack {"reason":"the local server answered 503"}`
+		if tc.delayed {
+			want = `lse_4/nack {"delay":"` + tc.after + `s","reason":"the local server answered 503"}`
+		}
+		if got.code != 0 || p.seen[len(p.seen)-1] != want {
+			t.Errorf("%s, Retry-After %s: exit code %d, %s, want %s", tc.policy, tc.after, got.code, p.seen[len(p.seen)-1], want)
+		}
+	}
+}
+
 func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	p := newPulled(t, `{ "n": 1.0 }`)
 	p.routes["GET /v1/endpoints/ep_1"] = `{"id":"ep_1","tenant":"acme","format":"standard","event_types":["order.*"],"filter":"true","ordering":"none"}`

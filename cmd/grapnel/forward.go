@@ -130,7 +130,7 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		after, said = policy.ParseRetryAfter(text, time.Now())
 	}
-	return verdictOf(f.policy, resp.StatusCode, after, said), nil
+	return verdictOf(f.policy, m, resp.StatusCode, after, said), nil
 }
 
 // request is the body and the headers for the local server.
@@ -194,8 +194,9 @@ func forwarded(came []grapnel.Header) http.Header {
 	return header
 }
 
-// verdictOf is the outcome of a message by the status of the response.
-func verdictOf(p *policy.Policy, status int, retryAfter time.Duration, said bool) error {
+// verdictOf is the outcome of a message by the status of the response. A Retry-After counts if it
+// is longer than the pause of the policy, and the policy heeds it.
+func verdictOf(p *policy.Policy, m *client.Message, status int, retryAfter time.Duration, said bool) error {
 	class := policy.ClassNone
 	switch {
 	case status == 429:
@@ -208,13 +209,17 @@ func verdictOf(p *policy.Policy, status int, retryAfter time.Duration, said bool
 		class = policy.ClassRedirect
 	}
 	err := fmt.Errorf("the local server answered %d", status)
-	switch p.Decide(policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}) {
+	o := policy.Outcome{Status: status, Class: class, RetryAfter: retryAfter, HasRetryAfter: said}
+	switch p.Decide(o) {
 	case policy.Deliver:
 		return nil
 	case policy.Fail, policy.DisableEndpoint:
 		return client.Reject(err)
 	}
-	if said {
+	now, ageless := time.Now(), *p
+	ageless.MaxAge = 0 // the server knows when the first attempt began
+	step := ageless.After(policy.Progress{Attempts: m.Attempt, Anchor: m.FirstSeenAt}, o, now)
+	if said && step.Next.Equal(now.Add(min(retryAfter, policy.MaxRetryAfter))) {
 		return client.RetryAfter(retryAfter, err)
 	}
 	return err
