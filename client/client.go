@@ -195,6 +195,11 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	if rq.once != "" {
 		req.Header.Set("Idempotency-Key", rq.once)
 	}
+	for name, values := range req.Header {
+		if strings.ContainsFunc(values[0], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, &Error{Code: string(grapnel.CodeInvalid), Detail: name + ": its value has a line break or another control character"}
+		}
+	}
 	resp, err := c.options.HTTP.Do(req)
 	if err != nil {
 		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}

@@ -410,6 +410,32 @@ func TestKeyIsNotCarriedAcrossARedirect(t *testing.T) {
 	}
 }
 
+// A key that was read from a file with its line break, or a content type with one, cannot be sent.
+// That is no server that cannot be reached, for which a consumer would wait forever.
+func TestHeadersThatCannotBeSent(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	c, err := client.New(client.Options{Server: srv.URL, Key: "grp_1\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := client.New(client.Options{Server: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	consuming := c.Consume(ctx, "orders", nil, client.ConsumeOptions{Trouble: func(error) { stop() }})
+	_, publishing := plain.PublishRaw(t.Context(), client.RawEvent{Type: "a", ContentType: "text/csv\r\n"})
+	for name, err := range map[string]error{"Authorization": consuming, "Content-Type": publishing} {
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Code != string(grapnel.CodeInvalid) || !strings.Contains(refused.Detail, name) ||
+			strings.Contains(refused.Detail, "grp_1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestNewRefusesWhatIsNoURL(t *testing.T) {
 	for _, server := range []string{"127.0.0.1:8420", "ftp://x", "http://", "::"} {
 		if _, err := client.New(client.Options{Server: server}); err == nil {
