@@ -52,9 +52,10 @@ type Bounds struct {
 	ExportSlow time.Duration `bound:"60s"` // for which one of its pages may take to be sent
 
 	// Consumers.
-	LongestWait time.Duration `bound:"60s"` // of a long poll
-	AnswerTime  time.Duration `bound:"30s"` // after the wait, for sending the answer
-	StreamBatch int           `bound:"16"`  // messages leased together, and all that a stream keeps in memory
+	LeaseData   int64         `bound:"64MiB" tiny:"1KiB"` // bytes of the messages leased together, beyond the first
+	LongestWait time.Duration `bound:"60s"`               // of a long poll
+	AnswerTime  time.Duration `bound:"30s"`               // after the wait, for sending the answer
+	StreamBatch int           `bound:"16"`                // messages leased together, and all that a stream keeps in memory
 	// Heartbeat is how long a stream says nothing: many take a connection that is silent for longer
 	// for broken.
 	Heartbeat time.Duration `bound:"15s" tiny:"200ms"`

@@ -57,7 +57,8 @@ func (c *call) patient(wait time.Duration) {
 	_ = c.connection().SetWriteDeadline(until)
 }
 
-// lease leases messages, and gives them back if the key's right has ended meanwhile.
+// lease leases messages, and gives them back if the key's right has ended meanwhile. It also gives
+// back those beyond LeaseData, which would make an answer that no consumer can read.
 func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) (
 	[]queue.Message, error,
 ) {
@@ -65,6 +66,13 @@ func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoi
 	if lost := a.authenticate(c); lost != nil {
 		room.Release(leasesOf(messages))
 		return nil, lost
+	}
+	size := int64(0)
+	for i := range messages {
+		if size += int64(len(messages[i].Event.Data)); i > 0 && size > a.Bounds.LeaseData {
+			room.Release(leasesOf(messages[i:]))
+			return messages[:i], err
+		}
 	}
 	return messages, err
 }

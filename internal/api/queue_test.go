@@ -316,6 +316,23 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 	}
 }
 
+// TestLeasesOfLargeMessages: an answer has as many messages as fit, so that a consumer can read it;
+// the others stay in the queue, and cost no attempt.
+func TestLeasesOfLargeMessages(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.LeaseData = 3000 })
+	w.queues()
+	w.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none"}`)
+	for _, size := range []int{5000, 1400, 1400, 1400} {
+		w.must(202, "POST", "/v1/events", `{"type":"order.made","data":"`+strings.Repeat("x", size-2)+`"}`)
+	}
+	for n, want := range []int{1, 2, 1} {
+		got := w.must(200, "GET", "/v1/queues/orders/next?max=10", "")["data"].([]any)
+		if len(got) != want || got[0].(map[string]any)["meta"].(map[string]any)["attempt"] != 1.0 {
+			t.Errorf("answer %d has %d messages, want %d", n, len(got), want)
+		}
+	}
+}
+
 func TestLeaseCanBeUsedOnce(t *testing.T) {
 	w := newWorld(t)
 	pass := w.queues()

@@ -16,7 +16,7 @@ import (
 // attempt counts.
 func GiveBack(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	ch := store.Change{Status: grapnel.Pending, Due: l.Scheduled, Trigger: l.Trigger, At: now,
-		Reason: "returned: the consumer disconnected before it got the lease"}
+		Reason: "returned: its consumer did not get it"}
 	return ended(ep, l, ch, nil)
 }
 
