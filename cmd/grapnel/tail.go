@@ -70,7 +70,7 @@ type follower struct {
 	filter   client.DeliveryFilter
 	progress *cli.Progress
 	told     map[string]bool    // ids of the newest deliveries of the last answer, at most followPage
-	since    time.Time          // the earliest that one of them was created
+	since    time.Time          // the earliest that one of them was created; zero: they are all that exist
 	unended  []*client.Delivery // as they were printed, the oldest first
 	begun    bool               // the head of the table is printed
 }
@@ -133,6 +133,9 @@ func (t *follower) ask(ctx context.Context, began bool, before int) (bool, error
 		}
 	}
 	t.remember(found[:min(len(found), followPage)])
+	if f.Cursor == "" && len(found) <= followPage {
+		t.since = time.Time{} // all that exist are remembered, so any other is new
+	}
 	t.unended = t.unended[max(0, len(t.unended)-mostUnended):]
 	return true, nil
 }

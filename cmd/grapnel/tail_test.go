@@ -68,3 +68,33 @@ func TestFollowerBeginsBehindPagesThatAreShort(t *testing.T) {
 		t.Errorf("printed %v", got)
 	}
 }
+
+// A delivery has a time from before the commit that orders it, by the clock of the node that took
+// its event. So a newer one may have an earlier time than all others, and is printed.
+func TestFollowerPrintsADeliveryOfAnEarlierTime(t *testing.T) {
+	polls := 0
+	f := newFake(t, func(*http.Request) (int, string) {
+		polls++
+		late := `{"id":"dlv_1","status":"delivered","created_at":"2026-01-01T00:00:01Z"}],"next":null}`
+		if polls == 1 {
+			return http.StatusOK, `{"data":[` + late
+		}
+		return http.StatusOK, `{"data":[{"id":"dlv_2","status":"delivered","created_at":"2026-01-01T00:00:00Z"},` + late
+	})
+	var out bytes.Buffer
+	w := &cli.World{Stdout: &out, Stderr: &bytes.Buffer{}, Now: time.Now, Lookup: func(string) (string, bool) { return "", false }}
+	s := &session{World: w, server: f.URL, key: "k", output: cli.Names, timeout: time.Minute}
+	r, err := s.reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := &follower{reader: r, progress: w.Progress()}
+	for _, began := range []bool{false, true, true} {
+		if fresh, err := tail.ask(t.Context(), began, 2); !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+	}
+	if got := strings.Fields(out.String()); len(got) != 2 || got[0] != "dlv_1" || got[1] != "dlv_2" {
+		t.Errorf("printed %v", got)
+	}
+}
