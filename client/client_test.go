@@ -158,6 +158,24 @@ func TestPublishRefusesWhatIsNoJSON(t *testing.T) {
 	}
 }
 
+// Two keys that are not UTF-8 must not become the same key, which they do as JSON: each byte that
+// is no text becomes the same character.
+func TestPublishRefusesAKeyThatIsNoText(t *testing.T) {
+	c := with(t, func(*http.Request) (*http.Response, error) {
+		t.Error("a request was sent")
+		return answer(202, "{}"), nil
+	})
+	one := json.RawMessage("1")
+	for pointer, ev := range map[string]client.NewEvent{"/key": {Type: "a", Data: one, Key: "caf\xe9"},
+		"/aggregate_id": {Type: "a", Data: one, AggregateType: "cafe", AggregateID: "\xe9"}} {
+		_, err := c.PublishBatch(t.Context(), []client.NewEvent{{Type: "a", Data: one}, ev})
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Code != string(grapnel.CodeInvalid) || refused.Fields[0].Pointer != pointer {
+			t.Errorf("%s: %v", pointer, err)
+		}
+	}
+}
+
 func TestProblemBecomesError(t *testing.T) {
 	const text = `{"type":"x","title":"Not found","status":404,"detail":"there is no such endpoint","code":"not_found","request_id":"req_9"}`
 	c := with(t, func(*http.Request) (*http.Response, error) { return answer(404, text), nil })

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
@@ -24,6 +25,12 @@ func encoded(e NewEvent) ([]byte, error) {
 	if !json.Valid(e.Data) {
 		return nil, &Error{Code: string(grapnel.CodeMalformed), Detail: "the event's data is not JSON",
 			Fields: []Field{{Pointer: "/data", Detail: "must be JSON; data of any other kind is published with PublishRaw"}}}
+	}
+	for pointer, text := range map[string]string{"/key": e.Key, "/aggregate_id": e.AggregateID} {
+		if !utf8.ValidString(text) { // encoding/json would replace bytes, and the server accept the result
+			return nil, &Error{Code: string(grapnel.CodeInvalid), Detail: "the event's key is not text",
+				Fields: []Field{{Pointer: pointer, Detail: "must be UTF-8"}}}
+		}
 	}
 	return wire.Request(e)
 }
