@@ -140,9 +140,9 @@ type consumer struct {
 // take leases messages and starts their handlers until ctx ends, Count messages were leased, or an
 // error that asking again cannot change.
 func (k *consumer) take(ctx context.Context) error {
-	trouble, left := firstTrouble, cmp.Or(max(0, k.options.Count), math.MaxInt)
+	trouble, left, most := firstTrouble, cmp.Or(max(0, k.options.Count), math.MaxInt), mostAtOnce
 	for left > 0 {
-		n := k.reserve(ctx, min(left, mostAtOnce))
+		n := k.reserve(ctx, min(left, most))
 		if n == 0 {
 			return nil
 		}
@@ -150,6 +150,12 @@ func (k *consumer) take(ctx context.Context) error {
 		found, err := k.client.Next(ctx, k.queue, Take{Max: n, Wait: k.jittered(k.options.Wait), Consumer: k.options.Consumer})
 		for i := range found {
 			k.start(ctx, &found[i], i < n)
+		}
+		// An answer that takes this long is too large for the line: leases would expire on the way.
+		if errors.Is(err, context.DeadlineExceeded) || len(found) > 0 && time.Since(found[0].at) > max(found[0].left, time.Second)/2 {
+			most = max(1, n/2)
+		} else if len(found) == most {
+			most = min(most+1, mostAtOnce)
 		}
 		k.release(n - min(n, len(found)))
 		left -= len(found)

@@ -298,6 +298,40 @@ func TestConsumeCountsTheTimeInWhichMessagesArrive(t *testing.T) {
 	})
 }
 
+// An answer that takes half of its leases' time, or more than the client waits, is too large for
+// the line. Asking for as many again would never end: the leases of each answer expire on the way.
+func TestConsumeAsksForLessWhereAnswersTakeLong(t *testing.T) {
+	for name, cut := range map[string]bool{"slow": false, "cut off": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(strings.Split(strings.Repeat("1", 240), "")...)
+				narrow := func(r *http.Request) (*http.Response, error) {
+					resp, err := q.serve(r)
+					if err == nil && strings.HasSuffix(r.URL.Path, "/next") {
+						n, _ := strconv.Atoi(r.URL.Query().Get("max"))
+						if took := time.Duration(n) * 200 * time.Millisecond; !cut {
+							resp.Body = &slow{ReadCloser: resp.Body, by: took}
+						} else if took > 15*time.Second {
+							<-r.Context().Done()
+							return nil, r.Context().Err()
+						}
+					}
+					return resp, err
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer stop()
+				o := client.ConsumeOptions{Concurrency: 100}
+				if err := with(t, narrow).Consume(ctx, "orders", func(context.Context, *client.Message) error { return nil }, o); err != nil {
+					t.Fatal(err)
+				}
+				if q.asked[0] != 100 || slices.Max(q.asked[1:4]) > 52 || slices.Max(q.asked[1:6]) < 50 {
+					t.Errorf("it asked for %d messages", q.asked)
+				}
+			})
+		})
+	}
+}
+
 // A clock that is a second or two behind must not make a short lease look twice as long.
 func TestConsumeExtendsAShortLeaseByAClockThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
