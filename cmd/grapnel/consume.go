@@ -178,8 +178,8 @@ func (h *program) process(ctx context.Context, m *client.Message) error {
 	err := cmd.Run()
 	var ended *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
-		return nil // a process that it left behind may hold its output open
+	case cmd.ProcessState != nil && cmd.ProcessState.Success():
+		return nil // err may say that it was interrupted, or that its output is still open
 	case !errors.As(err, &ended):
 		return err
 	}

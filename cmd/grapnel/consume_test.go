@@ -195,6 +195,27 @@ func TestConsumeStopsAtOnce(t *testing.T) {
 	}
 }
 
+// TestConsumeAcksACommandThatFinishesWhenInterrupted: a command that finishes its work once its
+// time is up, and exits with 0, has processed its message.
+func TestConsumeAcksACommandThatFinishesWhenInterrupted(t *testing.T) {
+	p := newPulled(t, `1`)
+	started := filepath.Join(t.TempDir(), "started")
+	ctx, stop := context.WithCancel(t.Context())
+	handle := script(t, "trap 'exit 0' INT\necho > "+started+"\nwhile :; do sleep 0.05; done")
+	ended := make(chan int, 1)
+	go func() {
+		ended <- runProgram(ctx, &cli.World{
+			Args:   []string{"queues", "consume", "orders", "--drain-timeout", "0s", "--", handle},
+			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := p.env()[name]; return v, ok },
+		})
+	}()
+	poll(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
+	stop()
+	if code := <-ended; code != 0 || !slices.Equal(p.seen, []string{"lse_4/ack"}) {
+		t.Errorf("exit code %d; the server was told %q", code, p.seen)
+	}
+}
+
 func TestConsumeRefusesWhatIsNoCommandBeforeItTakesAnything(t *testing.T) {
 	p := newPulled(t, `1`)
 	if got := invoke(t, p.env(), "", "queues", "consume", "orders", "--", "/nowhere/at/all"); got.code != 2 || len(p.waiting) != 1 {
