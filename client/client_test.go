@@ -146,6 +146,22 @@ func TestBatchTellsResultsFromProblems(t *testing.T) {
 	}
 }
 
+// The server writes answers without spaces, and changes nothing else of an event's data.
+func TestEventsKeepTheirDigits(t *testing.T) {
+	c, err := client.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const data = `{ "n" : 1.50, "s" : "<\u00e9 \/" }`
+	p, err := c.Publish(t.Context(), client.NewEvent{Type: "digits.kept", Data: json.RawMessage(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev, err := c.Event(t.Context(), p.ID); err != nil || string(ev.Data) != `{"n":1.50,"s":"<\u00e9 \/"}` {
+		t.Errorf("%v: %s", err, ev.Data)
+	}
+}
+
 func TestPublishRefusesWhatIsNoJSON(t *testing.T) {
 	c := with(t, func(*http.Request) (*http.Response, error) {
 		t.Error("a request was sent")

@@ -65,7 +65,8 @@ func (r *PublishResult) UnmarshalJSON(text []byte) error {
 	return decode(bytes.Clone(text), r.Published)
 }
 
-// Event is an event as stored. Data is JSON exactly as it was published.
+// Event is an event as stored. Data is JSON as it was published, without spaces between its parts;
+// receivers get the bytes with them.
 type Event = wire.Event
 
 // EventFilter selects events; the zero value selects all.

@@ -34,7 +34,8 @@ type Published struct {
 // MarshalJSON writes the answer as the API does.
 func (p Published) MarshalJSON() ([]byte, error) { return Encode(p) }
 
-// Event is an event as stored. Data is JSON exactly as it was published.
+// Event is an event as stored. Data is JSON as it was published, without spaces between its parts;
+// receivers get the bytes with them.
 type Event struct {
 	Raw
 	ID            string            `json:"id"`
