@@ -652,6 +652,34 @@ func TestConsumeStaysWithItsServer(t *testing.T) {
 	})
 }
 
+// A body ends with a line break where its provider's encoder writes one. It is signed with it, so a
+// consumer that verifies needs it.
+func TestMessagesKeepTheSpaceAroundTheirBodies(t *testing.T) {
+	c, err := client.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateQueue(t.Context(), client.NewQueue{Name: "spaces", EventTypes: []string{"space.*"}}); err != nil {
+		t.Fatal(err)
+	}
+	bodies := []string{"{\"n\":1}\n", " 1", "{\r\n\"n\": 1\r\n}", "{\n}"}
+	for _, body := range bodies {
+		ev := client.RawEvent{Type: "space.kept", Data: []byte(body), ContentType: "application/json"}
+		if _, err := c.PublishRaw(t.Context(), ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.Next(t.Context(), "spaces", client.Take{Max: 10, Wait: 10 * time.Second})
+	if err != nil || len(got) != len(bodies) {
+		t.Fatal(got, err)
+	}
+	for i, m := range got {
+		if string(m.Body) != bodies[i] {
+			t.Errorf("%q came as %q", bodies[i], m.Body)
+		}
+	}
+}
+
 func TestMessagesKeepTheirBytes(t *testing.T) {
 	body := `{"data":[{"meta":{"lease":"lse_1","type":"a.b","content_type":"application/json"},"body":{ "n": 1.00, "x":"<&>" }},` +
 		`{"meta":{"lease":"lse_2"},"body_base64":"AAE="}]}`

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -29,8 +30,8 @@ func messageRoutes() []route {
 // hand, so that bodies keep their bytes.
 type messageView struct {
 	Meta       wire.Meta       `json:"meta"`
-	Body       json.RawMessage `json:"body" doc:"byte for byte as sent; null if it is not JSON"`
-	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, if that is not JSON"`
+	Body       json.RawMessage `json:"body" doc:"as sent; null if it is not JSON"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"all bytes as sent, if it is not JSON, has space around it, or has line breaks with CR; else body has all"`
 }
 
 // messageList are messages that were leased together.
@@ -83,14 +84,14 @@ func isJSON(ev *grapnel.Event) bool {
 func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	out = append(out, `{"meta":`...)
 	out = append(out, encodeWire(meta)...)
-	switch {
-	case ev == nil:
-		out = append(out, `,"body":null`...)
-	case isJSON(ev):
-		out = append(append(out, `,"body":`...), ev.Data...)
-	default:
-		out = append(out, `,"body":null,"body_base64":"`...)
-		out = append(base64.StdEncoding.AppendEncode(out, ev.Data), '"')
+	body, is := []byte("null"), ev != nil && isJSON(ev)
+	if is {
+		body = ev.Data
+	}
+	out = append(append(out, `,"body":`...), body...)
+	// Readers of JSON drop the space around a value, and a stream has line breaks of its own.
+	if ev != nil && (!is || len(bytes.TrimSpace(body)) < len(body) || bytes.IndexByte(body, '\r') >= 0) {
+		out = append(base64.StdEncoding.AppendEncode(append(out, `,"body_base64":"`...), ev.Data), '"')
 	}
 	return append(out, '}')
 }
