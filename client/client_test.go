@@ -162,6 +162,32 @@ func TestEventsKeepTheirDigits(t *testing.T) {
 	}
 }
 
+// A person who compares a signature with a body needs all bytes of it.
+func TestRequestsKeepTheirBodies(t *testing.T) {
+	c, err := client.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := c.CreateSource(t.Context(), client.NewSource{Name: "bodies", Verify: client.NewVerify{Scheme: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{`{"n":1}`, "{ \"n\": 1.50 }\n", "a b\n", "\x00\xff"} {
+		resp, err := http.Post(here.Server+source.IngestURL, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var accepted struct{ ID string }
+		err = errors.Join(json.NewDecoder(resp.Body).Decode(&accepted), resp.Body.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := c.InboxRequest(t.Context(), accepted.ID); err != nil || string(r.Content()) != body {
+			t.Errorf("%v: %q came as %q", err, body, r.Content())
+		}
+	}
+}
+
 func TestPublishRefusesWhatIsNoJSON(t *testing.T) {
 	c := with(t, func(*http.Request) (*http.Response, error) {
 		t.Error("a request was sent")

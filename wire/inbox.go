@@ -49,7 +49,7 @@ type Intake struct {
 	PayloadHidden bool             `json:"payload_hidden,omitempty" doc:"the caller may not see values of headers and the body"`
 	Body          json.RawMessage  `json:"body,omitempty" doc:"if the body is JSON"`
 	BodyText      *string          `json:"body_text,omitempty" doc:"if the body is text but not JSON"`
-	BodyBase64    []byte           `json:"body_base64,omitempty" doc:"if the body is neither JSON nor text"`
+	BodyBase64    []byte           `json:"body_base64,omitempty" doc:"all bytes of the body, if it is neither JSON nor text, or is JSON with spaces between or around its parts"`
 }
 
 // MarshalJSON writes the request as the API does.
@@ -58,12 +58,12 @@ func (r Intake) MarshalJSON() ([]byte, error) { return Encode(r) }
 // Content is the body of a request, whatever it is.
 func (r *Intake) Content() []byte {
 	switch {
-	case r.Body != nil:
-		return r.Body
+	case r.BodyBase64 != nil:
+		return r.BodyBase64
 	case r.BodyText != nil:
 		return []byte(*r.BodyText)
 	}
-	return r.BodyBase64
+	return r.Body
 }
 
 // KnownBy is the identity by which a source deduplicates a request.

@@ -104,6 +104,11 @@ func withIntake(c *call, v wire.InboxRequest, in *grapnel.Intake, body []byte) w
 	switch {
 	case (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(body) && json.Valid(body):
 		full.Body = body
+		var short bytes.Buffer // as the answer has it
+		_ = json.Compact(&short, body)
+		if short.Len() < len(body) {
+			full.BodyBase64 = body
+		}
 	case utf8.Valid(body) && bytes.IndexByte(body, 0) < 0:
 		text := string(body)
 		full.BodyText = &text
