@@ -180,11 +180,11 @@ func (c *cluster) pause(s *slot) {
 	m.trouble(m.frozen)
 	c.pauses++
 	c.trace("%s stands still for %v", s.name, d)
-	if d > 2*time.Second { // a shorter pause costs nothing: the node renews its leases long before they expire
-		since := c.agenda.now
-		if s.cutAt > 0 && since < s.cutEnd+5*time.Second {
-			since = s.cutAt // changes that could not be recorded since then are still not recorded
-		}
+	since, long, cut := c.agenda.now, d > 2*time.Second, s.cutAt > 0 && c.agenda.now < s.cutEnd+5*time.Second
+	if long && cut {
+		since = s.cutAt // changes that could not be recorded since then are still not recorded
+	}
+	if long || cut { // others cost nothing: the node renews its leases long before they expire
 		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: since, End: m.frozen})
 	}
 }
