@@ -38,7 +38,7 @@ type Sighting struct {
 	Cause    string    // the result of the attempt, in words
 	Started  time.Time
 	Ended    time.Time
-	Took     time.Duration // of a probe; the next one comes that much earlier
+	Took     time.Duration // not negative; the probe after a probe comes that much earlier
 	Probe    bool
 	First    bool // the first attempt of its delivery
 	// towards disabling: not on a person's request, no test, no replay, no operational event

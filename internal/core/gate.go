@@ -140,7 +140,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	g.ramp.Observe(s)
 	switch {
 	case s.Decision == policy.Deliver:
-		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
+		g.took += (s.Took - g.took) / 8
 		g.failing, g.failures, g.accepted = time.Time{}, 0, true
 	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
 		if g.failures++; g.failing.IsZero() {

@@ -15,9 +15,10 @@ import (
 // empty if there is none.
 func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (disable string) {
 	in, step := v.in, &v.step
+	took := min(max(now.Sub(h.started), 0), maxCharge) // the clock may have jumped meanwhile
 	s := policy.Sighting{
 		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(*in), Started: h.started, Ended: now,
-		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: v.progress.Seed,
+		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: took, Seed: v.progress.Seed,
 		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
 	shift, changed := ep.gate.observe(s, h.shifts)

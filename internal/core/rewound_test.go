@@ -1,0 +1,47 @@
+package core
+
+import (
+	"testing"
+	"time"
+)
+
+// A clock that was ahead is set right while a probe is in flight. The probe fails, and the next one
+// comes after the usual pause.
+func TestClockSetBackDuringAProbe(t *testing.T) {
+	w := newWard(t, nil)
+	w.open()
+	probes := w.pass(10 * time.Second)
+	if len(probes) != 1 {
+		t.Fatalf("%d probes begin", len(probes))
+	}
+	w.now = w.now.Add(-365 * 24 * time.Hour)
+	w.end(probes[0], 0)
+	if wait := w.core.Health(w.now, "ep").NextProbeAt.Sub(w.now); wait <= 0 || wait > 11*time.Second {
+		t.Errorf("the next probe comes %v after the failed one", wait)
+	}
+}
+
+// The clock jumps while attempts are in flight. The pace of the endpoint's successes is known
+// afterwards.
+func TestClockJumpsDuringASuccess(t *testing.T) {
+	for _, jump := range []time.Duration{-365 * 24 * time.Hour, 365 * 24 * time.Hour} {
+		w := newWard(t, nil)
+		for range 50 {
+			a := w.arrive(1)[0]
+			w.now = w.now.Add(100 * time.Millisecond)
+			w.end(a, 200)
+		}
+		usual := w.core.Health(w.now, "ep").PerSecond
+		a := w.arrive(1)[0]
+		w.now = w.now.Add(jump)
+		w.end(a, 200)
+		for range 60 {
+			a := w.arrive(1)[0]
+			w.now = w.now.Add(100 * time.Millisecond)
+			w.end(a, 200)
+		}
+		if is := w.core.Health(w.now, "ep").PerSecond; is < usual/2 || is > usual*2 {
+			t.Errorf("a jump by %v: %v deliveries in a second before, %v after 60 more", jump, usual, is)
+		}
+	}
+}
