@@ -59,7 +59,8 @@ const setBack = time.Second
 
 // rewind moves the core's own waiting times back with the clock, so that a wait of one second stays
 // a wait of one second. The due times of deliveries stay: they are promises about the clock. Those
-// that are far away now are read again, because their clock may have been wrong (ahead).
+// that are far away now are read again, because their clock may have been wrong (ahead). Attempts
+// that operators asked for are due.
 func (c *Core) rewind(now time.Time, by time.Duration) {
 	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
@@ -73,6 +74,7 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 		if slices.ContainsFunc(ep.window.waiting, func(h *head) bool { return h.misfires > 0 || h.due.After(far) }) {
 			ep.window.forgetPlans(now) // their due times are in the store
 		}
+		ep.window.obey(now)
 		c.refresh(now, ep)
 	}
 	for i := range c.late.begun {

@@ -3,6 +3,9 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // A clock that was ahead is set right while a probe is in flight. The probe fails, and the next one
@@ -43,5 +46,22 @@ func TestClockJumpsDuringASuccess(t *testing.T) {
 		if is := w.core.Health(w.now, "ep").PerSecond; is < usual/2 || is > usual*2 {
 			t.Errorf("a jump by %v: %v deliveries in a second before, %v after 60 more", jump, usual, is)
 		}
+	}
+}
+
+// An operator asks for an attempt while a clock is ahead. The clock is set right before the attempt
+// can begin.
+func TestClockSetBackBeforeAnOrderedAttempt(t *testing.T) {
+	w := newWard(t, func(ep *grapnel.Endpoint) { ep.MaxConcurrency = 1 })
+	first := w.arrive(1)
+	ordered := store.Head{Delivery: 7, Event: 7, Endpoint: "ep", Due: w.now, Anchor: w.now, CreatedAt: w.now, Trigger: grapnel.TriggerManual}
+	w.step(Arrived{Heads: []store.Head{ordered}})
+	w.now = w.now.Add(-365 * 24 * time.Hour)
+	w.step(Tick{})
+	w.step(Loaded{Endpoint: "ep", Limit: 256})
+	w.end(first[0], 200)
+	begun := append(of[Attempt](w.out), w.pass(2*time.Minute)...)
+	if len(begun) != 1 || begun[0].Head.Delivery != 7 {
+		t.Errorf("within two minutes these attempts begin: %+v", begun)
 	}
 }

@@ -203,6 +203,16 @@ func (w *window) forgetPlans(now time.Time) {
 	w.chill(now)
 }
 
+// obey makes the urgent heads due: an operator asked for their attempts at once.
+func (w *window) obey(now time.Time) {
+	for _, h := range w.waiting {
+		if h.urgent() && h.due.After(now) {
+			h.due = now
+		}
+	}
+	slices.SortFunc(w.waiting, compareHeads)
+}
+
 // wantsPage says whether a page should be read once pageAt is reached.
 func (w *window) wantsPage() bool {
 	return !w.loading && !w.cold.IsZero() && w.before(w.cold) <= w.size/2
