@@ -33,7 +33,7 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 		return Verdict{}
 	}
 	var v Verdict
-	if s.FailingSince.IsZero() {
+	if s.FailingSince.IsZero() || s.FailingSince.After(o.Ended) { // after: by a clock that was ahead
 		s.FailingSince, v.Changed = o.Ended, true
 	}
 	if o.First && rules.Consecutive > 0 && rules.strikes(o.Outcome) {
@@ -87,7 +87,7 @@ func (s *Standing) Way(rules Disable, now time.Time) int {
 		way = 100 * s.Strikes / rules.Consecutive
 	}
 	switch failing := now.Sub(s.FailingSince); {
-	case rules.After <= 0 || s.FailingSince.IsZero():
+	case rules.After <= 0 || s.FailingSince.IsZero() || failing <= 0:
 		return way
 	// not computed as a percentage, which would overflow after a large jump of the clock
 	case failing >= rules.After.Std():

@@ -274,3 +274,23 @@ func TestAnyWayToBeingDisabled(t *testing.T) {
 		}
 	})
 }
+
+// The first failure was seen by a clock that was years ahead. Once the clock is right, the endpoint
+// is neither disabled at once nor left enabled until those years have passed.
+func TestFailingSinceAClockThatWasAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Hour, 365 * 24 * time.Hour, 4 * 365 * 24 * time.Hour} {
+		s := newSlate("standard")
+		down := Outcome{Class: ClassConnect}
+		s.see(ahead, down)
+		s.now = dawn
+		if way := s.st.Way(s.rules, s.now); way != 0 {
+			t.Errorf("%v ahead: it is %d %% of the way to being disabled", ahead, way)
+		}
+		for hour := range 121 {
+			if v := s.see(time.Hour, down); (v.Disable != "") != (hour == 120) {
+				t.Errorf("%v ahead: after %d hours of failures: %+v", ahead, hour, v)
+				break
+			}
+		}
+	}
+}
