@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // A clock that was ahead is set right while a probe is in flight. The probe fails, and the next one
@@ -63,5 +64,21 @@ func TestClockSetBackBeforeAnOrderedAttempt(t *testing.T) {
 	begun := append(of[Attempt](w.out), w.pass(2*time.Minute)...)
 	if len(begun) != 1 || begun[0].Head.Delivery != 7 {
 		t.Errorf("within two minutes these attempts begin: %+v", begun)
+	}
+}
+
+// A clock that was ahead is set right while a first attempt is in flight. The next attempt comes
+// after the delay of the policy, counted from now.
+func TestClockSetBackDuringAFirstAttempt(t *testing.T) {
+	for _, mode := range []policy.Mode{policy.SincePrevious, policy.SinceFirst} {
+		w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.Schedule.Mode = mode })
+		a := w.arrive(1)[0]
+		began := w.now
+		w.now = w.now.Add(-365 * 24 * time.Hour)
+		w.step(&Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(503), Attempt: grapnel.Attempt{StartedAt: began}})
+		ch := of[Record](w.out)[0].Change
+		if wait := ch.Due.Sub(w.now); wait < 4*time.Second || wait > 7*time.Second || ch.Anchor.After(w.now) {
+			t.Errorf("%s: the next attempt is due after %v, counted from %v", mode, wait, ch.Anchor)
+		}
 	}
 }

@@ -24,6 +24,9 @@ func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, 
 	if h.Attempts == 0 {
 		v.progress.Anchor = in.Attempt.StartedAt
 	}
+	if v.progress.Anchor.After(now) { // by a clock that was ahead
+		v.progress.Anchor = now
+	}
 	v.step = ep.Policy.After(v.progress, in.Outcome, now)
 	return v
 }
