@@ -58,14 +58,15 @@ func (a *alarms) due(now time.Time) *endpoint {
 const setBack = time.Second
 
 // rewind moves the core's own waiting times back with the clock, so that a wait of one second stays
-// a wait of one second. The due times of deliveries stay: they are promises about the clock. Those
-// that are far away now are read again, because their clock may have been wrong (ahead). Attempts
-// that operators asked for are due.
+// a wait of one second, and nothing that has happened is in the future. The due times of deliveries
+// stay: they are promises about the clock. Those that are far away now are read again, because
+// their clock may have been wrong (ahead). Attempts that operators asked for are due.
 func (c *Core) rewind(now time.Time, by time.Duration) {
 	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
 		st := &ep.gate.standing
-		for _, at := range []*time.Time{&ep.pollAt, &ep.hastenAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt} {
+		for _, at := range []*time.Time{&ep.pollAt, &ep.hastenAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt,
+			&ep.since} {
 			if at.After(now) {
 				*at = latest(at.Add(-by), now)
 			}

@@ -82,3 +82,20 @@ func TestClockSetBackDuringAFirstAttempt(t *testing.T) {
 		}
 	}
 }
+
+// An endpoint is paused by a clock that is ahead. The days of the pause by the right clock do not
+// count as failing.
+func TestClockSetBackDuringAPause(t *testing.T) {
+	w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.Disable.After = policy.Duration(120 * time.Hour) })
+	w.end(w.arrive(1)[0], 500)
+	w.now = w.now.Add(365 * 24 * time.Hour)
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status, ep.UpdatedAt = grapnel.EndpointPaused, w.now })
+	w.now = w.now.Add(-365 * 24 * time.Hour)
+	w.step(Tick{})
+	w.now = w.now.Add(200 * time.Hour)
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status, ep.UpdatedAt = grapnel.EndpointEnabled, w.now })
+	w.step(Loaded{Endpoint: "ep", Limit: 256})
+	if st := w.end(w.arrive(1)[0], 500).Standing; st != nil && st.Sentence != "" {
+		t.Errorf("disabled after a pause: %s", st.Sentence)
+	}
+}
