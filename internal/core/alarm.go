@@ -66,7 +66,7 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
 		st := &ep.gate.standing
 		for _, at := range []*time.Time{&ep.pollAt, &ep.hastenAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt,
-			&ep.since} {
+			&ep.since, &ep.refusedAt, &ep.heard} {
 			if at.After(now) {
 				*at = latest(at.Add(-by), now)
 			}

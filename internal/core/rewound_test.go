@@ -99,3 +99,16 @@ func TestClockSetBackDuringAPause(t *testing.T) {
 		t.Errorf("disabled after a pause: %s", st.Sentence)
 	}
 }
+
+// The server starts with a clock that is ahead. Once it is right, the promise of freshness counts
+// attempts again.
+func TestClockSetBackBeforeFreeAttempts(t *testing.T) {
+	w := newWard(t, nil)
+	w.now = w.now.Add(-365 * 24 * time.Hour)
+	w.step(Tick{})
+	w.step(Loaded{Endpoint: "ep", Limit: 256})
+	w.now = w.now.Add(time.Second)
+	if begun := w.arrive(1); len(begun) != 1 || !begun[0].Free {
+		t.Errorf("these attempts begin: %+v", begun)
+	}
+}
