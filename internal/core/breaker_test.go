@@ -507,6 +507,30 @@ func TestNewURLIsProbedAtOnce(t *testing.T) {
 	}
 }
 
+// A pause that the receiver of an earlier URL asked for ends with a new URL, and one by Retry-After
+// once the policy ignores that. The end of the pause is recorded.
+func TestHoldEndsWithItsReason(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*grapnel.Endpoint)
+		begun  int
+	}{
+		"a new URL":             {func(ep *grapnel.Endpoint) { ep.URL = "https://new.test/" }, 1},
+		"Retry-After ignored":   {func(ep *grapnel.Endpoint) { ep.Policy.RetryAfter = policy.RetryAfterIgnore }, 1},
+		"another configuration": {func(ep *grapnel.Endpoint) { ep.Description = "edited" }, 0},
+	} {
+		w := newWard(t, nil)
+		in := &Finished{Endpoint: "ep", Delivery: w.arrive(1)[0].Head.Delivery, Attempt: grapnel.Attempt{StartedAt: w.now},
+			Outcome: policy.Outcome{Status: 429, Class: policy.ClassStatus429, RetryAfter: 24 * time.Hour, HasRetryAfter: true}}
+		w.step(in)
+		w.now = w.now.Add(time.Second)
+		w.reconfigure(c.change)
+		kept := of[Record](w.out)
+		if begun := w.arrive(1); len(begun) != c.begun || len(kept) != c.begun {
+			t.Errorf("%s: %d attempts begin, %d changes are recorded", name, len(begun), len(kept))
+		}
+	}
+}
+
 // TestBreakerOnRecordThatIsOff: the breaker was open when the process died, and by the time the
 // next one begins the policy has none.
 func TestBreakerOnRecordThatIsOff(t *testing.T) {

@@ -125,9 +125,14 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 		}
 		g.ramp.Begin(now)
 	}
+	moved := before.URL != cfg.URL || before.Channel.Address() != cfg.Channel.Address()
+	ignores := cfg.Policy.RetryAfter == policy.RetryAfterIgnore && before.Policy.RetryAfter != policy.RetryAfterIgnore
+	if (moved || ignores) && g.standing.HoldUntil.After(now) {
+		g.standing.HoldUntil, g.dirty = time.Time{}, true // the earlier receiver asked for it, or it counts no more
+	}
 	switch most := now.Add(g.rules.ProbeMax.Std()); {
 	case !g.tripped():
-	case before.URL != cfg.URL || before.Channel.Address() != cfg.Channel.Address():
+	case moved:
 		g.standing.ProbeAt = now // the new URL may be the repair
 	case g.standing.ProbeAt.After(most):
 		g.standing.ProbeAt = most // the wait followed the earlier rules
