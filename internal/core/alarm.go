@@ -78,6 +78,7 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 		ep.window.obey(now)
 		c.refresh(now, ep)
 	}
+	c.late.prompt = earliest(c.late.prompt, now)
 	for i := range c.late.begun {
 		if at := &c.late.begun[i].at; at.After(now) {
 			*at = now

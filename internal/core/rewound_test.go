@@ -112,3 +112,24 @@ func TestClockSetBackBeforeFreeAttempts(t *testing.T) {
 		t.Errorf("these attempts begin: %+v", begun)
 	}
 }
+
+// The last attempt on time was by a clock that was ahead. Late deliveries get all slots once its
+// protection is over by the right clock.
+func TestClockSetBackBeforeLateAttempts(t *testing.T) {
+	s := newShop(Options{Slots: 64, PerHost: 64})
+	s.endpoint("ep", "a", time.Millisecond, 32)
+	s.arrive("ep", 1)
+	s.run(time.Second)
+	s.arrive("ep", 1) // on time
+	s.run(time.Second)
+	s.now = s.now.Add(-365 * 24 * time.Hour)
+	s.step(Tick{})
+	s.run(time.Minute)
+	s.commit = func(int) time.Duration { return time.Hour }
+	s.core.late.limit = 1
+	s.late("ep", 20, time.Minute)
+	s.run(time.Second)
+	if _, recording := s.core.Busy(); recording != 20 {
+		t.Errorf("%d of 20 late deliveries were attempted", recording)
+	}
+}
