@@ -38,7 +38,7 @@ func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consume
 	l := r.line(queue)
 	l.mu.Lock()
 	for name, seen := range l.seen {
-		if now.Sub(seen) > r.bounds.SeenFor {
+		if now.Sub(seen).Abs() > r.bounds.SeenFor { // ahead: by a clock that was set back
 			delete(l.seen, name)
 			continue
 		}

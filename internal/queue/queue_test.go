@@ -367,6 +367,20 @@ func TestConsumerHoldsNoMoreThanItMay(t *testing.T) {
 	})
 }
 
+// A consumer that asked while the clock was ahead is not listed for as long as that was wrong.
+func TestConsumerSeenByAClockThatWasAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue()
+		l := w.broker.line(q.ID)
+		l.see("gone", time.Now().Add(365*24*time.Hour))
+		l.see("c1", time.Now())
+		all, err := w.broker.Consumers(context.Background(), q.ID)
+		if err != nil || len(all) != 1 || all[0].Name != "c1" {
+			t.Errorf("consumers are %+v, %v", all, err)
+		}
+	})
+}
+
 func TestWhatIsTooOldEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		old := func(ep *grapnel.Endpoint) {
