@@ -27,8 +27,8 @@ const (
 
 // Compare lists the differences from one version to a later one.
 func Compare(from, to *Schema, m *Meter) ([]Difference, error) {
-	c := comparison{check: check{Meter: m, tracks: from.tracks || to.tracks}, met: map[pair]bool{}}
-	c.compare(from.root, to.root, "")
+	c := comparison{check: check{Meter: m, tracks: from.tracks || to.tracks}, met: map[pair]bool{}, here: []*node{from.root}}
+	c.part(from.root, to.root, "", func(n *node) []*node { return []*node{n} })
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -39,15 +39,18 @@ type comparison struct {
 	check
 
 	met    map[pair]bool
+	here   []*node // the earlier subschemas that describe the value at hand
 	found  []Difference
-	unsure bool // inside something where a difference may be both
-	quiet  bool // only whether there is a difference matters
+	beside string // the pointers of here, if there are several
+	unsure bool   // inside something where a difference may be both
+	quiet  bool   // only whether there is a difference matters
 }
 
 // pair is two subschemas that were compared; nil: one that asks for nothing.
 type pair struct {
 	a, b   *node
 	unsure bool
+	beside string // pointers of the other earlier subschemas that describe the value
 }
 
 func (n *node) orPlain() *node {
@@ -96,7 +99,7 @@ func (c *comparison) same(a, b *node) bool {
 
 // target follows references that stand alone.
 func target(n *node) *node {
-	for n.ref != nil {
+	for n != nil && n.ref != nil {
 		rest := *n
 		rest.ref, rest.at, rest.deprecated = nil, "", false
 		if !rest.plain() {
@@ -117,7 +120,7 @@ func (n *node) plain() bool {
 // compare lists the differences of two subschemas for the value at a place of the data.
 func (c *comparison) compare(a, b *node, at string) {
 	a, b = target(a), target(b)
-	key := pair{a.orPlain(), b.orPlain(), c.unsure}
+	key := pair{a.orPlain(), b.orPlain(), c.unsure, c.beside}
 	if key.a == key.b || c.met[key] || c.quiet && len(c.found) > 0 || len(c.found) >= maxDifferences || !c.charge(perPair) {
 		return
 	}
@@ -147,6 +150,36 @@ func (c *comparison) compare(a, b *node, at string) {
 	if b.deprecated && !a.deprecated {
 		c.add(b.at+"/deprecated", false, false, "%s is deprecated.", subject(at))
 	}
+}
+
+// part compares two subschemas of a part of the value. of returns a subschema's own for that part.
+func (c *comparison) part(a, b *node, at string, of func(*node) []*node) {
+	here, beside := c.here, c.beside
+	c.here, c.beside = nil, ""
+	var places []string
+	met := map[*node]bool{nil: true}
+	var visit func(n *node)
+	visit = func(n *node) {
+		if n = target(n); met[n] || !c.charge(perMember+int64(len(n.at))/bytesPer) {
+			return
+		}
+		met[n], c.here, places = true, append(c.here, n), append(places, n.at)
+		for _, sub := range n.inPlace() {
+			if sub != n.not {
+				visit(sub)
+			}
+		}
+	}
+	for _, n := range here {
+		for _, sub := range of(n) {
+			visit(sub)
+		}
+	}
+	if len(places) > 1 {
+		c.beside = strings.Join(places, "\n")
+	}
+	c.compare(a, b, at)
+	c.here, c.beside = here, beside
 }
 
 // subject names a place of the data in a sentence.

@@ -33,18 +33,30 @@ func (c *comparison) members(a, b *node, at string) {
 		case both[1] == nil:
 			c.add(both[0].at, true, true, "%s: members whose names match %s are not described any more.", subject(at), name)
 		default:
-			c.compare(both[0], both[1], inside(at, name))
+			c.part(both[0], both[1], inside(at, name), (*node).others)
 		}
 	}
-	c.parts(a.additional, b.additional, a, b, "additionalProperties", inside(at, "*"))
-	c.parts(a.names, b.names, a, b, "propertyNames", "The name of a member of "+subject(at))
-	c.parts(a.restMembers, b.restMembers, a, b, "unevaluatedProperties", inside(at, "*"))
+	c.parts(a.additional, b.additional, a, b, "additionalProperties", inside(at, "*"), (*node).others)
+	c.parts(a.names, b.names, a, b, "propertyNames", "The name of a member of "+subject(at), func(*node) []*node { return nil })
+	c.parts(a.restMembers, b.restMembers, a, b, "unevaluatedProperties", inside(at, "*"), (*node).others)
 }
 
+// others are the subschemas for members that are not described by their names.
+func (n *node) others() []*node {
+	all := []*node{n.additional, n.restMembers}
+	for _, p := range n.patterned {
+		all = append(all, p.node)
+	}
+	return all
+}
+
+// elements are the subschemas for an array's items.
+func (n *node) elements() []*node { return append([]*node{n.items, n.restItems}, n.prefix...) }
+
 // parts compares a keyword's subschemas of two nodes, of which either may have none.
-func (c *comparison) parts(was, is, a, b *node, keyword, at string) {
+func (c *comparison) parts(was, is, a, b *node, keyword, at string, of func(*node) []*node) {
 	if was != nil || is != nil {
-		c.compare(orAnything(was, a, keyword), orAnything(is, b, keyword), at)
+		c.part(orAnything(was, a, keyword), orAnything(is, b, keyword), at, of)
 	}
 }
 
@@ -63,9 +75,13 @@ func (c *comparison) required(a, b *node, at string, was, is []string, when, key
 
 func (c *comparison) member(a, b *node, name, at string) {
 	was, is := a.properties[name], b.properties[name]
+	of := func(n *node) []*node { return append(n.others(), n.properties[name]) }
+	elsewhere := func(n *node) bool {
+		return n != a && (n.properties[name] != nil || n.additional != nil || len(n.patterned) > 0)
+	}
 	switch {
 	case was != nil && is != nil:
-		c.compare(was, is, at)
+		c.part(was, is, at, of)
 	case is != nil:
 		switch {
 		case len(a.patterned)+len(b.patterned) > 0 || c.tracks:
@@ -74,10 +90,13 @@ func (c *comparison) member(a, b *node, name, at string) {
 		case a.additional != nil && a.additional.never:
 			c.widens(is.at, "%s is new, and was not allowed.", at)
 			return
+		case slices.ContainsFunc(c.here, elsewhere):
+			c.add(is.at, true, true, "%s is described in another way.", at)
+			return
 		}
 		c.add(is.at, false, false, "%s is new.", at)
 		if a.additional != nil {
-			c.compare(a.additional, is, at)
+			c.part(a.additional, is, at, of)
 		}
 	default:
 		closed := len(a.patterned)+len(b.patterned) > 0 || c.tracks || b.additional != nil
@@ -95,10 +114,10 @@ func (c *comparison) items(a, b *node, at string) {
 		if i < len(b.prefix) {
 			is = b.prefix[i]
 		}
-		c.parts(was, is, a, b, "items", at+"["+strconv.Itoa(i)+"]")
+		c.parts(was, is, a, b, "items", at+"["+strconv.Itoa(i)+"]", (*node).elements)
 	}
-	c.parts(a.items, b.items, a, b, "items", at+"[]")
-	c.parts(a.restItems, b.restItems, a, b, "unevaluatedItems", at+"[]")
+	c.parts(a.items, b.items, a, b, "items", at+"[]", (*node).elements)
+	c.parts(a.restItems, b.restItems, a, b, "unevaluatedItems", at+"[]", (*node).elements)
 	switch {
 	case a.contains == nil && b.contains == nil:
 	case a.contains == nil:
@@ -139,7 +158,9 @@ func (c *comparison) combinations(a, b *node, at string) {
 	}
 	was, is := byName(a.depends), byName(b.depends)
 	for _, name := range union(names(was), names(is)) {
-		c.parts(was[name], is[name], a, b, "dependentSchemas", at)
+		if was[name] != nil || is[name] != nil {
+			c.compare(orAnything(was[name], a, "dependentSchemas"), orAnything(is[name], b, "dependentSchemas"), at)
+		}
 	}
 }
 
