@@ -194,6 +194,16 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 			f.Add("/transform", "%s", err)
 		}
 	}
+	for name, value := range in.Headers {
+		is, stored := ep.Headers[name]
+		switch {
+		case value != redacted:
+		case stored:
+			in.Headers[name] = is // a value as answers redact it stays what it is
+		default:
+			f.Add("/headers/"+strict.Escape(name), "must not be %s, unless the endpoint has a value of this header", redacted)
+		}
+	}
 	if err := a.CheckHeaders(in.Headers); err != nil {
 		pointer, detail := "/headers", err.Error()
 		if named := (*egress.HeaderError)(nil); errors.As(err, &named) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -364,6 +365,21 @@ func TestReadersDoNotSeeHeaderValues(t *testing.T) {
 	if got := shown("grp_both", "/v1/endpoints/"+id); !strings.Contains(got, "Bearer of-the-receiver") {
 		t.Errorf("who may change it is shown %s", got)
 	}
+}
+
+// TestARedactedHeaderStays: a portal changes an endpoint by what it was shown of it.
+func TestARedactedHeaderStays(t *testing.T) {
+	w := newWorld(t)
+	id := w.as(acmeAdmin, 201, "POST", "/v1/endpoints", `{"url":"https://a.example","headers":{"Authorization":"Bearer x"}}`)["id"].(string)
+	me := w.pass([]grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeEndpointsWrite})
+	shown := w.as(me, 200, "GET", "/v1/endpoints/"+id, "")["headers"].(map[string]any)
+	shown["X-Own"] = "1"
+	patch, _ := json.Marshal(map[string]any{"headers": shown})
+	w.as(me, 200, "PATCH", "/v1/endpoints/"+id, string(patch))
+	if got := w.as(acmeAdmin, 200, "GET", "/v1/endpoints/"+id, "")["headers"]; fmt.Sprint(got) != "map[Authorization:Bearer x X-Own:1]" {
+		t.Errorf("the headers are %v", got)
+	}
+	w.as(me, 422, "PATCH", "/v1/endpoints/"+id, `{"headers":{"X-New":"[redacted]"}}`)
 }
 
 // TestShapesOfPresets: what a preset adds is shown where the endpoint says nothing itself.
