@@ -243,3 +243,31 @@ func TestVerbsOfEveryResource(t *testing.T) {
 		}
 	}
 }
+
+// TestPushOfASharedName: a name that several tenants have is none that the server has to get.
+func TestPushOfASharedName(t *testing.T) {
+	f := newFake(t, func(r *http.Request) (int, string) {
+		switch {
+		case r.Method == "GET":
+			return 200, `{"data":[{"id":"typ_1","name":"a","tenant":"acme"},{"id":"typ_2","name":"a","tenant":"beta"}]}`
+		case r.URL.Query().Get("tenant") == "beta":
+			return 201, `{"id":"typ_2","name":"a","tenant":"beta","versions":[{"version":1}]}`
+		case r.URL.Path == "/v1/event-types":
+			return 201, `{"id":"typ_3","name":"a","tenant":"default","versions":[{"version":1}]}`
+		}
+		return 404, `{"code":"not_found","status":404}`
+	})
+	if got := invoke(t, f.env(), "", "types", "push", "a", "{}"); got.code != 2 || !strings.Contains(got.errs, "--tenant") {
+		t.Errorf("without a tenant: %+v", got)
+	}
+	f.seen = nil
+	got := invoke(t, f.env(), "", "types", "push", "a", "{}", "--tenant", "beta")
+	if got.code != 0 || len(f.seen) != 1 || f.seen[0].Target != "/v1/event-types/a/versions?tenant=beta" {
+		t.Errorf("with a tenant: %+v after %+v", got, f.seen)
+	}
+	f.seen = nil
+	invoke(t, f.env(), "", "types", "diff", "a", "--from", "1", "--tenant", "beta")
+	if len(f.seen) != 1 || f.seen[0].Target != "/v1/event-types/a/compare?from=1&tenant=beta" {
+		t.Errorf("diff asked %+v", f.seen)
+	}
+}

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +59,7 @@ func viewType(r reader, t *client.EventType) cli.View {
 // typesPush adds a version, and registers the type if there is none: a build can run it each time.
 func typesPush(s *session) *cobra.Command {
 	var v client.NewTypeVersion
-	var example string
+	var example, tenant string
 	c := &cobra.Command{
 		Use:   "push NAME @FILE|-|JSON",
 		Short: "Add a version of an event type's schema, and list its changes", Args: takes(cobra.ExactArgs(2)),
@@ -73,10 +76,13 @@ func typesPush(s *session) *cobra.Command {
 					return cli.View{}, err
 				}
 			}
-			t, err := r.AddTypeVersion(ctx, args[0], v)
+			t, of := new(client.EventType), typesOf(tenant)
+			err = r.Do(ctx, http.MethodPost, eventTypes.at(args[0])+"/versions", of, v, t)
 			var refused *client.Error
 			if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !strings.HasPrefix(args[0], "typ_") {
-				t, err = r.CreateEventType(ctx, client.NewEventType{Name: args[0], Schema: v.Schema, Example: v.Example, Note: v.Note})
+				if err = unshared(ctx, r, args[0], of); err == nil {
+					t, err = r.CreateEventType(ctx, client.NewEventType{Name: args[0], Tenant: tenant, Schema: v.Schema, Example: v.Example, Note: v.Note})
+				}
 			}
 			if err != nil {
 				return cli.View{}, err
@@ -94,7 +100,34 @@ func typesPush(s *session) *cobra.Command {
 	}
 	c.Flags().StringVar(&example, "example", "", "data that satisfy the schema")
 	c.Flags().StringVar(&v.Note, "note", "", "changes of this version, for people")
+	c.Flags().StringVar(&tenant, "tenant", "", "tenant that owns it; the tenant of the key if not given, else the only one that has the name, else default")
 	return c
+}
+
+// typesOf selects the event types of a tenant; empty: of all that the key has.
+func typesOf(tenant string) url.Values {
+	q := url.Values{}
+	if tenant != "" {
+		q.Set("tenant", tenant)
+	}
+	return q
+}
+
+// unshared refuses a name that several tenants have: the server finds none of them by it.
+func unshared(ctx context.Context, r reader, name string, of url.Values) error {
+	for cursor := ""; len(of) == 0; {
+		page, err := r.EventTypes(ctx, 500, cursor)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(page.Data, func(t client.EventType) bool { return t.Name == name }) {
+			return cli.Usagef("several tenants have an event type %s: name one with --tenant", name)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	return nil
 }
 
 func jsonContent(s *session, name, value string) (json.RawMessage, error) {
@@ -107,13 +140,20 @@ func jsonContent(s *session, name, value string) (json.RawMessage, error) {
 
 func typesDiff(s *session) *cobra.Command {
 	var from, to int
+	var tenant string
 	c := &cobra.Command{
 		Use: "diff TYPE", Short: "List the differences of two versions", Args: takes(cobra.ExactArgs(1)),
 		Long:    "List the differences of two versions of an event type's schema. Exits with 8 if a difference is breaking for receivers.",
 		Example: "grapnel types diff invoice.paid --from 1 --to 3",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
-			found, err := r.CompareTypeVersions(ctx, args[0], from, to)
-			if err != nil {
+			q := typesOf(tenant)
+			for name, n := range map[string]int{"from": from, "to": to} {
+				if n != 0 {
+					q.Set(name, strconv.Itoa(n))
+				}
+			}
+			found := new(client.TypeComparison)
+			if err := r.Do(ctx, http.MethodGet, eventTypes.at(args[0])+"/compare", q, nil, found); err != nil {
 				return err
 			}
 			breaking := 0
@@ -122,7 +162,7 @@ func typesDiff(s *session) *cobra.Command {
 					breaking++
 				}
 			}
-			err = r.Print(single(args[0], found.JSON(), differences(found)))
+			err := r.Print(single(args[0], found.JSON(), differences(found)))
 			if err == nil && breaking > 0 {
 				return cli.Findings("%d breaking", breaking)
 			}
@@ -131,6 +171,7 @@ func typesDiff(s *session) *cobra.Command {
 	}
 	c.Flags().IntVar(&from, "from", 0, "earlier version; the one before --to if not given")
 	c.Flags().IntVar(&to, "to", 0, "later version; the newest if not given")
+	c.Flags().StringVar(&tenant, "tenant", "", "tenant that owns it, if several have one with this name")
 	return c
 }
 
