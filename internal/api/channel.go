@@ -137,7 +137,7 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 	ch := &grapnel.Channel{URL: grapnel.Secret{Text: in.URL, CreatedAt: c.now}}
 	if in.URL != "" {
 		target, err := channels.Read(in.URL)
-		if err == nil {
+		if err == nil && (ep.Channel == nil || ep.Channel.URL.Text != in.URL) {
 			err = a.CheckChannel(target)
 		}
 		if err != nil {

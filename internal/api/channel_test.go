@@ -2,10 +2,12 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -108,4 +110,15 @@ func TestTheOperatorsChannels(t *testing.T) {
 	if r := w.ask(acmeAdmin, "POST", "/v1/channels", `{"url":"`+slackURL+`","tenant":"_operator"}`); r.StatusCode != 422 {
 		t.Errorf("a tenant's key makes a channel of the operator: %d", r.StatusCode)
 	}
+}
+
+// TestAChannelFromBeforeIsChanged: a server that has become stricter about URLs does not stand in
+// the way of other changes.
+func TestAChannelFromBeforeIsChanged(t *testing.T) {
+	var strict error
+	w := newWorld(t, func(o *Options) { o.CheckChannel = func(*channels.Target) error { return strict } })
+	id := w.channel(admin)
+	strict = errors.New("is not liked")
+	w.must(200, "PATCH", "/v1/channels/"+id, `{"status":"disabled"}`)
+	w.must(422, "PATCH", "/v1/channels/"+id, `{"url":"slack://hook:WNA3PBYV6-F20DUQND3RQ-Webc4MAvoacrpPakR8phF0zj@webhook"}`)
 }

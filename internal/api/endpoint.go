@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -179,17 +180,19 @@ func settings(ep *grapnel.Endpoint) wire.NewEndpoint {
 
 // set puts settings on an endpoint, or adds their faults.
 func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
-	if in.URL != "" {
+	// Values that were saved before are not judged again: a server that has become stricter must not
+	// stand in the way of other changes.
+	if in.URL != "" && in.URL != ep.URL {
 		if err := a.CheckURL(in.URL); err != nil {
 			f.Add("/url", "%s", err)
 		}
 	}
-	if in.Filter != "" && in.Filter != ep.Filter { // one that was saved before works on
+	if in.Filter != "" && in.Filter != ep.Filter {
 		if err := match.Check(in.Filter); err != nil {
 			f.Add("/filter", "%s", err)
 		}
 	}
-	if in.Transform != "" {
+	if in.Transform != "" && in.Transform != ep.Transform {
 		if err := transform.Check(in.Transform); err != nil {
 			f.Add("/transform", "%s", err)
 		}
@@ -204,7 +207,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 			f.Add("/headers/"+strict.Escape(name), "must not be %s, unless the endpoint has a value of this header", redacted)
 		}
 	}
-	if err := a.CheckHeaders(in.Headers); err != nil {
+	if err := a.CheckHeaders(in.Headers); err != nil && !maps.Equal(in.Headers, ep.Headers) {
 		pointer, detail := "/headers", err.Error()
 		if named := (*egress.HeaderError)(nil); errors.As(err, &named) {
 			pointer, detail = "/headers/"+strict.Escape(named.Name), named.Detail

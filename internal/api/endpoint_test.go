@@ -344,6 +344,20 @@ func TestHTTPSOnly(t *testing.T) {
 		`{"url":"https://a.example"}`); p["errors"].([]any)[0].(map[string]any)["detail"] != "is not liked" {
 		t.Errorf("answered %v", p)
 	}
+	// An endpoint from before the server was that strict can be changed otherwise.
+	strict := false
+	w = newWorld(t, func(o *Options) {
+		o.CheckURL = func(url string) error {
+			if strict {
+				return fmt.Errorf("is not liked")
+			}
+			return nil
+		}
+	})
+	id := w.must(201, "POST", "/v1/endpoints", `{"url":"http://a.example"}`)["id"].(string)
+	strict = true
+	w.must(200, "PATCH", "/v1/endpoints/"+id, `{"status":"disabled"}`)
+	w.must(422, "PATCH", "/v1/endpoints/"+id, `{"url":"http://b.example"}`)
 }
 
 // What an endpoint's own headers say may be a credential of its receiver: who may only read does
