@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -58,8 +60,11 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 	}
 	for _, in := range rows {
 		at := in.field(b.of, "", nil)
-		text := v.typed(&at)
 		old, known := was[in.at]
+		text := v.typed(&at)
+		if at.Kind == kindTicks {
+			text = inOrder(text, old)
+		}
 		unchanged := was != nil && (text == trimmed(old) || !known)
 		if at.Kind == kindSecret || was == nil {
 			unchanged = nothing(&at, text)
@@ -91,6 +96,16 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 		return nil, invalid(faults...)
 	}
 	return out, nil
+}
+
+// inOrder has the words that were there before in their order, and then the others: boxes have no
+// order, but the list that they set may have one, as the ways to recognise a duplicate.
+func inOrder(text, old string) string {
+	words, before := strings.Fields(text), strings.Fields(old)
+	slices.SortStableFunc(words, func(a, b string) int {
+		return cmp.Compare(uint(slices.Index(before, a)), uint(slices.Index(before, b)))
+	})
+	return strings.Join(words, " ")
 }
 
 // nothing says whether an input was left as an empty form has it.

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	inputTags  = regexp.MustCompile(`(?s)<input[^>]*>|<textarea[^>]*>.*?</textarea>|<select[^>]*>.*?</select>`)
+	optionTags = regexp.MustCompile(`<option value="([^"]*)"( selected)?>`)
+)
+
+// submitted is the form of a page as a browser sends it without a change by a person.
+func (s *site) submitted(target string) url.Values {
+	s.t.Helper()
+	body := s.ask("GET", target, nil).Body.String()
+	_, body, found := strings.Cut(body, `class="card form"`)
+	if !found {
+		s.t.Fatalf("%s has no form", target)
+	}
+	form := url.Values{}
+	for _, tag := range inputTags.FindAllString(body, -1) {
+		of := func(name string) string {
+			_, rest, _ := strings.Cut(tag, " "+name+`="`)
+			text, _, _ := strings.Cut(rest, `"`)
+			return html.UnescapeString(text)
+		}
+		switch {
+		case strings.HasPrefix(tag, "<textarea"):
+			_, text, _ := strings.Cut(tag, ">\n")
+			form.Add(of("name"), strings.ReplaceAll(html.UnescapeString(strings.TrimSuffix(text, "</textarea>")), "\n", "\r\n"))
+		case strings.HasPrefix(tag, "<select"):
+			options := optionTags.FindAllStringSubmatch(tag, -1)
+			chosen := options[0][1] // which a browser chooses if no other is
+			for _, o := range options {
+				if o[2] != "" {
+					chosen = o[1]
+				}
+			}
+			form.Add(of("name"), html.UnescapeString(chosen))
+		case !strings.Contains(tag, "checkbox") || strings.Contains(tag, " checked"):
+			form.Add(of("name"), of("value"))
+		}
+	}
+	return form
+}
+
+// TestUntouchedFormsChangeNothing: a form for a change that is sent as the browser shows it asks
+// the API for nothing.
+func TestUntouchedFormsChangeNothing(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if a, _ := answer.(map[string]any); name == "source" {
+			a["dedupe"] = map[string]any{"by": []any{"content", "event_id"}, "window": "192h", "ignore": []any{}}
+		} else if name == "channel" {
+			a["severities"] = []any{"warning", "page"}
+		}
+		return answer
+	}
+	s.signIn()
+	got := answering(s)
+	for _, at := range []string{"/endpoints/ep_1/edit", "/sources/src_1/edit", "/queues/q_1/edit", "/channels/ch_1/edit", "/policies/pol_own/edit",
+		"/event-types/typ_1/edit", "/alert-rules/endpoint_failing/edit"} {
+		form := s.submitted(at)
+		*got = nil // a page may ask for a backtest
+		if w := s.ask("POST", at, form); w.Code != http.StatusSeeOther || len(*got) > 0 {
+			t.Errorf("%s: answered %d, and the API got %v", at, w.Code, *got)
+		}
+	}
+}
+
+// TestTicksKeepTheOrderOfTheirList: a box that is ticked or cleared leaves the order of the others.
+func TestTicksKeepTheOrderOfTheirList(t *testing.T) {
+	for _, c := range [][3]string{{"event_id content", "content event_id", "content event_id"}, {"content", "content event_id", "content"},
+		{"event_id delivery_id content", "content event_id", "content event_id delivery_id"}, {"", "content", ""}, {"b a", "", "b a"}} {
+		if got := inOrder(c[0], c[1]); got != c[2] {
+			t.Errorf("%s after %s is %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
