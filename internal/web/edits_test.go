@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,6 +80,37 @@ func TestTicksKeepTheOrderOfTheirList(t *testing.T) {
 		{"event_id delivery_id content", "content event_id", "content event_id delivery_id"}, {"", "content", ""}, {"b a", "", "b a"}} {
 		if got := inOrder(c[0], c[1]); got != c[2] {
 			t.Errorf("%s after %s is %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// TestClearedPartsOfASetting: the last part of a setting that is cleared removes the setting if a
+// thing can be without it; else the part alone, so that the rest of it stays.
+func TestClearedPartsOfASetting(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if name == "source" {
+			answer.(map[string]any)["verify"] = map[string]any{"scheme": "none", "id_header": "X-Id"}
+		}
+		return answer
+	}
+	s.signIn()
+	got := answering(s)
+	for _, c := range []struct {
+		at     string
+		parts  []string
+		remain map[string]any
+	}{
+		{"/sources/src_1/edit", []string{"verify/id_header"}, map[string]any{"verify": map[string]any{"id_header": nil}}},
+		{"/channels/ch_1/edit", []string{"quiet_hours/from", "quiet_hours/to", "quiet_hours/tz"}, map[string]any{"quiet_hours": nil}},
+	} {
+		form := s.submitted(c.at)
+		for _, name := range c.parts {
+			form.Set(name, "")
+		}
+		*got = nil
+		if s.ask("POST", c.at, form); len(*got) != 1 || !reflect.DeepEqual((*got)[0].body, c.remain) {
+			t.Errorf("%s: the API got %v, want %v", c.at, *got, c.remain)
 		}
 	}
 }

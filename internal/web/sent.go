@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -78,10 +79,11 @@ func (v *visit) request(b *blank, when string, was map[string]string) (map[strin
 			continue
 		}
 		parent, name, nested := strings.Cut(in.at, "/")
+		whole, _ := member(b.of, parent)
 		switch {
 		case !nested:
 			out[in.at] = value
-		case !given[parent]:
+		case !given[parent] && whole.Type.Kind() == reflect.Pointer: // a thing can be without it
 			out[parent] = nil
 		default:
 			inside, _ := out[parent].(map[string]any)
