@@ -114,3 +114,25 @@ func TestClearedPartsOfASetting(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysOfButtonsPressThem: each key that a button shows is one that the script presses it with,
+// and that the list of keys names.
+func TestKeysOfButtonsPressThem(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	seen := map[string]bool{}
+	for _, at := range []string{"/deliveries", "/deliveries/dlv_1", "/endpoints/ep_1", "/dead-letters", "/replays/new", "/replays/rpl_1", "/queues/q_1",
+		"/alerts/alr_1"} {
+		body := s.ask("GET", at, nil).Body.String()
+		for _, found := range regexp.MustCompile(`data-key="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			seen[found[1]] = true
+			if !strings.Contains(string(s.web.assets.files["app.js"]), `press("`+found[1]+`")`) ||
+				!strings.Contains(body, "<dt><kbd>"+found[1]+"</kbd></dt>") {
+				t.Errorf("%s: the key %s of a button presses nothing, or is not in the list of keys", at, found[1])
+			}
+		}
+	}
+	if len(seen) < 3 {
+		t.Errorf("the pages have the keys %v", seen)
+	}
+}

@@ -142,7 +142,7 @@
     "/": () => $(".search input").focus(), "?": acts.help, t: theme, " ": pause, y: () => copy(location.href),
     j: () => mark(row() + 1), k: () => mark(row() - 1), Enter: () => { const a = $("[aria-selected] a"); if (a) a.click(); return !!a; },
     x: () => { const b = $("[aria-selected] input[type=checkbox]"); if (b) b.checked = !b.checked; },
-    r: () => press("r"), p: () => press("p"),
+    r: () => press("r"), p: () => press("p"), a: () => press("a"),
   };
   const off = () => localStorage.getItem("grapnel-keys") === "off";
   document.addEventListener("keydown", e => {
