@@ -136,3 +136,17 @@ func TestKeysOfButtonsPressThem(t *testing.T) {
 		t.Errorf("the pages have the keys %v", seen)
 	}
 }
+
+// TestANameOnTwoLinesIsRefused: the form of an object of texts loses no line of it.
+func TestANameOnTwoLinesIsRefused(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	got := answering(s)
+	form := s.submitted("/endpoints/ep_1/edit")
+	form.Set("headers", "X-A: 1\r\nX-B: 2\r\nX-A : 3")
+	w := s.ask("POST", "/endpoints/ep_1/edit", form)
+	if body := w.Body.String(); w.Code != 422 || len(*got) > 0 || !strings.Contains(body, "Line 3 gives X-A again") ||
+		!strings.Contains(body, "X-A: 1\nX-B: 2\nX-A : 3</textarea>") {
+		t.Errorf("answered %d; the API got %v", w.Code, *got)
+	}
+}

@@ -175,7 +175,11 @@ func pairsOf(text, old string) (map[string]any, error) {
 		if !ok {
 			return nil, fmt.Errorf("line %d has no colon; write name: value", i+1)
 		}
-		out[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		if out[name] != nil {
+			return nil, fmt.Errorf("line %d gives %s again; give it once", i+1, name)
+		}
+		out[name] = strings.TrimSpace(value)
 	}
 	return out, nil
 }
