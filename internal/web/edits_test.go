@@ -150,3 +150,23 @@ func TestANameOnTwoLinesIsRefused(t *testing.T) {
 		t.Errorf("answered %d; the API got %v", w.Code, *got)
 	}
 }
+
+// TestAFormThatPublishesDoesItOnce: a second click sends the same event, which the API stores once;
+// a form that is drawn again after a look is for an event of its own.
+func TestAFormThatPublishesDoesItOnce(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	got := answering(s)
+	form := s.submitted("/playground")
+	form.Set("then", "publish")
+	for range 2 {
+		s.ask("POST", "/playground", form)
+	}
+	if len(*got) != 2 || (*got)[0].path != "/v1/events" || (*got)[0].body["id"] == nil || (*got)[0].body["id"] != (*got)[1].body["id"] {
+		t.Errorf("the API got %v", *got)
+	}
+	form.Del("then")
+	if body := s.ask("POST", "/playground", form).Body.String(); strings.Contains(body, form.Get("once")) {
+		t.Error("the form after a look has the key of the form before it")
+	}
+}

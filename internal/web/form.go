@@ -125,11 +125,7 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 		f.place(v.refusal)
 	}
-	if v.again() && v.refusal == nil {
-		f.Once = v.PostForm.Get("once")
-		return f, nil
-	}
-	// A refused form gets a new key: the API keeps its refusal under the one before.
+	// A form that is drawn again gets a new key: the API keeps its refusal under the one before.
 	var err error
 	f.Once, err = v.onceKey()
 	return f, err

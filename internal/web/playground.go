@@ -249,6 +249,7 @@ func (v *visit) publishTrial() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	e.ID = v.PostForm.Get("once") // a second click publishes the same event, which is stored once
 	made, err := v.client.Publish(v.Context(), e)
 	if err != nil {
 		return "", err
