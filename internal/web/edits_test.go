@@ -2,10 +2,12 @@ package web
 
 import (
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -168,5 +170,35 @@ func TestAFormThatPublishesDoesItOnce(t *testing.T) {
 	form.Del("then")
 	if body := s.ask("POST", "/playground", form).Body.String(); strings.Contains(body, form.Get("once")) {
 		t.Error("the form after a look has the key of the form before it")
+	}
+}
+
+// TestAFormIsKeptWhenTheServerIsBusy: a request that the API cannot do now comes again with the
+// texts that were typed, as a refused one does. After a failure it has the same idempotency key:
+// the request may have been done.
+func TestAFormIsKeptWhenTheServerIsBusy(t *testing.T) {
+	for _, status := range []int{403, 421, 500, 503} {
+		s := newSite(t, nil)
+		s.signIn()
+		form := s.submitted("/endpoints/new")
+		form.Set("url", "https://typed.example")
+		s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"code":"overloaded","title":"The server is busy","detail":"Try again","status":`+strconv.Itoa(status)+`,"errors":[],"request_id":"req_9"}`)
+		})
+		w := s.ask("POST", "/endpoints/new", form)
+		if strings.Contains(w.Body.String(), "req_9.") != (status >= 500) {
+			t.Errorf("answered %d, and the page names no request of the log, or one without need", w.Code)
+		}
+		if kept := strings.Contains(w.Body.String(), form.Get("once")); kept != (status >= 500) {
+			t.Errorf("answered %d: the idempotency key is kept: %v", status, kept)
+		}
+		if body := w.Body.String(); w.Code != status || !strings.Contains(body, `value="https://typed.example"`) || !strings.Contains(body, "Try again") {
+			t.Errorf("answered %d, and the text is lost", w.Code)
+		}
 	}
 }

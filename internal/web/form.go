@@ -125,6 +125,10 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 		f.place(v.refusal)
 	}
+	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
+		f.Once = v.PostForm.Get("once") // the request may have been done
+		return f, nil
+	}
 	// A form that is drawn again gets a new key: the API keeps its refusal under the one before.
 	var err error
 	f.Once, err = v.onceKey()
@@ -156,6 +160,9 @@ func (f *form) place(told *client.Error) {
 	}
 	if len(told.Fields) == 0 {
 		f.Problems = append(f.Problems, sentence(told.Error()))
+		if told.Status >= http.StatusInternalServerError && told.RequestID != "" {
+			f.Problems = append(f.Problems, "The server's log has the request as "+told.RequestID+".")
+		}
 	}
 	for _, fault := range told.Fields {
 		if name, query := strings.CutPrefix(fault.Pointer, "?"); query {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -29,14 +30,12 @@ func (v *visit) redraw(path string, err error) bool {
 	case !errors.As(err, &told):
 		return false
 	}
-	switch told.Status {
-	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
-		http.StatusTooManyRequests, http.StatusInsufficientStorage:
-		v.page, v.refusal = &v.web.pages[i], told
-		v.show(told.Status)
-		return true
+	if told.Status == http.StatusUnauthorized { // the session has ended
+		return false
 	}
-	return false
+	v.page, v.refusal = &v.web.pages[i], told
+	v.show(cmp.Or(told.Status, http.StatusUnprocessableEntity))
+	return true
 }
 
 // wrong refuses the text of an input, in the way of the API.
