@@ -284,10 +284,11 @@ func startReplays(v *visit) (string, error) {
 func (v *visit) replaySettings() (r client.NewReplay, err error) {
 	r.Canary, r.Reason = v.PostForm.Get("canary") != "", strings.TrimSpace(v.PostForm.Get("reason"))
 	for _, f := range []struct {
-		name string
-		set  func(float64)
+		name, label, kind string
+		set               func(float64)
 	}{
-		{"rate", func(n float64) { r.Rate = n }}, {"stop_after", func(n float64) { r.StopAfter = int(n) }},
+		{"rate", "Per second", "number", func(n float64) { r.Rate = n }},
+		{"stop_after", "Stop after failures in a row", "whole number", func(n float64) { r.StopAfter = int(n) }},
 	} {
 		text := strings.TrimSpace(v.PostForm.Get(f.name))
 		if text == "" {
@@ -295,7 +296,8 @@ func (v *visit) replaySettings() (r client.NewReplay, err error) {
 		}
 		var n float64
 		if err := json.Unmarshal([]byte(text), &n); err != nil || n <= 0 || n > 1e6 || f.name == "stop_after" && n != float64(int(n)) {
-			return r, refused(http.StatusBadRequest, fmt.Sprintf("%q is no usable number.", text), "Go back and give a number above 0.")
+			return r, refused(http.StatusBadRequest, fmt.Sprintf("%s: %s is not a %s above 0, at most 1,000,000.", f.label, text, f.kind),
+				"Go back and change it. Nothing was started.")
 		}
 		f.set(n)
 	}
