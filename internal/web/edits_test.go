@@ -215,3 +215,25 @@ func TestANumberOfAReplayIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNoteOfAnIssueLeavesItsOwner: a text that a person did not change is not sent, so that it
+// does not undo the change of another person.
+func TestTheNoteOfAnIssueLeavesItsOwner(t *testing.T) {
+	s := newSite(t, nil)
+	s.api.edit = func(name string, answer any) any {
+		if name == "issue" {
+			answer.(map[string]any)["owner"] = "ann"
+		}
+		return answer
+	}
+	s.signIn()
+	got := answering(s)
+	body := s.ask("GET", "/issues/iss_1", nil).Body.String()
+	form := url.Values{"token": {s.token("/")}, "back": {"/issues"}, "owner": {"ann"}, "note": {"mended"}}
+	for _, found := range regexp.MustCompile(`name="(was-\w+)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		form.Set(found[1], found[2])
+	}
+	if s.ask("POST", "/issues/iss_1/set", form); len(*got) != 1 || !reflect.DeepEqual((*got)[0].body, map[string]any{"note": "mended"}) {
+		t.Errorf("the API got %v", *got)
+	}
+}

@@ -271,8 +271,17 @@ func setIssue(state, notice string) func(*visit) (string, error) {
 	}
 }
 
-// noteIssue sets owner and note, or removes them.
+// noteIssue sets owner and note, or removes them: those that differ from what the form showed.
 func noteIssue(v *visit) (string, error) {
-	return "Owner and note are set.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil,
-		map[string]any{"owner": strings.TrimSpace(v.PostForm.Get("owner")), "note": strings.TrimSpace(v.PostForm.Get("note"))}, nil)
+	changes := map[string]any{}
+	for _, name := range []string{"owner", "note"} {
+		text := strings.TrimSpace(v.PostForm.Get(name))
+		if !v.PostForm.Has("was-"+name) || text != strings.TrimSpace(v.PostForm.Get("was-"+name)) {
+			changes[name] = text
+		}
+	}
+	if len(changes) == 0 {
+		return "Nothing was changed.", nil
+	}
+	return "Saved.", v.client.Do(v.Context(), "PATCH", "/v1/issues/"+url.PathEscape(v.PathValue("id")), nil, changes, nil)
 }
