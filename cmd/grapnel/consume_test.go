@@ -174,12 +174,13 @@ func TestConsumeLeasesNoMoreThanItsCount(t *testing.T) {
 	}
 }
 
-// TestConsumeStopsAtOnce: --drain-timeout 0s leaves running commands no time after a signal.
-func TestConsumeStopsAtOnce(t *testing.T) {
-	p := newPulled(t, `1`)
+// stopped runs queues consume with a drain timeout of 0s and a script that writes the file STARTED,
+// and stops it once the file is there.
+func stopped(t *testing.T, p *pulled, work string) (code int) {
+	t.Helper()
 	started := filepath.Join(t.TempDir(), "started")
 	ctx, stop := context.WithCancel(t.Context())
-	handle := script(t, "echo > "+started+"; sleep 2")
+	handle := script(t, strings.ReplaceAll(work, "STARTED", started))
 	ended := make(chan int, 1)
 	go func() {
 		ended <- runProgram(ctx, &cli.World{
@@ -189,7 +190,13 @@ func TestConsumeStopsAtOnce(t *testing.T) {
 	}()
 	poll(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
 	stop()
-	code := <-ended
+	return <-ended
+}
+
+// TestConsumeStopsAtOnce: --drain-timeout 0s leaves running commands no time after a signal.
+func TestConsumeStopsAtOnce(t *testing.T) {
+	p := newPulled(t, `1`)
+	code := stopped(t, p, "echo > STARTED; sleep 2")
 	if code != 0 || len(p.seen) != 1 || !strings.HasPrefix(p.seen[0], "lse_4/nack ") {
 		t.Errorf("exit code %d; the server was told %q", code, p.seen)
 	}
@@ -199,19 +206,8 @@ func TestConsumeStopsAtOnce(t *testing.T) {
 // time is up, and exits with 0, has processed its message.
 func TestConsumeAcksACommandThatFinishesWhenInterrupted(t *testing.T) {
 	p := newPulled(t, `1`)
-	started := filepath.Join(t.TempDir(), "started")
-	ctx, stop := context.WithCancel(t.Context())
-	handle := script(t, "trap 'exit 0' INT\necho > "+started+"\nwhile :; do sleep 0.05; done")
-	ended := make(chan int, 1)
-	go func() {
-		ended <- runProgram(ctx, &cli.World{
-			Args:   []string{"queues", "consume", "orders", "--drain-timeout", "0s", "--", handle},
-			Stdout: io.Discard, Stderr: io.Discard, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := p.env()[name]; return v, ok },
-		})
-	}()
-	poll(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
-	stop()
-	if code := <-ended; code != 0 || !slices.Equal(p.seen, []string{"lse_4/ack"}) {
+	code := stopped(t, p, "trap 'exit 0' INT\necho > STARTED\nwhile :; do sleep 0.05; done")
+	if code != 0 || !slices.Equal(p.seen, []string{"lse_4/ack"}) {
 		t.Errorf("exit code %d; the server was told %q", code, p.seen)
 	}
 }

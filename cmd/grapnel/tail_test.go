@@ -51,20 +51,7 @@ func TestFollowerBeginsBehindPagesThatAreShort(t *testing.T) {
 				`{"id":"dlv_1","status":"delivered","created_at":"2026-01-01T00:00:00Z"}],"next":null}`
 		}
 	})
-	var out bytes.Buffer
-	w := &cli.World{Stdout: &out, Stderr: &bytes.Buffer{}, Now: time.Now, Lookup: func(string) (string, bool) { return "", false }}
-	s := &session{World: w, server: f.URL, key: "k", output: cli.Names, timeout: time.Minute}
-	r, err := s.reader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tail := &follower{reader: r, progress: w.Progress()}
-	for _, began := range []bool{false, true, true} {
-		if fresh, err := tail.ask(t.Context(), began, 2); !fresh || err != nil {
-			t.Fatal(fresh, err)
-		}
-	}
-	if got := strings.Fields(out.String()); len(got) != 2 || got[0] != "dlv_2" || got[1] != "dlv_3" {
+	if got := followed(t, f.URL); len(got) != 2 || got[0] != "dlv_2" || got[1] != "dlv_3" {
 		t.Errorf("printed %v", got)
 	}
 }
@@ -81,9 +68,17 @@ func TestFollowerPrintsADeliveryOfAnEarlierTime(t *testing.T) {
 		}
 		return http.StatusOK, `{"data":[{"id":"dlv_2","status":"delivered","created_at":"2026-01-01T00:00:00Z"},` + late
 	})
+	if got := followed(t, f.URL); len(got) != 2 || got[0] != "dlv_1" || got[1] != "dlv_2" {
+		t.Errorf("printed %v", got)
+	}
+}
+
+// followed is what tail prints in three looks, the first of which is before it began.
+func followed(t *testing.T, server string) []string {
+	t.Helper()
 	var out bytes.Buffer
 	w := &cli.World{Stdout: &out, Stderr: &bytes.Buffer{}, Now: time.Now, Lookup: func(string) (string, bool) { return "", false }}
-	s := &session{World: w, server: f.URL, key: "k", output: cli.Names, timeout: time.Minute}
+	s := &session{World: w, server: server, key: "k", output: cli.Names, timeout: time.Minute}
 	r, err := s.reader()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +89,5 @@ func TestFollowerPrintsADeliveryOfAnEarlierTime(t *testing.T) {
 			t.Fatal(fresh, err)
 		}
 	}
-	if got := strings.Fields(out.String()); len(got) != 2 || got[0] != "dlv_1" || got[1] != "dlv_2" {
-		t.Errorf("printed %v", got)
-	}
+	return strings.Fields(out.String())
 }
