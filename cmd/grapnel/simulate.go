@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -180,7 +181,7 @@ func portion(n, of int) string {
 	if n == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%d (%.0f %%)", n, 100*float64(n)/float64(of))
+	return fmt.Sprintf("%d (%s %%)", n, words.Percent(int64(n), int64(of)))
 }
 
 // picture draws the time line of a report.

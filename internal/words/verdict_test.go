@@ -75,6 +75,15 @@ func TestFirstAttemptsAreOfAttemptedDeliveries(t *testing.T) {
 	}
 }
 
+// TestAPartIsNeverNoneOrAll: one of many is not 0 %, and all but one not 100 %.
+func TestAPartIsNeverNoneOrAll(t *testing.T) {
+	for want, c := range map[string][2]int64{"0": {0, 5000}, "0.1": {1, 5000}, "12.5": {1, 8}, "99.9": {4999, 5000}, "100": {8, 8}, "–": {}} {
+		if got := Percent(c[0], c[1]); got != want {
+			t.Errorf("%d of %d are %s %%, want %s", c[0], c[1], got, want)
+		}
+	}
+}
+
 func TestBacklogAndDeadLettersInWords(t *testing.T) {
 	oldest := then.Add(-3 * time.Hour)
 	o := &wire.Overview{OldestPending: &oldest,

@@ -82,14 +82,14 @@ func Many[N ~int | ~int64](n N, one, more string) string {
 	return Count(n) + " " + more
 }
 
-// Percent is part of whole, with one digit; 100 only if it is all.
+// Percent is part of whole, with one digit; 0 only if it is none, 100 only if it is all.
 func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
 	p := float64(part) / float64(whole) * 100
-	if part < whole && p > 99.9 {
-		p = 99.9
+	if 0 < part && part < whole {
+		p = min(max(p, 0.1), 99.9)
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0")
 }
