@@ -136,7 +136,7 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 // and the next checkpoint is made when it has grown by the same size again. Pages committed
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
-	started, before, y := c.store.now(), c.pages.Load(), &c.store.writer.young
+	before, y := c.pages.Load(), &c.store.writer.young
 	filled := y.filled.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
@@ -153,5 +153,5 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 			y.synced.Store(max(filled, y.synced.Load()))
 		}
 	}
-	c.store.stats.checkpointed(c.store.now().Sub(started))
+	c.store.stats.checkpointed()
 }

@@ -95,7 +95,6 @@ func (s *Store) cutLog(ctx context.Context) error {
 // log nor journal has a byte.
 func (w *writer) cut() error {
 	c := &w.store.checkpoints
-	started := c.store.now()
 	err := w.tx.conn.Truncate()
 	if err == nil {
 		c.pages.Store(0)
@@ -109,7 +108,7 @@ func (w *writer) cut() error {
 	if broken(err) {
 		err = c.store.fail(err)
 	}
-	c.store.stats.checkpointed(c.store.now().Sub(started))
+	c.store.stats.checkpointed()
 	return err
 }
 

@@ -12,13 +12,12 @@ import (
 // Stats are counters since the store was opened.
 type Stats struct {
 	commits.Counts
-	Bytes             int64 // written to the journal and to the write-ahead log
-	Fills             int64 // commits to the tables
-	Checkpoints       int64
-	CheckpointSeconds float64
-	LogPages          int64 // in the write-ahead log, not yet in the database
-	Queued            int   // operations waiting for the next transaction
-	Full              bool  // the disk is full: new writes are refused
+	Bytes       int64 // written to the journal and to the write-ahead log
+	Fills       int64 // commits to the tables
+	Checkpoints int64
+	LogPages    int64 // in the write-ahead log, not yet in the database
+	Queued      int   // operations waiting for the next transaction
+	Full        bool  // the disk is full: new writes are refused
 }
 
 // stats collects the counters.
@@ -51,11 +50,10 @@ func (s *stats) filled(pages int) {
 	s.sum.Bytes += int64(pages) * frame
 }
 
-func (s *stats) checkpointed(took time.Duration) {
+func (s *stats) checkpointed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sum.Checkpoints++
-	s.sum.CheckpointSeconds += took.Seconds()
 }
 
 // Unable is the reason why new events cannot be committed; nil: they can. The disk counts as full
