@@ -230,14 +230,16 @@ func (c count) totals() grapnel.Totals {
 // minus is the growth since an earlier count. Totals become lower only when a tenant's rows are
 // deleted; the growth is 0 then.
 func (c count) minus(o count) count {
-	return count{max(c.delivered-o.delivered, 0), max(c.failed-o.failed, 0), max(c.dropped-o.dropped, 0), max(c.discarded-o.discarded, 0),
-		max(c.skipped-o.skipped, 0), max(c.retried-o.retried, 0), max(c.first-o.first, 0), max(c.attempts-o.attempts, 0),
-		max(c.untried-o.untried, 0)}
+	return c.with(o, func(now, before int64) int64 { return max(now-before, 0) })
 }
 
 func (c count) plus(o count) count {
-	return count{c.delivered + o.delivered, c.failed + o.failed, c.dropped + o.dropped, c.discarded + o.discarded, c.skipped + o.skipped,
-		c.retried + o.retried, c.first + o.first, c.attempts + o.attempts, c.untried + o.untried}
+	return c.with(o, func(one, other int64) int64 { return one + other })
+}
+
+func (c count) with(o count, f func(int64, int64) int64) count {
+	return count{f(c.delivered, o.delivered), f(c.failed, o.failed), f(c.dropped, o.dropped), f(c.discarded, o.discarded),
+		f(c.skipped, o.skipped), f(c.retried, o.retried), f(c.first, o.first), f(c.attempts, o.attempts), f(c.untried, o.untried)}
 }
 
 func (c count) any() bool { return c != count{} }

@@ -24,7 +24,17 @@ type ended struct {
 type end struct {
 	at       time.Time
 	endpoint string
-	failed   bool
+	as       grapnel.Totals
+}
+
+// ends are what a delivery's end can add to each kind of count.
+var ends = []grapnel.Totals{
+	{Delivered: 1, Attempts: 1, FirstAttemptSuccess: 1},
+	{Delivered: 1, Attempts: 3, Retried: 1},
+	{Failed: 1, Attempts: 2, Retried: 1},
+	{Dropped: 1, Tries: grapnel.Tries{1}},
+	{Discarded: 1, Attempts: 1},
+	{Skipped: 1, Tries: grapnel.Tries{1}},
 }
 
 func (s *ended) Totals(_ context.Context, _ store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
@@ -34,11 +44,7 @@ func (s *ended) Totals(_ context.Context, _ store.Scope, q store.TotalsQuery) ([
 	sums := store.NewSums(&q)
 	for _, e := range s.all {
 		if !e.at.Before(q.From) && e.at.Before(q.To) {
-			t := grapnel.Totals{Delivered: 1, Attempts: 1}
-			if e.failed {
-				t = grapnel.Totals{Failed: 1, Attempts: 1}
-			}
-			sums.Add(e.at, e.endpoint, &t)
+			sums.Add(e.at, e.endpoint, &e.as)
 		}
 	}
 	list := sums.List()
@@ -72,7 +78,7 @@ func TestMinutesAreWhatEndedInThem(t *testing.T) {
 			next := now.Truncate(time.Minute).Add(time.Minute)
 			for range rapid.IntRange(0, 4).Draw(t, "ended") {
 				s.all = append(s.all, end{next.Add(-time.Duration(rapid.IntRange(1, 30).Draw(t, "before")) * time.Second),
-					fmt.Sprintf("ep_%d", rapid.IntRange(1, 3).Draw(t, "endpoint")), rapid.Bool().Draw(t, "failed")})
+					fmt.Sprintf("ep_%d", rapid.IntRange(1, 3).Draw(t, "endpoint")), rapid.SampledFrom(ends).Draw(t, "as")})
 			}
 			now = next.Add(50 * time.Millisecond)
 			if rapid.IntRange(0, 29).Draw(t, "late") == 0 {
@@ -96,14 +102,8 @@ func TestMinutesAreWhatEndedInThem(t *testing.T) {
 			for at := from; at.Before(to); at = at.Add(time.Minute) {
 				var want grapnel.Totals
 				for _, e := range s.all {
-					if e.endpoint != id || !e.at.Truncate(time.Minute).Equal(at) {
-						continue
-					}
-					want.Attempts++
-					if e.failed {
-						want.Failed++
-					} else {
-						want.Delivered++
+					if e.endpoint == id && e.at.Truncate(time.Minute).Equal(at) {
+						want.Add(&e.as)
 					}
 				}
 				if counted[at] != want {
@@ -127,7 +127,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 4 {
-			s.all = append(s.all, end{now, fmt.Sprint("ep_", i), false})
+			s.all = append(s.all, end{now, fmt.Sprint("ep_", i), ends[0]})
 		}
 		now = now.Add(time.Minute)
 	}
