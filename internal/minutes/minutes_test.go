@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,7 +66,8 @@ func keeper(s *ended, now *time.Time, b Bounds) *Keeper {
 func TestMinutesAreWhatEndedInThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := &ended{most: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "named")}, noon
-		k := keeper(s, &now, Bounds{Minutes: rapid.IntRange(1, 60).Draw(t, "minutes"), Rows: rapid.SampledFrom([]int{3, 1000}).Draw(t, "rows")})
+		b := Bounds{Minutes: rapid.IntRange(1, 60).Draw(t, "minutes"), Rows: rapid.SampledFrom([]int{3, 1000}).Draw(t, "rows")}
+		k := keeper(s, &now, b)
 		gap := time.Time{}
 		for range rapid.IntRange(1, 70).Draw(t, "readings") {
 			s.down = rapid.IntRange(0, 19).Draw(t, "down") == 0
@@ -94,6 +96,12 @@ func TestMinutesAreWhatEndedInThem(t *testing.T) {
 			from, to, list := k.Of(id)
 			if !to.Equal(now.Truncate(time.Minute)) || from.Before(gap.Truncate(time.Minute)) || from.Before(noon) && from != to {
 				t.Fatalf("%s is known from %s to %s; the gap was at %s", id, from, to, gap)
+			}
+			// The first reading is too late in its minute to begin the next one.
+			most := slices.MaxFunc([]time.Time{noon.Truncate(time.Minute).Add(time.Minute), to.Add(-time.Duration(b.Minutes) * time.Minute)},
+				time.Time.Compare)
+			if all := gap.IsZero() && s.most == 0 && b.Rows == 1000; all && !from.Equal(most) {
+				t.Fatalf("%s is known from %s to %s, want from %s", id, from, to, most)
 			}
 			counted := map[time.Time]grapnel.Totals{}
 			for _, b := range list {
