@@ -235,8 +235,18 @@ func TestRestartAndDeletedEndpoints(t *testing.T) {
 // A receiver whose answers are all different spends its bounds, in memory and in the store, and no
 // others'. Nothing is lost of the counts.
 func TestBoundedUnderHostileVariety(t *testing.T) {
+	for name, b := range map[string]Bounds{
+		"by tenant":   {OpenAtEndpoint: 5, OpenOfTenant: 10},
+		"by endpoint": {OpenAtEndpoint: 3, OpenOfTenant: 100},
+	} {
+		b.Endpoint, b.Tenant, b.All, b.Stored, b.Batch = 8, 20, 50, 30, 4
+		t.Run(name, func(t *testing.T) { boundedUnderHostileVariety(t, b) })
+	}
+}
+
+func boundedUnderHostileVariety(t *testing.T, b Bounds) {
+	t.Helper()
 	w := newWorld(t)
-	b := Bounds{Endpoint: 8, Tenant: 20, All: 50, OpenAtEndpoint: 5, OpenOfTenant: 12, Stored: 30, Batch: 4}
 	n := w.node(b)
 	total := int64(0)
 	for round := range 12 {
@@ -253,7 +263,7 @@ func TestBoundedUnderHostileVariety(t *testing.T) {
 		_, lost := n.o.Tally.pending, n.o.Tally.uncounted
 		total += 300 - lost
 		n.flush()
-		open, stored := 0, 0
+		open, stored, at := 0, 0, map[string]int{}
 		for _, doc := range w.docs.all {
 			i, err := Decode(doc.Body, doc.Revision)
 			if err != nil {
@@ -261,13 +271,19 @@ func TestBoundedUnderHostileVariety(t *testing.T) {
 			}
 			if stored++; i.State != Resolved && i.Class != ClassOther {
 				open++
+				at[i.Endpoint]++
 			}
 			if len(doc.Body) > 8<<10 {
 				t.Errorf("an issue has %d bytes", len(doc.Body))
 			}
 		}
-		if open > b.OpenOfTenant || stored > b.Stored {
+		if open != min(b.OpenOfTenant, 4*b.OpenAtEndpoint) || stored > b.Stored { // also after some were resolved
 			t.Fatalf("%d open issues, %d stored", open, stored)
+		}
+		for endpoint, open := range at {
+			if open > b.OpenAtEndpoint {
+				t.Fatalf("%d open issues at %s", open, endpoint)
+			}
 		}
 		if round%3 == 2 {
 			for i := range 4 {
