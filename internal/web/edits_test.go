@@ -237,3 +237,30 @@ func TestTheNoteOfAnIssueLeavesItsOwner(t *testing.T) {
 		t.Errorf("the API got %v", *got)
 	}
 }
+
+// TestAButtonThatPublishesDoesItOnce: the second click on a button that publishes sends the same
+// event as the first, which the API stores once; the page that is drawn anew sends another.
+func TestAButtonThatPublishesDoesItOnce(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	key := regexp.MustCompile(`name="once" value="([^"]+)"`)
+	for page, button := range map[string]string{"/events/evt_1": "/events/evt_1/publish", "/event-types/typ_1": "/event-types/typ_1/send?version=1"} {
+		var ids []any
+		for range 2 {
+			once := key.FindStringSubmatch(s.ask("GET", page, nil).Body.String())
+			if once == nil {
+				t.Fatalf("%s has no idempotency key", page)
+			}
+			got := answering(s)
+			for range 2 {
+				s.ask("POST", button, url.Values{"token": {s.token("/")}, "once": {once[1]}})
+			}
+			for _, one := range *got {
+				ids = append(ids, one.body["id"])
+			}
+		}
+		if len(ids) != 4 || ids[0] == nil || ids[0] != ids[1] || ids[2] != ids[3] || ids[0] == ids[2] {
+			t.Errorf("%s: the API got events with the ids %v", button, ids)
+		}
+	}
+}

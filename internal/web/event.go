@@ -76,7 +76,10 @@ func eventPage(v *visit) (eventModel, error) {
 		m.Again = append(m.Again, again)
 	}
 	m.Again = append(m.Again, acceptedTwice(e, names)...)
-	m.answer(v, e, len(all.Data))
+	if m.Verdict.Acts, err = v.republish(e); err != nil {
+		return m, err
+	}
+	m.answer(e, len(all.Data))
 	m.fold()
 	m.payload(v, e)
 	m.facts(v, e)
@@ -123,7 +126,7 @@ func whyNot(e *client.Event, ep *client.Endpoint) string {
 }
 
 // answer says what became of the event.
-func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
+func (m *eventModel) answer(e *client.Event, endpoints int) {
 	var by tally[pill]
 	for _, r := range m.Rows {
 		by.add(r.Pill)
@@ -149,9 +152,16 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden {
-		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
+}
+
+// republish is the button that publishes an event again.
+func (v *visit) republish(e *client.Event) ([]act, error) {
+	if !v.mayDo("/events/{id}/publish") || e.PayloadHidden {
+		return nil, nil
 	}
+	once, err := v.onceKey()
+	return []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Once: once,
+		Sure: "A new event with the same data goes to every endpoint that wants it now."}}, err
 }
 
 func (m *eventModel) payload(v *visit, e *client.Event) {
@@ -201,15 +211,18 @@ func publishAgain(v *visit) (string, error) {
 		return "", refused(http.StatusForbidden, "The event cannot be published again.", hiddenNote)
 	}
 	delete(e.Metadata, grapnel.TraceKey) // the new event has a trace of its own
+	id := v.PostForm.Get("once")         // a second click publishes the same event, which is stored once
 	var made *client.Published
 	switch {
 	case e.DataBase64 == nil:
-		made, err = v.client.Publish(v.Context(), client.NewEvent{Type: e.Type, Key: e.Key, Tenant: e.Tenant, Metadata: e.Metadata, Data: e.Data})
+		made, err = v.client.Publish(v.Context(), client.NewEvent{
+			ID: id, Type: e.Type, Key: e.Key, Tenant: e.Tenant, Metadata: e.Metadata, Data: e.Data,
+		})
 	case len(e.Metadata) > 0:
 		return "", refused(http.StatusConflict, "The event cannot be published again.", "The API takes data that are not JSON without metadata only.")
 	default:
 		made, err = v.client.PublishRaw(v.Context(), client.RawEvent{
-			Type: e.Type, Key: e.Key, Tenant: e.Tenant, Data: e.DataBase64, ContentType: e.ContentType,
+			ID: id, Type: e.Type, Key: e.Key, Tenant: e.Tenant, Data: e.DataBase64, ContentType: e.ContentType,
 		})
 	}
 	if err != nil {

@@ -113,6 +113,7 @@ type typeModel struct {
 	Example     []span
 	Send        string // where the example is published; empty: it cannot be
 	SendSure    string
+	Once        string // the idempotency key of Send
 	Compared    string // which versions
 	Differences []differenceRow
 	Steps       []string // from the earlier version to the later
@@ -178,9 +179,10 @@ func eventType(v *visit) (typeModel, error) {
 		if v.mayDo("/event-types/{id}/send") {
 			m.Send = v.link("/event-types/"+url.PathEscape(t.ID)+"/send") + fmt.Sprintf("?version=%d", m.Shown)
 			m.SendSure = "A real event with this example goes to " + many(len(m.Subscribers), "endpoint", "endpoints") + "."
+			m.Once, err = v.onceKey()
 		}
 	}
-	return m, nil
+	return m, err
 }
 
 func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {
@@ -312,7 +314,8 @@ func sendExample(v *visit) (string, error) {
 	if err != nil || n < 1 || n > len(t.Versions) || len(t.Versions[n-1].Example) == 0 {
 		return "", refused(http.StatusConflict, "This version has no example.", "Add a version with an example, or publish an event of your own.")
 	}
-	e := client.NewEvent{Type: t.Name, Tenant: t.Tenant, Data: t.Versions[n-1].Example}
+	// a second click publishes the same event, which is stored once
+	e := client.NewEvent{ID: v.PostForm.Get("once"), Type: t.Name, Tenant: t.Tenant, Data: t.Versions[n-1].Example}
 	if n != len(t.Versions) {
 		e.Metadata = map[string]string{grapnel.SchemaVersionKey: strconv.Itoa(n)}
 	}

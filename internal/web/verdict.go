@@ -44,8 +44,7 @@ type act struct {
 	Main  bool   // the one to press
 	Key   string // on the keyboard
 	Sure  string // a question before it is done; empty: none
-	Field string // the name of a field that is sent along
-	Value string
+	Once  string // the idempotency key; empty: to do it twice changes nothing more, or is meant
 }
 
 // offer adds a button that does something to the thing with an id, if the session may press it.
