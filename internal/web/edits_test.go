@@ -207,7 +207,8 @@ func TestAFormIsKeptWhenTheServerIsBusy(t *testing.T) {
 func TestANumberOfAReplayIsNamed(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
-	for _, c := range [][3]string{{"rate", "0", "Per second: 0 is not a number above 0, at most 1,000,000."},
+	for _, c := range [][3]string{{"rate", "0", "Per second: 0 is not a number above 0, at most 10,000."},
+		{"rate", "10001", "Per second: 10001 is not a number above 0, at most 10,000."},
 		{"stop_after", "1.5", "Stop after failures in a row: 1.5 is not a whole number above 0, at most 1,000,000."}} {
 		w := s.ask("POST", "/replays/start", url.Values{"token": {s.token("/")}, "order": {"{}"}, c[0]: {c[1]}})
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), c[2]) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -17,6 +18,10 @@ var errPreview = errors.New("web: a preview was asked for")
 // redraw draws the form of an action again, after the API refused it or a preview was
 // asked for; false: the action has no page, or the error is about something else.
 func (v *visit) redraw(path string, err error) bool {
+	if preview, bad := url.Parse(v.PostForm.Get("back")); path == "/replays/start" && bad == nil {
+		path = "/replays/new" // its form is a part of the preview
+		v.URL.Path, v.URL.RawQuery = v.web.home+path, preview.RawQuery
+	}
 	i := slices.IndexFunc(v.web.pages, func(p page) bool { return p.path == path })
 	if i < 0 {
 		return false

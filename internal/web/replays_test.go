@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,8 +153,20 @@ func TestPreviewIsWhatStarts(t *testing.T) {
 		t.Error("two previews have the same idempotency key")
 	}
 	form.Set("rate", "fast")
-	if w := s.ask("POST", "/replays/start", form); w.Code != http.StatusBadRequest {
+	form.Del("canary")
+	w := s.ask("POST", "/replays/start", form)
+	if w.Code != http.StatusBadRequest {
 		t.Errorf("a rate that is none: answered %d", w.Code)
+	}
+	again := w.Body.String()
+	if !slices.Equal(field(again, "order"), form["order"]) || strings.Contains(again, "checked> Send one first") ||
+		!slices.Equal(field(again, "back")[:1], field(body, "back")[:1]) {
+		t.Errorf("the preview that is drawn again is another: %s", again)
+	}
+	for name, want := range map[string]string{"rate": "fast", "stop_after": "7", "reason": "mended"} {
+		if !strings.Contains(again, `name="`+name+`" value="`+want+`"`) {
+			t.Errorf("the form that is drawn again has lost %s", name)
+		}
 	}
 }
 

@@ -31,8 +31,11 @@ type wizardModel struct {
 	Button  string
 	Once    string // the idempotency key of the start
 	Count   string // where everything is counted, if the time was too short; empty: it is
-	Rate    int
-	Stop    int
+	Rate    string
+	Stop    string
+	Reason  string
+	Canary  bool
+	Faults  []string // why the start was refused
 }
 
 // planRow is what a replay of one endpoint would do.
@@ -60,7 +63,13 @@ func wizard(v *visit) (wizardModel, error) {
 	}
 	query := v.URL.Query()
 	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "", Crumbs: v.trail(v.history(), crumb{"Replay", ""}),
-		Preview: v.link("/replays/new"), Rate: usualRate, Stop: usualStop}
+		Preview: v.link("/replays/new"), Rate: count(usualRate), Stop: count(usualStop), Canary: true}
+	if v.again() {
+		var f form
+		f.place(v.refusal)
+		m.Faults, m.Canary = f.Problems, v.PostForm.Get("canary") != ""
+		m.Rate, m.Stop, m.Reason = v.PostForm.Get("rate"), v.PostForm.Get("stop_after"), v.PostForm.Get("reason")
+	}
 	if len(s.Faults) > 0 && len(m.IDs) == 0 { // a condition that is misspelt must not select everything
 		m.Verdict = verdict{Pieces: []piece{{"The search cannot be read.", toneBad}}, Next: "Nothing is selected until it can be."}
 		return m, nil
@@ -84,6 +93,10 @@ func wizard(v *visit) (wizardModel, error) {
 	}
 	if err := m.plan(v, c.orders, query); err != nil {
 		return m, err
+	}
+	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
+		m.Once = v.PostForm.Get("once") // the replays may have been started
+		return m, nil
 	}
 	m.Once, err = v.onceKey()
 	return m, err
@@ -284,20 +297,21 @@ func startReplays(v *visit) (string, error) {
 func (v *visit) replaySettings() (r client.NewReplay, err error) {
 	r.Canary, r.Reason = v.PostForm.Get("canary") != "", strings.TrimSpace(v.PostForm.Get("reason"))
 	for _, f := range []struct {
-		name, label, kind string
+		name, label, must string
+		most              float64
 		set               func(float64)
 	}{
-		{"rate", "Per second", "number", func(n float64) { r.Rate = n }},
-		{"stop_after", "Stop after failures in a row", "whole number", func(n float64) { r.StopAfter = int(n) }},
+		{"rate", "Per second", "number above 0, at most 10,000", 1e4, func(n float64) { r.Rate = n }},
+		{"stop_after", "Stop after failures in a row", "whole number above 0, at most 1,000,000", 1e6, func(n float64) { r.StopAfter = int(n) }},
 	} {
 		text := strings.TrimSpace(v.PostForm.Get(f.name))
 		if text == "" {
 			continue
 		}
 		var n float64
-		if err := json.Unmarshal([]byte(text), &n); err != nil || n <= 0 || n > 1e6 || f.name == "stop_after" && n != float64(int(n)) {
-			return r, refused(http.StatusBadRequest, fmt.Sprintf("%s: %s is not a %s above 0, at most 1,000,000.", f.label, text, f.kind),
-				"Go back and change it. Nothing was started.")
+		if err := json.Unmarshal([]byte(text), &n); err != nil || n <= 0 || n > f.most || f.name == "stop_after" && n != float64(int(n)) {
+			return r, &client.Error{Status: http.StatusBadRequest,
+				Detail: fmt.Sprintf("%s: %s is not a %s. Nothing was started.", f.label, text, f.must)}
 		}
 		f.set(n)
 	}
