@@ -48,7 +48,7 @@ def title: (d.title // "Alert") | tostring | swap("\n"; " ") | swap("\r"; " ") |
 def head: mark + " " + (if over and (title | ascii_downcase | startswith("resolved") | not) then "Resolved: " else "" end) + title;
 def links: [(d.url // "" | select(. != "") | {name: "Open", url: .}),
 	(d.acknowledge_url // "" | select(. != "" and (over | not)) | {name: "Acknowledge", url: .})];
-def said: ([d.text // "" | tostring | select(. != "")] + [d.alerts // [] | .[:50] | .[] | "• " + tostring]) | join("\n") | cut(1200);
+def said: d.text // "" | tostring | cut(1200);
 def text: [said] + [links[] | .name + ": " + .url] | map(select(. != "")) | join("\n");
 def both: head + "\n" + text;
 def alert: (if (d.alert_id // "") == "" then $in.id else d.alert_id end) | tostring;

@@ -381,7 +381,8 @@ func (b *bench) alert(kind string) {
 		OccurredAt: time.Now(), AcceptedAt: time.Now(),
 		Data: []byte(`{"alert_id":"alr_1","rule":"endpoint_failing","state":"` + state + `","severity":"page","tenant":"default",
 			"subject":{"kind":"endpoint","id":"ep_1","name":"shop"},"title":"Endpoint <shop> fails","text":"No attempt has succeeded.",
-			"since":"2026-01-01T00:00:00Z","url":"https://dash.example/e","acknowledge_url":"https://dash.example/a","count":1,"alerts":[]}`)}
+			"since":"2026-01-01T00:00:00Z","url":"https://dash.example/e","acknowledge_url":"https://dash.example/a","count":1,
+			"alerts":["Endpoint <shop> fails"]}`)}
 	if _, err := b.engine.Publish(b.t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
 		b.t.Fatal(err)
 	}
