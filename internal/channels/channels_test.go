@@ -146,7 +146,7 @@ func TestADigestHasNoAlert(t *testing.T) {
 
 // TestHostileText: no text of an alert mentions a group, ends a link or exceeds a limit.
 func TestHostileText(t *testing.T) {
-	long := strings.Repeat("<!channel> @everyone @here **x** 😀\r\n", 400)
+	long := strings.Repeat("<!channel> @everyone @here **x** 😀 [Open](https://x) [Open][1]\r\n", 400)
 	data, err := json.Marshal(map[string]any{"title": long, "text": long, "state": "fired", "severity": "page", "url": "https://x/?a|b>",
 		"alerts": []string{long, long}})
 	if err != nil {
@@ -172,6 +172,9 @@ func TestHostileText(t *testing.T) {
 			if n := len([]rune(fields["content"].(string))); n > 2000 {
 				t.Errorf("discord: %d characters", n)
 			}
+			if strings.Contains(string(body), "](") || strings.Contains(string(body), "][") {
+				t.Error("discord: a link has the label of another")
+			}
 		case "telegram":
 			if n := len([]rune(fields["text"].(string))); n > 4096 {
 				t.Errorf("telegram: %d characters", n)
@@ -179,6 +182,9 @@ func TestHostileText(t *testing.T) {
 		case "mattermost", "rocketchat", "zulip":
 			if strings.Contains(string(body), "@here") {
 				t.Errorf("%s: everybody is mentioned", s.Name)
+			}
+			if strings.Contains(string(body), "](") || strings.Contains(string(body), "][") {
+				t.Errorf("%s: a link has the label of another", s.Name)
 			}
 		case "smtp":
 			if strings.ContainsAny(fields["subject"].(string), "\r\n") {

@@ -32,12 +32,12 @@ var decorations = []string{"title", "color", "icon", "botname", "username", "ava
 	"colordebug", "colorinfo", "colorwarn", "colorerror", "notification", "threadts"}
 
 // prelude are the words in which the bodies of all rows are written. d is the alert. No text of an
-// alert has a meaning to a service: calm takes it from mentions, and each row escapes what its
-// service would read as markup.
+// alert has a meaning to a service: calm takes it from mentions, and from the brackets of links in
+// Markdown, whose words would hide where they lead; each row escapes what else its service reads.
 const prelude = `. as $in |
 def cut($n): if length > $n then .[:$n-1] + "…" else . end;
 def swap($a; $b): split($a) | join($b);
-def calm: swap("@"; "@\u200b");
+def calm: swap("@"; "@\u200b") | swap("]"; "]\u200b");
 def d: (if ($in.data|type) == "object" then $in.data else {} end);
 def over: d.state == "resolved";
 def sev: d.severity // "info";
