@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,13 +190,28 @@ const redacted = "[redacted]"
 // Redact replaces the credentials of the target in a text of its service, such as an answer that
 // repeats the path of the request.
 func (t *Target) Redact(text string) string {
+	var all []string
 	for name, value := range t.values {
-		if !t.secret[name] || len(value) < 6 {
+		if !t.secret[name] {
 			continue
 		}
-		for _, written := range []string{value, url.PathEscape(value), url.QueryEscape(value), base64.StdEncoding.EncodeToString([]byte(value))} {
-			text = strings.ReplaceAll(text, written, redacted)
+		_, token, _ := strings.Cut(value, " ") // of "Bearer token"
+		parts := []string{value, token}
+		if u, err := url.Parse(value); err == nil { // the query of a URL, or a whole one
+			parts = append(parts, u.RequestURI())
+			for _, values := range u.Query() {
+				parts = append(parts, values...)
+			}
 		}
+		for _, part := range parts {
+			if len(part) >= 6 {
+				all = append(all, part, url.PathEscape(part), url.QueryEscape(part), base64.StdEncoding.EncodeToString([]byte(part)))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
+	for _, written := range all {
+		text = strings.ReplaceAll(text, written, redacted)
 	}
 	return text
 }

@@ -144,6 +144,34 @@ func TestADigestHasNoAlert(t *testing.T) {
 	}
 }
 
+// TestWhatAnAnswerRepeats: no credential of a URL is left in a text of its service that repeats it,
+// be it a parameter, a header, or a path that only its owner knows.
+func TestWhatAnAnswerRepeats(t *testing.T) {
+	for raw, said := range map[string][]string{
+		"generic+https://h.example/hooks/sEcReTpAtH?token=sEcReTvAlUe&x=sEcReTvAlUe2&@Authorization=Bearer%20sEcReTtOkEn&@X-Key=sEcReTkEy": {
+			"no route /hooks/sEcReTpAtH", `{"token": "sEcReTvAlUe"}`, `{"x":"sEcReTvAlUe2"}`, `{"authorization":"Bearer sEcReTtOkEn"}`,
+			"sEcReTtOkEn is revoked", "sEcReTkEy"},
+		"ntfy://ntfy.example/sEcReTtOpIc": {`{"topic":"sEcReTtOpIc"}`},
+		"teams://?host=https%3A%2F%2Fh.example%2Fworkflows%2Fx%3Fsig%3DsEcReT%252Bx%26sp%3D": {"the signature sEcReT+x is wrong", "/workflows/x?sig=sEcReT%2Bx&sp="},
+		"gotify://h.example/sEcReTtOkEn": {"sEcReTtOkEn"},
+	} {
+		target, err := Read(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range said {
+			if left := target.Redact(text); strings.Contains(left, "sEcReT") || !strings.Contains(left, redacted) {
+				t.Errorf("%s: of %q is left %q", target.Service, text, left)
+			}
+		}
+		hidden := target.Hide()
+		shown := hidden.URL(&grapnel.Event{ID: "evt_1", Type: grapnel.EventAlertFired}) + string(hidden.Input([]byte(`{"id":"evt_1"}`)))
+		if strings.Contains(shown, "sEcReT") {
+			t.Errorf("%s: shown is %s", target.Service, shown)
+		}
+	}
+}
+
 // TestHostileText: no text of an alert mentions a group, ends a link or exceeds a limit.
 func TestHostileText(t *testing.T) {
 	long := strings.Repeat("<!channel> @everyone @here **x** 😀 [Open](https://x) [Open][1]\r\n", 400)

@@ -85,7 +85,8 @@ func (r *reading) takePath(pattern, path string) bool {
 			for _, segment := range is[:n] {
 				rest += "/" + url.PathEscape(segment)
 			}
-			r.values[named.FindStringSubmatch(w)[1]], is = rest, is[n:]
+			name := named.FindStringSubmatch(w)
+			r.values[name[1]], r.secret[name[1]], is = rest, strings.Contains(name[2], "!"), is[n:]
 			continue
 		}
 		segment := ""
@@ -229,6 +230,7 @@ func (r *row) passOn(t *Target, u *url.URL) {
 		switch lower := strings.ToLower(name); {
 		case is:
 			t.Headers[header] = braced(values[0])
+			t.values[name], t.secret[name] = values[0], true
 		case lower == "disabletls":
 			t.values[lower] = values[0]
 		case slices.Contains(r.ignored, lower):

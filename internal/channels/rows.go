@@ -84,7 +84,7 @@ var rows = []row{
 	{
 		Service: Service{Name: "generic", Title: "Webhook of your own", Form: "generic://host/path or generic+https://host/path; @Name=value adds a header",
 			Example: "generic+https://example.com/alerts?@Authorization=Bearer%20x", Arrives: "the alert's fields as JSON, with title and message"},
-		ways:   []way{{host: "{host}", path: "/{path*}", url: "{+scheme}://{host}{+path}{+query}"}},
+		ways:   []way{{host: "{host}", path: "/{path!*}", url: "{+scheme}://{host}{+path}{+query}"}},
 		passes: true, ignored: []string{"template", "contenttype", "method", "titlekey", "messagekey", "title"}, method: "POST",
 		body: `d + {title: head, message: text, event_id: .id}`,
 	},
@@ -131,9 +131,9 @@ var rows = []row{
 		Service: Service{Name: "ntfy", Title: "ntfy", Form: "ntfy://[user:password@]host/topic[?token=token]", Example: "ntfy://ntfy.sh/my-secret-topic-7f3a",
 			Arrives: "a notification with title, text, priority 5, 4 or 3, and buttons for the links"},
 		ways: []way{
-			{host: "{host}", path: "/{topic}", query: "token={token!}", headers: map[string]string{"Authorization": "Bearer {token}"}, url: "{+scheme}://{host}/"},
-			{user: "{user}", pass: "{password!}", host: "{host}", path: "/{topic}", headers: map[string]string{"Authorization": "Basic {basic}"}, url: "{+scheme}://{host}/"},
-			{host: "{host}", path: "/{topic}", url: "{+scheme}://{host}/"},
+			{host: "{host}", path: "/{topic!}", query: "token={token!}", headers: map[string]string{"Authorization": "Bearer {token}"}, url: "{+scheme}://{host}/"},
+			{user: "{user}", pass: "{password!}", host: "{host}", path: "/{topic!}", headers: map[string]string{"Authorization": "Basic {basic}"}, url: "{+scheme}://{host}/"},
+			{host: "{host}", path: "/{topic!}", url: "{+scheme}://{host}/"},
 		},
 		checks: map[string]check{"topic": {`^[-_A-Za-z0-9]{1,64}$`, "has a topic that is not 1 to 64 characters of [-_A-Za-z0-9]"}},
 		ignored: append([]string{"priority", "tags", "actions", "click", "delay", "email", "cache", "firebase", "attach",
