@@ -64,6 +64,7 @@ func (s *Sender) sendMail(ctx context.Context, r *route, a *attempt, d Delivery,
 		result.Sent = header
 	}
 	result.Error = clean(r.target.Redact(result.Error))
+	result.Body = []byte(r.target.Redact(string(result.Body)))
 	result.Phases, result.Peer = a.phases(s.opts.Now().Sub(a.start)), a.peer
 	if a.stage.Load() >= int32(stageSend) {
 		s.counters.fresh.Add(1)

@@ -482,7 +482,7 @@ func TestMail(t *testing.T) {
 		defer serving.Wait()
 		defer b.close()
 		m := &mailServer{secure: &tls.Config{Certificates: []tls.Certificate{certificate}}, refuse: map[string][]string{
-			"MAIL": {"451 try again later"}, "RCPT": {"", "550 no such user"},
+			"MAIL": {"451 try again later, alerts:pAsSwOrDoFnObOdY"}, "RCPT": {"", "550 no such user"},
 		}}
 		serve(b, &serving, "mail.example.com:587", m.serve)
 		b.channel("chn_mail", "smtp://alerts:pAsSwOrDoFnObOdY@mail.example.com:587/?from=alerts@example.com&to=gone@example.com,oncall+x@example.com")
@@ -500,6 +500,9 @@ func TestMail(t *testing.T) {
 		ds := b.deliveries("chn_mail")
 		if len(ds) != 2 || ds[0].Status != grapnel.Delivered || len(ds[0].Attempts) != 2 || ds[1].Status != grapnel.Delivered {
 			t.Fatalf("the mails' deliveries: %+v", ds)
+		}
+		if is := fmt.Sprintf("%+v %s", ds[0].Attempts[0], ds[0].Attempts[0].ResponseBody); strings.Contains(is, "pAsSwOrD") {
+			t.Errorf("the attempt stores the password, which the server repeated: %s", is)
 		}
 		if text := ds[0].Attempts[1].Error; !strings.Contains(text, "oncall+x@example.com: 550 no such user") {
 			t.Errorf("the recipient that was refused is not named: %q", text)
