@@ -172,6 +172,25 @@ func TestWhatAnAnswerRepeats(t *testing.T) {
 	}
 }
 
+// TestLimitsOfSlack: a refusal by a limit is tried again, whichever of its words Slack uses.
+func TestLimitsOfSlack(t *testing.T) {
+	target, err := Read("slack://xoxb:123-456-tOkEnOfNoBoDy@C001CH4NN3L")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := transform.Compile(target.Answer, bounds.Fill(transform.Bounds{}), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, want := range map[string]int64{"ratelimited": 429, "rate_limited": 429, "message_limit_exceeded": 429,
+		"service_unavailable": 503, "channel_not_found": 400} {
+		out, err := made.Apply([]byte(`{"status":200,"text":"","json":{"ok":false,"error":"` + reason + `"}}`))
+		if got := gjson.GetBytes(out, "status").Int(); err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", reason, got, err, want)
+		}
+	}
+}
+
 // TestHostileText: no text of an alert mentions a group, ends a link or exceeds a limit.
 func TestHostileText(t *testing.T) {
 	long := strings.Repeat("<!channel> @everyone @here **x** 😀 [Open](https://x) [Open][1]\r\n", 400)

@@ -199,7 +199,7 @@ var rows = []row{
 	text: ([(said | esc)] + [links[] | "<" + (.url | esc | swap("|"; "%7C")) + "|" + .name + ">"] | map(select(. != "")) | join("\n"))}]} +
 	(if .to.channel then {channel: .to.channel} else {} end)`,
 		answer: `if (.json|type) == "object" and .json.ok == false then {error: .json.error,
-	status: (if .json.error == "ratelimited" then 429 elif (.json.error | IN("internal_error", "fatal_error", "service_unavailable", "request_timeout")) then 503 else 400 end)} else null end`,
+	status: (if (.json.error | IN("ratelimited", "rate_limited", "message_limit_exceeded")) then 429 elif (.json.error | IN("internal_error", "fatal_error", "service_unavailable", "request_timeout")) then 503 else 400 end)} else null end`,
 	},
 	{
 		Service: Service{Name: "smtp", Title: "Mail", Form: "smtp://[user:password@]host[:port]/?fromaddress=a@example.com&toaddresses=b@example.com,…",
