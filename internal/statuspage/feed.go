@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"html"
 	"strconv"
 	"time"
 )
@@ -35,7 +36,8 @@ type (
 	}
 )
 
-// rss has an item for each message, so that readers are told of every one.
+// rss has an item for each message, so that readers are told of every one. They show a description
+// as HTML, so the text is escaped as HTML before it is escaped as XML.
 func (p *Page) rss(home string) ([]byte, error) {
 	if home == "" {
 		home = "status"
@@ -45,7 +47,8 @@ func (p *Page) rss(home string) ([]byte, error) {
 		for _, in := range all {
 			for _, u := range in.Updates {
 				f.Channel.Items = append(f.Channel.Items, item{Title: word(u.Status) + ": " + in.Title, Link: home + "#" + in.ID,
-					Description: u.Text, Date: u.At.Format(time.RFC1123Z), ID: guid{Text: in.ID + "/" + strconv.FormatInt(u.At.UnixMicro(), 10)}})
+					Description: html.EscapeString(u.Text), Date: u.At.Format(time.RFC1123Z),
+					ID: guid{Text: in.ID + "/" + strconv.FormatInt(u.At.UnixMicro(), 10)}})
 			}
 		}
 	}

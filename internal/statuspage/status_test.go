@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -222,6 +223,9 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	var doc feed
 	if err := xml.Unmarshal(f.RSS, &doc); err != nil || len(doc.Channel.Items) != 2 || !strings.Contains(doc.Channel.Items[0].Title, "<script>alert(1)") {
 		t.Errorf("the feed is %v %+v", err, doc)
+	}
+	if is := doc.Channel.Items[0].Description; strings.Contains(is, "<") || html.UnescapeString(is) != strings.ReplaceAll(evil, "\x01", "\ufffd") {
+		t.Errorf("readers show %q as HTML, of %q", is, in.Updates[0].Text)
 	}
 	for _, text := range [][]byte{f.HTML, f.JSON, f.SVG} {
 		for _, bad := range []string{"<script src", "http://127", "javascript:", " style=", "<link", "<img"} {
