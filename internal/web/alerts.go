@@ -184,7 +184,7 @@ func (m *alertsModel) answer(all []client.Alert, more bool, channels string) {
 		}
 	}
 	plus := ""
-	if more && firing+acknowledged == len(all) {
+	if more && firing+acknowledged == len(all) || m.Newest != "" {
 		plus = " at least"
 	}
 	none := "No alert fires"

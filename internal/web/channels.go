@@ -52,12 +52,11 @@ func alertChannels(v *visit) (channelsModel, error) {
 		}
 		m.Rows = append(m.Rows, v.channelRow(c))
 	}
-	m.Verdict.say("Alerts go to "+many(len(found.Data), "channel", "channels")+".", "", "")
+	m.pager = v.pager("/channels", cursor, found.Next)
+	here := m.here()
+	m.Verdict.say("Alerts go to "+many(len(found.Data), "channel", "channels")+here+".", "", "")
 	if failing > 0 {
-		m.Verdict.say("Alerts do not arrive: "+many(failing, "channel fails", "channels fail")+".", "", "")
-	}
-	if m.pager = v.pager("/channels", "", found.Next); m.Older != "" {
-		m.Verdict.Next = "These are not all channels."
+		m.Verdict.say("Alerts do not arrive: "+many(failing, "channel"+here+" fails", "channels"+here+" fail")+".", "", "")
 	}
 	return m, nil
 }

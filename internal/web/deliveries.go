@@ -211,6 +211,14 @@ func (v *visit) pager(path, cursor, next string, query ...string) (p pager) {
 	return p
 }
 
+// here is what a number needs that is counted on a page and not in the whole list.
+func (p pager) here() string {
+	if p == (pager{}) {
+		return ""
+	}
+	return " on this page"
+}
+
 func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
 	r := deliveryRow{
 		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: deliveryPill(d.Status, d.AttemptsMade), Type: d.Type,

@@ -29,12 +29,13 @@ type typeRow struct {
 
 func eventTypes(v *visit) (typesModel, error) {
 	var m typesModel
-	found, err := v.client.EventTypes(v.Context(), v.web.Bounds.Page, v.URL.Query().Get("cursor"))
+	cursor := v.URL.Query().Get("cursor")
+	found, err := v.client.EventTypes(v.Context(), v.web.Bounds.Page, cursor)
 	if err != nil {
 		return m, err
 	}
 	m.Verdict.Acts = v.offers("Register an event type", "/event-types/new")
-	if len(found.Data) == 0 {
+	if len(found.Data) == 0 && cursor == "" {
 		m.Verdict.say("No event type is registered yet.", "",
 			"A registered type has a schema in versions and an example. Events that do not satisfy it can be refused, and a change is compared with the version before: whom would it break?")
 		_, m.Verdict.Command = v.teach("", createTypeCommand)
@@ -64,7 +65,9 @@ func eventTypes(v *visit) (typesModel, error) {
 		}
 		m.Rows = append(m.Rows, r)
 	}
-	m.Verdict.say(many(len(m.Rows), "event type is", "event types are")+" registered.", "",
+	m.pager = v.pager("/event-types", cursor, found.Next)
+	here := m.here()
+	m.Verdict.say(many(len(m.Rows), "event type"+here+" is", "event types"+here+" are")+" registered.", "",
 		"Events of other types are published without a check. ")
 	switch refusing {
 	case 0:
@@ -74,7 +77,6 @@ func eventTypes(v *visit) (typesModel, error) {
 	default:
 		m.Verdict.Next += many(refusing, "of these refuses events that do not satisfy its schema.", "of these refuse events that do not satisfy their schema.")
 	}
-	m.pager = v.pager("/event-types", "", found.Next)
 	return m, nil
 }
 

@@ -71,10 +71,7 @@ func inbox(v *visit) (inboxModel, error) {
 		m.Rows = append(m.Rows, v.requestRow(&found.Data[i]))
 	}
 	m.pager = v.pager("/inbox", f.Cursor, found.Next, "source", f.Source, "outcome", string(f.Outcome))
-	number := many(len(m.Rows), "request", "requests")
-	if m.Older != "" || m.Newest != "" {
-		number += " on this page"
-	}
+	number := many(len(m.Rows), "request", "requests") + m.here()
 	switch {
 	case len(m.Rows) == 0:
 		m.Verdict.say("No requests.", "", "")

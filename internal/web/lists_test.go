@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,46 @@ func TestFaultsSelectNothing(t *testing.T) {
 	w := s.ask("POST", "/deliveries/retry", url.Values{"token": {s.token("/deliveries")}, "all": {"1"}, "q": {"stauts:failed"}})
 	if w.Code != http.StatusBadRequest {
 		t.Errorf("retrying all that match: answered %d", w.Code)
+	}
+}
+
+// TestAPageIsNotTheList: a number in a verdict is of the page if there are other pages.
+func TestAPageIsNotTheList(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	next := any(nil)
+	s.api.edit = func(name string, answer any) any {
+		a, is := answer.(map[string]any)
+		if all, _ := a["data"].([]any); is && slices.Contains([]string{"keys", "channels", "sources", "queues", "event_types", "policies", "replays"}, name) {
+			a["next"] = next
+			if name == "keys" {
+				a["data"] = all[:1]
+			}
+			if name == "replays" {
+				for _, r := range all {
+					r.(map[string]any)["status"] = "completed"
+				}
+			}
+		}
+		return answer
+	}
+	said := regexp.MustCompile(`<h1 class="answer">.*</h1>`)
+	for path, want := range map[string][2]string{
+		"/keys":        {"There is one API key", "1 API key on this page"},
+		"/channels":    {"Alerts ", "on this page"},
+		"/sources":     {"", "These are not all sources"},
+		"/queues":      {"", "These are not all queues"},
+		"/event-types": {"registered.", "on this page"},
+		"/policies":    {"own", "on this page"},
+		"/replays":     {"No replay is running", "No replay on this page is running"},
+	} {
+		for target, of := range map[string]any{path: nil, path + " ": "c", path + "?cursor=c": nil} {
+			next = of
+			body := s.ask("GET", strings.TrimSpace(target), nil).Body.String()
+			if whole := target == path; !strings.Contains(body, want[0]) && whole || strings.Contains(body, want[1]) == whole {
+				t.Errorf("%s, next %v: %s", target, of, said.FindString(body))
+			}
+		}
 	}
 }
 

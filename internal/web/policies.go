@@ -51,12 +51,13 @@ func policies(v *visit) (policiesModel, error) {
 			m.Own = append(m.Own, r)
 		}
 	}
+	m.pager = v.pager("/policies", v.URL.Query().Get("cursor"), found.Next)
+	here := m.here()
 	m.Verdict.say("A policy says when a failed delivery is attempted again.", "",
-		many(len(m.Own), "policy is your own", "policies are your own")+" beside "+many(len(m.Preset), "preset", "presets")+".")
+		many(len(m.Own), "policy"+here+" is your own", "policies"+here+" are your own")+" beside "+many(len(m.Preset), "preset", "presets")+".")
 	if len(m.Own) == 0 {
 		m.Verdict.Next = fmt.Sprintf("There are %s. An endpoint names one of them, or has a policy of its own.", many(len(m.Preset), "preset", "presets"))
 	}
-	m.pager = v.pager("/policies", "", found.Next)
 	return m, nil
 }
 

@@ -63,7 +63,7 @@ func queues(v *visit) (queuesModel, error) {
 		m.Verdict.Next += fmt.Sprintf(" %s; no consumer gets %s without a replay.", many(dead, "is a dead letter", "are dead letters"),
 			map[bool]string{true: "it", false: "them"}[dead == 1])
 	}
-	if m.pager = v.pager("/queues", "", found.Next); m.Older != "" {
+	if m.pager = v.pager("/queues", cursor, found.Next); m.here() != "" {
 		m.Verdict.Next += " These are not all queues."
 	}
 	return m, nil

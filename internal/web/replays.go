@@ -175,6 +175,7 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 			}
 		}
 	}
+	here := m.here()
 	switch {
 	case active == 0 && len(v.URL.Query()["id"]) > 0:
 		for i := range all {
@@ -182,12 +183,12 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 		}
 		m.Verdict.Pieces = []piece{{many(len(all), "replay has", "replays have") + " finished: " + count(done) + " of " + many(total, "delivery", "deliveries") + " arrived", ""}}
 	case active == 0:
-		m.Verdict.Pieces = []piece{{"No replay is running", ""}}
+		m.Verdict.Pieces = []piece{{"No replay" + here + " is running", ""}}
 	case paused == active:
-		m.Verdict.Pieces = []piece{{many(paused, "replay is paused", "replays are paused"), toneHold}, {" after " + count(done) + " of " + many(total, "delivery", "deliveries"), ""}}
+		m.Verdict.Pieces = []piece{{many(paused, "replay"+here+" is paused", "replays"+here+" are paused"), toneHold}, {" after " + count(done) + " of " + many(total, "delivery", "deliveries"), ""}}
 	default:
-		m.Verdict.Pieces = []piece{{many(active-paused, "replay is running", "replays are running") + ": " + count(done) + " of " +
-			many(total, "delivery has", "deliveries have") + " arrived", ""}}
+		m.Verdict.Pieces = []piece{{many(active-paused, "replay"+here+" is running", "replays"+here+" are running") + ": " +
+			count(done) + " of " + many(total, "delivery has", "deliveries have") + " arrived", ""}}
 	}
 	if failed > 0 {
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{"; ", ""}, piece{count(failed) + " failed", toneBad})

@@ -47,12 +47,13 @@ func keys(v *visit) (keysModel, error) {
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	m.Verdict.say(many(len(m.Rows), "API key", "API keys")+", "+count(admins)+" of them may do everything.", "",
+	m.pager = v.pager("/keys", v.URL.Query().Get("cursor"), found.Next)
+	here := m.here()
+	m.Verdict.say(many(len(m.Rows), "API key"+here, "API keys"+here)+", "+count(admins)+" of them may do everything.", "",
 		"A revoked key ends at once, with all sessions that signed in with it. On the command line:")
-	if len(m.Rows) == 1 {
+	if len(m.Rows) == 1 && here == "" {
 		m.Verdict.Pieces[0].Text = "There is one API key, and it may do everything."
 	}
-	m.pager = v.pager("/keys", "", found.Next)
 	return m, nil
 }
 

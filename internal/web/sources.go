@@ -63,7 +63,7 @@ func sources(v *visit) (sourcesModel, error) {
 	default:
 		m.Verdict.say(many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
-	if m.pager = v.pager("/sources", "", found.Next); m.Older != "" {
+	if m.pager = v.pager("/sources", cursor, found.Next); m.here() != "" {
 		m.Verdict.Next += " These are not all sources; the list has further pages."
 	}
 	return m, nil
