@@ -131,10 +131,10 @@ func Name(ep *grapnel.Endpoint) string {
 		return ep.Queue.Name
 	}
 	host := ""
-	if u, err := url.Parse(ep.URL); err == nil {
+	if u, err := url.Parse(ep.URL); err == nil && ep.Channel == nil { // of most channels the URL has a mask there
 		host = u.Host
 	}
-	return cmp.Or(ep.Description, host, ep.ID)
+	return cmp.Or(ep.Description, host, ep.URL, ep.ID)
 }
 
 // samples are those about one endpoint.

@@ -124,3 +124,17 @@ func TestLastHour(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// TestTheNameOfAChannel: the alert about a channel without a description says which service it is.
+func TestTheNameOfAChannel(t *testing.T) {
+	for ep, want := range map[*grapnel.Endpoint]string{
+		{ID: "chn_1", URL: "slack://…", Channel: &grapnel.Channel{}}:                         "slack://…",
+		{ID: "chn_2", URL: "slack://…", Channel: &grapnel.Channel{}, Description: "on call"}: "on call",
+		{ID: "ep_1", URL: "https://shop.example/hook"}:                                       "shop.example",
+		{ID: "ep_2"}: "ep_2",
+	} {
+		if got := Name(ep); got != want {
+			t.Errorf("%s is called %q, not %q", ep.ID, got, want)
+		}
+	}
+}
