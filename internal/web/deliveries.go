@@ -268,7 +268,11 @@ func finding(command string) func(*visit) string {
 // retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {
 	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
-		_, err := v.client.Retry(v.Context(), id, byDashboard)
+		once := v.PostForm.Get("once")
+		if once != "" {
+			once += "-" + id
+		}
+		_, err := v.retry(id, once)
 		return err
 	})
 }

@@ -206,8 +206,15 @@ func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event
 	return nil
 }
 
+// retry has the API try a delivery now, once: what a first click has delivered, a second one would
+// deliver again.
+func (v *visit) retry(id, once string) (d client.Delivery, err error) {
+	err = v.client.PostOnce(v.Context(), "/v1/deliveries/"+url.PathEscape(id)+"/retry", once, map[string]string{"reason": byDashboard}, &d)
+	return d, err
+}
+
 func retryDelivery(v *visit) (string, error) {
-	d, err := v.client.Retry(v.Context(), v.PathValue("id"), byDashboard)
+	d, err := v.retry(v.PathValue("id"), v.PostForm.Get("once"))
 	if err != nil {
 		return "", err
 	}

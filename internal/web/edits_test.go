@@ -265,3 +265,29 @@ func TestAButtonThatPublishesDoesItOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestARetryIsDoneOnce: the second click on a button that retries has the idempotency keys of the
+// first, one for each delivery, or what the first has delivered would be delivered again.
+func TestARetryIsDoneOnce(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	key := regexp.MustCompile(`name="once" value="([^"]+)"`)
+	for _, c := range []struct {
+		page, button string
+		ids          []string
+	}{{"/deliveries/dlv_1", "/deliveries/dlv_1/retry", nil}, {"/deliveries", "/deliveries/retry", []string{"dlv_1", "dlv_2"}}} {
+		once := key.FindStringSubmatch(s.ask("GET", c.page, nil).Body.String())
+		if once == nil {
+			t.Fatalf("%s has no idempotency key", c.page)
+		}
+		got := answering(s)
+		for range 2 {
+			s.ask("POST", c.button, url.Values{"token": {s.token("/")}, "once": {once[1]}, "id": c.ids})
+		}
+		half := len(*got) / 2
+		if half != max(len(c.ids), 1) || !reflect.DeepEqual((*got)[:half], (*got)[half:]) || (*got)[0].once == "" ||
+			half > 1 && (*got)[0].once == (*got)[1].once {
+			t.Errorf("%s: the API got %+v", c.button, *got)
+		}
+	}
+}

@@ -76,10 +76,7 @@ func eventPage(v *visit) (eventModel, error) {
 		m.Again = append(m.Again, again)
 	}
 	m.Again = append(m.Again, acceptedTwice(e, names)...)
-	if m.Verdict.Acts, err = v.republish(e); err != nil {
-		return m, err
-	}
-	m.answer(e, len(all.Data))
+	m.answer(v, e, len(all.Data))
 	m.fold()
 	m.payload(v, e)
 	m.facts(v, e)
@@ -126,7 +123,7 @@ func whyNot(e *client.Event, ep *client.Endpoint) string {
 }
 
 // answer says what became of the event.
-func (m *eventModel) answer(e *client.Event, endpoints int) {
+func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	var by tally[pill]
 	for _, r := range m.Rows {
 		by.add(r.Pill)
@@ -152,16 +149,9 @@ func (m *eventModel) answer(e *client.Event, endpoints int) {
 		}
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
 	}
-}
-
-// republish is the button that publishes an event again.
-func (v *visit) republish(e *client.Event) ([]act, error) {
-	if !v.mayDo("/events/{id}/publish") || e.PayloadHidden {
-		return nil, nil
+	if v.mayDo("/events/{id}/publish") && !e.PayloadHidden {
+		m.Verdict.Acts = []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Sure: "A new event with the same data goes to every endpoint that wants it now."}}
 	}
-	once, err := v.onceKey()
-	return []act{{Label: "Publish again", Post: v.link("/events/" + url.PathEscape(e.ID) + "/publish" + v.ofTenant(e.Tenant)), Once: once,
-		Sure: "A new event with the same data goes to every endpoint that wants it now."}}, err
 }
 
 func (m *eventModel) payload(v *visit, e *client.Event) {

@@ -115,7 +115,6 @@ type typeModel struct {
 	Example     []span
 	Send        string // where the example is published; empty: it cannot be
 	SendSure    string
-	Once        string // the idempotency key of Send
 	Compared    string // which versions
 	Differences []differenceRow
 	Steps       []string // from the earlier version to the later
@@ -181,10 +180,9 @@ func eventType(v *visit) (typeModel, error) {
 		if v.mayDo("/event-types/{id}/send") {
 			m.Send = v.link("/event-types/"+url.PathEscape(t.ID)+"/send") + fmt.Sprintf("?version=%d", m.Shown)
 			m.SendSure = "A real event with this example goes to " + many(len(m.Subscribers), "endpoint", "endpoints") + "."
-			m.Once, err = v.onceKey()
 		}
 	}
-	return m, err
+	return m, nil
 }
 
 func (m *typeModel) verdict(v *visit, t *client.EventType, breaking bool) {

@@ -32,7 +32,6 @@ type form struct {
 	Problems []string // faults that no input can show
 	Post     string
 	Was      string // the values when the form was drawn: only what differs from them is sent
-	Once     string // the idempotency key: a form that is sent twice does its work once
 	Button   string
 	Danger   bool
 	Cancel   string
@@ -125,23 +124,20 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 		}
 		f.place(v.refusal)
 	}
-	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
-		f.Once = v.PostForm.Get("once") // the request may have been done
-		return f, nil
-	}
-	// A form that is drawn again gets a new key: the API keeps its refusal under the one before.
-	var err error
-	f.Once, err = v.onceKey()
-	return f, err
+	return f, nil
 }
 
-// onceKey makes an idempotency key for a form.
-func (v *visit) onceKey() (string, error) {
+// once is the idempotency key of the forms of a page: one that is sent twice does its work once. A
+// form that is drawn again gets a new key, because the API keeps its refusal under the one before.
+func (v *visit) once() string {
+	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
+		return v.PostForm.Get("once") // the request may have been done
+	}
 	var random [12]byte
 	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
-		return "", err
+		return "" // two clicks are two requests then
 	}
-	return "dashboard-" + hex.EncodeToString(random[:]), nil
+	return "dashboard-" + hex.EncodeToString(random[:])
 }
 
 // chosenToo adds the present value to the options of a choice that does not list it, such as a

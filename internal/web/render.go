@@ -76,6 +76,7 @@ type sheet struct {
 	Locale  string // of dates and times; empty: en-GB
 	Token   string // of the session's forms
 	Here    string // this page, below the base
+	Once    string // the idempotency key of the page's forms
 	Session *session
 	Nav     []entry
 	Notice  string
@@ -129,7 +130,7 @@ func (v *visit) entries(here string) []entry {
 // bare is the sheet of a page without navigation.
 func (v *visit) bare(title string) sheet {
 	s := sheet{Title: title, Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
-		Here:  v.here(),
+		Here: v.here(), Once: v.once(),
 		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
 	s.Home = v.link("/")
 	if v.web.home != "" {

@@ -44,7 +44,6 @@ type act struct {
 	Main  bool   // the one to press
 	Key   string // on the keyboard
 	Sure  string // a question before it is done; empty: none
-	Once  string // the idempotency key; empty: to do it twice changes nothing more, or is meant
 }
 
 // offer adds a button that does something to the thing with an id, if the session may press it.

@@ -29,7 +29,6 @@ type wizardModel struct {
 	Preview string   // where the selection is changed
 	Start   string   // where it is started; empty: there is nothing to start
 	Button  string
-	Once    string // the idempotency key of the start
 	Count   string // where everything is counted, if the time was too short; empty: it is
 	Rate    string
 	Stop    string
@@ -91,15 +90,7 @@ func wizard(v *visit) (wizardModel, error) {
 			v.web.Bounds.Plans, len(c.orders)))
 		c.orders = c.orders[:v.web.Bounds.Plans]
 	}
-	if err := m.plan(v, c.orders, query); err != nil {
-		return m, err
-	}
-	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
-		m.Once = v.PostForm.Get("once") // the replays may have been started
-		return m, nil
-	}
-	m.Once, err = v.onceKey()
-	return m, err
+	return m, m.plan(v, c.orders, query)
 }
 
 // plan asks the API what each order would do. One that is refused says so and is left out; the
