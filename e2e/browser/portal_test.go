@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -125,9 +126,71 @@ func TestThePortalIsFramedWhereAllowed(t *testing.T) {
 	}
 }
 
-// framed says whether the page's frame from a server shows a text. The frame is a page of another
-// site, so it is a target of its own.
+// TestAFrameKeepsWhatAPersonDoes: the frame asks for its page again from time to time. That takes
+// no tick from a row, and a click meanwhile leads where it leads.
+func TestAFrameKeepsWhatAPersonDoes(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	acme := newCustomer(t, s, "acme")
+	link := s.url() + s.portalLink("acme", "read", "replay")
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><script src="` + s.url() + `/portal.js"></script><grapnel-portal src="` +
+			html.EscapeString(link) + `"></grapnel-portal>`))
+	}))
+	t.Cleanup(host.Close)
+	home := strings.Replace(host.URL, "127.0.0.1", "localhost", 1)
+	ok(s.UpdatePortal(t.Context(), "acme", map[string]any{"frame_ancestors": []string{home}}))(t)
+	link = s.url() + s.portalLink("acme", "read", "replay")
+	p := openTab(t, home)
+	p.allow("another host: " + s.url())
+	p.visit("/")
+	ctx := frameOf(p, s.url())
+	until := func(what, is string) {
+		t.Helper()
+		if !eventually(ctx, patience, func() bool {
+			yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`!!(`+is+`)`))
+			return err == nil && yes
+		}) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+	until("the endpoints are shown", `document.body.innerText.includes("`+acme.secret+`")`)
+	// Polls are counted; the second waits until it is told to go on.
+	until("requests are watched", `(() => { const ask = fetch; window.polls = 0; window.fetch = async (to, o) => {
+		const mine = window.watched && ++polls;
+		if (mine === 2) await new Promise(on => { window.go = on; });
+		const answer = await ask(to, o);
+		if (mine) setTimeout(() => { window.answered = mine; }, 200);
+		return answer;
+	}; return true; })()`)
+	click := func(name string) string {
+		return `(() => { [...document.querySelectorAll("nav a")].find(a => a.textContent.includes("` + name + `")).click(); return true; })()`
+	}
+	until("a click on Deliveries", click("Deliveries"))
+	until("a row is ticked", `(() => { const box = document.querySelector("input[name=id]"); if (box) { box.checked = true; watched = true; } return box; })()`)
+	until("a poll is answered", `window.answered === 1`)
+	until("the row is ticked still", `document.querySelector("input[name=id]").checked`)
+	until("a poll is under way", `window.go`)
+	until("a click on Endpoints", click("Endpoints"))
+	until("the endpoints are shown again", `document.body.innerText.includes("`+acme.secret+`") && !document.querySelector("input[name=id]")`)
+	until("the poll is answered", `(go(), window.answered === 2)`)
+	until("the endpoints are shown still", `!document.querySelector("input[name=id]")`)
+}
+
+// framed says whether the page's frame from a server shows a text.
 func framed(p *tab, base, text string) bool {
+	p.t.Helper()
+	ctx := frameOf(p, base)
+	return eventually(ctx, patience, func() bool {
+		words, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		return err == nil && strings.Contains(words, text)
+	})
+}
+
+// frameOf is the page's frame from a server. It is a page of another site, so it is a target of its
+// own.
+func frameOf(p *tab, base string) context.Context {
 	p.t.Helper()
 	var id target.ID
 	eventually(p.ctx, patience, func() bool {
@@ -143,8 +206,5 @@ func framed(p *tab, base, text string) bool {
 	if err := chromedp.Do(ctx); err != nil {
 		p.t.Fatalf("the frame: %v", err)
 	}
-	return eventually(ctx, patience, func() bool {
-		words, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		return err == nil && strings.Contains(words, text)
-	})
+	return ctx
 }

@@ -12,7 +12,7 @@
     h.className = "answer"; p.className = "next"; h.textContent = title; p.textContent = next;
     (document.getElementById("open") || document.getElementById("main")).replaceChildren(h, p);
   };
-  let pass = "", here = "", busy = false, poll = 0;
+  let pass = "", here = "", busy = false, turn = 0, poll = 0;
   const over = (title, reason) => { pass = ""; clearTimeout(poll); say(title, "Ask for a new link where you got this one."); tell({ grapnel: "session-expired", reason }); };
 
   const ready = () => {
@@ -20,11 +20,14 @@
     document.querySelectorAll("button[data-copy]").forEach(b => { b.hidden = false; });
     document.querySelectorAll("[data-nojs]").forEach(b => { b.hidden = true; });
   };
+  // Of a page that comes again by itself, only news are shown, and none while a person fills something in.
+  const news = of => of.innerHTML.replace(/name="once" value="[^"]*"/g, "");
+  const touched = of => of.contains(document.activeElement) || [...of.querySelectorAll("input, textarea")].some(e => e.checked !== e.defaultChecked || e.value !== e.defaultValue);
   const show = (html, quiet) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     if (quiet) {
       const now = document.getElementById("live-main"), next = page.getElementById("live-main");
-      if (now && next && now.innerHTML !== next.innerHTML && !now.contains(document.activeElement)) now.replaceChildren(...next.childNodes);
+      if (now && next && news(now) !== news(next) && !touched(now)) now.replaceChildren(...next.childNodes);
     } else {
       for (const l of page.querySelectorAll("link[rel=stylesheet]")) if (![...document.styleSheets].some(s => s.href === l.href)) document.head.append(l.cloneNode());
       document.documentElement.dataset.theme = page.documentElement.dataset.theme;
@@ -37,9 +40,11 @@
   const later = () => { clearTimeout(poll); poll = setTimeout(() => { if (pass && document.querySelector("[data-live]") && !document.hidden) go(here, null, true); else later(); }, 10000); };
   const go = async (to, body, quiet) => {
     if (busy) return;
-    busy = true;
+    busy = !quiet; // a person does not wait for a page that comes again by itself
+    const mine = ++turn;
     try {
       const answer = await fetch(to, { method: body ? "POST" : "GET", body, credentials: "omit", headers: { Authorization: "Bearer " + pass, Accept: "text/html" } });
+      if (mine !== turn) return;
       if (answer.status === 401) return over("This session has ended.", "expired");
       if ((answer.headers.get("Content-Type") || "").startsWith("application/json")) {
         const { to: next, notice } = await answer.json();
@@ -48,9 +53,11 @@
         if (notice) { const p = document.createElement("p"); p.className = "notice"; p.setAttribute("role", "status"); p.textContent = notice; document.getElementById("live-main")?.before(p); }
         return;
       }
-      show(await answer.text(), quiet);
+      const html = await answer.text();
+      if (mine !== turn) return;
+      show(html, quiet);
       if (!body) here = to;
-    } catch { if (!quiet) say("The server cannot be reached.", "Try again in a moment."); } finally { busy = false; later(); }
+    } catch { if (!quiet) say("The server cannot be reached.", "Try again in a moment."); } finally { if (mine === turn) { busy = false; later(); } }
   };
   const inside = url => { const u = new URL(url, location.href); return u.origin === location.origin && u.pathname.startsWith(home) ? u.pathname + u.search : ""; };
   document.addEventListener("click", async e => {
