@@ -56,7 +56,7 @@ func (w *web) open(rw http.ResponseWriter, r *http.Request) {
 	made, err := caller.OpenPortal(v.Context())
 	var refusal *client.Error
 	switch {
-	case errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError:
+	case errors.As(err, &refusal) && (refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden):
 		v.told(http.StatusUnauthorized, "The link was used before, has expired, or was withdrawn.")
 		return
 	case err != nil:

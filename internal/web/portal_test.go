@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/rand"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -78,6 +79,21 @@ func TestPortalsDoNotSayGrapnel(t *testing.T) {
 					t.Errorf("%s, %s does not have the tenant's name", name, target)
 				}
 			}
+		}
+	}
+}
+
+// TestALinkThatWorksIsNotCalledUsed: a refusal that ends is no word about the link, which opens the
+// portal afterwards.
+func TestALinkThatWorksIsNotCalledUsed(t *testing.T) {
+	for status, want := range map[int]int{401: 401, 403: 401, 421: 503, 429: 503, 503: 503} {
+		s := newSite(t, func(o *Options) {
+			o.Passes = pass.NewSealer(o.Secret, rand.Reader)
+			o.API = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		})
+		w := s.ask("POST", "/portal/open", url.Values{"code": {"grpass_x"}})
+		if said := strings.Contains(w.Body.String(), "was used before"); w.Code != want || said != (want == 401) {
+			t.Errorf("the API answered %d, the portal %d %s", status, w.Code, w.Body)
 		}
 	}
 }
