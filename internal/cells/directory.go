@@ -33,7 +33,7 @@ import (
 )
 
 // Engine is the part of a cell's engine that this package needs. All methods except PutTenancy,
-// Quiet and CatchUp answer from memory.
+// Quiet, CatchUp and Confirm answer from memory.
 type Engine interface {
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
@@ -50,6 +50,8 @@ type Engine interface {
 	Quiet(ctx context.Context, tenant string) (bool, error)
 	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
+	// Confirm returns once every node of the cell has done so.
+	Confirm(ctx context.Context) error
 	// Nodes returns this node's id and those of the live nodes that share the store and are not
 	// draining. A node has the same id in all of its cells; without other nodes there are no ids.
 	Nodes() (own string, live []string)

@@ -234,6 +234,10 @@ func (r *Directory) step(ctx context.Context, c Cell, tenant, move string) (over
 	switch {
 	case t.State == grapnel.TenancySealed && same && (theirs.State == grapnel.TenancyArrived || theirs.State == grapnel.TenancyHere):
 		// Here: this cell had let go before, and its database went back to a time before that.
+		// A node that knew only of the letting go would find the tenant's keys and sources nowhere.
+		if err := other.Engine.Confirm(ctx); err != nil {
+			return false, err
+		}
 		return false, r.put(ctx, c, t, grapnel.TenancyGone, nil) // from here on the tenant cannot stay
 	case t.State == grapnel.TenancySealed:
 		return false, r.copy(ctx, c, other, t)

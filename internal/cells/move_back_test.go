@@ -49,6 +49,30 @@ func TestAMoveWhoseLastStepWasLost(t *testing.T) {
 	}
 }
 
+// TestEveryNodeKnowsOfTheArrival: before the old cell lets go, all nodes of the new one know the
+// tenant's rows there. Otherwise a node would refuse the tenant's keys as unknown for a moment.
+func TestEveryNodeKnowsOfTheArrival(t *testing.T) {
+	w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
+	home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
+	w.cells = []*place{home, west}
+	other := &brain{place: west}
+	west.nodes = []*brain{other}
+	directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
+		{Name: "home", Engine: &brain{place: home}, Store: home},
+		{Name: "west", Engine: &brain{place: west}, Store: west}}})
+	if _, err := directory.Move(t.Context(), tenant, "west", grapnel.By{Actor: "key_1"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := directory.step(t.Context(), directory.cells[0], tenant, home.is.Move); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if home.is.State != grapnel.TenancyGone || other.told.State != grapnel.TenancyArrived {
+		t.Errorf("home is %q, and another node of west takes west for %q", home.is.State, other.told.State)
+	}
+}
+
 // TestServersOfBothCellsCarryMoves: a server of one cell carries no move, whatever it is for that
 // cell. Of the live servers of both cells one does, and the next one once it is away.
 func TestServersOfBothCellsCarryMoves(t *testing.T) {

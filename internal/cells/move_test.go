@@ -34,6 +34,7 @@ type place struct {
 	told   grapnel.Tenancy // the state that the engine read last
 	knows  bool
 	flying int // work that began while the tenant was open and is not finished
+	nodes  []*brain
 }
 
 // world is some cells that several servers serve, and the accepted events.
@@ -173,6 +174,13 @@ func (b *brain) CatchUp(context.Context) error {
 	}
 	b.told, b.knows = b.is, b.known
 	return nil
+}
+
+func (b *brain) Confirm(ctx context.Context) (err error) {
+	for _, other := range b.nodes {
+		err = errors.Join(err, other.CatchUp(ctx))
+	}
+	return err
 }
 
 func (b *brain) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState,

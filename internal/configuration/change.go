@@ -137,6 +137,9 @@ func (b *Book) CatchUp(ctx context.Context) error {
 	return b.settle(ctx)
 }
 
+// Confirm returns once every other node has applied every change committed before the call.
+func (b *Book) Confirm(ctx context.Context) error { return b.o.Confirm(ctx) }
+
 // hidden is the text of an error without its type, so that no caller acts on its code.
 func hidden(err error) error {
 	if err == nil {
