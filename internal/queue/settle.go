@@ -63,21 +63,33 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 		return errs
 	}
 	refused, err := r.record(ctx, changes)
+	var again []Settlement
+	var at []int // the index in list of each of them
 	for n, i := range of {
 		if err != nil {
 			errs[i] = err
 			continue // the lease may still be valid
 		}
+		_, remembered := r.granted.get(leases[n].Token)
 		switch errs[i] = refused[n]; {
 		case errs[i] == nil:
 			r.settledBy(&leases[n], r.granted.drop(leases[n].Token), list[i].Verdict, now)
-		case errors.Is(errs[i], errOver):
-			r.metrics.stale.Inc()
-			r.granted.drop(leases[n].Token)
-		default:
+		case !errors.Is(errs[i], errOver):
 			continue // as above
+		case remembered:
+			r.granted.drop(leases[n].Token)
+			again, at = append(again, list[i]), append(at, i)
+		default:
+			r.metrics.stale.Inc()
 		}
 		r.line(leases[n].Queue).unbar()
+	}
+	// The store decides about what this process remembers: a tenant that has moved away and come back
+	// has the same leases with other row ids.
+	if len(again) > 0 {
+		for n, err := range r.SettleAll(ctx, scope, again) {
+			errs[at[n]] = err
+		}
 	}
 	return errs
 }

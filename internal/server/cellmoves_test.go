@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/minutes"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // town is two databases in one PostgreSQL, and the options of a server that serves both.
@@ -76,6 +77,36 @@ func TestAnswersToPassesMove(t *testing.T) {
 	}
 	if again := create(); again["id"] != before["id"] {
 		t.Errorf("the repeated request has created %v besides %v", again["id"], before["id"])
+	}
+}
+
+// A lease holds while its tenant moves away and comes back: the server that granted it does not take
+// it for ended.
+func TestALeaseThroughTwoMoves(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	ctx, c := t.Context(), s.inCell(t, "")
+	s.settles(t, c)
+	if _, err := c.CreateQueue(ctx, client.NewQueue{Name: "jobs", Tenant: "acme", Lease: policy.Duration(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Publish(ctx, client.NewEvent{Tenant: "acme", Type: "a.b", Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Next(ctx, "jobs", client.Take{})
+	if err != nil || len(m) != 1 {
+		t.Fatal(m, err)
+	}
+	moves(t, c, "acme", "west")
+	moves(t, c, "acme", "home")
+	if err := c.Ack(ctx, m[0].Lease); err != nil {
+		t.Error(err)
+	}
+	if err := c.Ack(ctx, m[0].Lease); answered(t, err) != http.StatusConflict {
+		t.Errorf("the second ack: %v", err)
+	}
+	if d, err := c.Delivery(ctx, m[0].DeliveryID); err != nil || d.Status != grapnel.Delivered {
+		t.Errorf("it is %+v, %v", d, err)
 	}
 }
 
