@@ -104,6 +104,9 @@ type Options struct {
 	Cell   string             // the cell that this API serves; empty: grapnel.DefaultCell
 	Away   func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
 	Others []Cell             // the other cells, whose numbers an overview adds; nil: it counts this cell
+
+	// Elsewhere finds the answer that another cell gave to a key without a tenant; nil: none has.
+	Elsewhere func(ctx context.Context, key string, now time.Time) (*store.Answer, error)
 }
 
 // Cell is what an overview reads of a cell.

@@ -62,6 +62,9 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	}
 
 	given, err := a.Idempotency.Recall(c.Context(), full, c.now)
+	if given == nil && err == nil && c.key.Tenant == "" && a.Elsewhere != nil {
+		given, err = a.Elsewhere(c.Context(), full, c.now)
+	}
 	if err != nil {
 		return answer{}, err
 	}

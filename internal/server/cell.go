@@ -18,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -302,7 +303,27 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Tenants:     s.directory,
 		Passes:      passes,
 		Others:      c.others(s),
+		Elsewhere:   c.elsewhere(s),
 	})
+}
+
+// elsewhere finds the answer that another cell has stored for a key without a tenant. Such answers
+// do not move with a tenant. They are sought as long as this cell has a tenant that came within the
+// time for which answers are stored.
+func (c *cell) elsewhere(s *Server) func(context.Context, string, time.Time) (*store.Answer, error) {
+	kept := bounds.Fill(s.options.Bounds.API).AnswerKept
+	return func(ctx context.Context, key string, now time.Time) (given *store.Answer, err error) {
+		came := func(t grapnel.Tenancy) bool { return t.State == grapnel.TenancyHere && now.Sub(t.Since) < kept }
+		if !slices.ContainsFunc(c.engine.Tenancies(), came) {
+			return nil, nil
+		}
+		for _, other := range s.cells {
+			if other != c && given == nil && err == nil {
+				given, err = other.store.Recall(ctx, key, now)
+			}
+		}
+		return given, err
+	}
 }
 
 // others are the cells that home's overview adds to its own numbers. Other cells are asked by name.

@@ -80,8 +80,37 @@ func TestAnswersToPassesMove(t *testing.T) {
 	}
 }
 
-// A lease holds while its tenant moves away and comes back: the server that granted it does not take
-// it for ended.
+// A request with a key that is bound to no tenant is answered as the first time, also if the tenant
+// has moved since, in whichever direction.
+func TestAnswersToKeysWithoutATenant(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	ctx, c, by := t.Context(), s.inCell(t, ""), s.consumer(t)
+	s.settles(t, c)
+	ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: "https://example.com/", Tenant: "acme", EventTypes: []string{"none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotate := func() any {
+		return by.must(http.StatusOK, "POST", "/v1/endpoints/"+ep.ID+"/rotate-secret", "", "Idempotency-Key", "rotate")["secret"]
+	}
+	publish := func() any {
+		return by.must(http.StatusAccepted, "POST", "/v1/events", `{"tenant":"acme","type":"a.b","data":1}`, "Idempotency-Key", "publish")["id"]
+	}
+	secret := rotate()
+	moves(t, c, "acme", "west")
+	if again := rotate(); again != secret {
+		t.Errorf("the secret is rotated twice, to %v and %v", secret, again)
+	}
+	event := publish()
+	moves(t, c, "acme", "home")
+	if again := publish(); again != event {
+		t.Errorf("one request has published %v and %v", event, again)
+	}
+}
+
+// A lease holds while its tenant moves away and comes back: the server that granted it does not
+// take it for ended.
 func TestALeaseThroughTwoMoves(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
