@@ -141,14 +141,16 @@ func (c *Snapshot) place(ep grapnel.Endpoint) *Placed {
 }
 
 // Differs returns the endpoints that the core has to configure again, because they or their
-// policies changed or their tenants were opened, and the queues that changed, were added or
-// removed.
-func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []*grapnel.Endpoint, queues []string) {
+// policies changed or their tenants were opened, the ids of those that were removed, and the queues
+// that changed, were added or removed.
+func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []*grapnel.Endpoint, removed, queues []string) {
 	turned := c.policiesSince(before)
 	quiet := len(opened)+len(turned) == 0
 	was := 0
 	gone := func() {
-		if ep := before.endpoints[was]; ep.Queue != nil {
+		ep := before.endpoints[was]
+		removed = append(removed, ep.ID)
+		if ep.Queue != nil {
 			queues = append(queues, ep.ID)
 		}
 		was++
@@ -176,7 +178,7 @@ func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []
 	for was < len(before.endpoints) {
 		gone()
 	}
-	return changed, queues
+	return changed, removed, queues
 }
 
 // policiesSince returns the names of policies that differ from another configuration's.

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -63,7 +66,7 @@ func TestAChangeElsewhereCostsOnlyItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			conf := b.engine.Snapshot()
-			if changed, _ := conf.Differs(before, nil); len(changed) != 1 || changed[0].ID != id || b.engine.Settled() != conf {
+			if changed, _, _ := conf.Differs(before, nil); len(changed) != 1 || changed[0].ID != id || b.engine.Settled() != conf {
 				t.Fatalf("after %s was made elsewhere %d endpoints differ", id, len(changed))
 			}
 		}
@@ -174,6 +177,33 @@ func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 				t.Errorf("roused: %v", roused)
 			}
 			mu.Unlock()
+		}
+	})
+}
+
+// TestARemovalElsewhere: a node stood still while another one deleted an endpoint and ended its
+// deliveries. The core forgets the endpoint, and the deliveries it remembers.
+func TestARemovalElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{}
+		r.answer(func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		b.endpoint("a", r, nil)
+		b.publish("k", 2)
+		synctest.Wait()
+		ep, _ := b.engine.Endpoint(store.Everyone(), "a")
+		ep.DeletedAt = time.Now()
+		_, err := b.store.PutEndpoint(t.Context(), store.Everyone(), ep, store.With{})
+		n, failed := b.store.End(t.Context(), "a", store.Ending{Status: grapnel.Dropped, At: ep.DeletedAt}, 10)
+		if err = errors.Join(err, failed, b.store.RemoveEndpoint(t.Context(), "a"), b.engine.CatchUp(t.Context())); err != nil || n != 2 {
+			t.Fatal(n, err)
+		}
+		synctest.Wait()
+		has := true
+		if err := b.engine.inputs.ask(t.Context(), func(c *core.Core, _ time.Time) { has = c.Has("a") }); err != nil {
+			t.Fatal(err)
+		}
+		if _, away := b.engine.away.Load("a"); has || away {
+			t.Errorf("the core has the endpoint: %v; it is being left: %v", has, away)
 		}
 	})
 }

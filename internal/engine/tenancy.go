@@ -33,7 +33,8 @@ type tenancy struct {
 
 	// endpoints that the core leaves because the store refuses writes of their sealed tenants
 	sealed sync.Map
-	// endpoints that the core leaves or has left because their tenants were closed
+	// endpoints that the core leaves or has left because their tenants were closed, or that it leaves
+	// because another node removed them
 	away     sync.Map
 	returned returned
 }
@@ -69,13 +70,19 @@ func (t *tenancy) settle(ctx context.Context, before, conf *configuration.Snapsh
 	if err != nil {
 		return nil, err
 	}
-	changed, queues := conf.Differs(before, opened)
-	if len(changed) == 0 {
+	changed, removed, queues := conf.Differs(before, opened)
+	if len(changed)+len(removed) == 0 {
 		return queues, nil
 	}
-	return queues, t.inputs.ask(ctx, func(*core.Core, time.Time) {
+	return queues, t.inputs.ask(ctx, func(c *core.Core, _ time.Time) {
 		for id := range back {
 			t.away.Delete(id)
+		}
+		for _, id := range removed {
+			if c.Has(id) { // another node has removed it while this one stood still: nothing else leaves it
+				t.away.Store(id, true)
+				t.step(core.Leave{Endpoint: id})
+			}
 		}
 		for _, ep := range changed {
 			// Another node owns the other endpoints, or their tenant is not open here. The node
