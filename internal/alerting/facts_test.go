@@ -2,6 +2,7 @@ package alerting_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,6 +61,37 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if firing() != 1 {
 			t.Errorf("the alerts are %+v", w.alerts(alerting.Query{}))
+		}
+	})
+}
+
+// TestAnotherTenantMoves: while a tenant moves, its alerts stay, and those of other tenants are
+// resolved once their endpoints work again.
+func TestAnotherTenantMoves(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		r := &receiver{}
+		r.set(true)
+		for _, tenant := range []string{"acme", "globex"} {
+			w.endpoint(tenant, r, func(ep *grapnel.Endpoint) { ep.Tenant = tenant })
+			_, err := w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_" + tenant, Tenant: tenant, Type: "a.b",
+				Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
+			w.must(err)
+		}
+		firing := func() (tenants []string) {
+			for _, a := range w.alerts(alerting.Query{Rule: alert.EndpointFailing, State: alert.Firing}) {
+				tenants = append(tenants, a.Tenant)
+			}
+			return slices.Sorted(slices.Values(tenants))
+		}
+		time.Sleep(time.Hour)
+		if got := firing(); !slices.Equal(got, []string{"acme", "globex"}) {
+			t.Fatalf("alerts of %v", got)
+		}
+		w.came.set(grapnel.Tenancy{Tenant: "globex", State: grapnel.TenancySealed, Other: "west", Since: time.Now()}, "", 0)
+		r.set(false)
+		time.Sleep(2 * time.Hour)
+		if got := firing(); !slices.Equal(got, []string{"globex"}) {
+			t.Errorf("alerts of %v", got)
 		}
 	})
 }

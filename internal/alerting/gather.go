@@ -153,6 +153,10 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 	for i := range eps {
 		ids[i] = eps[i].ID
 	}
+	moving := map[string]bool{}
+	for _, t := range g.k.o.Engine.Tenancies() {
+		moving[t.Tenant] = !t.State.Open()
+	}
 	at := map[string]*alert.Endpoint{}
 	f.Endpoints = make([]alert.Endpoint, len(eps))
 	var healths []grapnel.Health
@@ -167,9 +171,14 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until}
 		at[eps[i].ID] = &f.Endpoints[i]
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
-			// its owner did not answer
-			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon, alert.BacklogAge} {
-				f.Unread[rule] = true
+			// its owner did not answer, or it has none because its tenant is moving
+			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon} {
+				f.Unread[alert.UnreadIn(rule, eps[i].ID)] = true
+			}
+			if moving[eps[i].Tenant] {
+				f.Unread[alert.UnreadIn(alert.BacklogAge, eps[i].Tenant)] = true
+			} else {
+				f.Unread[alert.BacklogAge] = true
 			}
 		}
 	}

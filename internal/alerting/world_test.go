@@ -236,7 +236,16 @@ func (a asked) Healths(ids []string) []grapnel.Health {
 	if a.deaf.Load() {
 		return make([]grapnel.Health, len(ids))
 	}
-	return a.Engine.Healths(ids)
+	all := a.Engine.Healths(ids)
+	for i, id := range ids {
+		ep, _ := a.Engine.Endpoint(store.Everyone(), id)
+		for _, t := range a.Tenancies() {
+			if t.Tenant == ep.Tenant && !t.State.Open() { // no node has it
+				all[i] = grapnel.Health{}
+			}
+		}
+	}
+	return all
 }
 
 // noise is enough for nonces in tests.
