@@ -237,7 +237,8 @@ func (c *call) connection() *http.ResponseController {
 
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full
 // disk, an overload, a tenant on its way, and a lost database are not logged for every request that
-// meets them: who finds them says when they begin and when they end.
+// meets them: who finds them says when they begin and when they end. An error without a cause is a
+// refusal for a moment: an endpoint changes its node, the server stops, others use what it needs.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
@@ -254,7 +255,7 @@ func (a *api) refuse(c *call, err error) answer {
 		ans.header = map[string]string{cellHeader: e.Cell}
 	}
 	known := p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
-		errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
+		e.Code == grapnel.CodeUnavailable && e.Err == nil || p.Status >= 500 && a.Engine.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

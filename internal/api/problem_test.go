@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 func TestEveryCodeHasItsStatus(t *testing.T) {
@@ -47,6 +48,8 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 		"a code unknown": {&grapnel.Error{Code: "strange", Detail: "password of 10.0.0.7"}, 500, true},
 		"with a cause": {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.",
 			Err: errors.New("password of 10.0.0.7")}, 503, true},
+		"without a cause": {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "The endpoint is moving to another node."}, 503, false},
+		"a lost answer":   {store.ErrUnknown, 503, true},
 		"an overload": {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "Too much.",
 			Err: errors.New("password of 10.0.0.7")}, 503, false},
 		"a quota": {&grapnel.Error{Code: grapnel.CodeQuota, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 429, false},
