@@ -197,6 +197,9 @@ func TestARemovalElsewhere(t *testing.T) {
 		if err = errors.Join(err, failed, b.store.RemoveEndpoint(t.Context(), "a"), b.engine.CatchUp(t.Context())); err != nil || n != 2 {
 			t.Fatal(n, err)
 		}
+		if err := b.engine.forget(t.Context(), "a"); err != nil {
+			t.Errorf("removing it once more: %v", err)
+		}
 		synctest.Wait()
 		has := true
 		if err := b.engine.inputs.ask(t.Context(), func(c *core.Core, _ time.Time) { has = c.Has("a") }); err != nil {

@@ -64,7 +64,8 @@ func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	}
 }
 
-// forget removes a deleted endpoint that has no pending deliveries left.
+// forget removes a deleted endpoint that has no pending deliveries left. The node that had it
+// before may have done that meanwhile.
 func (e *Engine) forget(ctx context.Context, id string) error {
 	_, err := e.Book.Change(ctx, configuration.Change{
 		Write: func(now *configuration.Snapshot) (store.Put, error) {
@@ -75,6 +76,9 @@ func (e *Engine) forget(ctx context.Context, id string) error {
 			return d
 		},
 	})
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return nil
+	}
 	return err
 }
 
