@@ -55,9 +55,10 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
-// request is an answer as promised; of a caller who left there is no answer to judge.
+// request is an answer as promised; of a caller who left there is no answer to judge. A request
+// that belongs to another cell is judged there.
 func (a *api) measure(c *call, ans *answer) {
-	if c.Context().Err() != nil {
+	if c.Context().Err() != nil || ans.status == http.StatusMisdirectedRequest {
 		return
 	}
 	status, took := ans.status, a.Clock().Sub(c.now)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -97,9 +98,11 @@ func elsewhere(o *Options) {
 // Whatever a request says of a tenant that is in another cell, it is told where, and nothing has
 // happened. A request that is wrong as well is told the same: there it may be right.
 func TestTenantInAnotherCell(t *testing.T) {
-	gone := false
+	gone, judged := false, 0
 	w := newWorld(t, func(o *Options) {
 		elsewhere(o)
+		o.Published = func(bool, time.Duration, string) { judged++ }
+		o.Served = func(bool, time.Duration) { judged++ }
 		away := o.Away
 		o.Away = func(tenant string) error {
 			if !gone {
@@ -112,7 +115,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 	left := w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"tenant":"acme"}`)["id"].(string)
 	ep := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","tenant":"acme"}`)
 	d := w.must(200, "POST", "/v1/endpoints/"+ep["id"].(string)+"/test", `{}`)["id"].(string)
-	gone = true
+	gone, judged = true, 0
 	before := w.dump()
 	for _, c := range []struct{ key, method, target, body string }{
 		{admin, "POST", "/v1/events", `{"type":"a","data":1,"tenant":"acme"}`},
@@ -147,6 +150,9 @@ func TestTenantInAnotherCell(t *testing.T) {
 	}
 	if after := w.dump(); after != before {
 		t.Errorf("something has changed: %s", after)
+	}
+	if judged > 0 {
+		t.Errorf("%d answers are judged that another cell gives", judged)
 	}
 	// Others are here.
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"tenant":"globex"}`)
