@@ -2,10 +2,8 @@ package api
 
 import (
 	"bufio"
-	"context"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -64,10 +62,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		if c.Method == http.MethodHead {
 			return
 		}
-		if err := send(a, c, s, part, w, form); err != nil {
-			if !errors.Is(err, context.Canceled) {
-				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
-			}
+		if send(a, c, s, part, w, form) != nil {
 			panic(http.ErrAbortHandler)
 		}
 	})}, nil
@@ -88,7 +83,8 @@ func part(a *api, c *call, s selection, before int64) (portion, error) {
 	return portion{all, resume}, err
 }
 
-// send writes page after page.
+// send writes page after page. Only a page that cannot be read is logged: other errors come from a
+// caller that has left or takes nothing in.
 func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form sheet) error {
 	connection := http.NewResponseController(w)
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -113,6 +109,9 @@ func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form s
 		}
 		var err error
 		if p, err = part(a, c, s, p.resume); err != nil {
+			if c.Context().Err() == nil {
+				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
+			}
 			return err
 		}
 	}

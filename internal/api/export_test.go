@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -129,6 +130,50 @@ func TestExportThatBreaksOff(t *testing.T) {
 	}
 	server.Close() // waits for the handler, which writes the log
 	if !strings.Contains(w.logged.String(), errBroken.Error()) {
+		t.Errorf("logged was %s", w.logged)
+	}
+}
+
+// narrow are connections whose sender soon waits for its reader.
+type narrow struct{ net.Listener }
+
+func (l narrow) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return c, err
+}
+
+// A caller that hangs up in the middle of an export is no fault of the server.
+func TestExportWhoseCallerLeavesIsNotLogged(t *testing.T) {
+	w := newWorld(t)
+	w.endpoint(admin, "")
+	for range 4 {
+		w.must(202, "POST", "/v1/events/batch", `{"events":[`+many(500, func(string) string { return `{"type":"a","data":1}` })+`]}`)
+	}
+	server := httptest.NewUnstartedServer(w.handler)
+	server.Listener = narrow{server.Listener}
+	server.Start()
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err == nil {
+		err = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(c, "GET /v1/deliveries/export HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", admin); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.Close() // waits for the handler, which writes the log
+	if strings.Contains(w.logged.String(), "export") {
 		t.Errorf("logged was %s", w.logged)
 	}
 }
