@@ -111,7 +111,7 @@ func (m *replayModel) answer(v *visit, r *client.Replay) {
 		say(": "+of+" arrived", "")
 	case r.Status == grapnel.ReplayCancelled:
 		say("Cancelled: "+of+" arrived", "")
-	case r.Status == grapnel.ReplayCompleted && r.Failed == 0:
+	case r.Status == grapnel.ReplayCompleted && r.Delivered == r.Total:
 		say(number(r.Total)+" arrived", "")
 	default:
 		say(of+" arrived", "")

@@ -78,6 +78,24 @@ func TestAnswersOfReplays(t *testing.T) {
 	}
 }
 
+// A replay leaves out deliveries that another order has delivered again meanwhile.
+func TestReplayThatLeftSomeOutDoesNotSayThatAllArrived(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	for delivered, want := range map[int]string{2: "2 of 10 deliveries arrived.", 10: "All 10 deliveries have arrived."} {
+		s.api.edit = func(name string, answer any) any {
+			if name == "replay" {
+				m := answer.(map[string]any)
+				m["status"], m["total"], m["made"], m["done"], m["delivered"], m["failed"] = "completed", 10, delivered, delivered, delivered, 0
+			}
+			return answer
+		}
+		if got := s.answer("/replays/x"); got != want {
+			t.Errorf("with %d of 10, the page says %q, want %q", delivered, got, want)
+		}
+	}
+}
+
 // watched keeps the requests that an API gets.
 type watched struct {
 	http.Handler
