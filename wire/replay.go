@@ -42,7 +42,7 @@ type Replay struct {
 	Rate       float64              `json:"rate" doc:"most deliveries created per second"`
 	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"stops after this number of failures in a row; null: never"`
 	Canary     bool                 `json:"canary"`
-	Total      int                  `json:"total" doc:"deliveries to create, as counted at the start"`
+	Total      int                  `json:"total" doc:"deliveries to create, as counted at the start; those created, if they are more"`
 	Made       int                  `json:"made" doc:"created so far"`
 	Done       int                  `json:"done" doc:"of the created ones: finished"`
 	Delivered  int                  `json:"delivered"`

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -36,6 +37,31 @@ func TestOrdersDuringAStep(t *testing.T) {
 			if got := again[letters[i].Seq]; got != want {
 				t.Errorf("letter %d was redelivered %d times, not %d", i, got, want)
 			}
+		}
+	})
+}
+
+// TestTotalHasWhatWasAdded: a delivered delivery is not counted at the start, because it was just
+// retried. The retry fails before the replay comes to it, so the replay delivers it again, too.
+func TestTotalHasWhatWasAdded(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(3, 0)
+		w.is(w.begin(nil), grapnel.ReplayCompleted, time.Minute)
+		newest, err := w.store.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Endpoint: "ep", Limit: 1})
+		w.must(err)
+		w.receiver.answer(400, 1500*time.Millisecond)
+		_, err = w.engine.Retry(ctx, store.Everyone(), newest[0].Seq, grapnel.By{}, nil)
+		w.must(err)
+		id := w.begin(func(q *replay.Request) { q.Rate, q.Selection.Status = 1, []grapnel.Status{grapnel.Delivered} })
+		if is := w.get(id); is.Total != 2 {
+			t.Errorf("at the start: %+v", is)
+		}
+		if is := w.is(id, grapnel.ReplayCompleted, time.Minute); is.Started != 3 || is.Total != 3 {
+			t.Errorf("at the end it has created %d of %d", is.Started, is.Total)
+		}
+		all, err := w.runner.List(ctx, store.Everyone(), store.ReplayQuery{Limit: 1})
+		if w.must(err); all[0].Total != 3 {
+			t.Errorf("listed: %+v", all)
 		}
 	})
 }

@@ -137,8 +137,10 @@ func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *g
 	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
 }
 
-// progress adds the fields that only the job has.
+// progress adds the fields that only the job has. Deliveries that qualify only after they were
+// counted, because a redelivery of theirs was pending then, raise the total when they are created.
 func (r *Runner) progress(one grapnel.Replay) Progress {
+	one.Total = max(one.Total, one.Started)
 	p := Progress{Replay: one}
 	if one.Status != grapnel.ReplayRunning {
 		return p
@@ -153,7 +155,7 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 	if perSecond < 0 {
 		perSecond = one.Rate // at its beginning, the configured rate
 	}
-	if left := max(one.Total, one.Started) - one.Done; perSecond > 0 {
+	if left := one.Total - one.Done; perSecond > 0 {
 		p.ETA = now.Add(cost(perSecond, max(left, 0))).Truncate(time.Second).Add(time.Second)
 	}
 	return p
