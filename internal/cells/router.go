@@ -36,8 +36,8 @@ type Routing struct {
 // A webhook goes to the cell that has its source. A request with a tenant's key goes to the cell
 // that has the tenant. A key that is bound to no tenant works in all cells: the request goes to the
 // cell named in Header, else to the cell of the endpoint or source it names, else to home first. If
-// home answers that the tenant is elsewhere, the cell named in the answer is asked. If home answers
-// "not found", the other cells are asked. Such an answer means that nothing was changed, so
+// that cell answers that the tenant is elsewhere, the cell named in the answer is asked. If home
+// answers "not found", the other cells are asked. Such an answer means that nothing was changed, so
 // repeating the request is safe. The link of an alert needs no key: any cell may have its alert.
 func (r *Directory) Route(o Routing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, rq *http.Request) {
@@ -46,11 +46,11 @@ func (r *Directory) Route(o Routing) http.Handler {
 			o.Faces[at].ServeHTTP(w, rq)
 			return
 		}
-		r.seek(&o, w, rq)
+		r.seek(&o, w, rq, at)
 	})
 }
 
-// place is the cell of a request; free: any cell may have its subject.
+// place is the cell to ask first; free: another one may have the subject of the request.
 func (r *Directory) place(rq *http.Request, o *Routing) (at int, free bool) {
 	if source, comes := strings.CutPrefix(rq.URL.Path, sourcePath); comes {
 		return r.source(source), false
@@ -71,8 +71,7 @@ func (r *Directory) place(rq *http.Request, o *Routing) (at int, free bool) {
 		if name := rq.Header.Get(Header); name != "" {
 			return max(0, r.index(name)), false
 		}
-		at = r.subject(rq)
-		return at, at == 0
+		return r.subject(rq), true
 	}
 	return r.holder(func(e Engine) (string, bool) {
 		key, known := e.KeyByHash(hash)
@@ -145,24 +144,29 @@ func (r *Directory) holder(has func(Engine) (tenant string, known bool)) int {
 	return at
 }
 
-// seek asks home, and then one cell after the other. A tenant may have moved more than once, and
-// each cell knows only where it went from there.
-func (r *Directory) seek(o *Routing, w http.ResponseWriter, rq *http.Request) {
+// seek asks one cell, by default home, and then one after the other. A tenant may have moved more
+// than once, and each cell knows only where it went from there. It may also move while a cell is
+// asked.
+func (r *Directory) seek(o *Routing, w http.ResponseWriter, rq *http.Request, at int) {
 	body := &kept{from: rq.Body, most: o.MaxBody}
-	first := r.try(o.Faces[0], w, rq, body)
-	for more := len(o.Faces); first.sentOn() && !body.lost && more > 0; more-- {
-		first = r.try(o.Faces[first.elsewhere], w, rq, body)
-	}
-	if !first.held || first.sentOn() || body.lost {
-		first.release()
-		return
-	}
-	for _, face := range o.Faces[1:] {
-		if !r.try(face, w, rq, body).held {
-			return
+	first := r.follow(o, w, rq, body, at)
+	if at == 0 && first.held && !first.sentOn() && !body.lost {
+		for other := range o.Faces[1:] {
+			if !r.follow(o, w, rq, body, other+1).held {
+				return
+			}
 		}
 	}
 	first.release()
+}
+
+// follow asks a cell, and the cells that answers name.
+func (r *Directory) follow(o *Routing, w http.ResponseWriter, rq *http.Request, body *kept, at int) *trial {
+	t := r.try(o.Faces[at], w, rq, body)
+	for more := len(o.Faces); t.sentOn() && !body.lost && more > 0; more-- {
+		t = r.try(o.Faces[t.elsewhere], w, rq, body)
+	}
+	return t
 }
 
 // try lets a face answer, and holds the answer if another cell may know more.

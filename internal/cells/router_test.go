@@ -205,6 +205,31 @@ func TestRequestsFindTheirCell(t *testing.T) {
 	}
 }
 
+// A request that a tenant leaves behind while a cell is asked follows it, whether the cell was
+// asked for what it has or after home.
+func TestARequestFollowsItsTenant(t *testing.T) {
+	for _, target := range []string{"/v1/queues/jobs/next", "/v1/endpoints/ep_1"} {
+		r := of(&known{keys: map[string]string{"admin": ""}}, &known{endpoints: map[string]string{"ep_1": "acme"}})
+		moved := false
+		handler := r.Route(Routing{Token: token, MaxBody: 1, Faces: []http.Handler{
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(map[bool]int{false: http.StatusNotFound, true: http.StatusOK}[moved])
+			}),
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				moved = true
+				w.Header().Set(Header, "home")
+				w.WriteHeader(http.StatusMisdirectedRequest)
+			}),
+		}})
+		rq := httptest.NewRequest(http.MethodGet, target, nil)
+		rq.Header.Set("Authorization", "Bearer admin")
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, rq); w.Code != http.StatusOK {
+			t.Errorf("%s: answered %d", target, w.Code)
+		}
+	}
+}
+
 // A streamed answer is passed on while it is written, once it is known to be the final one.
 func TestAnswersAreStreamed(t *testing.T) {
 	r := of(&known{keys: map[string]string{"admin": ""}}, &known{})
