@@ -43,7 +43,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		defer a.whileAllowed(c)()
 		ans, err := a.through(c)
 		if err != nil && c.Context().Err() != nil {
-			err = cmp.Or(a.authenticate(c), err) // the key's right ended, or the caller left
+			err = cmp.Or(a.left(c, c.key.Tenant), a.authenticate(c), err) // the key's right ended, or the caller left
 		}
 		if err != nil {
 			ans = a.refuse(c, err)

@@ -25,6 +25,19 @@ func (a *api) misdirected(c *call) error {
 	return a.Away(tenant)
 }
 
+// left is the error for a call that was in progress when its tenant moved to another cell; nil: it
+// did not. A caller with a key of the tenant is asked to repeat the call, which goes to that cell.
+func (a *api) left(c *call, tenant string) error {
+	if tenant == "" {
+		return nil
+	}
+	err := a.Away(tenant)
+	if err != nil && c.key.Tenant != "" {
+		return store.ErrSealed
+	}
+	return err
+}
+
 // named refuses a request that names a cell that is not this one. A server has passed it on to the
 // right one if it serves it.
 func (a *api) named(c *call) error {

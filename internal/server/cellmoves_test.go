@@ -109,6 +109,45 @@ func TestAnswersToKeysWithoutATenant(t *testing.T) {
 	}
 }
 
+// A consumer that waits for a message while its tenant moves is asked to repeat, or waits on in the
+// other cell. It is not told that its key or its queue does not exist.
+func TestAConsumerWaitsThroughAMove(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	ctx, c, by := t.Context(), s.inCell(t, ""), s.consumer(t)
+	s.settles(t, c)
+	k, err := c.CreateKey(ctx, client.NewKey{Name: "acme", Scopes: []grapnel.Scope{grapnel.ScopeConsume}, Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateQueue(ctx, client.NewQueue{Name: "jobs", Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"west", "home"} {
+		answers := make(chan int, 2)
+		for _, key := range []string{k.Secret, testKey} {
+			go func() {
+				status, _, _ := by.ask("GET", "/v1/queues/jobs/next?wait=20s", "", "Authorization", "Bearer "+key)
+				answers <- status
+			}()
+		}
+		poll(t, "both wait", func() bool {
+			q, err := c.Queue(ctx, "jobs")
+			return err == nil && len(q.Consumers) == 2
+		})
+		moves(t, c, "acme", to)
+		if _, err := c.Publish(ctx, client.NewEvent{Tenant: "acme", Type: "a.b", Data: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if status := <-answers; status != http.StatusOK && status != http.StatusServiceUnavailable {
+				t.Errorf("to %s: answered %d", to, status)
+			}
+		}
+		by.must(http.StatusOK, "POST", "/v1/queues/jobs/purge?tenant=acme", `{"confirm":"jobs"}`)
+	}
+}
+
 // A lease holds while its tenant moves away and comes back: the server that granted it does not
 // take it for ended.
 func TestALeaseThroughTwoMoves(t *testing.T) {
