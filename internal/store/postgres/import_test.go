@@ -252,6 +252,47 @@ func TestSeveralMove(t *testing.T) {
 	balanced(t, to)
 }
 
+// TestSeveralErase: several callers erase a tenant's rows at once. None is told that nothing is
+// left while something is.
+func TestSeveralErase(t *testing.T) {
+	t.Parallel()
+	from, to := nodes(t, 1)[0], nodes(t, 1)[0]
+	settle(t, from, "acme")
+	v, _, err := from.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []store.Incoming
+	for n := range 300 {
+		in := incomingTo(fmt.Sprint("more", n), "", "ep_acme")
+		in.Event.Tenant = "acme"
+		events = append(events, in)
+	}
+	if _, err := from.Append(t.Context(), store.Batch{Config: v, Events: events}); err != nil {
+		t.Fatal(err)
+	}
+	m := newMove(t, from, to, "acme", "m")
+	m.seal()
+	m.bring()
+	m.open()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			const limit = 40
+			for n := limit; n == limit; {
+				var err error
+				if n, err = from.Erase(t.Context(), "acme", limit); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			isEmpty(t, from, "acme")
+		})
+	}
+	all.Wait()
+	balanced(t, from)
+}
+
 // TestShiftedIDs compares the SQL that shifts ids with the Go code of ids.
 func TestShiftedIDs(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,11 @@ const (
 		UPDATE ledger SET newest = ` + newestSQL + `, purged = purged - (SELECT coalesce(sum(n), 0) FROM gone)`
 	// nameKnown sets the kind of records that an earlier program stored without one; without their
 	// events it could no longer be found.
-	nameKnown   = "UPDATE known k SET kind = e.kind FROM event e WHERE k.kind IS NULL AND e.seq = k.seq AND e.kind IN (SELECT number FROM kind WHERE tenant = $1)"
-	counts      = "SELECT EXISTS (SELECT FROM tally WHERE tenant = $1)"
+	nameKnown = "UPDATE known k SET kind = e.kind FROM event e WHERE k.kind IS NULL AND e.seq = k.seq AND e.kind IN (SELECT number FROM kind WHERE tenant = $1)"
+	counts    = "SELECT EXISTS (SELECT FROM tally WHERE tenant = $1)"
+	// eraseAlone lets one caller after another erase a tenant's rows. One that waited for another's
+	// deletions would count them as none, and take its page for the last.
+	eraseAlone  = "SELECT FROM tenancy WHERE tenant = $1 FOR UPDATE"
 	boundsQuery = "SELECT first, last FROM tenancy WHERE tenant = $1"
 	// restoreTenant deletes the tenant's state and returns the earlier one.
 	restoreTenant = `WITH was AS (DELETE FROM tenancy WHERE tenant = $1 RETURNING before)
@@ -90,6 +93,9 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 	}
 	err = s.inChore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, beginShared, lockClass, lockConfiguration); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, eraseAlone, tenant); err != nil {
 			return err
 		}
 		is, err := tenancyOf(ctx, tx, tenant)
