@@ -58,6 +58,9 @@ func (r *Directory) Move(ctx context.Context, tenant, to string, by grapnel.By) 
 			return is, grapnel.Invalid("/to", "tenants move between PostgreSQL databases only; cell %s is not one", name)
 		}
 	}
+	if err := r.cleared(ctx, tenant, to); err != nil {
+		return is, err
+	}
 	now := r.now()
 	next := grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyClosing, Move: grapnel.NewID(MovePrefix, now, r.random), Other: to,
 		Since: now}
@@ -67,6 +70,26 @@ func (r *Directory) Move(ctx context.Context, tenant, to string, by grapnel.By) 
 	}
 	r.log.Info("move started", "tenant", tenant, "move", next.Move, "from", from.Name, "to", to)
 	return r.Where(tenant), nil
+}
+
+// clearWithin is how long Move erases the rows that the tenant has left in the cell it goes to.
+const clearWithin = 5 * time.Second
+
+// cleared erases the rows that a tenant has left in a cell, because a move there would refuse the
+// tenant's events until they are erased. It fails if they are too many for clearWithin.
+func (r *Directory) cleared(ctx context.Context, tenant, to string) error {
+	c, _ := r.Named(to)
+	t, _ := c.Engine.Tenancy(tenant)
+	if t.State != grapnel.TenancyGone {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, clearWithin)
+	defer cancel()
+	over, err := r.erase(ctx, c, t)
+	if !over && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return grapnel.Errorf(grapnel.CodeConflict, "the rows of tenant %s in cell %s are still being deleted; try again later", tenant, to)
+	}
+	return err
 }
 
 // Stay cancels a move. It fails with CodeConflict once the old cell's state is gone.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -71,6 +73,36 @@ func TestEveryNodeKnowsOfTheArrival(t *testing.T) {
 	if home.is.State != grapnel.TenancyGone || other.told.State != grapnel.TenancyArrived {
 		t.Errorf("home is %q, and another node of west takes west for %q", home.is.State, other.told.State)
 	}
+}
+
+// TestMovingBackToRowsThatAreErased: a tenant goes on while the rows that it has left in a cell are
+// being erased, however many they are. It can move back there once they are.
+func TestMovingBackToRowsThatAreErased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
+		home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
+		w.cells = []*place{home, west}
+		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
+			{Name: "home", Engine: &brain{place: home}, Store: home},
+			{Name: "west", Engine: &brain{place: west}, Store: west}}})
+		directory.pause = 2 * time.Second
+		home.known, home.is = true, grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyGone, Move: "mov_1", Other: "west"}
+		home.rows = make([]int, 20)
+		west.known, west.is = true, grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyHere, Move: "mov_1", Other: "home"}
+		refused := 0
+		for ; refused < 10; refused++ {
+			_, err := directory.Move(t.Context(), tenant, "home", grapnel.By{Actor: "key_1"})
+			if err == nil {
+				break
+			}
+			if grapnel.CodeOf(err) != grapnel.CodeConflict || !west.open() {
+				t.Fatalf("%v; west is %s", err, west.is.State)
+			}
+		}
+		if refused == 0 || refused == 10 || len(home.rows) > 0 || west.is.State != grapnel.TenancyClosing {
+			t.Errorf("refused %d times; %d rows are left, west is %s", refused, len(home.rows), west.is.State)
+		}
+	})
 }
 
 // TestServersOfBothCellsCarryMoves: a server of one cell carries no move, whatever it is for that
