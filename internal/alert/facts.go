@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Facts are the measurements at one moment. A part that could not be read is nil, and its rules are
@@ -173,8 +172,7 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 		open := now.Sub(h.Since)
 		add(CircuitOpen, open.Seconds(), "Its deliveries have been held for %s, but for probes.%s", roughly(open), because)
 	}
-	standing := policy.Standing{Strikes: h.Strikes, FailingSince: h.FailingSince}
-	if way := standing.Way(e.Policy.Disable, now); way > 0 {
+	if way := h.Disabling; way > 0 {
 		add(DisableSoon, float64(way), "It is %d percent of the way to being disabled.%s", way, because)
 	}
 	return append(all, certificate(e.Tenant, subject, e.CertificateUntil, now)...)

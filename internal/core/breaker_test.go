@@ -130,6 +130,28 @@ func (w *ward) open() {
 	}
 }
 
+// TestAChannelFailsSinceItsFirstFailure: failures that do not count towards disabling, such as
+// those of alerts, have a beginning too, also behind an open circuit and after a restart.
+func TestAChannelFailsSinceItsFirstFailure(t *testing.T) {
+	w := newWard(t, nil)
+	begun, began := w.arrive(20), w.now
+	for _, a := range begun {
+		w.step(&Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: began}, News: true})
+		w.now = w.now.Add(time.Second)
+	}
+	h := w.core.Health(w.now, "ep")
+	if h.State != grapnel.HealthOpen || !h.FailingSince.Equal(began) || h.Since.Equal(began) {
+		t.Errorf("it has been %s since %s, and failing since %s, not %s", h.State, h.Since, h.FailingSince, began)
+	}
+	w.core.endpoints["ep"].gate.failing = time.Time{} // as after a restart
+	if again := w.core.Health(w.now, "ep"); again.FailingSince.IsZero() || !again.FailingSince.Equal(h.Since) {
+		t.Errorf("after a restart it has been failing since %s, not %s", again.FailingSince, h.Since)
+	}
+	if h := w.core.Health(w.now.Add(7*24*time.Hour), "ep"); h.Disabling != 0 {
+		t.Errorf("it is %d %% of the way to being disabled, which no alert leads", h.Disabling)
+	}
+}
+
 func TestOpenBreakerSendsOnlyProbes(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()

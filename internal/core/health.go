@@ -19,7 +19,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	h := grapnel.Health{
 		State: grapnel.HealthHealthy, Since: latest(ep.config.CreatedAt, latest(st.RecoveredAt, ep.since)),
 		InFlight: g.running, Waiting: len(ep.window.waiting) + len(ep.window.reserve.list), PerSecond: g.perSecond(),
-		Strikes: st.Strikes, FailingSince: st.FailingSince,
+		Strikes: st.Strikes, FailingSince: st.FailingSince, Disabling: st.Way(ep.config.Policy.Disable, now),
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
@@ -28,6 +28,9 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.State, h.Reason, h.Since = grapnel.HealthDisabled, ep.config.DisabledReason, ep.config.DisabledAt
 	case g.tripped() && ep.open():
 		h.State, h.Since, h.NextProbeAt = grapnel.HealthOpen, st.OpenedAt, latest(st.ProbeAt, st.HoldUntil)
+		if h.FailingSince = g.failingSince(); h.FailingSince.IsZero() {
+			h.FailingSince = st.OpenedAt
+		}
 		h.Reason = fmt.Sprintf("the endpoint has failed since %s (%s); only probes are sent", clock(st.OpenedAt), st.Cause)
 	case st.HoldUntil.After(now):
 		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked for a pause until "+clock(st.HoldUntil), g.heldSince
