@@ -191,6 +191,21 @@ func TestLimitsOfSlack(t *testing.T) {
 	}
 }
 
+// TestMessagesOfAnAlertShareATopic: without a topic in the URL, a resolution and a repetition
+// follow the alert in Zulip.
+func TestMessagesOfAnAlertShareATopic(t *testing.T) {
+	target, err := Read("zulip://bot%40example.com:bOtKeY@zulip.example.com/?stream=alerts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, title := range []string{"shop: circuit is open", "Still: shop: circuit is open", "Resolved: shop: circuit is open"} {
+		body := apply(t, target, []byte(`{"id":"evt_1","type":"","timestamp":"","data":{"title":"`+title+`","text":"x"}}`))
+		if got := gjson.GetBytes(body, "topic").String(); got != "shop: circuit is open" {
+			t.Errorf("%s is under the topic %q", title, got)
+		}
+	}
+}
+
 // TestHostileText: no text of an alert mentions a group, ends a link or exceeds a limit.
 func TestHostileText(t *testing.T) {
 	long := strings.Repeat("<!channel> @everyone @here **x** 😀 [Open](https://x) [Open][1]\r\n", 400)

@@ -254,7 +254,7 @@ var rows = []row{
 		ways: []way{{user: "{user}", pass: "{password!}", host: "{host}", query: "stream={stream}&topic={topic?}",
 			url: "{+scheme}://{host}/api/v1/messages", headers: map[string]string{"Authorization": "Basic {basic}"}}},
 		ignored: decorations, method: "POST", form: true,
-		body: `{type: "stream", to: .to.stream, topic: ((if .to.topic == "" then title else .to.topic end) | cut(60)), content: (both | calm | cut(9000))}`,
+		body: `{type: "stream", to: .to.stream, topic: ((if .to.topic == "" then title | ltrimstr("Resolved: ") | ltrimstr("Still: ") else .to.topic end) | cut(60)), content: (both | calm | cut(9000))}`,
 		answer: `if (.json|type) == "object" and .json.result == "error" and .status < 400 then {status: 400, error: .json.msg}
 	elif .status == 429 and (.json|type) == "object" then {status: 429, error: .json.msg, after: .json["retry-after"]} else null end`,
 	},
