@@ -203,6 +203,26 @@ func TestAFormIsKeptWhenTheServerIsBusy(t *testing.T) {
 	}
 }
 
+// TestASecondClickMeetsTheFirst: if the first click is still being done, the form comes again with
+// the same idempotency key, so that sending it once more does nothing twice.
+func TestASecondClickMeetsTheFirst(t *testing.T) {
+	s := newSite(t, nil)
+	s.signIn()
+	form := s.submitted("/endpoints/new")
+	form.Set("url", "https://typed.example")
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			s.api.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, `{"code":"idempotency_in_flight","title":"In progress","status":409,"errors":[],"request_id":"req_9"}`)
+	})
+	if w := s.ask("POST", "/endpoints/new", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), form.Get("once")) {
+		t.Errorf("answered %d, and the idempotency key is another one", w.Code)
+	}
+}
+
 // TestANumberOfAReplayIsNamed: the refusal of a number says which input it was in, and the rule.
 func TestANumberOfAReplayIsNamed(t *testing.T) {
 	s := newSite(t, nil)

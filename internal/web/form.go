@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 )
 
@@ -130,8 +131,8 @@ func (v *visit) form(b *blank, is json.RawMessage, choices map[string][]option, 
 // once is the idempotency key of the forms of a page: one that is sent twice does its work once. A
 // form that is drawn again gets a new key, because the API keeps its refusal under the one before.
 func (v *visit) once() string {
-	if v.refusal != nil && v.refusal.Status >= http.StatusInternalServerError {
-		return v.PostForm.Get("once") // the request may have been done
+	if r := v.refusal; r != nil && (r.Status >= http.StatusInternalServerError || r.Code == string(grapnel.CodeInFlight)) {
+		return v.PostForm.Get("once") // the request may have been done, or is being done
 	}
 	var random [12]byte
 	if _, err := io.ReadFull(v.web.Random, random[:]); err != nil {
