@@ -79,6 +79,22 @@ func TestThePortalShowsOneTenant(t *testing.T) {
 	}
 }
 
+// TestAPortalSaysThatItsSessionHasEnded: a page that is only looked at says so too, instead of
+// showing what it had.
+func TestAPortalSaysThatItsSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	acme := newCustomer(t, s, "acme")
+	p := openTab(t, s.url())
+	p.visit(s.portalLink("acme", "read"))
+	p.sees(acme.secret)
+	p.allow("status of 401")
+	if err := s.RevokePortalLinks(t.Context(), "acme", "test"); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("This session has ended.")
+}
+
 // TestThePortalIsFramedWhereAllowed: the tenant's origins may show the portal in a frame, another
 // origin gets an empty frame, and the dashboard is never framed.
 func TestThePortalIsFramedWhereAllowed(t *testing.T) {

@@ -82,7 +82,7 @@
     if (busy()) return;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      if (answer.redirected) return location.reload();
+      if (answer.redirected || answer.status === 401) return location.reload(); // the session has ended
       if (answer.ok) { const part = $("#live-main", new DOMParser().parseFromString(await answer.text(), "text/html")); if (part) show(part.innerHTML); }
       if (lost) { lost = false; failures = 0; return start(); } // the server is back
       state("polling");
