@@ -205,7 +205,8 @@ func (t *Target) Redact(text string) string {
 		}
 		for _, part := range parts {
 			if len(part) >= 6 {
-				all = append(all, part, url.PathEscape(part), url.QueryEscape(part), base64.StdEncoding.EncodeToString([]byte(part)))
+				all = append(all, part, url.PathEscape(part), url.QueryEscape(part), base64.StdEncoding.EncodeToString([]byte(part)),
+					strings.ReplaceAll(part, "/", `\/`)) // as some write JSON
 			}
 		}
 	}

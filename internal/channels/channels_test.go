@@ -149,7 +149,7 @@ func TestADigestHasNoAlert(t *testing.T) {
 func TestWhatAnAnswerRepeats(t *testing.T) {
 	for raw, said := range map[string][]string{
 		"generic+https://h.example/hooks/sEcReTpAtH?token=sEcReTvAlUe&x=sEcReTvAlUe2&@Authorization=Bearer%20sEcReTtOkEn&@X-Key=sEcReTkEy": {
-			"no route /hooks/sEcReTpAtH", `{"token": "sEcReTvAlUe"}`, `{"x":"sEcReTvAlUe2"}`, `{"authorization":"Bearer sEcReTtOkEn"}`,
+			"no route /hooks/sEcReTpAtH", `{"path":"\/hooks\/sEcReTpAtH"}`, `{"token": "sEcReTvAlUe"}`, `{"x":"sEcReTvAlUe2"}`, `{"authorization":"Bearer sEcReTtOkEn"}`,
 			"sEcReTtOkEn is revoked", "sEcReTkEy"},
 		"ntfy://ntfy.example/sEcReTtOpIc": {`{"topic":"sEcReTtOpIc"}`},
 		"teams://?host=https%3A%2F%2Fh.example%2Fworkflows%2Fx%3Fsig%3DsEcReT%252Bx%26sp%3D": {"the signature sEcReT+x is wrong", "/workflows/x?sig=sEcReT%2Bx&sp="},
