@@ -283,12 +283,11 @@ func backtest(a *api, c *call, in *wire.NewBacktest) (answer, error) {
 	if !may {
 		return answer{}, store.ErrNotFound("alert rule")
 	}
-	select {
-	case a.explanations <- struct{}{}:
-		defer func() { <-a.explanations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other backtests are running.")
+	release, err := slot(a.explanations, "Other backtests are running.")
+	if err != nil {
+		return answer{}, err
 	}
+	defer release()
 	var threshold *float64
 	if in.Threshold > 0 {
 		threshold = &in.Threshold

@@ -20,6 +20,7 @@ type answer struct {
 	replayed    bool   // it was given before, to the same idempotency key
 	retryAfter  int    // seconds; 0: not said
 	challenge   bool
+	busy        bool // see errBusy
 	allow       string
 	policy      string // Content-Security-Policy
 	header      map[string]string

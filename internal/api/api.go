@@ -235,13 +235,27 @@ func (c *call) connection() *http.ResponseController {
 	return http.NewResponseController(c.answering.ResponseWriter)
 }
 
+// errBusy is the cause of a refusal because others have all slots of work that is limited at once.
+// Such a refusal is no failure: it is not logged and counts for nothing.
+var errBusy = errors.New("api: others have all slots")
+
+// slot takes one of the slots of such a work.
+func slot(slots chan struct{}, others string) (release func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	default:
+		return nil, &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: others, Err: errBusy}
+	}
+}
+
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full
 // disk, an overload, a tenant on its way, and a lost database are not logged for every request that
 // meets them: who finds them says when they begin and when they end. An error without a cause is a
-// refusal for a moment: an endpoint changes its node, the server stops, others use what it needs.
+// refusal for a moment: an endpoint changes its node, the server stops.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
-	ans := answer{status: p.Status, body: encode(p)}
+	ans := answer{status: p.Status, body: encode(p), busy: errors.Is(err, errBusy)}
 	e := &grapnel.Error{}
 	errors.As(err, &e) // or it stays empty
 	switch k := kindOf(grapnel.Code(p.Code)); {
@@ -254,7 +268,7 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == grapnel.CodeMoved:
 		ans.header = map[string]string{cellHeader: e.Cell}
 	}
-	known := p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
+	known := ans.busy || p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
 		e.Code == grapnel.CodeUnavailable && e.Err == nil || p.Status >= 500 && a.Engine.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",

@@ -58,7 +58,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 // request is an answer as promised; of a caller who left there is no answer to judge. A request
 // that belongs to another cell is judged there.
 func (a *api) measure(c *call, ans *answer) {
-	if c.Context().Err() != nil || ans.status == http.StatusMisdirectedRequest {
+	if c.Context().Err() != nil || ans.busy || ans.status == http.StatusMisdirectedRequest {
 		return
 	}
 	status, took := ans.status, a.Clock().Sub(c.now)

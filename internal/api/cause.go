@@ -34,12 +34,11 @@ func causes(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	select {
-	case a.explanations <- struct{}{}:
-		defer func() { <-a.explanations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other failures are being explained.")
+	release, err := slot(a.explanations, "Other failures are being explained.")
+	if err != nil {
+		return answer{}, err
 	}
+	defer release()
 	past, err := a.past(c, ep.ID)
 	if err != nil {
 		return answer{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,5 +141,48 @@ func TestARetriedDeliveryIsNoGroupOfSuccesses(t *testing.T) {
 	groups := got["groups"].([]any)
 	if got["failures"] != 10.0 || len(groups) != 1 || groups[0].(map[string]any)["error_class"] != "status_5xx" {
 		t.Errorf("failures %v, groups %v", got["failures"], groups)
+	}
+}
+
+// blocked is a history whose lists wait.
+type blocked struct {
+	History
+	listing, goOn chan struct{}
+}
+
+func (b *blocked) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	b.listing <- struct{}{}
+	<-b.goOn
+	return b.History.DeliveryList(ctx, scope, q)
+}
+
+// Two people look at failing endpoints at once: the second one's refusal is no error of the server,
+// and not for the status page either.
+func TestOtherExplanationsAreNoFailure(t *testing.T) {
+	b := &blocked{listing: make(chan struct{}), goOn: make(chan struct{})}
+	var served, bad atomic.Int64
+	w := newWorld(t, func(o *Options) {
+		b.History, o.History = o.History, b
+		o.Served = func(good bool, _ time.Duration) {
+			served.Add(1)
+			if !good {
+				bad.Add(1)
+			}
+		}
+	})
+	id := w.endpoint(admin, "")
+	before := served.Load()
+	first := make(chan int)
+	go func() { first <- w.ask(admin, "GET", "/v1/endpoints/"+id+"/causes", "").StatusCode }()
+	<-b.listing
+	if r := w.ask(admin, "GET", "/v1/endpoints/"+id+"/causes", ""); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("the second is answered %d %v", r.StatusCode, r.Header)
+	}
+	close(b.goOn)
+	if status := <-first; status != 200 {
+		t.Errorf("the first is answered %d", status)
+	}
+	if served.Load()-before != 1 || bad.Load() != 0 || w.logged.Len() > 0 {
+		t.Errorf("counted %d, %d bad; logged %s", served.Load()-before, bad.Load(), w.logged)
 	}
 }

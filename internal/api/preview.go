@@ -59,12 +59,11 @@ func preview(a *api, c *call) (answer, error) {
 			return answer{}, grapnel.Invalid("?endpoint", "endpoint not found")
 		}
 	}
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other previews and simulations are running.")
+	release, err := slot(a.simulations, "Other previews and simulations are running.")
+	if err != nil {
+		return answer{}, err
 	}
+	defer release()
 	all := a.Engine.Endpoints(scope)
 	out := wire.Preview{More: len(all) > a.Bounds.PreviewEndpoints, Endpoints: []wire.PreviewEndpoint{}}
 	all = slices.Clone(all[:min(len(all), a.Bounds.PreviewEndpoints)])
@@ -86,7 +85,6 @@ func preview(a *api, c *call) (answer, error) {
 		one.Wanted, one.Reason = v.Wanted, previewReason(ep, v, subscribes)
 		out.Endpoints = append(out.Endpoints, one)
 	}
-	var err error
 	if named.ID != "" {
 		out.Request, err = previewRequest(&named, ev, c, a.Transform)
 	}

@@ -45,12 +45,11 @@ func checkSignature(a *api, c *call) (answer, error) {
 	if i < 0 {
 		return answer{}, store.ErrNotFound("attempt")
 	}
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other checks, previews and simulations are running.")
+	release, err := slot(a.simulations, "Other checks, previews and simulations are running.")
+	if err != nil {
+		return answer{}, err
 	}
+	defer release()
 	at := &d.Attempts[i]
 	out := wire.SignatureCheck{DeliveryID: c.ids.Of(d), Attempt: at.Number, Signatures: []wire.SignatureSent{}}
 	for _, h := range at.RequestHeaders {

@@ -38,11 +38,10 @@ func simulate(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other simulations are running.")
+	release, err := slot(a.simulations, "Other simulations are running.")
+	if err != nil {
+		return answer{}, err
 	}
+	defer release()
 	return jsonAnswer(http.StatusOK, policy.Simulate(scenario)), nil
 }
