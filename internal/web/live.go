@@ -88,7 +88,7 @@ func (r *reader) look(v *visit) (main []byte, version int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	began := v.web.Clock()
-	if began.Before(r.next) {
+	if r.version > 0 && began.Before(r.next) {
 		return r.main, r.version, nil
 	}
 	defer func() {
