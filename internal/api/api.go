@@ -251,8 +251,8 @@ func slot(slots chan struct{}, others string) (release func(), err error) {
 
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full
 // disk, an overload, a tenant on its way, and a lost database are not logged for every request that
-// meets them: who finds them says when they begin and when they end. An error without a cause is a
-// refusal for a moment: an endpoint changes its node, the server stops.
+// meets them: who finds them says when they begin and when they end. An error without a cause, or
+// with a time to come again, is a refusal for a moment: an endpoint changes its node, a node stops.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p), busy: errors.Is(err, errBusy)}
@@ -269,7 +269,7 @@ func (a *api) refuse(c *call, err error) answer {
 		ans.header = map[string]string{cellHeader: e.Cell}
 	}
 	known := ans.busy || p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
-		e.Code == grapnel.CodeUnavailable && e.Err == nil || p.Status >= 500 && a.Engine.Current() != nil
+		e.Code == grapnel.CodeUnavailable && (e.Err == nil || e.RetryAfter > 0) || p.Status >= 500 && a.Engine.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
@@ -118,7 +119,8 @@ func (s *Shards) Order(ctx context.Context, o core.Operated) error {
 	})
 	err := s.cluster.Peers.Order(ctx, address, o)
 	if err != nil && grapnel.CodeOf(err) == "" {
-		return &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the node that owns the endpoint cannot be reached: try again", Err: err}
+		return &grapnel.Error{Code: grapnel.CodeUnavailable, RetryAfter: time.Second,
+			Detail: "the node that owns the endpoint cannot be reached: try again", Err: err}
 	}
 	return err
 }

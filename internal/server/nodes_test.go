@@ -1,10 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -221,7 +223,14 @@ func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong st
 // TestDrainingNode: a node that finishes its attempts in flight accepts no connections, so it is
 // not ready. The other nodes know, and own its shards once it has stopped.
 func TestDrainingNode(t *testing.T) {
-	nodes, _ := members(t, 3, patient)
+	var logged bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError}))
+	t.Cleanup(func() { // once the nodes have ended
+		if logged.Len() > 0 {
+			t.Errorf("a node that is stopped makes the others log %s", &logged)
+		}
+	})
+	nodes, _ := members(t, 3, patient, func(o *Options) { o.Log = log })
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
 	arrived, release := make(chan string, 64), make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -256,6 +265,15 @@ func TestDrainingNode(t *testing.T) {
 	}
 	if code, err := readiness(t.Context(), other); code != 200 {
 		t.Errorf("another one says %d, %v", code, err)
+	}
+	list, err := other.Deliveries(t.Context(), client.DeliveryFilter{})
+	if err != nil || len(list.Data) != 1 {
+		t.Fatal(list, err)
+	}
+	var refused *client.Error
+	_, err = other.Skip(t.Context(), list.Data[0].ID, "it has it")
+	if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable {
+		t.Errorf("a delivery whose attempt is in flight there is skipped: %v", err)
 	}
 	close(release)
 	if err := <-stopped; err != nil {
