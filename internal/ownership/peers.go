@@ -163,9 +163,12 @@ func (s *Shards) Healths(ids []string, all []grapnel.Health) {
 }
 
 // unanswered logs a question that another node did not answer. A stop of this node cuts off its
-// questions too, and says nothing about the other one.
+// questions too, and says nothing about the other one; a node that is stopping answers none.
 func (s *Shards) unanswered(what, address string, err error) {
-	if s.env.Sending.Err() == nil {
+	s.mu.RLock()
+	stopping := slices.ContainsFunc(s.nodes, func(n store.Node) bool { return n.Address == address && n.Draining })
+	s.mu.RUnlock()
+	if s.env.Sending.Err() == nil && !stopping {
 		s.log.Warn(what, "node", address, "err", err)
 	}
 }

@@ -266,20 +266,22 @@ func (strangers) Healths(context.Context, string, []string) ([]grapnel.Health, e
 func (strangers) Open(context.Context, string) ([]string, error) { return nil, context.Canceled }
 
 // TestAStopBlamesNoOtherNode: a request about endpoints that a stopping server still answers is cut
-// off by the stop and not by the other node, so the log does not blame that.
+// off by the stop and not by the other node, so the log does not blame that. Nor does it blame
+// another node that stops, which answers no questions any more.
 func TestAStopBlamesNoOtherNode(t *testing.T) {
-	for _, stopping := range []bool{false, true} {
+	for _, stopping := range []string{"", "this", "other"} {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
-		s := &Shards{log: slog.New(slog.NewTextHandler(&log, nil)), env: Env{Sending: ctx}, nodes: []store.Node{{ID: "you", Address: "there"}},
-			there: []store.Shard{{Owner: "you"}}, cluster: Options{Ownership: &registry{}, Peers: strangers{}}}
-		if stopping {
+		s := &Shards{log: slog.New(slog.NewTextHandler(&log, nil)), env: Env{Sending: ctx}, there: []store.Shard{{Owner: "you"}},
+			nodes:   []store.Node{{ID: "you", Address: "there", Draining: stopping == "other"}},
+			cluster: Options{Ownership: &registry{}, Peers: strangers{}}}
+		if stopping == "this" {
 			stop()
 		}
 		s.Healths([]string{"ep"}, make([]grapnel.Health, 1))
 		s.Open()
-		if lines := strings.Count(log.String(), "another node failed"); (lines == 0) != stopping {
-			t.Errorf("stopping %v: logged %s", stopping, log.String())
+		if lines := strings.Count(log.String(), "another node failed"); (lines == 0) != (stopping != "") {
+			t.Errorf("stopping %q: logged %s", stopping, log.String())
 		}
 		stop()
 	}
