@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -64,8 +65,18 @@ type Cell struct {
 	Store  store.Store // a store.Moving if tenants can move to and from it
 }
 
+// Bounds are the sizes and time limits inside this package; see package bounds.
+type Bounds struct {
+	Step    time.Duration `bound:"200ms" tiny:"20ms"` // between looks for moves to continue, and between the steps of one
+	Trouble time.Duration `bound:"1s" tiny:"50ms"`    // the pause after a step that failed
+	Clear   time.Duration `bound:"5s"`                // Move erases the rows left in the cell it goes to for so long
+	Rows    int           `bound:"500"`               // that one transaction erases of a tenant that has moved away
+	Pause   time.Duration `bound:"50ms" tiny:"1ms"`   // between two such transactions: most of the time is other tenants'
+}
+
 // Options configure a Directory.
 type Options struct {
+	Bounds Bounds           // zero: their defaults
 	Cells  []Cell           // the first is home
 	Now    func() time.Time // nil: time.Now
 	Random io.Reader        // for ids; safe for concurrent use; nil: crypto/rand
@@ -74,6 +85,7 @@ type Options struct {
 
 // Directory is the directory of a server's cells: it knows where tenants are, and moves them.
 type Directory struct {
+	bounds Bounds
 	cells  []Cell
 	now    func() time.Time
 	random io.Reader
@@ -83,7 +95,6 @@ type Directory struct {
 	moves map[string]progress // by tenant: moves that this server carries
 
 	carrying map[carried]bool
-	pause    time.Duration // erasePause
 	carriers sync.WaitGroup
 }
 
@@ -95,8 +106,8 @@ type progress struct {
 
 // New returns a Directory. No move continues before Run.
 func New(o Options) *Directory {
-	r := &Directory{cells: o.Cells, now: o.Now, random: cmp.Or(o.Random, rand.Reader), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		moves: map[string]progress{}, carrying: map[carried]bool{}, pause: erasePause}
+	r := &Directory{bounds: bounds.Fill(o.Bounds), cells: o.Cells, now: o.Now, random: cmp.Or(o.Random, rand.Reader),
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), moves: map[string]progress{}, carrying: map[carried]bool{}}
 	if r.now == nil {
 		r.now = time.Now
 	}

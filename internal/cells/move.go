@@ -26,16 +26,6 @@ import (
 // The step to gone decides, and it is one write in one store. Cancelling a move (Stay) is another
 // write there; the first of the two takes effect, and the other fails.
 
-// carryOn is the interval between looks for moves to continue, and between the steps of one.
-// afterTrouble is the pause after a failed step.
-const (
-	carryOn      = 200 * time.Millisecond
-	afterTrouble = time.Second
-)
-
-// erasePage is the number of rows that one transaction deletes of a tenant that has moved away.
-const erasePage = 500
-
 // MovePrefix begins the ids of moves.
 const MovePrefix = "mov"
 
@@ -72,18 +62,15 @@ func (r *Directory) Move(ctx context.Context, tenant, to string, by grapnel.By) 
 	return r.Where(tenant), nil
 }
 
-// clearWithin is how long Move erases the rows that the tenant has left in the cell it goes to.
-const clearWithin = 5 * time.Second
-
 // cleared erases the rows that a tenant has left in a cell, because a move there would refuse the
-// tenant's events until they are erased. It fails if they are too many for clearWithin.
+// tenant's events until they are erased. It fails if they are too many for Bounds.Clear.
 func (r *Directory) cleared(ctx context.Context, tenant, to string) error {
 	c, _ := r.Named(to)
 	t, _ := c.Engine.Tenancy(tenant)
 	if t.State != grapnel.TenancyGone {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, clearWithin)
+	ctx, cancel := context.WithTimeout(ctx, r.bounds.Clear)
 	defer cancel()
 	over, err := r.erase(ctx, c, t)
 	if !over && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -155,7 +142,7 @@ func (r *Directory) Run(ctx context.Context) {
 				}
 			}
 		}
-		backoff.Wait(ctx.Done(), carryOn)
+		backoff.Wait(ctx.Done(), r.bounds.Step)
 	}
 }
 
@@ -209,9 +196,9 @@ func (r *Directory) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 		if over || !r.carries(c, t) {
 			break
 		}
-		wait := carryOn
+		wait := r.bounds.Step
 		if err != nil {
-			wait = afterTrouble
+			wait = r.bounds.Trouble
 		}
 		if !backoff.Wait(ctx.Done(), wait) {
 			return
@@ -329,18 +316,14 @@ func (r *Directory) receive(ctx context.Context, c Cell, t grapnel.Tenancy) erro
 // erase deletes the rows that a tenant has left behind.
 func (r *Directory) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool, err error) {
 	for ctx.Err() == nil {
-		n, err := c.Store.(store.Moving).Erase(ctx, t.Tenant, erasePage)
+		n, err := c.Store.(store.Moving).Erase(ctx, t.Tenant, r.bounds.Rows)
 		if err != nil {
 			return false, err
 		}
-		if n < erasePage {
+		if n < r.bounds.Rows {
 			return true, nil
 		}
-		// Other tenants write to the same tables; the pause leaves most of the time to them.
-		backoff.Wait(ctx.Done(), r.pause)
+		backoff.Wait(ctx.Done(), r.bounds.Pause)
 	}
 	return false, ctx.Err()
 }
-
-// erasePause is the pause between two pages of erase.
-const erasePause = 50 * time.Millisecond

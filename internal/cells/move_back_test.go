@@ -22,7 +22,7 @@ func TestAMoveWhoseLastStepWasLost(t *testing.T) {
 		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
 			{Name: "home", Engine: &brain{place: home}, Store: home},
 			{Name: "west", Engine: &brain{place: west}, Store: west}}})
-		directory.pause = 0
+		directory.bounds.Pause = 0
 		w.publish()
 		home.flying = 0
 		if _, err := directory.Move(t.Context(), tenant, "west", grapnel.By{Actor: "key_1"}); err != nil {
@@ -85,7 +85,7 @@ func TestMovingBackToRowsThatAreErased(t *testing.T) {
 		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
 			{Name: "home", Engine: &brain{place: home}, Store: home},
 			{Name: "west", Engine: &brain{place: west}, Store: west}}})
-		directory.pause = 2 * time.Second
+		directory.bounds.Pause = 2 * time.Second
 		home.known, home.is = true, grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyGone, Move: "mov_1", Other: "west"}
 		home.rows = make([]int, 20)
 		west.known, west.is = true, grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyHere, Move: "mov_1", Other: "home"}

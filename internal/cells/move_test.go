@@ -226,7 +226,7 @@ func play(t *testing.T, seed int) {
 		}
 		directory := New(Options{Cells: cells,
 			Now: func() time.Time { now = now.Add(time.Second); return now }, Log: slog.New(slog.DiscardHandler)})
-		directory.pause = 0
+		directory.bounds.Pause, directory.bounds.Rows = 0, []int{1, 3, 500}[seed%3]
 		directories = append(directories, directory)
 	}
 	ctx := t.Context()

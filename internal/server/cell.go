@@ -344,7 +344,7 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 	for i, c := range s.cells {
 		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
 	}
-	s.directory = cells.New(cells.Options{Cells: known, Log: s.log})
+	s.directory = cells.New(cells.Options{Bounds: s.options.Bounds.Cells, Cells: known, Log: s.log})
 	passes := pass.NewSealer(s.cells[0].engine.IDs().Subkey, rand.Reader)
 	for i, c := range s.cells {
 		faces[i] = c.guarded(c.face(s, metrics, passes))
