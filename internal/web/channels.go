@@ -199,7 +199,7 @@ func deleteChannel(v *visit) (string, error) {
 }
 
 func testChannel(v *visit) (string, error) {
-	d, err := v.client.TestChannel(v.Context(), v.PathValue("id"))
+	d, err := v.orderOnce("/v1/channels/", v.PathValue("id"), "/test", nil)
 	if err != nil {
 		return "", err
 	}

@@ -268,11 +268,7 @@ func finding(command string) func(*visit) string {
 // retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {
 	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
-		once := v.PostForm.Get("once")
-		if once != "" {
-			once += "-" + id
-		}
-		_, err := v.retry(id, once)
+		_, err := v.orderOnce("/v1/deliveries/", id, "/retry", map[string]string{"reason": byDashboard})
 		return err
 	})
 }

@@ -206,15 +206,20 @@ func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event
 	return nil
 }
 
-// retry has the API try a delivery now, once: what a first click has delivered, a second one would
-// deliver again.
-func (v *visit) retry(id, once string) (d client.Delivery, err error) {
-	err = v.client.PostOnce(v.Context(), "/v1/deliveries/"+url.PathEscape(id)+"/retry", once, map[string]string{"reason": byDashboard}, &d)
+// orderOnce has the API make a delivery or an attempt, once however often the form is sent: what a
+// first click has delivered, a second one would deliver again. A page may have buttons for several
+// things, so each has a key of its own.
+func (v *visit) orderOnce(of, id, verb string, in any) (d client.Delivery, err error) {
+	once := v.PostForm.Get("once")
+	if once != "" {
+		once += "-" + id
+	}
+	err = v.client.PostOnce(v.Context(), of+url.PathEscape(id)+verb, once, in, &d)
 	return d, err
 }
 
 func retryDelivery(v *visit) (string, error) {
-	d, err := v.retry(v.PathValue("id"), v.PostForm.Get("once"))
+	d, err := v.orderOnce("/v1/deliveries/", v.PathValue("id"), "/retry", map[string]string{"reason": byDashboard})
 	if err != nil {
 		return "", err
 	}

@@ -286,16 +286,18 @@ func TestAButtonThatPublishesDoesItOnce(t *testing.T) {
 	}
 }
 
-// TestARetryIsDoneOnce: the second click on a button that retries has the idempotency keys of the
-// first, one for each delivery, or what the first has delivered would be delivered again.
-func TestARetryIsDoneOnce(t *testing.T) {
+// TestAnAttemptIsOrderedOnce: the second click on a button that retries or tests has the
+// idempotency keys of the first, one for each delivery, or what the first has delivered would be
+// delivered again.
+func TestAnAttemptIsOrderedOnce(t *testing.T) {
 	s := newSite(t, nil)
 	s.signIn()
 	key := regexp.MustCompile(`name="once" value="([^"]+)"`)
 	for _, c := range []struct {
 		page, button string
 		ids          []string
-	}{{"/deliveries/dlv_1", "/deliveries/dlv_1/retry", nil}, {"/deliveries", "/deliveries/retry", []string{"dlv_1", "dlv_2"}}} {
+	}{{"/deliveries/dlv_1", "/deliveries/dlv_1/retry", nil}, {"/deliveries", "/deliveries/retry", []string{"dlv_1", "dlv_2"}},
+		{"/channels", "/channels/chn_1/test", nil}, {"/endpoints/ep_1", "/endpoints/ep_1/test", nil}} {
 		once := key.FindStringSubmatch(s.ask("GET", c.page, nil).Body.String())
 		if once == nil {
 			t.Fatalf("%s has no idempotency key", c.page)

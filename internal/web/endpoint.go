@@ -245,7 +245,7 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 }
 
 func testEndpoint(v *visit) (string, error) {
-	d, err := v.client.TestEndpoint(v.Context(), v.PathValue("id"), "", nil)
+	d, err := v.orderOnce("/v1/endpoints/", v.PathValue("id"), "/test", map[string]any{})
 	if err != nil {
 		return "", err
 	}
