@@ -94,11 +94,8 @@ func (b *Boxes) Post(now time.Time, bounds Bounds, tenant string, changes []Chan
 	}
 	post := posting{now: now, bounds: bounds, tenant: tenant, by: map[string][]*Change{}}
 	for i := range changes {
-		if changes[i].Silent {
-			continue
-		}
 		for _, id := range wants(&changes[i]) {
-			if _, exists := all[id]; exists {
+			if r, exists := all[id]; exists && (r.Closes || !changes[i].Silent) {
 				post.by[id] = append(post.by[id], &changes[i])
 			}
 		}

@@ -3,6 +3,7 @@ package alert
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -216,5 +217,19 @@ func TestQuietUntil(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%v at %s: %q, not %q", c.hours, c.at, got, c.want)
 		}
+	}
+}
+
+// TestTheEndOfAnOccurrenceClosesItsIncident: people are not told of it, but a service that has an
+// incident for each alert is, or the incident would stay open.
+func TestTheEndOfAnOccurrenceClosesItsIncident(t *testing.T) {
+	over := firing(1, grapnel.SeverityWarning, begin)
+	over.Transition, over.Silent = Resolve, true
+	over.Alert.State, over.Alert.ResolvedAt = Resolved, begin.Add(time.Hour)
+	var boxes Boxes
+	all := map[string]Recipient{"chat": {ID: "chat"}, "incidents": {ID: "incidents", Closes: true}}
+	sent := boxes.Post(begin.Add(time.Hour), bounds.Fill(Bounds{}), "t", []Change{over}, all, func(*Change) []string { return []string{"chat", "incidents"} })
+	if len(sent) != 1 || sent[0].Type != grapnel.EventAlertResolved || !slices.Equal(sent[0].To, []string{"incidents"}) {
+		t.Errorf("sent is %+v", sent)
 	}
 }

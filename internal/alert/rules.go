@@ -22,7 +22,7 @@ type Rule struct {
 	Below     bool          // low values are bad
 	Hold      time.Duration // for which the value has to be there before it fires
 	Calm      time.Duration // for which the value has to be back before it is resolved
-	Once      bool          // it reports an occurrence: its end has no message
+	Once      bool          // it reports an occurrence: its end is Silent
 	Backtest  bool          // stored history has its facts
 }
 

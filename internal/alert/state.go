@@ -58,7 +58,7 @@ func (u Unread) has(k Key) bool {
 	return u[k.Rule] || u[UnreadIn(k.Rule, k.ID)]
 }
 
-// Change is one transition of an alert. Silent ones have no message.
+// Change is one transition of an alert. Silent ones are told to incident services only.
 type Change struct {
 	Alert      *Alert // after it; a copy
 	Transition Transition
