@@ -82,6 +82,41 @@ func TestATenantMayUseSoManyTypes(t *testing.T) {
 	})
 }
 
+// TestTypesOfRefusedEventsAreNotCounted: events of three new types are refused, because the tenant
+// has too many pending deliveries. Once it may publish again, it may use two other types.
+func TestTypesOfRefusedEventsAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxTypes, o.MaxPending = 3, 1 })
+		defer b.close()
+		b.endpoint("ep", &receiver{}, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		publish := func(name string) error {
+			events := []store.Incoming{{Event: &grapnel.Event{ID: "evt_" + name, Tenant: "default", Type: name, Data: []byte(`{}`),
+				ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}
+			if faults, err := b.engine.Check(t.Context(), events); err != nil || len(faults) > 0 {
+				t.Errorf("type %s: faults are %v, %v", name, faults, err)
+			}
+			_, err := b.engine.Publish(t.Context(), events, nil)
+			return err
+		}
+		if err := publish("a"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"b", "c", "d"} {
+			if err := publish(name); grapnel.CodeOf(err) != grapnel.CodeQuota {
+				t.Errorf("an event of type %s beyond the quota: %v", name, err)
+			}
+		}
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(time.Second) // the pending delivery finishes
+		for _, name := range []string{"e", "f"} {
+			if err := publish(name); err != nil {
+				t.Errorf("an event of type %s: %v", name, err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes
 // some.
 func TestATenantMayHaveSoManyEndpoints(t *testing.T) {

@@ -49,6 +49,7 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	}
 	p.pacing.wait(ctx, events[0].Event.Tenant)
 	if err := p.admission.enter(kind); err != nil {
+		p.types.tried(events, false)
 		return store.Accepted{}, err
 	}
 	defer p.admission.leave()
@@ -113,7 +114,10 @@ func (p *publisher) Test(ctx context.Context, scope store.Scope, endpoint string
 func (p *publisher) append(ctx context.Context, kind work, events []store.Incoming, once *store.Once,
 	match func(*configuration.Snapshot) error) (accepted store.Accepted, err error) {
 	spans := produce(p.traces, events)
-	defer func() { spans.end(p.traces, events, accepted, err) }()
+	defer func() {
+		p.types.tried(events, err == nil)
+		spans.end(p.traces, events, accepted, err)
+	}()
 	added, err := p.types.refused(ctx, events)
 	if err != nil {
 		return store.Accepted{}, err

@@ -13,8 +13,8 @@ import (
 // ever, and lists and purges read all rows of a tenant, so a publisher that puts an id into the
 // type would slow them down without end.
 //
-// Only a type that this node has not seen lately is looked up. Two nodes, or publishes whose write
-// fails, may make the count differ from the rows by a few.
+// Only a type that this node has not seen lately is looked up. Two nodes, or two publishes of a new
+// type of which one fails, may make the count differ from the rows by a few.
 type typeLimit struct {
 	store Store
 	most  int // 0: no limit
@@ -22,13 +22,14 @@ type typeLimit struct {
 
 	mu    sync.Mutex
 	seen  map[typeOf]struct{}
-	count map[string]int // by tenant: types stored, and types admitted since
+	added map[typeOf]struct{} // of seen: counted, but maybe not stored
+	count map[string]int      // by tenant: types stored, and types admitted since
 }
 
 type typeOf struct{ tenant, name string }
 
 func newTypeLimit(s Store, most, names int) *typeLimit {
-	return &typeLimit{store: s, most: most, names: names, seen: map[typeOf]struct{}{}, count: map[string]int{}}
+	return &typeLimit{store: s, most: most, names: names, seen: map[typeOf]struct{}{}, added: map[typeOf]struct{}{}, count: map[string]int{}}
 }
 
 // refused are the indexes of events of types that their tenants may not add.
@@ -70,6 +71,7 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 	defer t.mu.Unlock()
 	if len(t.seen) >= t.names || len(t.count) >= t.names {
 		clear(t.seen)
+		clear(t.added)
 		clear(t.count)
 	}
 	if _, seen := t.seen[of]; !known && !seen { // seen: another publish was first
@@ -78,9 +80,30 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 			return false, nil
 		}
 		t.count[of.tenant]++
+		t.added[of] = struct{}{}
 	}
 	t.seen[of] = struct{}{}
 	return true, nil
+}
+
+// tried notes whether events were stored. If not, their new types do not count.
+func (t *typeLimit) tried(events []store.Incoming, stored bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.added) == 0 {
+		return // the case of nearly all
+	}
+	for i := range events {
+		of := typeOf{events[i].Event.Tenant, events[i].Event.Type}
+		if _, added := t.added[of]; !added {
+			continue
+		}
+		delete(t.added, of)
+		if !stored {
+			delete(t.seen, of)
+			t.count[of.tenant]--
+		}
+	}
 }
 
 // crowded is the fault of an event that admits refuses.
