@@ -82,8 +82,9 @@ func TestATenantMayUseSoManyTypes(t *testing.T) {
 	})
 }
 
-// TestTypesOfRefusedEventsAreNotCounted: events of three new types are refused, because the tenant
-// has too many pending deliveries. Once it may publish again, it may use two other types.
+// TestTypesOfRefusedEventsAreNotCounted: events of three new types are refused by their schemas,
+// and three because the tenant has too many pending deliveries. Once it may publish again, it may
+// use two other types.
 func TestTypesOfRefusedEventsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxTypes, o.MaxPending = 3, 1 })
@@ -97,6 +98,12 @@ func TestTypesOfRefusedEventsAreNotCounted(t *testing.T) {
 			}
 			_, err := b.engine.Publish(t.Context(), events, nil)
 			return err
+		}
+		for _, name := range []string{"x", "y", "z"} {
+			b.register("default", name, `{"required":["id"]}`)
+			if faults, err := b.engine.Check(t.Context(), []store.Incoming{eventOf("default", name, `{}`)}); err != nil || len(faults) != 1 {
+				t.Errorf("type %s: faults are %v, %v", name, faults, err)
+			}
 		}
 		if err := publish("a"); err != nil {
 			t.Fatal(err)

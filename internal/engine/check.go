@@ -15,8 +15,14 @@ import (
 // is (filterWork), so a schema that costs much delays publishes of its own tenant. A type that
 // changes between Check and Publish changed at the same time as the events were published: either
 // order of the two is right.
-func (p *publisher) Check(ctx context.Context, events []store.Incoming) (map[int][]catalogue.Fault, error) {
-	var faults map[int][]catalogue.Fault
+func (p *publisher) Check(ctx context.Context, events []store.Incoming) (faults map[int][]catalogue.Fault, err error) {
+	defer func() {
+		for i := range events {
+			if err != nil || faults[i] != nil { // it is not published
+				p.types.tried(events[i:i+1], false)
+			}
+		}
+	}()
 	refuse := func(i int, found ...catalogue.Fault) {
 		if faults == nil {
 			faults = map[int][]catalogue.Fault{}
