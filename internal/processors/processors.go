@@ -27,7 +27,7 @@ type Bounds struct {
 	Calm int           `bound:"35"`
 	Busy int           `bound:"40"`
 	Rest time.Duration `bound:"1s" tiny:"5ms"`
-	// A look also finds Busy if one goroutine in Share waited for a processor for longer than Late. A
+	// A look also finds Busy if processor time is short: see the functions Short and Starts. A
 	// machine that is busy with other programs gives this one little time, however much it has to do.
 	Late  time.Duration `bound:"1ms"`
 	Share int           `bound:"10"`
@@ -85,14 +85,15 @@ func watch(b Bounds) func() int {
 }
 
 // Short returns a function that says whether processor time was short since its last call: one
-// goroutine in share was late.
+// goroutine in share was late, and more than one. An idle program starts a few in a look, and on a
+// machine with other programs one of them is late now and then.
 func Short(count func() (tardy, started uint64), share int) func() bool {
 	var tardy, started uint64
 	return func() bool {
 		late, all := tardy, started
 		tardy, started = count()
-		since := started - all
-		return since > 0 && (tardy-late)*uint64(share) >= since
+		late, all = tardy-late, started-all
+		return late > 1 && late*uint64(share) >= all
 	}
 }
 

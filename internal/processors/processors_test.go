@@ -96,3 +96,18 @@ func TestSizesFollowFromAllProcessors(t *testing.T) {
 		t.Errorf("at the end there are %d processors, want %d", n, before+3)
 	}
 }
+
+// TestOneLateGoroutineIsNotShort: the look that follows counts from there.
+func TestOneLateGoroutineIsNotShort(t *testing.T) {
+	var tardy, started uint64
+	short := Short(func() (uint64, uint64) { return tardy, started }, 10)
+	for _, look := range []struct {
+		tardy, started uint64
+		want           bool
+	}{{0, 0, false}, {1, 1, false}, {1, 5, false}, {2, 5, true}, {2, 20, true}, {2, 21, false}, {0, 5, false}, {30, 200, true}} {
+		tardy, started = tardy+look.tardy, started+look.started
+		if got := short(); got != look.want {
+			t.Errorf("%d of %d were late: short is %t", look.tardy, look.started, got)
+		}
+	}
+}
