@@ -11,17 +11,25 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// twoCells are home and west, and a server of both.
+func twoCells(t *testing.T) (*world, *Directory) {
+	w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
+	o := Options{Log: slog.New(slog.DiscardHandler)}
+	for _, name := range []string{"home", "west"} {
+		p := &place{world: w, name: name}
+		w.cells = append(w.cells, p)
+		o.Cells = append(o.Cells, Cell{Name: name, Engine: &brain{place: p}, Store: p})
+	}
+	return w, New(o)
+}
+
 // TestAMoveWhoseLastStepWasLost: the database of the old cell failed over to a standby that lacks
 // the last steps of a move. The other cell has the tenant open, so the old one lets go again, and
 // its rows are erased.
 func TestAMoveWhoseLastStepWasLost(t *testing.T) {
 	for _, back := range []grapnel.TenancyState{grapnel.TenancySealed, grapnel.TenancyClosing} {
-		w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
-		home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
-		w.cells = []*place{home, west}
-		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
-			{Name: "home", Engine: &brain{place: home}, Store: home},
-			{Name: "west", Engine: &brain{place: west}, Store: west}}})
+		w, directory := twoCells(t)
+		home, west := w.cells[0], w.cells[1]
 		directory.bounds.Pause = 0
 		w.publish()
 		home.flying = 0
@@ -79,12 +87,8 @@ func TestEveryNodeKnowsOfTheArrival(t *testing.T) {
 // being erased, however many they are. It can move back there once they are.
 func TestMovingBackToRowsThatAreErased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, r: rand.New(rand.NewPCG(1, 7))}
-		home, west := &place{world: w, name: "home"}, &place{world: w, name: "west"}
-		w.cells = []*place{home, west}
-		directory := New(Options{Log: slog.New(slog.DiscardHandler), Cells: []Cell{
-			{Name: "home", Engine: &brain{place: home}, Store: home},
-			{Name: "west", Engine: &brain{place: west}, Store: west}}})
+		w, directory := twoCells(t)
+		home, west := w.cells[0], w.cells[1]
 		directory.bounds.Pause = 2 * time.Second
 		home.known, home.is = true, grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyGone, Move: "mov_1", Other: "west"}
 		home.rows = make([]int, 20)

@@ -1,13 +1,12 @@
 package web
 
 import (
+	"fmt"
 	"html"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -173,6 +172,18 @@ func TestAFormThatPublishesDoesItOnce(t *testing.T) {
 	}
 }
 
+// refuseChanges makes the API refuse every request that is no look.
+func (s *site) refuseChanges(status int, code string) {
+	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			s.api.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"Refused","detail":"Try again","status":%d,"errors":[],"request_id":"req_9"}`, code, status)
+	})
+}
+
 // TestAFormIsKeptWhenTheServerIsBusy: a request that the API cannot do now comes again with the
 // texts that were typed, as a refused one does. After a failure it has the same idempotency key:
 // the request may have been done.
@@ -182,14 +193,7 @@ func TestAFormIsKeptWhenTheServerIsBusy(t *testing.T) {
 		s.signIn()
 		form := s.submitted("/endpoints/new")
 		form.Set("url", "https://typed.example")
-		s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				s.api.ServeHTTP(w, r)
-				return
-			}
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"code":"overloaded","title":"The server is busy","detail":"Try again","status":`+strconv.Itoa(status)+`,"errors":[],"request_id":"req_9"}`)
-		})
+		s.refuseChanges(status, "overloaded")
 		w := s.ask("POST", "/endpoints/new", form)
 		if strings.Contains(w.Body.String(), "req_9.") != (status >= 500) {
 			t.Errorf("answered %d, and the page names no request of the log, or one without need", w.Code)
@@ -210,14 +214,7 @@ func TestASecondClickMeetsTheFirst(t *testing.T) {
 	s.signIn()
 	form := s.submitted("/endpoints/new")
 	form.Set("url", "https://typed.example")
-	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			s.api.ServeHTTP(w, r)
-			return
-		}
-		w.WriteHeader(http.StatusConflict)
-		_, _ = io.WriteString(w, `{"code":"idempotency_in_flight","title":"In progress","status":409,"errors":[],"request_id":"req_9"}`)
-	})
+	s.refuseChanges(http.StatusConflict, "idempotency_in_flight")
 	if w := s.ask("POST", "/endpoints/new", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), form.Get("once")) {
 		t.Errorf("answered %d, and the idempotency key is another one", w.Code)
 	}
