@@ -20,8 +20,10 @@ type node struct {
 	core    *core.Core
 	queue   []core.Change // to be recorded, in order
 	busy    bool          // a commit is under way
-	wakes   time.Time     // time of the planned wake
-	leaving bool          // it is draining
+	waits   bool          // changes wait, the first of them since the time of since
+	since   time.Duration
+	wakes   time.Time // time of the planned wake
+	leaving bool      // it is draining
 	born    time.Duration
 	flying  int                      // attempts
 	again   int                      // retries among them
@@ -175,14 +177,20 @@ func (n *node) record() {
 	}
 	w := n.w
 	n.busy = true
+	if !n.waits {
+		n.waits, n.since = true, w.agenda.now
+	}
 	took := w.between(200*time.Microsecond, 5*time.Millisecond)
 	if w.chance(w.plan.stall) {
 		took = w.between(time.Second, 15*time.Second)
 		w.trace("the store stalls for %v", took)
+		// Behind several stalls in a row an outcome waits for all of them.
+		w.history.Limits.Commit = max(w.history.Limits.Commit, w.agenda.now+took-n.since+time.Second)
 	}
 	n.later(took, func() {
 		page := n.queue[:min(len(n.queue), 1+w.rand.IntN(8))]
 		n.queue = n.queue[len(page):]
+		n.waits = len(n.queue) > 0
 		changes := make([]store.Change, len(page))
 		for i := range page {
 			changes[i] = page[i].Change

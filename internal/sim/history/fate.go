@@ -158,7 +158,15 @@ func (c *checker) attempts(d *delivery) {
 	if f == nil {
 		return
 	}
-	if most := d.endpoint.MaxAttempts; most > 0 && f.Attempts > most && !c.did(d.id, Retry) {
+	most := d.endpoint.MaxAttempts
+	for _, fault := range c.Faults {
+		// An exhausted head holds its lane. If the store goes back to a time before it was the head, the
+		// lane forgets that, and the delivery is attempted when it becomes the head again.
+		if most > 0 && d.endpoint.Blocks && fault.Kind == Rewind && fault.End <= f.Finished {
+			most++
+		}
+	}
+	if most > 0 && f.Attempts > most && !c.did(d.id, Retry) {
 		c.report(Conserve, d, f.Finished, "%d attempts recorded, %d allowed", f.Attempts, most)
 	}
 	n := len(d.receipts)
