@@ -335,13 +335,16 @@ func (w *window) chillBehind(last time.Time, complete bool) {
 	}
 }
 
-// supplant removes an idle delivery whose row id belongs to another one now.
+// supplant removes an idle delivery whose row id belongs to another one now, and a remembered one
+// that has another due time now: the store has gone back. With the time from before, a page full of
+// such heads would count as in memory, and none would enter the window.
 func (w *window) supplant(by *store.Head) {
 	if old := w.heads[by.Delivery]; old != nil && old.phase == idle && !old.Same(by) {
 		w.unline(old)
 		w.remove(old)
 	}
-	if old := w.reserve.by[by.Delivery]; old != nil && !old.Same(by) {
+	old := w.reserve.by[by.Delivery]
+	if old != nil && (!old.Same(by) || !w.touched[by.Delivery] && old.Due.UnixMicro() != by.Due.UnixMicro()) {
 		w.reserve.remove(by.Delivery)
 	}
 }
