@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func wizard(v *visit) (wizardModel, error) {
 	}
 	query := v.URL.Query()
 	m := wizardModel{Search: s, IDs: query["id"], Again: query.Get("again") != "", Crumbs: v.trail(v.history(), crumb{"Replay", ""}),
-		Preview: v.link("/replays/new"), Rate: count(usualRate), Stop: count(usualStop), Canary: true}
+		Preview: v.link("/replays/new"), Rate: strconv.Itoa(usualRate), Stop: strconv.Itoa(usualStop), Canary: true}
 	if v.again() {
 		var f form
 		f.place(v.refusal)
