@@ -17,19 +17,11 @@ import (
 // town is two databases in one PostgreSQL, and the options of a server that serves both.
 func town(t *testing.T) (Options, *pgtest.Server) {
 	t.Helper()
-	db := pgtest.For(t, pgtest.Options{})
+	db := databases(t, "home", "west")
 	t.Chdir(t.TempDir()) // the admin key is written here
 	o := options("")
 	o.AdminKey, o.Lease = testKey, LeastLease
-	var urls []string
-	for _, name := range []string{"home", "west"} {
-		url, err := db.Create(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		urls = append(urls, url)
-	}
-	o.Store, o.Cells = urls[0], []CellOptions{{"west", urls[1]}}
+	o.Store, o.Cells = db.URL("home"), []CellOptions{{"west", db.URL("west")}}
 	return o, db
 }
 

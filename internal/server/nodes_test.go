@@ -32,10 +32,7 @@ type member struct {
 // members starts n nodes on one database.
 func members(t *testing.T, n int, tune ...func(*Options)) (all []member, db *pgtest.Server) {
 	t.Helper()
-	db = pgtest.For(t, pgtest.Options{})
-	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
-		t.Fatal(err)
-	}
+	db = databases(t, "grapnel")
 	t.Chdir(t.TempDir()) // admin keys are written here
 	for range n {
 		proxy, err := db.NewProxy()

@@ -25,13 +25,10 @@ func onPostgres(t *testing.T) Options {
 // behindProxy also returns the proxy between the two.
 func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 	t.Helper()
-	server := pgtest.For(t, pgtest.Options{})
+	db := databases(t, "grapnel")
 	t.Chdir(t.TempDir()) // the admin key is written here
 	o := options("")
-	if _, err := server.Create(t.Context(), "grapnel"); err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := server.NewProxy()
+	proxy, err := db.NewProxy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +97,8 @@ func TestPostgresThroughAPooler(t *testing.T) {
 		got[r.Header.Get("webhook-id")] = true
 	}))
 	defer receiver.Close()
-	db := pgtest.For(t, pgtest.Options{})
+	db := databases(t, "grapnel")
 	t.Chdir(t.TempDir())
-	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
-		t.Fatal(err)
-	}
 	pooler, err := db.NewPooler(t.Context())
 	if err != nil {
 		t.Fatal(err)
