@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,8 @@ func (w *world) start() {
 	if w.bounds != 0 {
 		o.Bounds, within = bounds.Tiny[engine.Bounds](w.bounds), bounds.Tiny[Bounds](w.bounds)
 	}
+	// Go would collect all garbage at each Rest, of which a history has thousands in fake time.
+	o.Bounds.Spare = math.MaxInt64
 	e, err := engine.New(context.Background(), o)
 	if err != nil {
 		w.t.Fatal(err)
