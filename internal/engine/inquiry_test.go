@@ -85,6 +85,48 @@ func TestChangesWaitForWhoOwnsNothing(t *testing.T) {
 	})
 }
 
+// recording is a node that owns nothing and does not answer, but is at the store all the time. From
+// a moment on its row has the version of the configuration, less a number.
+type recording struct {
+	bystander
+	store store.Store
+	from  time.Time
+	less  int64
+}
+
+func (r recording) Acting(ctx context.Context, _ time.Duration) ([]store.Node, error) {
+	is := store.Node{ID: "other", Address: "other"}
+	if time.Now().After(r.from) {
+		version, _, err := r.store.Version(ctx)
+		if err != nil {
+			return nil, err
+		}
+		is.Version = version - r.less
+	}
+	return []store.Node{is}, nil
+}
+
+// TestChangesWaitForTheRowOfWhoDoesNotAnswer: a change is answered once the row of a node that does
+// not answer says that the node has applied it, and not before.
+func TestChangesWaitForTheRowOfWhoDoesNotAnswer(t *testing.T) {
+	for less, want := range map[int64]time.Duration{0: leaseHere / 3, 1: leaseHere} {
+		synctest.Test(t, func(t *testing.T) {
+			s, began := memory.New(), time.Now()
+			other := recording{bystander: bystander{estate: &estate{}}, store: s, from: began.Add(leaseHere / 3), less: less}
+			bench := newTunedBench(t, s, func(o *Options) {
+				o.Cluster = &ownership.Options{Ownership: other, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
+			})
+			defer bench.close()
+			if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_1"}, store.With{}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < want || took > want+leaseHere/10 {
+				t.Errorf("with a row that is %d behind, the change was answered after %s, not after %s", less, took, want)
+			}
+		})
+	}
+}
+
 // TestChangesShareARequest: changes that are committed while the other node is being asked are told
 // to it together, by one request that begins after the last of them; and none is answered before a
 // request has succeeded that began after its commit.

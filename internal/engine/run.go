@@ -281,6 +281,7 @@ func (e *Engine) env() ownership.Env {
 			}
 		},
 		CatchUp: func(ctx context.Context) error { return e.Book.CatchUp(ctx) },
+		Applied: func() int64 { return e.Book.Settled().Version },
 		Newest: func(ctx context.Context) (int64, error) {
 			_, newest, err := e.Book.StoreVersion(ctx)
 			return newest, err

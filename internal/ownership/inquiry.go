@@ -12,9 +12,11 @@ import (
 )
 
 // Confirm returns once every node has applied a change of the configuration that was just
-// committed. It asks them to. A node that does not answer starts no attempt and answers no request
-// once a lease has passed (Current). If it renewed its lease in that time, it applied the change
-// before. A node that is stopping asks too, but does not wait for a lease.
+// committed, and applied here. It asks them to. A node that does not answer, because it drains or
+// cannot be reached, records in the store which version it has applied. If it does not do that
+// either, it starts no attempt and answers no request once a lease has passed (Current). If it
+// renewed its lease in that time, it applied the change before. A node that is stopping asks too,
+// but does not wait for a lease.
 func (s *Shards) Confirm(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -23,6 +25,7 @@ func (s *Shards) Confirm(ctx context.Context) error {
 	defer over.Stop()
 	again := time.NewTicker(s.cluster.Lease / 30)
 	defer again.Stop()
+	version := s.env.Applied()
 	for knows := map[string]bool{s.cluster.Node.ID: true}; ; {
 		r := s.nextInquiry()
 		select {
@@ -34,7 +37,7 @@ func (s *Shards) Confirm(ctx context.Context) error {
 			return nil
 		}
 		maps.Copy(knows, r.know)
-		if r.err == nil && !slices.ContainsFunc(r.acting, func(n store.Node) bool { return !knows[n.ID] }) {
+		if r.err == nil && !slices.ContainsFunc(r.acting, func(n store.Node) bool { return !knows[n.ID] && n.Version < version }) {
 			return nil
 		}
 		select {

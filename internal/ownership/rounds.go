@@ -10,9 +10,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// keep takes, renews and releases shards until the engine stops.
+// keep takes, renews and releases shards until the engine stops. A node that drains takes no
+// requests, so changes of other nodes wait for its row (Confirm): its rounds follow more quickly.
 func (s *Shards) keep() {
 	defer close(s.done)
+	drains := s.drains
 	tick := time.NewTicker(s.cluster.Lease / 15)
 	defer tick.Stop()
 	for {
@@ -25,6 +27,9 @@ func (s *Shards) keep() {
 		s.expire()
 		select {
 		case <-tick.C:
+		case <-drains:
+			drains = nil
+			tick.Reset(s.cluster.Lease / 60)
 		case <-s.env.Over:
 			return
 		}
@@ -76,9 +81,12 @@ func (s *Shards) caughtUp(began moment) {
 // leavesAll says whether the node should own no shards, because it stops or one of its loops is
 // stalled.
 func (s *Shards) leavesAll() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.draining || s.stalled != ""
+	select {
+	case <-s.drains:
+		return true
+	default:
+		return s.standsStill()
+	}
 }
 
 // standsStill says whether one of the loops is stalled.
@@ -147,7 +155,7 @@ func (s *Shards) owned(kind func(int, *holding) bool) []store.Owned {
 // look reads the live nodes and the owners of all shards.
 func (s *Shards) look(ctx context.Context) error {
 	me := s.cluster.Node
-	me.Draining = s.leavesAll()
+	me.Draining, me.Version = s.leavesAll(), s.env.Applied()
 	nodes, err := s.cluster.Ownership.Beat(ctx, me, s.presence())
 	if err != nil {
 		return err

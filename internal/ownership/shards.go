@@ -66,6 +66,7 @@ type Env struct {
 	// with whether the endpoint's tenant is open
 	Endpoints func() iter.Seq2[*grapnel.Endpoint, bool]
 	CatchUp   func(ctx context.Context) error          // reads changes of the configuration
+	Applied   func() int64                             // version of the configuration that CatchUp applied
 	Newest    func(ctx context.Context) (int64, error) // row id of the newest delivery
 	Standings func(ctx context.Context) (map[string]store.Standing, error)
 	Operate   func(ctx context.Context, o core.Operated) error
@@ -96,10 +97,10 @@ type Shards struct {
 	lost atomic.Int64
 	done chan struct{} // closed when keep has returned
 
-	mu       sync.RWMutex
-	held     map[int]*holding
-	draining bool
+	drains chan struct{} // closed by Drain
 
+	mu      sync.RWMutex
+	held    map[int]*holding
 	stalled string // name of the stalled loop; empty: none
 
 	nodes   []store.Node  // live nodes, as of the last look
@@ -135,7 +136,7 @@ func New(o *Options, env Env) *Shards {
 		return nil
 	}
 	s := &Shards{env: env, log: env.Log, cluster: *o, bounds: bounds.Fill(o.Bounds), done: make(chan struct{}),
-		held: map[int]*holding{}, inquiring: make(chan struct{}, 1), joined: make(chan struct{})}
+		held: map[int]*holding{}, inquiring: make(chan struct{}, 1), joined: make(chan struct{}), drains: make(chan struct{})}
 	s.cluster.Lease = cmp.Or(o.Lease, 15*time.Second)
 	if s.cluster.Steady == nil {
 		s.cluster.Steady = steadily()
@@ -321,14 +322,11 @@ func (s *Shards) Left(endpoint string, open bool) {
 	}
 }
 
-// Drain begins to release all shards.
+// Drain begins to release all shards. It is called once.
 func (s *Shards) Drain() {
-	if s == nil {
-		return
+	if s != nil {
+		close(s.drains)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draining = true
 }
 
 // Close releases the remaining shards, once no work is in progress.

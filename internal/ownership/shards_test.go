@@ -140,6 +140,7 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 				return func(yield func(*grapnel.Endpoint, bool) bool) { yield(ep, true) }
 			},
 			CatchUp:   func(context.Context) error { return nil },
+			Applied:   func() int64 { return 0 },
 			Newest:    func(context.Context) (int64, error) { return 0, nil },
 			Standings: func(context.Context) (map[string]store.Standing, error) { return nil, nil },
 			Operate:   func(context.Context, core.Operated) error { return nil },

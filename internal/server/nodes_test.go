@@ -218,7 +218,8 @@ func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong st
 }
 
 // TestDrainingNode: a node that finishes its attempts in flight accepts no connections, so it is
-// not ready. The other nodes know, and own its shards once it has stopped.
+// not ready. The other nodes know, their changes of the configuration wait for it for a moment
+// only, and they own its shards once it has stopped.
 func TestDrainingNode(t *testing.T) {
 	var logged bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -262,6 +263,11 @@ func TestDrainingNode(t *testing.T) {
 	}
 	if code, err := readiness(t.Context(), other); code != 200 {
 		t.Errorf("another one says %d, %v", code, err)
+	}
+	moment, cancel := context.WithTimeout(t.Context(), DefaultLease/5)
+	defer cancel()
+	if _, err := other.CreateEndpoint(moment, client.NewEndpoint{URL: receiver.URL, EventTypes: []string{"never"}}); err != nil {
+		t.Errorf("a change while it drains: %v", err)
 	}
 	list, err := other.Deliveries(t.Context(), client.DeliveryFilter{})
 	if err != nil || len(list.Data) != 1 {

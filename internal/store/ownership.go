@@ -32,7 +32,7 @@ type Ownership interface {
 	// ShardList returns all shards in their order.
 	ShardList(ctx context.Context) ([]Shard, error)
 	// Acting returns the nodes that own shards by unexpired leases, and those that called Beat
-	// within the time; only their ids and addresses are set.
+	// within the time; only their ids, addresses and versions are set.
 	Acting(ctx context.Context, within time.Duration) ([]Node, error)
 	// Fresh returns at most limit heads of endpoints in some shards that have a due time and a row
 	// id above after, by row id: deliveries that other nodes accepted. A row id is assigned before
@@ -72,6 +72,7 @@ type Node struct {
 	ID       string // new for each start
 	Address  string // where the other nodes reach it
 	Draining bool   // it is giving up its shards
+	Version  int64  // of the configuration that it had applied when it called Beat
 	Ago      time.Duration
 }
 

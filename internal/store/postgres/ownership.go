@@ -29,11 +29,12 @@ const (
 	shardsQuery = `SELECT number, epoch, owner, CASE WHEN owner = '' THEN 0
 		ELSE (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint END FROM shard ORDER BY number`
 
-	actingQuery = `SELECT id, address FROM node WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond'
-		UNION SELECT owner, coalesce((SELECT address FROM node WHERE id = owner), '') FROM shard WHERE owner <> '' AND until > clock_timestamp()`
+	actingQuery = `SELECT id, address, version FROM node WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond'
+		UNION SELECT owner, coalesce(address, ''), coalesce(version, 0) FROM shard LEFT JOIN node ON id = owner
+		WHERE owner <> '' AND until > clock_timestamp()`
 
-	beatSQL = `INSERT INTO node (id, address, draining, seen) VALUES ($1, $2, $3, clock_timestamp())
-		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, seen = excluded.seen`
+	beatSQL = `INSERT INTO node (id, address, draining, version, seen) VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (id) DO UPDATE
+		SET address = excluded.address, draining = excluded.draining, version = excluded.version, seen = excluded.seen`
 	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
 		WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond' ORDER BY id`
 	leaveSQL = "DELETE FROM node WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'"
@@ -112,7 +113,8 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 // Acting is one query, because every change of the configuration runs it.
 func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	var one store.Node
-	err = ask(ctx, s.owning, actingQuery, within.Microseconds()).each([]any{&one.ID, &one.Address}, func() { all = append(all, one) })
+	got := ask(ctx, s.owning, actingQuery, within.Microseconds())
+	err = got.each([]any{&one.ID, &one.Address, &one.Version}, func() { all = append(all, one) })
 	return all, readError(ctx, err)
 }
 
@@ -129,7 +131,7 @@ func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int)
 
 // Beat uses the database's clock.
 func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
-	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining); err != nil {
+	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining, node.Version); err != nil {
 		return nil, readError(ctx, err)
 	}
 	return s.Nodes(ctx, within)

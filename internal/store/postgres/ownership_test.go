@@ -80,14 +80,14 @@ func TestShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	acting("b") // a's lease has expired
-	for _, n := range []store.Node{{ID: "b", Address: "http://b"}, {ID: "c", Address: "http://c"}} {
+	for _, n := range []store.Node{{ID: "b", Address: "http://b", Version: 7}, {ID: "c", Address: "http://c"}} {
 		if _, err := a.Beat(t.Context(), n, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	acting("b", "c") // c owns no shard, but is live
 	if acting, err := a.Acting(t.Context(), -time.Minute); err != nil || len(acting) != 1 ||
-		acting[0] != (store.Node{ID: "b", Address: "http://b"}) {
+		acting[0] != (store.Node{ID: "b", Address: "http://b", Version: 7}) {
 		t.Errorf("of nodes that were never there %+v act, %v", acting, err)
 	}
 }
