@@ -55,7 +55,6 @@ type row struct {
 	metadata         map[string]string
 	garbled          bool       // metadata is none
 	occurredAt       *time.Time // nil: not in the years 1 to 9999
-	committedAt      time.Time
 }
 
 const (
@@ -192,7 +191,7 @@ const begin = `SELECT pg_try_advisory_xact_lock($1, $2), pg_snapshot_xmin(pg_cur
 // time that Go or JSON cannot write, such as infinity.
 const find = `SELECT number, batch, coalesce(id, 0), coalesce(type, ''), coalesce(key, ''), coalesce(event_id, ''),
   CASE WHEN size <= $3 THEN data END, coalesce(size, 0), metadata,
-  CASE WHEN occurred_at >= '0001-01-01 00:00Z' AND occurred_at < '10000-01-01 00:00Z' THEN occurred_at END, committed_at,
+  CASE WHEN occurred_at >= '0001-01-01 00:00Z' AND occurred_at < '10000-01-01 00:00Z' THEN occurred_at END,
   extract(epoch FROM clock_timestamp() - committed_at)::float8, found
 FROM (
   SELECT *, count(*) OVER () AS found, sum(least(size, $3)) OVER (ORDER BY number, id) - least(size, $3) AS before
@@ -234,7 +233,7 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	p.rows, err = pgx.CollectRows(rows, func(from pgx.CollectableRow) (r row, err error) {
 		var metadata *string
 		err = from.Scan(&r.number, &r.batch, &r.id, &r.kind, &r.key, &r.event, &r.data, &r.size, &metadata,
-			&r.occurredAt, &r.committedAt, &age, &found)
+			&r.occurredAt, &age, &found)
 		if metadata != nil {
 			r.garbled = json.Unmarshal([]byte(*metadata), &r.metadata) != nil
 		}

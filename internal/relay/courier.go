@@ -20,14 +20,16 @@ type courier struct {
 	runner *Runner
 	source grapnel.Source
 	stop   context.CancelFunc
-	aside  int // rows of the last look that were set aside; of run's goroutine
+	// of run's goroutine
+	aside int                 // rows of the last look that were set aside
+	given map[[2]int64]string // ids of rows that were set aside and are not removed yet
 
 	mu  sync.Mutex
 	now Status
 }
 
 func newCourier(r *Runner, s grapnel.Source) *courier {
-	return &courier{runner: r, source: s, now: Status{State: Connecting, Since: r.o.Now()}}
+	return &courier{runner: r, source: s, given: map[[2]int64]string{}, now: Status{State: Connecting, Since: r.o.Now()}}
 }
 
 // run connects, again and again, and carries while the connection lasts.

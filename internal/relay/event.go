@@ -1,9 +1,8 @@
 package relay
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -74,16 +73,21 @@ func deeper(doc []byte, limit int) bool {
 	return false
 }
 
-// setAside stores a row where people see it. Its id is computed, so repeating it changes nothing.
+// setAside stores a row where people see it. The inbox lists requests by their ids, so the time of
+// the id is now, not that of the commit. Repeating it for the same row changes nothing, because the
+// id stays; after a crash of this process before the row is removed, it may be stored twice.
 func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason, wrong string) error {
-	unique := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", c.source.ID, r.number, r.id, r.event))
-	in := grapnel.Intake{Source: c.source.ID, At: c.runner.o.Now(), Headers: r.about(), Checks: []grapnel.Check{{Text: wrong}}}
+	now, row := c.runner.o.Now(), [2]int64{r.number, r.id}
+	if c.given[row] == "" {
+		c.given[row] = grapnel.NewID(grapnel.AsidePrefix, now, rand.Reader)
+	}
+	in := grapnel.Intake{Source: c.source.ID, At: now, Headers: r.about(), Checks: []grapnel.Check{{Text: wrong}}}
 	other := ""
 	if why == grapnel.AsideConflict {
 		in.By, in.Known, other = grapnel.ByEventID, r.event, r.event
 	}
 	err := c.runner.o.Store.SetAside(ctx, grapnel.Aside{
-		ID: grapnel.NewID(grapnel.AsidePrefix, r.committedAt, bytes.NewReader(unique[:])), Tenant: c.source.Tenant, Why: why, Event: other,
+		ID: c.given[row], Tenant: c.source.Tenant, Why: why, Event: other,
 		ContentType: grapnel.JSONType, Body: r.data, Size: len(r.data), Intake: in,
 	})
 	if err == nil {

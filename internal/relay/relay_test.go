@@ -483,6 +483,30 @@ func TestRefusalsCountOnce(t *testing.T) {
 	}
 }
 
+// TestSetAsideNow: a row that waited in the outbox for an hour is, when it is set aside, the newest
+// request of the inbox, which lists requests by their ids. While its page is repeated it stays one.
+func TestSetAsideNow(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	var tries atomic.Int64
+	s.injure = func([]store.Incoming) (before, after error) {
+		if tries.Add(1) < 3 {
+			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
+		}
+		return nil, nil
+	}
+	do(t, p, event("k", strings.Repeat("[", 65)+strings.Repeat("]", 65)), event("k", `1`))
+	if _, err := p.Exec(t.Context(), `UPDATE grapnel.outbox_commit SET committed_at = committed_at - interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	began := grapnel.NewID(grapnel.AsidePrefix, time.Now(), bytes.NewReader(make([]byte, 10)))
+	relaying(t, Options{Engine: s, Store: s.Store})
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	if got := s.asides(); len(got) != 1 || got[0].ID < began {
+		t.Errorf("set aside after %s: %+v", began, got)
+	}
+}
+
 // TestFailureIsLoggedWhileHeld: a store that fails is logged, once, also if the server has refused
 // events before for a reason that is no fault.
 func TestFailureIsLoggedWhileHeld(t *testing.T) {

@@ -77,6 +77,7 @@ func (c *courier) moved(p page, at time.Time) {
 			c.now.Moved++
 		}
 	}
+	clear(c.given)
 	for range c.aside {
 		c.runner.count(aside)
 		c.now.Aside++
