@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -20,8 +21,12 @@ type typeLimit struct {
 	most  int // 0: no limit
 	names int // types remembered, and tenants
 
-	mu    sync.Mutex
-	seen  map[typeOf]struct{}
+	// Publishes of known types, which are nearly all, read these two without the lock.
+	seen   sync.Map     // typeOf → nothing
+	adding atomic.Int64 // the length of added
+
+	mu    sync.Mutex          // of all changes
+	total int                 // in seen
 	added map[typeOf]struct{} // of seen: counted, but maybe not stored
 	count map[string]int      // by tenant: types stored, and types admitted since
 }
@@ -29,7 +34,7 @@ type typeLimit struct {
 type typeOf struct{ tenant, name string }
 
 func newTypeLimit(s Store, most, names int) *typeLimit {
-	return &typeLimit{store: s, most: most, names: names, seen: map[typeOf]struct{}{}, added: map[typeOf]struct{}{}, count: map[string]int{}}
+	return &typeLimit{store: s, most: most, names: names, added: map[typeOf]struct{}{}, count: map[string]int{}}
 }
 
 // refused are the indexes of events of types that their tenants may not add.
@@ -52,13 +57,12 @@ func (t *typeLimit) refused(ctx context.Context, events []store.Incoming) (at []
 // admits says whether an event's tenant may publish events of its type.
 func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error) {
 	of := typeOf{ev.Tenant, ev.Type}
-	t.mu.Lock()
-	_, seen := t.seen[of]
-	left := t.most - t.count[of.tenant]
-	t.mu.Unlock()
-	if seen {
+	if _, seen := t.seen.Load(of); seen {
 		return true, nil
 	}
+	t.mu.Lock()
+	left := t.most - t.count[of.tenant]
+	t.mu.Unlock()
 	countTo := t.most
 	if left <= 0 {
 		countTo = 0 // it was counted already
@@ -69,12 +73,14 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.seen) >= t.names || len(t.count) >= t.names {
-		clear(t.seen)
+	defer func() { t.adding.Store(int64(len(t.added))) }()
+	if t.total >= t.names || len(t.count) >= t.names {
+		t.seen.Clear()
+		t.total = 0
 		clear(t.added)
 		clear(t.count)
 	}
-	if _, seen := t.seen[of]; !known && !seen { // seen: another publish was first
+	if _, seen := t.seen.Load(of); !known && !seen { // seen: another publish was first
 		t.count[of.tenant] = max(t.count[of.tenant], stored)
 		if t.count[of.tenant] >= t.most {
 			return false, nil
@@ -82,17 +88,20 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 		t.count[of.tenant]++
 		t.added[of] = struct{}{}
 	}
-	t.seen[of] = struct{}{}
+	if _, seen := t.seen.LoadOrStore(of, nil); !seen {
+		t.total++
+	}
 	return true, nil
 }
 
 // tried notes whether events were stored. If not, their new types do not count.
 func (t *typeLimit) tried(events []store.Incoming, stored bool) {
+	if t.adding.Load() == 0 {
+		return // the case of nearly all; those of these events would be counted
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.added) == 0 {
-		return // the case of nearly all
-	}
+	defer func() { t.adding.Store(int64(len(t.added))) }()
 	for i := range events {
 		of := typeOf{events[i].Event.Tenant, events[i].Event.Type}
 		if _, added := t.added[of]; !added {
@@ -100,7 +109,8 @@ func (t *typeLimit) tried(events []store.Incoming, stored bool) {
 		}
 		delete(t.added, of)
 		if !stored {
-			delete(t.seen, of)
+			t.seen.Delete(of)
+			t.total--
 			t.count[of.tenant]--
 		}
 	}
