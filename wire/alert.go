@@ -41,7 +41,7 @@ type AlertMessage struct {
 	Transition string          `json:"transition" enum:"fired,resolved,repeated"`
 	EventID    string          `json:"event_id" doc:"of a digest that is held, the id that its event will have"`
 	At         time.Time       `json:"at"`
-	Deliveries []AlertDelivery `json:"deliveries" doc:"empty: the digest is held until its time, or they are purged"`
+	Deliveries []AlertDelivery `json:"deliveries" doc:"empty: the digest is held until its time, or was not needed, or they are purged"`
 }
 
 // AlertDelivery is a delivery of a message.

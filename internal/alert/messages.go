@@ -38,6 +38,10 @@ type Box struct {
 	Fired    int       `json:"fired,omitempty"`
 	Severity string    `json:"severity,omitempty"` // the gravest
 	Titles   []string  `json:"titles,omitempty"`   // of the first, at most Bounds.Titles
+
+	// By the id of a digest: how many of its alerts have not ended. Only of a recipient that Closes,
+	// and of the latest digests, at most Bounds.Digests.
+	Open map[string]int `json:"open,omitempty"`
 }
 
 // DecodeBoxes reads the body of the document.
@@ -67,7 +71,7 @@ type Message struct {
 // Data is the data of a message's event.
 type Data struct {
 	AlertID        string    `json:"alert_id"` // empty in a digest
-	Rule           string    `json:"rule"`     // "digest" in a digest
+	Rule           string    `json:"rule"`     // DigestRule in a digest
 	State          string    `json:"state"`
 	Severity       string    `json:"severity"`
 	Tenant         string    `json:"tenant"`
@@ -113,7 +117,7 @@ func (b *Boxes) Post(now time.Time, bounds Bounds, tenant string, changes []Chan
 	}
 	maps.DeleteFunc(b.Recipients, func(id string, box *Box) bool {
 		_, exists := all[id]
-		return !exists || box.Count == 0 && now.Sub(box.Window) >= bounds.Window
+		return !exists || box.Count == 0 && len(box.Open) == 0 && now.Sub(box.Window) >= bounds.Window
 	})
 	return post.messages
 }
@@ -137,6 +141,7 @@ func (p *posting) to(r Recipient, box *Box) {
 	for _, c := range p.by[r.ID] {
 		switch {
 		case r.Closes && c.Transition == Resolve:
+			p.ended(r, box, c.Alert)
 			p.alone(r, c)
 		case c.Alert.Severity == grapnel.SeverityPage || r.Gather <= 0 && r.Quiet.IsZero():
 			at = append(at, c)
@@ -216,6 +221,9 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 		box.Began, box.Until, box.Severity = p.now, until, c.Alert.Severity
 		box.Event = digestID(p.tenant, p.now, r.ID, c.Alert.ID, string(c.Transition))
 		box.Titles, box.Fired = nil, 0
+		if r.Closes {
+			box.counts(p.bounds.Digests)
+		}
 	}
 	box.Count++
 	if c.Transition != Resolve {
@@ -230,7 +238,46 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if len(box.Titles) < p.bounds.Titles {
 		box.Titles = append(box.Titles, headline(c))
 	}
-	c.Alert.sent(Sent{c.Transition, box.event(p.tenant, r), p.now})
+	event := box.event(p.tenant, r)
+	if _, counted := box.Open[event]; counted && !c.Alert.inside(event) {
+		box.Open[event]++
+	}
+	c.Alert.sent(Sent{c.Transition, event, p.now})
+}
+
+// counts has the alerts of a digest that begins counted in Open, and forgets digests beyond the
+// latest.
+func (box *Box) counts(most int) {
+	if box.Open == nil {
+		box.Open = map[string]int{}
+	}
+	for len(box.Open) >= most {
+		delete(box.Open, slices.Min(slices.Collect(maps.Keys(box.Open)))) // ids sort by time
+	}
+	box.Open[box.Event] = 0
+}
+
+// inside says whether a message carried a transition of the alert.
+func (a *Alert) inside(event string) bool {
+	return slices.ContainsFunc(a.Messages, func(s Sent) bool { return s.Event == event })
+}
+
+// ended closes the incidents of digests whose last alert ends with this one. A digest that is held
+// is not sent then.
+func (p *posting) ended(r Recipient, box *Box, a *Alert) {
+	for _, id := range slices.Sorted(maps.Keys(box.Open)) {
+		if !a.inside(id) {
+			continue
+		}
+		box.Open[id]--
+		if box.Open[id] > 0 || box.Count > 0 && id == box.event(p.tenant, r) {
+			continue
+		}
+		delete(box.Open, id)
+		p.messages = append(p.messages, Message{Event: digestID(p.tenant, p.now, r.ID, id, string(Resolve)), Type: grapnel.EventAlertResolved,
+			To: []string{r.ID}, Data: Data{AlertID: id, Rule: DigestRule, State: string(Resolved), Severity: a.Severity, Tenant: p.tenant,
+				Subject: p.subject(), Title: "Resolved: all alerts of a digest", Text: "The last was: " + a.Title, Since: p.now}})
+	}
 }
 
 // event is the id of the digest. Boxes of an earlier version do not have it.
@@ -238,30 +285,42 @@ func (box *Box) event(tenant string, r Recipient) string {
 	return cmp.Or(box.Event, digestID(tenant, box.Began, r.ID))
 }
 
-// digest sends what the box has.
+// digest sends what the box has, unless it would open an incident for alerts that have all ended.
 func (p *posting) digest(r Recipient, box *Box) {
-	state, resolved := string(Firing), box.Count-box.Fired
+	event, held := box.event(p.tenant, r), *box
+	*box = Box{Window: box.Window, Sent: box.Sent, Open: box.Open}
+	if open, counted := box.Open[event]; counted && open == 0 {
+		delete(box.Open, event)
+		return
+	}
+	state, resolved := string(Firing), held.Count-held.Fired
 	var parts []string
-	if box.Fired > 0 {
-		parts = append(parts, many(box.Fired, "alert fired", "alerts fired"))
+	if held.Fired > 0 {
+		parts = append(parts, many(held.Fired, "alert fired", "alerts fired"))
 	} else {
 		state = string(Resolved)
 	}
 	if resolved > 0 {
 		parts = append(parts, many(resolved, "alert was resolved", "alerts were resolved"))
 	}
-	subject := Subject{Kind: "tenant", ID: p.tenant, Name: p.tenant}
-	if p.tenant == "" {
-		subject = Subject{Kind: "server"}
-	}
-	text := strings.Join(box.Titles, "\n")
-	if more := box.Count - len(box.Titles); more > 0 {
+	text := strings.Join(held.Titles, "\n")
+	if more := held.Count - len(held.Titles); more > 0 {
 		text += fmt.Sprintf("\nand %d more", more)
 	}
-	p.messages = append(p.messages, Message{Event: box.event(p.tenant, r), Type: grapnel.EventAlertDigest, To: []string{r.ID},
-		Data: Data{Rule: "digest", State: state, Severity: box.Severity, Tenant: p.tenant, Subject: subject,
-			Title: strings.Join(parts, ", "), Text: text, Since: box.Began, Count: box.Count, Alerts: box.Titles}})
-	*box = Box{Window: box.Window, Sent: box.Sent}
+	p.messages = append(p.messages, Message{Event: event, Type: grapnel.EventAlertDigest, To: []string{r.ID},
+		Data: Data{Rule: DigestRule, State: state, Severity: held.Severity, Tenant: p.tenant, Subject: p.subject(),
+			Title: strings.Join(parts, ", "), Text: text, Since: held.Began, Count: held.Count, Alerts: held.Titles}})
+}
+
+// DigestRule is the rule that digests name, and the ends of their incidents.
+const DigestRule = "digest"
+
+// subject is what a digest is about: the tenant, or the server.
+func (p *posting) subject() Subject {
+	if p.tenant == "" {
+		return Subject{Kind: "server"}
+	}
+	return Subject{Kind: "tenant", ID: p.tenant, Name: p.tenant}
 }
 
 // headline is the title of a change.

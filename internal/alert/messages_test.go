@@ -233,3 +233,77 @@ func TestTheEndOfAnOccurrenceClosesItsIncident(t *testing.T) {
 		t.Errorf("sent is %+v", sent)
 	}
 }
+
+// TestTheIncidentOfADigestIsClosed: a service that has incidents gets one for a storm, which is
+// closed with the last of its alerts, and none for alerts that all end while the digest is held.
+func TestTheIncidentOfADigestIsClosed(t *testing.T) {
+	b, now := bounds.Fill(Bounds{}), begin
+	r := Recipient{ID: "incidents", Closes: true}
+	var boxes Boxes
+	post := func(changes ...Change) (sent []Message) {
+		t.Helper()
+		boxes = stored(t, &boxes)
+		sent = boxes.Post(now, b, "t", changes, map[string]Recipient{r.ID: r}, func(*Change) []string { return []string{r.ID} })
+		now = now.Add(time.Hour)
+		return sent
+	}
+	ends := func(c Change) Change {
+		c.Transition, c.Alert.State, c.Alert.ResolvedAt = Resolve, Resolved, now
+		return c
+	}
+	var storm []Change
+	for n := range b.Burst + 1 {
+		storm = append(storm, firing(n, grapnel.SeverityWarning, now))
+	}
+	opened := post(storm...)
+	if len(opened) != 1 || opened[0].Data.State != string(Firing) {
+		t.Fatalf("of a storm: %+v", opened)
+	}
+	again := storm[0]
+	again.Transition = Repeat
+	post(again)
+	for n, c := range storm {
+		sent := post(ends(c))
+		if last := n == b.Burst; len(sent) != 1+map[bool]int{true: 1}[last] {
+			t.Errorf("after %d of %d have ended: %+v", n+1, len(storm), sent)
+		} else if end := sent[0]; last && (end.Type != grapnel.EventAlertResolved || end.Data.AlertID != opened[0].Event ||
+			end.Data.State != string(Resolved) || end.Data.Rule != "digest" || end.Event == opened[0].Event) {
+			t.Errorf("the incident %s is closed by %+v", opened[0].Event, end)
+		}
+	}
+
+	r.Quiet = now.Add(3 * time.Hour)
+	held := firing(99, grapnel.SeverityWarning, now)
+	if sent := post(held); len(sent) != 0 {
+		t.Errorf("in quiet hours: %+v", sent)
+	}
+	if sent := post(ends(held)); len(sent) != 1 || sent[0].Data.AlertID != held.Alert.ID {
+		t.Errorf("at its end: %+v", sent)
+	}
+	r.Quiet, now = time.Time{}, r.Quiet
+	if sent := post(); len(sent) != 0 {
+		t.Errorf("after quiet hours: %+v", sent)
+	}
+	if post(); len(boxes.Recipients) != 0 {
+		t.Errorf("boxes stay: %+v", boxes.Recipients[r.ID])
+	}
+}
+
+// TestADigestThatWasNotCounted: a digest that was begun for a service without incidents, or by an
+// earlier version, is sent although the alerts that were counted since have all ended.
+func TestADigestThatWasNotCounted(t *testing.T) {
+	b, r := bounds.Fill(Bounds{}), Recipient{ID: "a", Gather: time.Hour}
+	var boxes Boxes
+	post := func(now time.Time, changes ...Change) []Message {
+		return boxes.Post(now, b, "t", changes, map[string]Recipient{"a": r}, func(*Change) []string { return []string{"a"} })
+	}
+	late := firing(2, grapnel.SeverityWarning, begin)
+	post(begin, firing(1, grapnel.SeverityWarning, begin))
+	r.Closes = true
+	post(begin.Add(time.Minute), late)
+	late.Transition = Resolve
+	post(begin.Add(2*time.Minute), late)
+	if sent := post(begin.Add(time.Hour)); len(sent) != 1 || sent[0].Data.Count != 2 || sent[0].Data.State != string(Firing) {
+		t.Errorf("sent is %+v", sent)
+	}
+}

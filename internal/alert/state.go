@@ -18,6 +18,8 @@ type Bounds struct {
 	Burst  int           `bound:"5"`             // messages to one channel within Window; more become one digest
 	Window time.Duration `bound:"1m" tiny:"1s"`
 	Titles int           `bound:"20"` // titles in a digest; more are only counted
+	// digests of one channel whose incidents are closed once their alerts have ended
+	Digests int `bound:"32"`
 	// endpoints of one tenant that get messages; the first by their ids
 	Recipients int `bound:"32"`
 }

@@ -131,10 +131,11 @@ func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
 // eventTenant is the tenant of the events of a tenant's alerts; empty: the operator's.
 func eventTenant(tenant string) string { return cmp.Or(tenant, grapnel.OperatorTenant) }
 
-// event makes the event of a message. The events of one alert stay in order at each endpoint.
+// event makes the event of a message. The events of one alert stay in order at each endpoint, and
+// so does the end of a digest's incident behind the digest.
 func (p *part) event(m alert.Message) *grapnel.Event {
-	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: m.Data.AlertID, Data: m.Data.Encode(),
-		ContentType: grapnel.JSONType, OccurredAt: p.now, AcceptedAt: p.now}
+	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: cmp.Or(m.Data.AlertID, m.Event),
+		Data: m.Data.Encode(), ContentType: grapnel.JSONType, OccurredAt: p.now, AcceptedAt: p.now}
 }
 
 // Link is the sealed content of an acknowledge link.
@@ -152,7 +153,10 @@ func (k *Keeper) link(m *alert.Message, now time.Time) {
 	if k.o.PublicURL == nil {
 		return
 	}
-	m.Data.URL = k.o.PublicURL.JoinPath("alerts", m.Data.AlertID).String() // of a digest: all alerts
+	m.Data.URL = k.o.PublicURL.JoinPath("alerts").String()
+	if m.Data.Rule != alert.DigestRule {
+		m.Data.URL += "/" + m.Data.AlertID
+	}
 	if k.o.Sealer == nil || m.Type != grapnel.EventAlertFired {
 		return
 	}

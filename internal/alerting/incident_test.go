@@ -11,8 +11,8 @@ import (
 )
 
 // TestIncidentsAreClosed: a service that keeps an incident for each alert is told of each
-// resolution by the id of its alert, however many there are at once; another service gets one
-// digest of them.
+// resolution by the id of its alert, however many there are at once, and then of the end of the
+// digest that told of them; another service gets one digest of them.
 func TestIncidentsAreClosed(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
 		for _, service := range []string{"pagerduty", "opsgenie", "slack"} {
@@ -36,7 +36,7 @@ func TestIncidentsAreClosed(t *testing.T) {
 				got[d.EndpointID+" "+list[i].Type]++
 			}
 		}
-		for what, want := range map[string]int{"pagerduty grapnel.alert.resolved": 8, "opsgenie grapnel.alert.resolved": 8,
+		for what, want := range map[string]int{"pagerduty grapnel.alert.resolved": 9, "opsgenie grapnel.alert.resolved": 9,
 			"slack grapnel.alert.resolved": 0, "pagerduty grapnel.alert.digest": 1, "slack grapnel.alert.digest": 2} {
 			if got[what] != want {
 				t.Errorf("%s: %d, want %d", what, got[what], want)
