@@ -16,11 +16,14 @@ func TestFirstTriesOfBothTablesAgree(t *testing.T) {
 	}
 }
 
-// TestOnlyAllIsAHundredPercent: as on the dashboard.
+// TestOnlyAllIsAHundredPercent: as on the dashboard; and only none is 0 %.
 func TestOnlyAllIsAHundredPercent(t *testing.T) {
-	rate := .9999
-	f := client.Figures{FirstAttemptSuccessRate: &rate, Totals: client.Totals{FirstAttemptSuccess: 9999, Attempted: 10_000}}
-	if one, other := statsRow("total", &f.Totals)[7], groupRow("total", &f)[3]; one != other || one != "99.9%" {
-		t.Errorf("%s without --by, %s with it", one, other)
+	for first, want := range map[int64]string{10_000: "100.0%", 9999: "99.9%", 1: "0.1%", 0: "0.0%"} {
+		rate := float64(first) / 10_000
+		f := client.Figures{FirstAttemptSuccessRate: &rate, RetryRate: &rate,
+			Totals: client.Totals{FirstAttemptSuccess: first, Attempted: 10_000}}
+		if one, others := statsRow("total", &f.Totals)[7], groupRow("total", &f)[3:5]; one != want || others[0] != want || others[1] != want {
+			t.Errorf("%d: %s without --by, %s with it, want %s", first, one, others, want)
+		}
 	}
 }

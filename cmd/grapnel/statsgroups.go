@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/insight"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -53,16 +54,11 @@ func groupRow(name string, f *client.Figures) []string {
 	return append(row, number(errors), number(f.Duplicates))
 }
 
-// percent is a part with one digit; 100 only if it is all.
 func percent(part *float64) string {
 	if part == nil {
 		return ""
 	}
-	p := 100 * *part
-	if *part < 1 {
-		p = min(p, 99.9)
-	}
-	return fmt.Sprintf("%.1f%%", p)
+	return insight.Percent(*part) + "%"
 }
 
 // brief is a duration to three digits or so.

@@ -102,10 +102,17 @@ func (c *Cause) rest() string {
 	return fmt.Sprintf("%s of the %d", percent(c.Delivered, c.Successes), c.Successes)
 }
 
-// percent never rounds a part to none or all.
 func percent(n, of int) string {
-	p := min(max(float64(n)/float64(of)*100, 0.1), 99.9)
-	return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0") + " %"
+	return strings.TrimSuffix(Percent(float64(n)/float64(of)), ".0") + " %"
+}
+
+// Percent is a part with one digit; 0 only if it is none, 100 only if it is all.
+func Percent(part float64) string {
+	p := part * 100
+	if 0 < part && part < 1 {
+		p = min(max(p, 0.1), 99.9)
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64)
 }
 
 func bytes(n int) string {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel/internal/insight"
 )
 
 // Spoken is a duration in its two largest units: "4 min 12 s", "3 h", "2 days". The script on the
@@ -87,11 +89,7 @@ func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
-	p := float64(part) / float64(whole) * 100
-	if 0 < part && part < whole {
-		p = min(max(p, 0.1), 99.9)
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0")
+	return strings.TrimSuffix(insight.Percent(float64(part)/float64(whole)), ".0")
 }
 
 // List joins names as a sentence does.
