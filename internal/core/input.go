@@ -87,6 +87,7 @@ type Operated struct {
 	Created  time.Time // when the delivery was created
 	Reason   string
 	Audit    *grapnel.AuditEntry // stored with the order's change
+	Answer   *store.Answered     // likewise
 }
 
 // Drain stops new attempts for good. Attempts in flight finish and are recorded.

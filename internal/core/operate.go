@@ -52,7 +52,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		return
 	}
 	h.order = &o
-	ch := store.Change{At: now, Audit: o.Audit}
+	ch := store.Change{At: now, Audit: o.Audit, Answer: o.Answer}
 	if !o.Verb.gives() {
 		ch.Expect = store.OfHead
 	}

@@ -40,9 +40,14 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
+		done := store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}
+		answer := once.Known(done)
 		err := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
-			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by)})
-		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
+			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by), Answer: answer})
+		if err == nil && answer != nil {
+			err = o.store.Remember(ctx, answer.Once()) // nothing was changed if an attempt is in flight
+		}
+		return done, err
 	}
 	ep := o.book.Snapshot().Endpoint(scope, d.EndpointID)
 	if ep == nil {

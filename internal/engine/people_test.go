@@ -2,13 +2,17 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
 // TestPauseDisableDelete: when the call returns no further attempt starts; pending deliveries are
@@ -122,6 +126,32 @@ func TestRetryAndSkip(t *testing.T) {
 		time.Sleep(time.Second)
 		if ds := b.deliveries("ep"); ds[3].ReplayOf != ds[2].Seq || ds[3].Status != grapnel.Delivered || ds[3].EventID != ds[2].EventID {
 			t.Errorf("the new delivery is %+v", ds[3])
+		}
+	})
+}
+
+// TestARetryAndItsAnswerAreOneCommit: the answer to a request to try a pending delivery now is
+// stored with its effect. A process that is killed right afterwards, so that it stores nothing
+// more, leaves no key by which the request is done twice.
+func TestARetryAndItsAnswerAreOneCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		b := newBench(t, &memory.Faulty{Store: s, Injure: func(method string) memory.Fault {
+			return map[string]memory.Fault{"Remember": {Err: errors.New("killed")}}[method]
+		}})
+		defer b.close()
+		b.endpoint("ep", &receiver{then: status(503)}, nil)
+		b.publish("k", 1)
+		time.Sleep(time.Minute)
+		once := &store.Once{Key: "key_1/a", Fingerprint: [32]byte{1}, Now: time.Now(), Expires: time.Now().Add(time.Hour),
+			Answer: func(done any) store.Answer {
+				return store.Answer{Status: 200, Body: fmt.Append(nil, done.(store.Redelivered).Delivery)}
+			}}
+		first := b.deliveries("ep")[0].Seq
+		_, _ = b.engine.Retry(context.Background(), store.Everyone(), first, grapnel.By{}, once)
+		given, err := s.Recall(context.Background(), once.Key, time.Now())
+		if err != nil || given == nil || given.Fingerprint != once.Fingerprint || string(given.Body) != fmt.Sprint(first) {
+			t.Errorf("after the retry the key has the answer %+v, %v", given, err)
 		}
 	})
 }

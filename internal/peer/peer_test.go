@@ -55,7 +55,8 @@ func two(t *testing.T, secret string) (*node, *Client, string) {
 func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	n, r, url := two(t, "the secret")
 	o := core.Operated{Token: 7, Verb: core.Skip, Endpoint: "ep_1", Delivery: 12, Reason: "why not",
-		Audit: &grapnel.AuditEntry{At: at, Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip, Delivery: "dlv_12"}}
+		Audit:  &grapnel.AuditEntry{At: at, Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip, Delivery: "dlv_12"},
+		Answer: &store.Answered{Key: "key_1/a", Answer: store.Answer{Fingerprint: [32]byte{1}, Status: 200}, Expires: at, Now: at}}
 	if err := r.Order(t.Context(), url, o); err != nil || !reflect.DeepEqual(n.order, o) {
 		t.Errorf("the order arrived as %+v, %v", n.order, err)
 	}

@@ -160,6 +160,29 @@ type Once struct {
 	Now    time.Time // answers that have expired at this time are ignored
 }
 
+// Answered is a Once whose answer is known before the call, as plain data. Its key is not looked up
+// first: the answer is stored with the effect, unless the key has one.
+type Answered struct {
+	Key          string
+	Answer       Answer
+	Expires, Now time.Time
+}
+
+// Known returns a Once that gives the answer of a call in advance, as Answered; nil: there is none.
+func (o *Once) Known(done any) *Answered {
+	if o == nil {
+		return nil
+	}
+	a := o.Answer(done)
+	a.Fingerprint = o.Fingerprint
+	return &Answered{Key: o.Key, Answer: a, Expires: o.Expires, Now: o.Now}
+}
+
+// Once is the same as a Once.
+func (a *Answered) Once() *Once {
+	return &Once{Key: a.Key, Fingerprint: a.Answer.Fingerprint, Expires: a.Expires, Now: a.Now, Answer: func(any) Answer { return a.Answer }}
+}
+
 // PassKeys begins the keys of answers to passes of a tenant, followed by a slash. Those answers
 // move with the tenant (Moving), as answers to its API keys do.
 func PassKeys(tenant string) string { return "pass/" + tenant }

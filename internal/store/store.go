@@ -189,6 +189,7 @@ type Change struct {
 	Standing *Standing
 	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
 	Audit    *grapnel.AuditEntry // stored if the change is applied
+	Answer   *Answered           // likewise
 
 	// Lease is the lease that the change settles: it applies only while that is the delivery's
 	// lease. Any change that applies ends the delivery's lease. nil: a change to a final status

@@ -43,6 +43,9 @@ func (s *model) turn(c *store.Change) store.Changed {
 	if done.Next = d.next(); done.Applied {
 		done.Told = s.take(c.Tell)
 		s.note(c.Audit)
+		if a := c.Answer; a != nil && s.live(a.Key, a.Now) == nil {
+			s.remember(a.Once(), nil)
+		}
 	}
 	return done
 }

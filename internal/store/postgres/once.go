@@ -71,8 +71,8 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
 	}
-	a := t.answers[once.Key]
-	if a == nil || codec.Micros(once.Now) >= a.expires {
+	a := t.live(once.Key, once.Now)
+	if a == nil {
 		return nil, nil
 	}
 	then := a.Answer
@@ -82,6 +82,14 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 		t.then(atStandbys)
 	}
 	return given, err
+}
+
+// live is the answer that a key has at a time, or nil.
+func (t *tx) live(key string, now time.Time) *answer {
+	if a := t.answers[key]; a != nil && codec.Micros(now) < a.expires {
+		return a
+	}
+	return nil
 }
 
 // remember is the last step of such a call, after every step that can fail.

@@ -73,6 +73,9 @@ func (o *recording) need(n *needs) {
 			n.endpoints[c.Standing.Endpoint] = true
 			n.guard(c.Standing.Endpoint, c.Epoch)
 		}
+		if c.Answer != nil {
+			n.once(c.Answer.Once())
+		}
 		c.tell.need(n)
 	}
 }
@@ -126,6 +129,9 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	}
 	if done.Told, err = c.tell.accept(t); err == nil {
 		t.note(c.Audit)
+		if a := c.Answer; a != nil && t.live(a.Key, a.Now) == nil {
+			t.remember(a.Once(), nil)
+		}
 	}
 	return done, err
 }

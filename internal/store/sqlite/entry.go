@@ -26,10 +26,12 @@ func (*claiming) kind() int    { return 3 }
 func (*extending) kind() int   { return 4 }
 func (*hastening) kind() int   { return 5 }
 func (*documenting) kind() int { return 6 }
+func (*answering) kind() int   { return 7 }
 
 // anew makes an empty entry of a kind, or nil.
 func anew(kind int) entry {
-	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending), new(hastening), new(documenting)} {
+	for _, e := range []entry{new(appending), new(recording), new(claiming), new(extending), new(hastening), new(documenting),
+		&answering{recording: new(recording)}} {
 		if e.kind() == kind {
 			return e
 		}
@@ -133,6 +135,21 @@ func flowTarget(t *store.Target, f *codec.Flow) {
 }
 
 func (o *recording) flow(f *codec.Flow) { codec.Many(f, &o.turns, (*turn).flow) }
+
+func (o *answering) flow(f *codec.Flow) {
+	o.recording.flow(f)
+	codec.Many(f, &o.answers, (*answered).flow)
+}
+
+func (a *answered) flow(f *codec.Flow) {
+	codec.Number(f, &a.turn)
+	codec.Text(f, &a.Key)
+	codec.Fixed(f, a.Answer.Fingerprint[:])
+	codec.Number(f, &a.Answer.Status)
+	codec.Blob(f, &a.Answer.Body)
+	codec.Time(f, &a.Expires)
+	codec.Time(f, &a.Now)
+}
 
 func (c *turn) flow(f *codec.Flow) {
 	if f.Reads() {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -18,8 +19,50 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 			return nil, err
 		}
 	}
-	err := s.write(ctx, o)
+	if !slices.ContainsFunc(changes, func(c store.Change) bool { return c.Answer != nil }) {
+		err := s.write(ctx, o)
+		return o.done, err
+	}
+	with := &answering{recording: o}
+	for i := range changes {
+		if a := changes[i].Answer; a != nil {
+			with.answers = append(with.answers, answered{i, *a})
+		}
+	}
+	err := s.write(ctx, with)
 	return o.done, err
+}
+
+// answering is a recording with answers, which are stored with their changes.
+type answering struct {
+	*recording
+	answers []answered
+}
+
+// answered is the answer to the request for a change.
+type answered struct {
+	turn int // index of the change
+	store.Answered
+}
+
+func (o *answering) apply(t *tx) error {
+	if err := o.recording.apply(t); err != nil {
+		return err
+	}
+	for i := range o.answers {
+		a := &o.answers[i]
+		if !o.done[a.turn].Applied {
+			continue
+		}
+		is, err := live(t.q.answer, a.Key, a.Now)
+		if is == nil && err == nil {
+			_, err = t.remember(a.Once(), nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // turn is a change as passed to the writer: already encoded as far as possible. Most changes have

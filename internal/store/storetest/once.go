@@ -109,6 +109,22 @@ var onceCases = []testCase{
 				&store.Answer{Fingerprint: [32]byte{2}, Status: 202, Body: []byte(c.done + " at 3600")}, "the answer that replaced it")
 		}
 	}},
+	{"stores an answer with a change", func(d *driver) {
+		n := d.lane("k", 2)
+		now := func(number int64, key string, fingerprint byte) store.Change {
+			c := by(number, grapnel.Pending, 10)
+			c.Expect, c.Due, c.Trigger = store.OfHead, at(10), grapnel.TriggerManual
+			c.Answer = once(key, fingerprint, 0).Known(nil)
+			return c
+		}
+		d.same(d.record(now(n[0], "a", 1), now(n[1], "b", 1))[1].Applied, false, "behind its head")
+		first := &store.Answer{Fingerprint: [32]byte{1}, Status: 202, Body: []byte("<nil> at 0")}
+		d.same([]*store.Answer{d.recall("a", 1), d.recall("b", 1)}, []*store.Answer{first, nil}, "answers")
+		d.same(d.record(now(n[0], "a", 2))[0].Applied, true, "with a key that has an answer")
+		d.same(d.recall("a", 1), first, "the first answer stays")
+		_, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Once: once("a", 2, 1)})
+		d.code(err, grapnel.CodeMismatch, "another request with the key")
+	}},
 	{"gives the answer what the call returns", func(d *driver) {
 		var seen any
 		o := once("key", 1, 0)
