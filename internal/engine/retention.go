@@ -59,11 +59,8 @@ func (r Retention) longest() time.Duration {
 
 // promised is the longest delay between expiry and removal.
 func (r Retention) promised() time.Duration {
-	shortest := r.For
-	for _, rule := range r.Rules {
-		shortest = min(shortest, rule.For)
-	}
-	return max(20*time.Second, shortest/10)
+	keep := store.Keep{For: r.For, Rules: r.Rules}
+	return max(20*time.Second, keep.Shortest()/10)
 }
 
 // every is the interval between two rounds. It is at most half of promised, so the other half is

@@ -128,6 +128,15 @@ type Annotation struct {
 // Late is the extra time for a retention of kept: Slack, but at most a twelfth of kept.
 func (k *Keep) Late(kept time.Duration) time.Duration { return min(k.Slack, kept/12) }
 
+// Shortest is the shortest retention of all.
+func (k *Keep) Shortest() time.Duration {
+	shortest := k.For
+	for _, r := range k.Rules {
+		shortest = min(shortest, r.For)
+	}
+	return shortest
+}
+
 // Of is the retention of deliveries of a tenant and type.
 func (k *Keep) Of(tenant, eventType string) time.Duration {
 	for _, r := range k.Rules {

@@ -65,10 +65,12 @@ func (q *queue) lane(key string) *lane {
 	return l
 }
 
-// forget removes the lane of a purged delivery if it has the lane's last position and nothing
-// waits. Lanes that begin later have higher positions, so those of a key never go back.
-func (q *queue) forget(d *delivery) {
-	if l := q.lanes[d.Key]; d.lane != nil && d.lane == l && d.Position == l.last && l.pending.first() == nil {
+// forget removes the lane of a purged delivery if nothing waits and it has the lane's last
+// position, or was pending for the shortest retention: the last may have been purged meanwhile.
+// Lanes that begin later have higher positions, so those of a key never go back.
+func (q *queue) forget(d *delivery, shortest time.Duration) {
+	long := decide.Moment(d.finished).Sub(decide.Moment(d.Created)) >= shortest
+	if l := q.lanes[d.Key]; d.lane != nil && d.lane == l && (d.Position == l.last || long) && l.pending.first() == nil {
 		delete(q.lanes, d.Key)
 		q.forgot = max(q.forgot, l.last)
 	}

@@ -39,7 +39,7 @@ func (s *model) Purge(_ context.Context, keep store.Keep, limit int) (int, error
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
 		if gone[d] {
 			s.purged++
-			s.queue(d.Endpoint).forget(d)
+			s.queue(d.Endpoint).forget(d, keep.Shortest())
 		}
 		return gone[d]
 	})

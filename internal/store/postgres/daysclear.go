@@ -25,6 +25,7 @@ import (
 // clearance is the plan for clearing a day.
 type clearance struct {
 	day       int64
+	long      int64   // the shortest retention, in microseconds: see forgetPage
 	most      int     // limit for the rows that stay
 	events    []int64 // events that stay
 	over      []int64 // finished deliveries that stay

@@ -101,7 +101,8 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 	if err != nil {
 		return nil, err
 	}
-	c := &clearance{day: day, most: s.bounds.DayStays, events: []int64{}, tallies: make(map[tallyOf]*tally)}
+	c := &clearance{day: day, long: keep.Shortest().Microseconds(), most: s.bounds.DayStays, events: []int64{},
+		tallies: make(map[tallyOf]*tally)}
 	kinds := sortedKeys(before, cmp.Compare[int32])
 	cuts := column(kinds, func(kind int32) int64 { return before[kind] })
 	events := make(map[int64]bool)

@@ -8,20 +8,22 @@ import (
 )
 
 // A lane's row has the position given last. The row is removed together with the delivery that has
-// this position, if nothing waits in the lane. Otherwise each key that was ever used would have a
-// row for ever. The row of an endpoint's key "", which is no lane, has the highest position of its
-// removed lanes. A lane that begins goes on above it, so the positions of a key never go back.
+// this position, if nothing waits in the lane; or with one that was pending for the shortest
+// retention, as the delivery with this position may have been purged meanwhile. Otherwise each key
+// that was ever used would have a row for ever. The row of an endpoint's key "", which is no lane,
+// has the highest position of its removed lanes. A lane that begins goes on above it, so the
+// positions of a key never go back.
 //
 // A lane that gets a position meanwhile stays: its row is locked, and passed over, or its last
 // position is no longer that of the delivery.
 const (
 	forgottenQuery = "SELECT target, last FROM lane WHERE target = ANY($1) AND key = ''"
-	forgetLanes    = "WITH gone AS MATERIALIZED (SELECT lane, position FROM finished WHERE seq = ANY($1) AND lane <> 0)" + forget + " SELECT count(*) FROM removed"
-	forgetPage     = `WITH page AS MATERIALIZED (SELECT seq, lane, position, kind FROM %finished WHERE seq > $1 ORDER BY seq LIMIT $2),
-		gone AS MATERIALIZED (SELECT lane, position FROM page JOIN kind k ON k.number = page.kind WHERE lane <> 0 AND seq <> ALL($3) AND ` + unsealed + `)` +
+	forgetLanes    = "WITH gone AS MATERIALIZED (SELECT lane, position, finished - created >= $2 AS long FROM finished WHERE seq = ANY($1) AND lane <> 0)" + forget + " SELECT count(*) FROM removed"
+	forgetPage     = `WITH page AS MATERIALIZED (SELECT seq, lane, position, kind, finished - created >= $4 AS long FROM %finished WHERE seq > $1 ORDER BY seq LIMIT $2),
+		gone AS MATERIALIZED (SELECT lane, position, long FROM page JOIN kind k ON k.number = page.kind WHERE lane <> 0 AND seq <> ALL($3) AND ` + unsealed + `)` +
 		forget + " SELECT count(*), coalesce(max(seq), 0) FROM page"
 	forget = `, old AS MATERIALIZED (
-			SELECT number FROM gone JOIN lane l ON l.number = gone.lane AND l.last = gone.position
+			SELECT number FROM gone JOIN lane l ON l.number = gone.lane AND (l.last = gone.position OR gone.long)
 				WHERE NOT EXISTS (SELECT FROM pending p WHERE p.lane = l.number AND p.lane <> 0 OFFSET 0) FOR UPDATE OF l SKIP LOCKED
 		), removed AS (
 			DELETE FROM lane USING old WHERE lane.number = old.number RETURNING target, last
@@ -56,7 +58,7 @@ func (s *Store) forgetDay(ctx context.Context, c *clearance) error {
 			if _, err := tx.Exec(ctx, beginShared, lockClass, lockConfiguration); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, ofDayTables(forgetPage, c.day), last, s.bounds.SweepPage, stay).Scan(&n, &last)
+			return tx.QueryRow(ctx, ofDayTables(forgetPage, c.day), last, s.bounds.SweepPage, stay, c.long).Scan(&n, &last)
 		})
 		if err != nil {
 			return err

@@ -191,8 +191,8 @@ func TestReadPlans(t *testing.T) {
 		"a tenant's documents":    documented(store.DocumentQuery{Tenant: "acme", After: "a77"}),
 		"documents to clear":      of(clearDocuments, "alert", int64(1), 10),
 		"those of a key":          listed(store.DeliveryQuery{Key: "k77"}),
-		"lanes to forget":         of(forgetLanes, []int64{number(45000), number(45001)}),
-		"a day's lanes to forget": of(ofDayTables(forgetPage, today), begins(today), 10, []int64{-1}),
+		"lanes to forget":         of(forgetLanes, []int64{number(45000), number(45001)}, int64(1)),
+		"a day's lanes to forget": of(ofDayTables(forgetPage, today), begins(today), 10, []int64{-1}, int64(1)),
 	} {
 		var plan []string
 		err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {

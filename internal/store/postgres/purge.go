@@ -144,7 +144,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		if err != nil {
 			return removed, readError(ctx, err)
 		}
-		n, err := s.removeOld(ctx, old, limit-removed)
+		n, err := s.removeOld(ctx, old, keep.Shortest(), limit-removed)
 		removed += n
 		switch {
 		case err != nil, removed >= limit: // some of these events may be left
@@ -171,7 +171,7 @@ type removal struct {
 }
 
 // removeOld deletes expired rows of some events, at most limit deliveries.
-func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (removed int, err error) {
+func (s *Store) removeOld(ctx context.Context, old []oldEvent, long time.Duration, limit int) (removed int, err error) {
 	if len(old) == 0 {
 		return 0, nil
 	}
@@ -199,7 +199,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 		if len(r.events) == 0 && len(r.deliveries) == 0 {
 			return nil
 		}
-		return tx.SendBatch(ctx, r.batch()).Close()
+		return tx.SendBatch(ctx, r.batch(long)).Close()
 	})
 	return removed, err
 }
@@ -230,7 +230,7 @@ func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
 	return r
 }
 
-func (r *removal) batch() *pgx.Batch {
+func (r *removal) batch(long time.Duration) *pgx.Batch {
 	b := new(pgx.Batch)
 	if len(r.events) > 0 {
 		b.Queue("DELETE FROM event WHERE seq = ANY($1)", r.events)
@@ -239,7 +239,7 @@ func (r *removal) batch() *pgx.Batch {
 		}
 	}
 	if len(r.deliveries) > 0 {
-		b.Queue(forgetLanes, r.deliveries)
+		b.Queue(forgetLanes, r.deliveries, long.Microseconds())
 		b.Queue(marksLock, r.deliveries)
 		for _, drop := range []string{"DELETE FROM mark WHERE delivery = ANY($1)", "DELETE FROM finished WHERE seq = ANY($1)",
 			"DELETE FROM attempt WHERE delivery = ANY($1)", "DELETE FROM redelivery WHERE delivery = ANY($1)"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -15,6 +16,7 @@ type purge struct {
 	mu    sync.Mutex
 	block int64                        // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
 	notes [len(blockNotesOf)]blockNote // looked at last
+	long  time.Duration                // the shortest retention: see forgetLane
 	owed  bool                         // something was removed, by this process or an earlier one, that may still be in the log
 	holes []codec.Place                // that were made and are in the table still
 }
@@ -28,6 +30,7 @@ type purge struct {
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
+	s.purge.long = keep.Shortest()
 	if err := s.mergeDays(ctx, keep.Now); err != nil {
 		return 0, err
 	}
@@ -83,7 +86,7 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 		}
 		of := 0
 		if err := s.write(ctx, &change{shrinks: true, do: func(t *tx) (err error) {
-			of, err = t.purgeAll(found[:n])
+			of, err = t.purgeAll(found[:n], s.purge.long)
 			return err
 		}}); err != nil {
 			return removed, err
@@ -95,9 +98,9 @@ func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, e
 }
 
 // purgeAll removes some events, or some of their deliveries.
-func (t *tx) purgeAll(events []oldEvent) (removed int, err error) {
+func (t *tx) purgeAll(events []oldEvent, long time.Duration) (removed int, err error) {
 	for i := range events {
-		n, err := t.purge(&events[i])
+		n, err := t.purge(&events[i], long.Microseconds())
 		if err != nil {
 			return 0, err
 		}
@@ -108,7 +111,7 @@ func (t *tx) purgeAll(events []oldEvent) (removed int, err error) {
 }
 
 // purge removes an event's expired deliveries, and the event if none is left.
-func (t *tx) purge(e *oldEvent) (removed int, err error) {
+func (t *tx) purge(e *oldEvent, long int64) (removed int, err error) {
 	for _, number := range e.deliveries {
 		q := t.q.dropFinished.Int(number)
 		found, err := q.Row()
@@ -118,7 +121,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		if !found {
 			continue
 		}
-		target, status, ending, position := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4)
+		target, status, ending, position, took := q.Integer(0), q.Integer(2), q.Integer(3), q.Integer(4), q.Integer(5)
 		t.tallies[tally{target, q.Integer(1), status}]--
 		q.Reset()
 		if status == statusFailed {
@@ -129,7 +132,7 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		t.ledger.purged++
 		removed++
 		if err := errors.Join(t.q.dropAttempts.Int(number).Run(), t.q.dropMark.Int(number).Run(), t.q.dropRedelivery.Int(number).Run(),
-			t.q.dropEnding.Int(ending).Run(), t.forgetLane(laneOf{target, e.key}, position)); err != nil {
+			t.q.dropEnding.Int(ending).Run(), t.forgetLane(laneOf{target, e.key}, position, took >= long)); err != nil {
 			return removed, err
 		}
 	}

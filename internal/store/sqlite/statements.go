@@ -146,7 +146,7 @@ func (q *statements) all(rows int) []text {
 		{&q.readPage, readPageQuery},
 		{&q.writePage, writePageQuery},
 		{&q.dropFinished, `DELETE FROM finished WHERE seq = ?
-			RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0), position`},
+			RETURNING target, tenant, status, iif(typeof(last) = 'integer', last, 0), position, finished - created`},
 		{&q.addEnding, "INSERT INTO ending (body) VALUES (?) RETURNING number"},
 		{&q.dropEnding, "DELETE FROM ending WHERE number = ?"},
 		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},
@@ -174,8 +174,8 @@ func (q *statements) all(rows int) []text {
 			` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.lane, "SELECT last FROM lane WHERE target = ? AND key = ?"},
 		{&q.setLane, "INSERT INTO lane (target, key, last) VALUES (?, ?, ?) ON CONFLICT (target, key) DO UPDATE SET last = excluded.last"},
-		{&q.dropLane, `DELETE FROM lane WHERE target = ? AND key = ? AND last = ?
-			AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.target = lane.target AND p.lane = key AND p.position > 0)`},
+		{&q.dropLane, `DELETE FROM lane WHERE target = ? AND key = ? AND (last = ? OR ?) AND NOT EXISTS
+			(SELECT 1 FROM pending p WHERE p.target = lane.target AND p.lane = key AND p.position > 0) RETURNING last`},
 		{&q.raiseLane, `INSERT INTO lane (target, key, last) VALUES (?, ?, ?)
 			ON CONFLICT (target, key) DO UPDATE SET last = max(last, excluded.last)`},
 		{&q.finished, "SELECT " + finishedRead.names("") + " FROM finished WHERE seq = ?"},

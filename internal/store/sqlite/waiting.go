@@ -58,16 +58,19 @@ func (t *tx) lane(of laneOf) (*lane, error) {
 // lane that begins goes on above it, so the positions of a key never go back.
 const forgotten = ""
 
-// forgetLane removes the row of a lane, if the purged delivery had its last position and nothing
-// waits in it. Otherwise each key that was ever used would have a row for ever.
-func (t *tx) forgetLane(of laneOf, position int64) error {
+// forgetLane removes the row of a lane, if nothing waits in it and the purged delivery had its last
+// position, or was pending for long: for the shortest retention, so that the delivery with the last
+// position may have been purged meanwhile. Otherwise each key that was ever used would have a row
+// for ever.
+func (t *tx) forgetLane(of laneOf, position int64, long bool) error {
 	if position == 0 {
 		return nil
 	}
-	if err := t.q.dropLane.Int(of.target).Text(of.key).Int(position).Run(); err != nil || t.conn.Changed() == 0 {
+	last, err := integer(t.q.dropLane.Int(of.target).Text(of.key).Int(position).Bool(long))
+	if last == 0 || err != nil {
 		return err
 	}
-	return t.q.raiseLane.Int(of.target).Text(forgotten).Int(position).Run()
+	return t.q.raiseLane.Int(of.target).Text(forgotten).Int(last).Run()
 }
 
 // add adds a new pending delivery.

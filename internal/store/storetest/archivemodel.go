@@ -120,7 +120,7 @@ func (m *model) purge(keep store.Keep, limit int) (removed int) {
 			had++
 			if r.Status.Final() && keep.Now.Sub(r.FinishedAt) > length && removed < limit {
 				m.gone[r.Seq] = true
-				m.forgetLane(r)
+				m.forgetLane(r, r.FinishedAt.Sub(r.CreatedAt) >= keep.Shortest())
 				removed++
 			} else {
 				left++
@@ -157,15 +157,16 @@ func (p *positions) next(endpoint, key string) int64 {
 	return last + 1
 }
 
-// forgetLane forgets the lane of a purged delivery that has its last position, if nothing waits in
-// it.
-func (m *model) forgetLane(r *row) {
+// forgetLane forgets the lane of a purged delivery that has its last position, or was pending for
+// long, if nothing waits in it.
+func (m *model) forgetLane(r *row, long bool) {
 	name := laneName{r.EndpointID, r.Key}
-	if r.Position == 0 || r.Position != m.positions.last[name] || m.leader(r.EndpointID, r.Key) != nil {
+	last, known := m.positions.last[name]
+	if r.Position == 0 || !known || r.Position != last && !long || m.leader(r.EndpointID, r.Key) != nil {
 		return
 	}
 	delete(m.positions.last, name)
-	m.positions.forgot[r.EndpointID] = max(m.positions.forgot[r.EndpointID], r.Position)
+	m.positions.forgot[r.EndpointID] = max(m.positions.forgot[r.EndpointID], last)
 	for _, other := range m.rows {
 		other.parted = other.parted || other.EndpointID == r.EndpointID && other.Key == r.Key && other.Position > 0
 	}

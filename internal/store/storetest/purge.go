@@ -152,6 +152,25 @@ var purgeCases = []testCase{
 		position("new", "new", 3000, 7)
 		d.sound()
 	}},
+	{"forgets a lane whose last delivery was purged while an earlier one was pending", func(d *driver) {
+		publish := func(key string, when float64, want int64) int64 {
+			id := fmt.Sprint(key, "_", when)
+			d.publish(incoming(event(id, key, when), to(epA)))
+			x := d.of(id)[0]
+			d.same(x.Position, want, "position of "+id)
+			return x.Seq
+		}
+		first := publish("k", 1, 1)
+		d.change(by(publish("k", 2, 2), grapnel.Skipped, 3))
+		for i := range 5 {
+			d.change(delivered(publish("other", 4+float64(i), int64(i+1)), 0, 9))
+		}
+		d.purge(20, 10, 100, 6)
+		d.change(delivered(first, 0, 21))
+		d.purge(40, 10, 100, 1)
+		publish("k", 41, 6) // above those of the other lane, so its own was forgotten
+		d.sound()
+	}},
 	{"removes much in pages", func(d *driver) {
 		var batch []store.Incoming
 		for i := range 700 {
