@@ -124,6 +124,34 @@ func TestTypesOfRefusedEventsAreNotCounted(t *testing.T) {
 	})
 }
 
+// TestTypesOfEventsThatAreNotStoredAreNotCounted: an id that is published again with other types is
+// refused each time, and a webhook that was received before is not stored again, whatever its type.
+// Two other types may be used afterwards.
+func TestTypesOfEventsThatAreNotStoredAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxTypes = 3 })
+		defer b.close()
+		publish := func(id, name string, known *store.Known) store.Placed {
+			t.Helper()
+			done, err := b.engine.Publish(t.Context(), []store.Incoming{{Known: known, Event: &grapnel.Event{ID: id, Tenant: "default", Type: name,
+				Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
+			if err != nil {
+				t.Fatalf("%s of type %s: %v", id, name, err)
+			}
+			return done.Events[0]
+		}
+		known := &store.Known{Source: "src", By: []byte("key"), Until: time.Now().Add(time.Hour)}
+		publish("evt_1", "a", known)
+		for _, name := range []string{"b", "c", "d"} {
+			if !publish("evt_1", name, nil).Conflict || !publish("evt_"+name, name, known).Duplicate {
+				t.Errorf("an event of type %s is stored", name)
+			}
+		}
+		publish("evt_2", "e", nil)
+		publish("evt_3", "f", nil)
+	})
+}
+
 // TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes
 // some.
 func TestATenantMayHaveSoManyEndpoints(t *testing.T) {

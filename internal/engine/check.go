@@ -19,7 +19,7 @@ func (p *publisher) Check(ctx context.Context, events []store.Incoming) (faults 
 	defer func() {
 		for i := range events {
 			if err != nil || faults[i] != nil { // it is not published
-				p.types.tried(events[i:i+1], false)
+				p.types.tried(events[i:i+1], nil)
 			}
 		}
 	}()

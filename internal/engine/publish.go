@@ -49,7 +49,7 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	}
 	p.pacing.wait(ctx, events[0].Event.Tenant)
 	if err := p.admission.enter(kind); err != nil {
-		p.types.tried(events, false)
+		p.types.tried(events, nil)
 		return store.Accepted{}, err
 	}
 	defer p.admission.leave()
@@ -115,7 +115,7 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 	match func(*configuration.Snapshot) error) (accepted store.Accepted, err error) {
 	spans := produce(p.traces, events)
 	defer func() {
-		p.types.tried(events, err == nil)
+		p.types.tried(events, accepted.Events)
 		spans.end(p.traces, events, accepted, err)
 	}()
 	added, err := p.types.refused(ctx, events)
@@ -144,11 +144,12 @@ func (p *publisher) append(ctx context.Context, kind work, events []store.Incomi
 			}
 			continue
 		}
+		if err != nil {
+			return store.Accepted{}, err
+		}
 		if accepted.Answer != nil {
 			p.metrics.duplicates.WithLabelValues(stageKey).Inc()
-		}
-		if err != nil || accepted.Answer != nil {
-			return accepted, err
+			return accepted, nil
 		}
 		p.repeated.note(events, accepted.Events)
 		p.accepted(events, accepted)

@@ -94,21 +94,24 @@ func (t *typeLimit) admits(ctx context.Context, ev *grapnel.Event) (bool, error)
 	return true, nil
 }
 
-// tried notes whether events were stored. If not, their new types do not count.
-func (t *typeLimit) tried(events []store.Incoming, stored bool) {
+// tried notes which events were stored; placed is nil if none was. New types of the others do not
+// count.
+func (t *typeLimit) tried(events []store.Incoming, placed []store.Placed) {
 	if t.adding.Load() == 0 {
 		return // the case of nearly all; those of these events would be counted
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer func() { t.adding.Store(int64(len(t.added))) }()
+	for i, p := range placed {
+		if !p.Duplicate && !p.Conflict {
+			delete(t.added, typeOf{events[i].Event.Tenant, events[i].Event.Type})
+		}
+	}
 	for i := range events {
 		of := typeOf{events[i].Event.Tenant, events[i].Event.Type}
-		if _, added := t.added[of]; !added {
-			continue
-		}
-		delete(t.added, of)
-		if !stored {
+		if _, added := t.added[of]; added {
+			delete(t.added, of)
 			t.seen.Delete(of)
 			t.total--
 			t.count[of.tenant]--

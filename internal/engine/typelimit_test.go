@@ -17,7 +17,7 @@ func TestKnownTypesDoNotWait(t *testing.T) {
 		if refused, err := limit.refused(t.Context(), events); err != nil || len(refused) > 0 {
 			t.Error(refused, err)
 		}
-		limit.tried(events, true)
+		limit.tried(events, make([]store.Placed, 1))
 	}
 	publish()
 	limit.mu.Lock()
