@@ -26,7 +26,7 @@ func inboxList(s *session) *cobra.Command {
 	var f client.InboxFilter
 	var from, to cli.Moment
 	c := paging(&cobra.Command{
-		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified or conflict",
+		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified, conflict or refused",
 		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --since 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.From, f.To = from.Time, to.Time
@@ -46,8 +46,8 @@ func inboxList(s *session) *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.Source, "source", "", "only this source")
 	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	fl.StringVar((*string)(&f.Outcome), "outcome", "", "only this outcome; unverified ones are in quarantine, conflict: same id, other body")
-	cli.Form(fl, "accepted|unverified|conflict", "outcome")
+	fl.StringVar((*string)(&f.Outcome), "outcome", "", "only this outcome; unverified: in quarantine, conflict: same id, other body, refused: of an outbox")
+	cli.Form(fl, "accepted|unverified|conflict|refused", "outcome")
 	fl.Var(from.Past(), "since", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	fl.Var(&to, "until", "only requests received before this time")
 	return c

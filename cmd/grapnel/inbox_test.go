@@ -1,0 +1,21 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// TestInboxListNamesAllOutcomes: the help of the list names every outcome by which it can be
+// narrowed.
+func TestInboxListNamesAllOutcomes(t *testing.T) {
+	field, _ := reflect.TypeFor[wire.InboxRequest]().FieldByName("Outcome")
+	c := inboxList(&session{})
+	for outcome := range strings.SplitSeq(field.Tag.Get("enum"), ",") {
+		if !strings.Contains(c.Short, outcome) {
+			t.Errorf("%s is missing in %q", outcome, c.Short)
+		}
+	}
+}
