@@ -176,6 +176,7 @@ func TestABacklogThatMovedHere(t *testing.T) {
 func TestAnAlertThatMovedHere(t *testing.T) {
 	within(t, memory.New(), func(w *world) {
 		w.silentSource()
+		time.Sleep(5 * time.Second) // in the middle between two rounds
 		w.other.Store(true)
 		time.Sleep(5*time.Minute + 45*time.Second)
 		w.other.Store(false)
