@@ -105,6 +105,9 @@ type Directory interface {
 	// Current returns an error while the configuration in memory may be out of date and nothing may
 	// be answered from it.
 	Current() error
+	// Confirm returns once every node has applied every change of the configuration that was
+	// committed before the call.
+	Confirm(ctx context.Context) error
 	// Caller finds a key by its hash; the error is Current's.
 	Caller(hash [32]byte) (key grapnel.Key, known bool, err error)
 	// WhileKey returns a context that also ends once there is no key with the hash any more for

@@ -65,6 +65,9 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	if given == nil && err == nil && c.key.Tenant == "" && a.Elsewhere != nil {
 		given, err = a.Elsewhere(c.Context(), full, c.now)
 	}
+	if given != nil && err == nil && (c.route.scope == grapnel.ScopeManage || c.route.scope == grapnel.ScopeAdmin) {
+		err = a.Engine.Confirm(c.Context()) // the node that made the change may be waiting for others, or dead
+	}
 	if err != nil {
 		return answer{}, err
 	}

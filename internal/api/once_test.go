@@ -89,6 +89,27 @@ func TestAnotherRequestWithTheSameKey(t *testing.T) {
 	}
 }
 
+// TestAnswersGivenAgainAreConfirmed: another node may have stored the answer to a change of the
+// configuration and be waiting for a third one. The answer is given again once every node has the
+// change. That to a publish waits for no node.
+func TestAnswersGivenAgainAreConfirmed(t *testing.T) {
+	w := newWorld(t)
+	for target, c := range map[string]struct {
+		body      string
+		confirmed int64
+	}{"/v1/keys": {`{"name":"x","scopes":["read"]}`, 1}, "/v1/policies": {`{"name":"x"}`, 1}, "/v1/events": {`{"type":"a","data":1}`, 0}} {
+		first := w.ask(admin, "POST", target, c.body, "Idempotency-Key", "k"+target[4:])
+		before := w.engine.confirmed.Load()
+		again := w.ask(admin, "POST", target, c.body, "Idempotency-Key", "k"+target[4:])
+		if again.Header.Get("Idempotency-Replayed") != "true" || again.StatusCode != first.StatusCode {
+			t.Errorf("%s: answered %d, then %d %s", target, first.StatusCode, again.StatusCode, again.body)
+		}
+		if n := w.engine.confirmed.Load() - before; n != c.confirmed {
+			t.Errorf("%s: confirmed %d times, not %d", target, n, c.confirmed)
+		}
+	}
+}
+
 func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	w := newWorld(t)
 	ask := func(body string) reply { return w.ask(admin, "POST", "/v1/events", body, "Idempotency-Key", "k"+body) }

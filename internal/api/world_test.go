@@ -50,6 +50,8 @@ type fakeEngine struct {
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
 	asked  atomic.Int64 // calls of Healths
+
+	confirmed atomic.Int64 // calls of Confirm
 	mu     sync.Mutex
 	cached *store.Config // what config has read; nil: it has changed since
 	t      testing.TB
@@ -287,6 +289,8 @@ func (s *fakeEngine) ChangeKey(ctx context.Context, scope store.Scope, id string
 }
 
 func (s *fakeEngine) CatchUp(context.Context) error { return nil }
+
+func (s *fakeEngine) Confirm(context.Context) error { s.confirmed.Add(1); return nil }
 
 func (s *fakeEngine) ChangePortal(ctx context.Context, scope store.Scope, tenant string,
 	edit func(*grapnel.Portal) (*grapnel.AuditEntry, error)) (grapnel.Portal, error) {

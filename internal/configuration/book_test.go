@@ -61,6 +61,25 @@ func TestAChangeIsKnownWhenItIsAnswered(t *testing.T) {
 	}
 }
 
+// TestAnAnswerGivenAgainIsConfirmed: a change that another node made by the same idempotency key,
+// and does not have confirmed yet, is known here and confirmed before its answer is given again.
+func TestAnAnswerGivenAgainIsConfirmed(t *testing.T) {
+	var o surroundings
+	s := memory.New()
+	b, other := open(t, s, &o), open(t, s, &surroundings{})
+	with := func() store.With {
+		return store.With{Once: &store.Once{Key: "key_0/a", Now: time.Now(), Expires: time.Now().Add(time.Hour),
+			Answer: func(any) store.Answer { return store.Answer{Status: 201} }}}
+	}
+	if _, err := other.PutKey(t.Context(), store.Everyone(), key("key_1", grapnel.ScopeRead), with()); err != nil {
+		t.Fatal(err)
+	}
+	put, err := b.PutKey(t.Context(), store.Everyone(), key("key_1", grapnel.ScopeRead), with())
+	if _, known := b.KeyByHash([32]byte{1}); err != nil || put.Answer == nil || !known || o.confirmed != 1 {
+		t.Errorf("answered %+v, %v: known %v, confirmed %d times", put.Answer, err, known, o.confirmed)
+	}
+}
+
 // TestAKeyEndsItsCalls: calls that a key may no longer make have ended before the change of the key
 // is answered.
 func TestAKeyEndsItsCalls(t *testing.T) {

@@ -39,7 +39,11 @@ type Change struct {
 // attempt.
 func (b *Book) Change(ctx context.Context, c Change) (store.Put, error) {
 	put, err := b.changeHere(ctx, c)
-	if err == nil && put.Answer == nil {
+	switch {
+	case err != nil:
+	case put.Answer != nil: // another node made the change, and may be waiting for others, or dead
+		err = b.Confirm(context.WithoutCancel(ctx))
+	default:
 		err = b.o.Confirm(context.WithoutCancel(ctx))
 	}
 	return put, err
@@ -137,8 +141,13 @@ func (b *Book) CatchUp(ctx context.Context) error {
 	return b.settle(ctx)
 }
 
-// Confirm returns once every other node has applied every change committed before the call.
-func (b *Book) Confirm(ctx context.Context) error { return b.o.Confirm(ctx) }
+// Confirm returns once every node has applied every change committed before the call.
+func (b *Book) Confirm(ctx context.Context) error {
+	if err := b.CatchUp(ctx); err != nil {
+		return err
+	}
+	return b.o.Confirm(ctx)
+}
 
 // hidden is the text of an error without its type, so that no caller acts on its code.
 func hidden(err error) error {
