@@ -62,7 +62,10 @@ func patching[S any](find finding, show showing, settings func(*grapnel.Endpoint
 func steering(find finding, show showing, edit func(*call, *grapnel.Endpoint) error) handler {
 	return ordered(func(a *api, c *call, by grapnel.By) (answer, error) {
 		ep, err := a.change(c, find, by.Reason, func(ep *grapnel.Endpoint) error { return edit(c, ep) }, notOnce)
-		if err != nil && !errors.Is(err, errAsItIs) {
+		if errors.Is(err, errAsItIs) {
+			err = a.Engine.Confirm(c.Context()) // the request that made it so may be waiting for a node
+		}
+		if err != nil {
 			return answer{}, err
 		}
 		return show(a, c, ep)

@@ -262,3 +262,19 @@ func TestLanesSayThatMoreMayWait(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsAsItShouldBeIsConfirmed: another request may have paused the endpoint just before, and
+// be waiting for a node. So the answer that it is paused comes once every node knows that.
+func TestWhatIsAsItShouldBeIsConfirmed(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	for _, verb := range []string{"pause", "resume"} {
+		for confirmed := range int64(2) {
+			before := w.engine.confirmed.Load()
+			w.must(200, "POST", "/v1/endpoints/"+ep+"/"+verb, "")
+			if n := w.engine.confirmed.Load() - before; n != confirmed {
+				t.Errorf("%s, once more: %v, was confirmed %d times", verb, confirmed == 1, n)
+			}
+		}
+	}
+}
