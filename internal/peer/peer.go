@@ -131,20 +131,24 @@ type Client struct {
 
 	mu      sync.Mutex
 	waiting map[string]*asked // hints, by address
+	sending map[string]bool   // addresses to which hints are on their way
 }
 
 // New makes a Client. It sends hints once it runs.
 func New(o Options) *Client {
 	return &Client{
-		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1), waiting: map[string]*asked{},
+		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1),
+		waiting: map[string]*asked{}, sending: map[string]bool{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, DisableCompression: true}},
 	}
 }
 
-// Run sends hints until ctx ends. One round sends to all nodes at once. The next begins when it has
-// ended: hints that come meanwhile go together.
+// Run sends hints until ctx ends, one request at a time to each node: hints to a node that come
+// meanwhile go together, and a node that does not answer delays no other's.
 func (r *Client) Run(ctx context.Context) {
 	defer r.client.CloseIdleConnections()
+	var sending sync.WaitGroup
+	defer sending.Wait()
 	for {
 		select {
 		case <-r.wake:
@@ -152,20 +156,35 @@ func (r *Client) Run(ctx context.Context) {
 			return
 		}
 		r.mu.Lock()
-		round := r.waiting
-		r.waiting = map[string]*asked{}
-		r.mu.Unlock()
-		var sending sync.WaitGroup
-		for address, hints := range round {
-			sending.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, r.bounds.Within)
-				defer cancel()
-				if _, err := r.ask(ctx, address, hints); err != nil && ctx.Err() == nil {
-					r.log.Debug("sending hints failed", "node", address, "err", err)
-				}
-			})
+		for address, hints := range r.waiting {
+			if !r.sending[address] {
+				delete(r.waiting, address)
+				r.sending[address] = true
+				sending.Go(func() { r.send(ctx, address, hints) })
+			}
 		}
-		sending.Wait()
+		r.mu.Unlock()
+	}
+}
+
+// send sends hints to one node. Those that came meanwhile go next.
+func (r *Client) send(ctx context.Context, address string, hints *asked) {
+	within, cancel := context.WithTimeout(ctx, r.bounds.Within)
+	defer cancel()
+	if _, err := r.ask(within, address, hints); err != nil && within.Err() == nil {
+		r.log.Debug("sending hints failed", "node", address, "err", err)
+	}
+	r.mu.Lock()
+	delete(r.sending, address)
+	r.mu.Unlock()
+	r.rouse()
+}
+
+// rouse has Run look at the hints that wait.
+func (r *Client) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -181,10 +200,7 @@ func (r *Client) Hint(address string, heads []store.Head, queues []string) {
 	h.Heads = append(h.Heads, heads[:min(len(heads), r.bounds.Hints-len(h.Heads))]...)
 	h.Queues = append(h.Queues, queues[:min(len(queues), r.bounds.Hints-len(h.Queues))]...)
 	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.rouse()
 }
 
 // Order has a node carry an order out.

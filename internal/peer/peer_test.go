@@ -123,6 +123,35 @@ func TestTooManyHints(t *testing.T) {
 	<-done
 }
 
+// TestANodeThatStandsStillDelaysNoHints: hints to one node do not wait for the answer of another.
+func TestANodeThatStandsStillDelaysNoHints(t *testing.T) {
+	n, _, url := two(t, "the secret")
+	began, release := make(chan struct{}), make(chan struct{})
+	still := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-release }))
+	defer still.Close()
+	defer close(release)
+	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Within: time.Minute}})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	r.Hint(still.URL, []store.Head{{Delivery: 1}}, nil)
+	<-began
+	r.Hint(still.URL, []store.Head{{Delivery: 2}}, nil) // it waits for the answer to the first
+	for i := range int64(3) {
+		r.Hint(url, []store.Head{{Delivery: i}}, nil)
+		select {
+		case heads := <-n.heads:
+			if len(heads) != 1 || heads[0].Delivery != i {
+				t.Errorf("%+v arrived", heads)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a hint waits for a node that stands still")
+		}
+	}
+	stop()
+	<-done
+}
+
 // TestStrangers: a request without the secret gets 404, and an invalid request changes nothing.
 func TestStrangers(t *testing.T) {
 	n, r, url := two(t, "another secret")
