@@ -274,6 +274,33 @@ func TestAcknowledgedAlertsAreNotRepeated(t *testing.T) {
 	})
 }
 
+// TestAnAlertThatLastsForMonths stays the one that a person has acknowledged, until its rule's
+// condition ends, although nothing writes it meanwhile.
+func TestAnAlertThatLastsForMonths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		w := &world{t: t, store: memory.New(), net: pipenet.New(), every: 6 * time.Hour, keep: 30 * day}
+		w.start()
+		chat := w.channel("chat", "acme")
+		w.disabled(1)
+		time.Sleep(day)
+		before := w.alerts(alerting.Query{})
+		if len(before) != 1 {
+			t.Fatalf("%v fire", before)
+		}
+		_, _, err := w.keeper.Acknowledge(ctx, store.Everyone(), before[0].ID, grapnel.By{Actor: "key_1"}, nil)
+		w.must(err)
+		told := len(chat.messages())
+		time.Sleep(100 * day)
+		now := w.alerts(alerting.Query{})
+		if len(now) != 1 || now[0].ID != before[0].ID || now[0].State != alert.Acknowledged || len(chat.messages()) != told {
+			t.Errorf("after 100 days there are %v, and the channel got %s", now, titles(chat.messages()))
+		}
+		w.end()
+		w.net.Close()
+	})
+}
+
 // TestTheOperatorsAlerts go to the operator's channels, and the operator's alone.
 func TestTheOperatorsAlerts(t *testing.T) {
 	var free atomic.Uint64

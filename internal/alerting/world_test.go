@@ -42,6 +42,7 @@ type world struct {
 	home   func() alerting.Store
 	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
 	every  time.Duration                            // between two rounds; 0: the default
+	keep   time.Duration                            // retention of deliveries; 0: for ever
 	late   int                                      // alerting.Bounds.Late
 	crowd  int                                      // tenants besides the one that moves; 0: those of the engine
 	turn   int                                      // alerting.Bounds.Tenants
@@ -145,8 +146,10 @@ func (w *world) start() {
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
 	var err error
-	within := engine.Bounds{Rest: w.every, Unaware: w.every, Duplicates: engine.DuplicateBounds{Every: w.every}}
-	options := engine.Options{Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second, Bounds: within}
+	within := engine.Bounds{Rest: w.every, Unaware: w.every, Duplicates: engine.DuplicateBounds{Every: w.every},
+		Recorder: engine.RecorderBounds{Tidy: w.every}}
+	options := engine.Options{Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second, Bounds: within,
+		Keep: engine.Retention{For: w.keep}}
 	if w.engine, err = engine.New(ctx, options); err != nil {
 		w.t.Fatal(err)
 	}

@@ -36,12 +36,12 @@ const (
 const auditKept = 365 * 24 * time.Hour
 
 // documentsKept says how long documents of a kind are retained after their last write. The owner of
-// a kind writes one that is still in use again before then. Other kinds are retained for ever.
+// a kind writes one that is still in use again before then. Other kinds are retained for ever, or
+// deleted by their owner: an open alert has no write until it is resolved.
 var documentsKept = []struct {
 	kind string
 	span time.Duration
 }{
-	{"alert", 90 * 24 * time.Hour},
 	{"issue", 90 * 24 * time.Hour},
 	{store.DuplicatesKind, 90 * 24 * time.Hour},
 	{"sli", 40 * 24 * time.Hour},

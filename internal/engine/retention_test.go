@@ -146,7 +146,7 @@ func TestOldDocumentsAreCleared(t *testing.T) {
 		const day = 24 * time.Hour
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep.For = 200 * day; unhurried(o) })
 		defer b.close()
-		kinds := []string{"alert", "issue", "sli", "incident"}
+		kinds := []string{store.DuplicatesKind, "issue", "sli", "incident", "alert"}
 		write := func(kind, id string, revision int64) {
 			t.Helper()
 			_, err := b.store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
@@ -155,7 +155,7 @@ func TestOldDocumentsAreCleared(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		left := func() (counts [4]int) {
+		left := func() (counts [5]int) {
 			for i, kind := range kinds {
 				list, err := b.store.DocumentList(t.Context(), store.Everyone(), store.DocumentQuery{Kind: kind, Limit: 10})
 				if err != nil {
@@ -173,15 +173,15 @@ func TestOldDocumentsAreCleared(t *testing.T) {
 		for _, c := range []struct {
 			day    time.Duration // a round of purging has been made an hour later
 			writes bool          // one of each kind is written again then
-			want   [4]int
+			want   [5]int
 		}{
-			{0, false, [4]int{2, 2, 2, 2}},
-			{39, true, [4]int{2, 2, 2, 2}},
-			{40, false, [4]int{2, 2, 1, 2}},
-			{78, true, [4]int{2, 2, 1, 2}},
-			{90, false, [4]int{1, 1, 1, 2}},
-			{118, false, [4]int{1, 1, 0, 2}},
-			{168, false, [4]int{0, 0, 0, 2}},
+			{0, false, [5]int{2, 2, 2, 2, 2}},
+			{39, true, [5]int{2, 2, 2, 2, 2}},
+			{40, false, [5]int{2, 2, 1, 2, 2}},
+			{78, true, [5]int{2, 2, 1, 2, 2}},
+			{90, false, [5]int{1, 1, 1, 2, 2}},
+			{118, false, [5]int{1, 1, 0, 2, 2}},
+			{168, false, [5]int{0, 0, 0, 2, 2}},
 		} {
 			time.Sleep(time.Until(began.Add(c.day * day)))
 			if c.writes {
