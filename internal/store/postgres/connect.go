@@ -120,14 +120,15 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // settings are valid for the whole life of a connection. The database ends statements that exceed
 // the limit, transactions whose node is silent, and connections whose machine is silent. Otherwise
 // a transaction that received half of its statements would wait for the rest without limit, and
-// keep its locks.
+// keep its locks. JIT is off: it would compile a part for each table of each day before it reads
+// one row, for seconds if there are many days, and a statement that is compiled cannot be ended.
 func (s *Store) settings(limit time.Duration) string {
 	c := &s.bounds.Conns
 	every := strconv.Itoa(int(keepAlive(c.Patience).Interval.Seconds()))
-	return "SET statement_timeout = " + milliseconds(limit) + "; SET idle_in_transaction_session_timeout = " + milliseconds(c.Idle) +
-		"; SET tcp_keepalives_idle = " + every + "; SET tcp_keepalives_interval = " + every + "; SET tcp_keepalives_count = " +
-		strconv.Itoa(probes) +
-		"; SET tcp_user_timeout = " + milliseconds(c.Patience) + "; "
+	return "SET jit = off; SET statement_timeout = " + milliseconds(limit) +
+		"; SET idle_in_transaction_session_timeout = " + milliseconds(c.Idle) +
+		"; SET tcp_keepalives_idle = " + every + "; SET tcp_keepalives_interval = " + every +
+		"; SET tcp_keepalives_count = " + strconv.Itoa(probes) + "; SET tcp_user_timeout = " + milliseconds(c.Patience) + "; "
 }
 
 // limitConnecting bounds the time for a connection, such that all hosts of the URL can be tried

@@ -169,7 +169,7 @@ func (p *pool) prelude() string {
 		return ""
 	}
 	sql := "SELECT set_config('idle_in_transaction_session_timeout', '" + milliseconds(p.store.bounds.Conns.Idle) +
-		"', true), set_config('statement_timeout', '" + p.limit + "', true)"
+		"', true), set_config('statement_timeout', '" + p.limit + "', true), set_config('jit', 'off', true)"
 	if p.identify {
 		sql += ", " + p.store.identity()
 	}
@@ -186,10 +186,10 @@ func (p *pool) queuePrelude(b *pgx.Batch) {
 	before := p.store.mark()
 	b.Queue(sql).QueryRow(func(row pgx.Row) error {
 		if !p.identify {
-			return row.Scan(&ignored, &ignored)
+			return row.Scan(&ignored, &ignored, &ignored)
 		}
 		var is identity
-		if err := row.Scan(append([]any{&ignored, &ignored}, is.into()...)...); err != nil {
+		if err := row.Scan(append([]any{&ignored, &ignored, &ignored}, is.into()...)...); err != nil {
 			return err
 		}
 		return p.store.look(is, before)

@@ -372,6 +372,29 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
+// TestNothingIsCompiled: a statement that looks expensive because it may read many days is not
+// compiled, neither directly nor through a pooler, in a transaction or alone.
+func TestNothingIsCompiled(t *testing.T) {
+	name := made(t)
+	for _, url := range []string{server.URL(name), pooler(t).URL(name)} {
+		s := open(t, url, Options{})
+		for use, p := range map[string]*pool{"ownership": s.owning, "engine": s.pool, "reads": s.reading, "writes": s.writing,
+			"chores": s.chores} {
+			var alone, within string
+			err := p.QueryRow(t.Context(), "SHOW jit").Scan(&alone)
+			if err == nil {
+				err = s.snapshot(t.Context(), p, func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, "SHOW jit").Scan(&within) })
+			}
+			if err != nil || alone != "off" || within != "off" {
+				t.Errorf("%s, %s: alone %s, in a transaction %s, %v", url, use, alone, within, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestPoolerIsNoticed: a pooler reports no process number. A store that was opened without a pooler
 // refuses connections through one that is added later, instead of failing now and then.
 func TestPoolerIsNoticed(t *testing.T) {

@@ -13,10 +13,9 @@ import (
 
 // planned is set for a transaction that writes. Plans are made once per connection, often while
 // tables are empty and a sequential scan is free, and stay when the tables have grown. So such
-// scans are ruled out, with the joins that build on them. JIT is off because the cost added to a
-// ruled-out scan would trigger it.
+// scans are ruled out, with the joins that build on them.
 const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
-	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
+	"set_config('enable_mergejoin', 'off', true)"
 
 // plannedOnce sets the same for all transactions of a connection, and keeps one plan for each
 // statement. Without that, PostgreSQL plans those of lanes and numbers again at each call: it
