@@ -97,6 +97,25 @@ func (s *Standing) Way(rules Disable, now time.Time) int {
 	}
 }
 
+// Absent bounds the progress towards being disabled after a time in which no attempt could be made,
+// because the process did not run: that time alone brings an endpoint no further than to its next
+// warning. It says whether it has changed anything.
+func (s *Standing) Absent(rules Disable, now time.Time) bool {
+	most := 100
+	for _, at := range warnings() {
+		if s.Warned < at {
+			most = at
+			break
+		}
+	}
+	since := now.Add(-rules.After.Std() / 100 * time.Duration(most))
+	if rules.After <= 0 || s.FailingSince.IsZero() || !s.FailingSince.Before(since) {
+		return false
+	}
+	s.FailingSince = since
+	return true
+}
+
 func (s *Standing) because(rules Disable, o Sighting) string {
 	if rules.Consecutive > 0 && s.Strikes >= rules.Consecutive {
 		return fmt.Sprintf("%d deliveries in a row failed at their first attempt; last: %s", s.Strikes, o.Cause)

@@ -294,3 +294,24 @@ func TestFailingSinceAClockThatWasAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsenceEndsAtTheNextWarning: a week without any attempt leads to the next warning and no
+// further. Without failures, and before that warning is reached, it changes nothing.
+func TestAbsenceEndsAtTheNextWarning(t *testing.T) {
+	rules := Disable{After: Duration(100 * time.Hour)}
+	for warned, most := range map[int]int{0: 50, 50: 90, 90: 100} {
+		s := Standing{FailingSince: dawn, Warned: warned}
+		if now := dawn.Add(time.Duration(most) * time.Hour); s.Absent(rules, now) || s.Way(rules, now) != most {
+			t.Errorf("warned at %d: after %d hours it is at %d percent", warned, most, s.Way(rules, now))
+		}
+		if now := dawn.Add(7 * 24 * time.Hour); !s.Absent(rules, now) || s.Way(rules, now) != most {
+			t.Errorf("warned at %d: after a week it is at %d percent", warned, s.Way(rules, now))
+		}
+	}
+	if s := (Standing{}); s.Absent(rules, dawn.Add(1000*time.Hour)) || s != (Standing{}) {
+		t.Errorf("without failures it is %+v", s)
+	}
+	if s := (Standing{FailingSince: dawn}); s.Absent(Disable{}, dawn.Add(1000*time.Hour)) {
+		t.Error("rules without a time have one")
+	}
+}

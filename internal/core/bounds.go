@@ -35,6 +35,9 @@ type Bounds struct {
 	// finished for longer.
 	Slow time.Duration `bound:"2s"`
 	Late Late
+	// Absent is the shortest pause between two steps that shows that the process stood still, such as
+	// in a suspended machine, or that the clock jumped ahead.
+	Absent time.Duration `bound:"1h"`
 	// Unproven is the number of attempts in flight allowed to an endpoint none of whose attempts
 	// has finished.
 	Unproven int `bound:"8"`

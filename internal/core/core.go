@@ -109,8 +109,13 @@ func (c *Core) nameOf(h *store.Head) string {
 func (c *Core) Step(now time.Time, in Input) []Effect {
 	clear(c.out)
 	c.out = c.out[:0]
-	if c.last.Sub(now) > setBack {
+	switch {
+	case c.last.Sub(now) > setBack:
 		c.rewind(now, c.last.Sub(now))
+	case !c.last.IsZero() && now.Sub(c.last) > c.bounds.Absent:
+		for _, ep := range c.endpoints {
+			ep.gate.absent(now, ep.config)
+		}
 	}
 	c.last = now
 	switch in := in.(type) {
@@ -193,6 +198,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 	ep.configure(now, cfg, in.Newest)
 	ep.confirmed = !stands
 	if fresh {
+		ep.gate.absent(now, cfg)
 		c.carryOut(now, ep)
 	}
 	c.keep(now, ep)

@@ -72,6 +72,11 @@ func destinationOf(cfg *grapnel.Endpoint) destination {
 	return destination{cfg.Tenant, strings.TrimSuffix(strings.ToLower(at.Hostname()), ".") + ":" + port}
 }
 
+// absent follows a time in which this process made no attempt: it did not run, or stood still.
+func (g *gate) absent(now time.Time, cfg *grapnel.Endpoint) {
+	g.dirty = g.standing.Absent(cfg.Policy.Disable, now) || g.dirty
+}
+
 // tripped says whether the circuit is open: only probes are sent.
 func (g *gate) tripped() bool { return g.standing.Open() }
 
