@@ -97,7 +97,7 @@ var rules = []Rule{
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 10, Calm: 10 * time.Minute},
 	{Name: ConsumerGone, Title: "no consumer takes its messages",
 		About:   "Seconds for which the queue's oldest message has been due while no consumer holds a lease.",
-		Tenants: true, Severity: grapnel.SeverityPage, Unit: Seconds, Threshold: 300, Calm: 30 * time.Second},
+		Tenants: true, Severity: grapnel.SeverityPage, Unit: Seconds, Threshold: 300, Hold: time.Minute, Calm: 30 * time.Second},
 	{Name: DiskFull, Title: "the disk is nearly full", About: "Percent of the disk with the store that is free; with PostgreSQL of --database-space.",
 		Operator: true, Severity: grapnel.SeverityPage, Unit: Percent, Threshold: 15, Below: true, Hold: time.Minute,
 		Calm: 5 * time.Minute},

@@ -145,6 +145,26 @@ func TestMoreLateEndpointsThanAreRead(t *testing.T) {
 	})
 }
 
+// TestConsumersComeBackAfterAStart: the server was off for longer than messages may wait without a
+// consumer. Consumers need some time to come back; if they do, no alert fires.
+func TestConsumersComeBackAfterAStart(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.endpoint("queue", nil, func(ep *grapnel.Endpoint) { ep.URL, ep.Queue = "", &grapnel.Queue{Name: "queue"} })
+		w.publish("evt_0", "order.paid")
+		w.publish("evt_1", "order.paid")
+		w.end()
+		time.Sleep(20 * time.Minute)
+		w.start()
+		time.Sleep(40 * time.Second)
+		_, err := w.store.Claim(ctx, store.Claim{Queue: "queue", Now: time.Now(), Wants: []store.Want{{Token: "lse_1", For: time.Hour}}})
+		w.must(err)
+		time.Sleep(30 * time.Minute)
+		if all := w.alerts(alerting.Query{}); len(all) != 0 {
+			t.Errorf("the alerts are %+v", all)
+		}
+	})
+}
+
 // TestABacklogThatMovedHere: a tenant that comes from another cell brings its backlog. That is no
 // growth, neither for the tenant nor in sum. Deliveries that are added afterwards are growth.
 func TestABacklogThatMovedHere(t *testing.T) {
