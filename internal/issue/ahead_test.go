@@ -3,6 +3,9 @@ package issue
 import (
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // TestAnIssueOfAClockThatWasAhead: once the clock is right, its last failure, its hours and its
@@ -26,5 +29,36 @@ func TestAnIssueOfAClockThatWasAhead(t *testing.T) {
 	}
 	if len(i.Examples) != 2 || i.Examples[0].Delivery != "dlv_later" {
 		t.Errorf("the newest deliveries are %v", i.Examples)
+	}
+}
+
+// TestIssuesAreReadAfterAClockThatWasAhead: a node has read all issues by a clock that was a day
+// ahead. Once that is right, the node resolves an issue that another node has opened, and deletes
+// one that nothing has changed for long.
+func TestIssuesAreReadAfterAClockThatWasAhead(t *testing.T) {
+	w := newWorld(t)
+	old, fresh := Group{Tenant: "a", Endpoint: "ep_1", Class: "timeout"}, Group{Tenant: "a", Endpoint: "ep_2", Class: "timeout"}
+	b := NewTally(Bounds{}).bounds
+	before := w.node(b)
+	w.fails(before, old)
+	before.flush()
+	w.now = w.now.Add(b.Kept - purgePause)
+	n, other := w.node(b), w.node(b)
+	w.now = w.now.Add(24 * time.Hour)
+	n.purge = w.now.Add(purgePause) // it has just looked for old ones
+	n.flush()
+	w.now = w.now.Add(-24 * time.Hour)
+	w.fails(other, fresh)
+	other.flush()
+	n.flush()
+	w.goes(n, fresh.Endpoint, b.Successes)
+	n.flush()
+	if i := w.issue(fresh); i.State != Resolved {
+		t.Errorf("after %d successes the issue is %s", b.Successes, i.State)
+	}
+	w.now = w.now.Add(2 * purgePause)
+	n.flush()
+	if _, err := read(t.Context(), w.docs, store.Everyone(), "a", old.ID()); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		t.Errorf("the old issue is still stored: %v", err)
 	}
 }

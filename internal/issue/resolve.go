@@ -119,10 +119,14 @@ func (i *Issue) Entry(verb grapnel.Verb, now time.Time, by, why string) *grapnel
 	return &grapnel.AuditEntry{At: now, Tenant: i.Tenant, Actor: by, Verb: verb, Endpoint: i.Endpoint, Reason: reason}
 }
 
+// soon says whether a time is still to come. A time further ahead than it may be is due: a clock
+// that was ahead has set it.
+func soon(now, at time.Time, most time.Duration) bool { return at.After(now) && at.Sub(now) <= most }
+
 // scan reads all issues from time to time: those of other nodes, of before the start, and what
 // people have decided.
 func (k *Keeper) scan(ctx context.Context, now time.Time) error {
-	if now.Before(k.next) {
+	if soon(now, k.next, k.o.Bounds.Rescan) {
 		return nil
 	}
 	found := newIndex()
@@ -161,7 +165,7 @@ func (k *Keeper) forget(ctx context.Context, now time.Time) error {
 	if k.purge.IsZero() {
 		k.purge = now.Add(purgePause)
 	}
-	if now.Before(k.purge) || !k.o.Leads() {
+	if soon(now, k.purge, purgePause) || !k.o.Leads() {
 		return nil
 	}
 	for {
