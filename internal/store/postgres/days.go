@@ -249,8 +249,10 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 			return err
 		}
 	}
-	_, err = s.readDays(ctx)
-	return err
+	if c, err = s.readDays(ctx); err != nil {
+		return err
+	}
+	return s.countLocks(ctx, len(c.days))
 }
 
 // dropFirst drops the tables of day 0 if they are empty, as in a new database.

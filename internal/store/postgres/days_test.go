@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
 // cross begins the next day.
@@ -114,6 +115,36 @@ func TestMidnight(t *testing.T) {
 	}
 	if e := publish(t, all[0], incomingTo("a", "", "ep_1")); dayOf(e.Seq) != today+1 {
 		t.Errorf("the number is of day %d, want %d", dayOf(e.Seq), today+1)
+	}
+}
+
+// TestDaysNeedLocks: a database that stores more days than its table of locks has space for is
+// warned about, with the setting that is enough.
+func TestDaysNeedLocks(t *testing.T) {
+	t.Parallel()
+	small := pgtest.For(t, pgtest.Options{Settings: map[string]string{"max_connections": "30", "max_locks_per_transaction": "10"}})
+	if _, err := small.Create(t.Context(), "small"); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	s := open(t, small.URL("small"), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	defer func() { _ = s.Close() }()
+	if _, err := s.pool.Exec(t.Context(), "INSERT INTO node VALUES ('killed', '', false, now() - interval '2 hours')"); err != nil {
+		t.Fatal(err)
+	}
+	warned := func() bool { return strings.Contains(log.String(), "max_locks_per_transaction") }
+	first := s.days.known.Load().current
+	for day := first; day <= first+12; day++ { // fifteen days, as two are ahead
+		if err := s.begin(t.Context(), day); err != nil {
+			t.Fatal(err)
+		}
+		stored := len(s.days.known.Load().days)
+		if few := stored*locksOfDay*usual.Conns.Reads <= 600; warned() == few {
+			t.Fatalf("%d days are warned about: %t", stored, warned())
+		}
+	}
+	if !strings.Contains(log.String(), "max_locks_per_transaction=10 days=15 least=14") {
+		t.Errorf("the log is %s", log.String())
 	}
 }
 
