@@ -39,6 +39,16 @@ func Expired(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
 	return changed(ep, &h, ch, news, Named{})
 }
 
+// Ahead says whether a clock that was ahead and has been set right has planned a queue's delivery.
+func Ahead(now time.Time, h store.Head) bool { return !h.Blocked && ahead(now, &h) }
+
+// Recalled makes such a delivery due.
+func Recalled(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
+	ch := store.Change{Status: grapnel.Pending, Due: now, Anchor: now, Trigger: h.Trigger, At: now,
+		Reason: "due now; it was planned by a clock that was ahead"}
+	return changed(ep, &h, ch, nil, Named{})
+}
+
 // Overdue says whether a delivery that has been pending in a queue since anchor has to end: it may
 // be leased until max_age has passed. An attempt that an operator asked for has no age.
 func Overdue(p *policy.Policy, trigger grapnel.Trigger, anchor, now time.Time) bool {

@@ -31,6 +31,9 @@ type line struct {
 	seen    map[string]time.Time
 	lookAt  time.Time // next read of the store for expired leases; zero: now
 	ageAt   time.Time // next read for deliveries older than max_age
+
+	aheadAt  time.Time // next read for deliveries that a clock that was ahead has planned
+	recalled int       // Broker.setBacks for which they are due
 }
 
 // waiter is one request for leases. Its tokens are drawn once; a claim that does not use them

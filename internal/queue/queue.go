@@ -82,8 +82,10 @@ type Broker struct {
 	traces  *trace.Tracer
 	labels  labels
 
-	mu    sync.RWMutex
-	lines map[string]*line // by the queue's id. Lock order: mu before a line's
+	mu       sync.RWMutex
+	lines    map[string]*line // by the queue's id. Lock order: mu before a line's
+	swept    time.Time        // begin of the last sweep
+	setBacks int              // times that the clock was set back by more than an hour, and the start
 
 	door  sync.Mutex // held to start a dispatcher, and to stop starting them
 	ctx   context.Context
@@ -103,7 +105,7 @@ type Message struct {
 func New(o Options) *Broker {
 	b := bounds.Fill(o.Bounds)
 	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, traces: o.Traces, random: cmp.Or(o.Random, rand.Reader),
-		metrics: newMetrics(), granted: newGranted(b.Granted), lines: map[string]*line{}}
+		metrics: newMetrics(), granted: newGranted(b.Granted), lines: map[string]*line{}, setBacks: 1}
 	now := o.Now
 	if now == nil {
 		now = time.Now

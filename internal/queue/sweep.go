@@ -24,11 +24,22 @@ func (r *Broker) sweepUntil(ctx context.Context) {
 // Sweep records expired leases and ends deliveries older than max_age, in every queue where some
 // may be due. Run calls it every second.
 func (r *Broker) Sweep(ctx context.Context) {
+	now := r.now()
+	r.mu.Lock()
+	if r.swept.Sub(now) > time.Hour {
+		r.setBacks++
+	}
+	r.swept = now
+	setBacks := r.setBacks
+	r.mu.Unlock()
 	for _, ep := range r.engine.Queues(store.Everyone()) {
 		l := r.line(ep.ID)
 		err := l.sweepLeases(ctx, &ep)
 		if err == nil {
 			err = l.sweepAges(ctx, &ep)
+		}
+		if err == nil {
+			err = l.sweepAhead(ctx, &ep, setBacks)
 		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("ending expired leases and old deliveries failed; retrying at the next sweep", "queue", ep.ID, "err", err)
@@ -90,16 +101,53 @@ func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
 			l.lookAgain()
 			return err
 		}
-		over := 0
-		for over < len(leases) && !leases[over].Until.After(now) {
-			over++
+		var over, valid []grapnel.Lease
+		for _, lease := range leases {
+			if lease.Until.After(now) && !store.GrantedAhead(lease.Until, now) {
+				valid = append(valid, lease)
+			} else {
+				over = append(over, lease)
+			}
 		}
-		l.expect(leases[over:])
-		if over > 0 && !l.broker.runOut(ep, leases[:over]) {
+		l.expect(valid)
+		if len(over) > 0 && !l.broker.runOut(ep, over) {
 			l.lookAgain()
 			return nil
 		}
-		look = over == l.broker.bounds.Over && ctx.Err() == nil
+		look = len(over) == l.broker.bounds.Over && ctx.Err() == nil
+	}
+	return nil
+}
+
+// sweepAhead makes deliveries due that a clock that was ahead has planned. It looks for them at the
+// first sweep of a queue, and each time that the clock was set back, until a page has all heads.
+func (l *line) sweepAhead(ctx context.Context, ep *grapnel.Endpoint, setBacks int) error {
+	r, now := l.broker, l.broker.now()
+	l.mu.Lock()
+	look := l.recalled < setBacks && due(&l.aheadAt, now, r.bounds.Look)
+	l.mu.Unlock()
+	if !look || !active(ep) {
+		return nil
+	}
+	heads, err := r.store.Heads(ctx, ep.ID, r.bounds.Over)
+	if err != nil {
+		return err
+	}
+	var planned []core.Change
+	for _, h := range heads {
+		if core.Ahead(now, h) {
+			planned = append(planned, core.Recalled(ep, h, now))
+		}
+	}
+	if len(planned) > 0 {
+		if _, err := r.engine.Settle(ctx, planned); err != nil {
+			return err
+		}
+	}
+	if len(heads) < r.bounds.Over {
+		l.mu.Lock()
+		l.recalled = setBacks
+		l.mu.Unlock()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,41 @@ func TestSweepReadsOnePageOfWhatTheStoreRefuses(t *testing.T) {
 		backoff.Wait(nil, time.Minute)
 		if n, err := w.broker.Counts(context.Background(), "que_1"); err != nil || int(n.Dead) != w.events {
 			t.Errorf("counts are %+v, %v", n, err)
+		}
+	})
+}
+
+// Messages were accepted by a clock that was two days ahead, and one of them was leased. Once the
+// clock is right they are due, and the lease has expired; until then its consumer may settle it.
+func TestMessagesOfAClockThatWasAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
+		backoff.Wait(nil, time.Minute)
+		ahead := time.Now().Add(48 * time.Hour)
+		w.broker.mu.Lock()
+		w.broker.swept = ahead
+		w.broker.mu.Unlock()
+		for i := range 3 {
+			ev := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "default", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType,
+				OccurredAt: ahead, AcceptedAt: ahead}
+			if _, err := w.engine.Publish(t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := store.Claim{Queue: q.ID, Now: ahead}
+		for _, token := range []string{"lse_lost", "lse_kept"} {
+			c.Wants = append(c.Wants, store.Want{Token: token, Consumer: "c0", For: time.Minute})
+		}
+		if done, err := w.store.Claim(t.Context(), c); err != nil || len(done.Leases) != 2 {
+			t.Fatal(done, err)
+		}
+		if err := w.settle("lse_kept", Answer{Verdict: Ack}); err != nil {
+			t.Errorf("its consumer cannot settle a lease: %v", err)
+		}
+		backoff.Wait(nil, 2*time.Minute)
+		got := w.next(q, "c1", 10)
+		if len(got) != 2 || got[0].Number+got[1].Number != 3 {
+			t.Errorf("two minutes later there are %d messages: %+v", len(got), got)
 		}
 	})
 }

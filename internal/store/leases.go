@@ -90,5 +90,12 @@ func (c *Change) Yields(token string, until time.Time) bool {
 	case token == "" || token != c.Lease.Token:
 		return false
 	}
-	return c.Lease.Over != c.At.Before(until)
+	if c.Lease.Over {
+		return !c.At.Before(until) || GrantedAhead(until, c.At)
+	}
+	return c.At.Before(until)
 }
+
+// GrantedAhead says whether a lease that ends at a time was granted by a clock that was ahead: no
+// lease is as long. Its consumer may settle it until its end is recorded.
+func GrantedAhead(until, now time.Time) bool { return until.Sub(now) > grapnel.MaxLease+time.Hour }

@@ -206,6 +206,16 @@ var leaseCases = []testCase{
 		d.end(epA, ending(70), 100, 7)
 		d.same(d.counts(epA, 80), grapnel.QueueCounts{Dead: 1}, "in the end")
 	}},
+	{"has ended if a clock that was ahead granted it, and can be settled until that is recorded", func(d *driver) {
+		n := d.queue(3)
+		const days = 2 * 24 * 3600
+		d.claimed(d.claim(epA, days, want("lse_1", "c"), want("lse_2", "c")), n[:2], nil)
+		d.claimed(d.claim(epA, 10, want("lse_3", "c")), n[2:], nil)
+		d.change(settled(delivered(n[0], 0, 11), "lse_1"))
+		d.refused(ranOut(retried(n[2], 0, 11, 50), "lse_3"), "before its end")
+		d.change(ranOut(retried(n[1], 0, 11, 50), "lse_2"))
+		d.claimed(d.claim(epA, 60, want("lse_4", "c")), n[1:2], n[2:])
+	}},
 	{"is there after a restart", func(d *driver) {
 		n := d.lane("k", 2)
 		loose := d.queue(3)
