@@ -207,9 +207,14 @@ func (c *Change) Alone(now time.Time) Message {
 	switch c.Transition {
 	case Resolve:
 		m.Type = grapnel.EventAlertResolved
-		m.Data.Text = "It lasted " + roughly(a.ResolvedAt.Sub(a.Since)) + "."
+		if m.Data.Text = "It has ended."; !a.ResolvedAt.Before(a.Since) { // else the clock was set back since
+			m.Data.Text = "It lasted " + roughly(a.ResolvedAt.Sub(a.Since)) + "."
+		}
 	case Repeat:
-		m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
+		m.Data.Text = "No person has acknowledged it. At first: " + a.Text
+		if !now.Before(a.Since) {
+			m.Data.Text = "For " + roughly(now.Sub(a.Since)) + ", and no person has acknowledged it. At first: " + a.Text
+		}
 	}
 	return m
 }

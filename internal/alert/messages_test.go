@@ -307,3 +307,24 @@ func TestADigestThatWasNotCounted(t *testing.T) {
 		t.Errorf("sent is %+v", sent)
 	}
 }
+
+// TestTheWordsOfAMessage: how long an alert lasts is not said if the clock was set back meanwhile.
+func TestTheWordsOfAMessage(t *testing.T) {
+	for _, c := range []struct {
+		after      time.Duration
+		how        Transition
+		want, past string
+	}{
+		{5 * time.Minute, Resolve, "It lasted 5 min.", "It has ended."},
+		{5 * time.Hour, Repeat, "For 5 h, and no person has acknowledged it. At first: so", "No person has acknowledged it. At first: so"},
+	} {
+		for after, want := range map[time.Duration]string{c.after: c.want, c.after - 24*time.Hour: c.past} {
+			is := firing(1, grapnel.SeverityPage, begin)
+			now := begin.Add(after)
+			is.Transition, is.Alert.Text, is.Alert.ResolvedAt = c.how, "so", now
+			if m := is.Alone(now); m.Data.Text != want {
+				t.Errorf("%s after %s: %q, want %q", c.how, after, m.Data.Text, want)
+			}
+		}
+	}
+}
