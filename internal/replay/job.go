@@ -96,7 +96,6 @@ func (j *job) look() (next, error) {
 		}
 		ep, there = j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	}
-	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
 	case r.Status.Final() || there && r.Status != grapnel.ReplayRunning || !j.runner.engine.Decides(r.Endpoint):
 		return next{over: true}, nil
@@ -110,20 +109,32 @@ func (j *job) look() (next, error) {
 		return j.end(&r, grapnel.ReplayCompleted, "")
 	case j.atTheEnd:
 		return next{wait: j.runner.bounds.Slowly, ended: j.ended}, nil
-	case ep.Status != grapnel.EndpointEnabled:
-		return next{wait: j.runner.bounds.Slowly, why: "the endpoint is " + string(ep.Status)}, nil
-	case r.Canary && r.Delivered == 0:
-		if r.Started > 0 {
-			return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: "the first delivery must succeed before the others are created"}, nil
-		}
+	}
+	if why := j.runner.stall(&r, &ep); why != "" {
+		return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: why}, nil
+	}
+	want := j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
+	if r.Canary && r.Delivered == 0 {
 		want = 1
-	case left < want:
-		return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: fmt.Sprintf("%d deliveries are still pending", r.Started-r.Done)}, nil
 	}
 	if wait := j.pace.until(now, r.Rate, j.runner.bounds.Outstanding); wait > 0 {
 		return next{wait: wait}, nil
 	}
 	return next{}, j.step(now, &r, &ep, want)
+}
+
+// stall is the reason why a running replay creates no delivery now, by its row and its endpoint
+// alone, so that each node can tell; empty: there is none.
+func (r *Runner) stall(one *grapnel.Replay, ep *grapnel.Endpoint) string {
+	switch pending := one.Started - one.Done; {
+	case ep.Status != grapnel.EndpointEnabled:
+		return "the endpoint is " + string(ep.Status)
+	case one.Canary && one.Delivered == 0 && one.Started > 0:
+		return "the first delivery must succeed before the others are created"
+	case pending+(pace{}).batch(one.Rate, r.bounds.Outstanding) > r.bounds.Outstanding:
+		return fmt.Sprintf("%d deliveries are still pending", pending)
+	}
+	return ""
 }
 
 // step finds the next deliveries that qualify and redelivers them.

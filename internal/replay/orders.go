@@ -137,8 +137,10 @@ func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *g
 	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
 }
 
-// progress adds the fields that only the job has. Deliveries that qualify only after they were
-// counted, because a redelivery of theirs was pending then, raise the total when they are created.
+// progress adds the reason why a replay waits, and its estimated end. The job of this node has
+// measured its speed; a replay of another node is judged by its row. Deliveries that qualify only
+// after they were counted, because a redelivery of theirs was pending then, raise the total when
+// they are created.
 func (r *Runner) progress(one grapnel.Replay) Progress {
 	one.Total = max(one.Total, one.Started)
 	p := Progress{Replay: one}
@@ -149,13 +151,20 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 	r.mu.Lock()
 	j := r.jobs[one.ID]
 	r.mu.Unlock()
-	if j != nil {
+	ep, there := r.engine.Endpoint(store.Everyone(), one.Endpoint)
+	switch {
+	case j != nil:
 		p.Reason, perSecond = j.standing(now)
+	case there && one.Started < one.Total:
+		p.Reason = r.stall(&one, &ep)
+	}
+	if j == nil && (one.Done > 0 || p.Reason != "") {
+		perSecond = float64(one.Done) / max(now.Sub(one.CreatedAt), time.Second).Seconds()
 	}
 	if perSecond < 0 {
 		perSecond = one.Rate // at its beginning, the configured rate
 	}
-	if left := one.Total - one.Done; perSecond > 0 {
+	if left := one.Total - one.Done; perSecond > 0 && ep.Status == grapnel.EndpointEnabled {
 		p.ETA = now.Add(cost(perSecond, max(left, 0))).Truncate(time.Second).Add(time.Second)
 	}
 	return p

@@ -223,6 +223,40 @@ func TestEndpointStops(t *testing.T) {
 	})
 }
 
+// TestNodeWithoutTheJob: a node that does not run a replay says the same of it as the one that
+// does: why it waits, and when it will end.
+func TestNodeWithoutTheJob(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		other := replay.New(replay.Options{Engine: w.engine, Store: w.store, Log: slog.New(slog.DiscardHandler)})
+		alike := func(what, id, reason string, ends bool) {
+			t.Helper()
+			theirs, err := other.Get(ctx, store.Everyone(), id)
+			w.must(err)
+			ours := w.get(id)
+			if ours.Reason != theirs.Reason || !strings.Contains(ours.Reason, reason) || (reason == "") != (ours.Reason == "") {
+				t.Errorf("%s: reasons %q and %q", what, ours.Reason, theirs.Reason)
+			}
+			if ours.ETA.IsZero() == ends || theirs.ETA.IsZero() == ends || ours.ETA.Sub(theirs.ETA).Abs() > 5*time.Second {
+				t.Errorf("%s: ends %v and %v", what, ours.ETA, theirs.ETA)
+			}
+		}
+		w.letters(1000, 10)
+		id := w.begin(func(q *replay.Request) { q.Rate = 20 })
+		time.Sleep(10 * time.Second)
+		alike("at work", id, "", true)
+		w.endpoint(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		time.Sleep(2 * time.Second)
+		alike("of a paused endpoint", id, "paused", false)
+		w.endpoint(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		w.is(id, grapnel.ReplayCompleted, 2*time.Minute)
+		alike("completed", id, "", false)
+		w.receiver.answer(200, 20*time.Second)
+		id = w.begin(func(q *replay.Request) { q.Canary, q.Selection.Again = true, true })
+		time.Sleep(8 * time.Second)
+		alike("with a canary on its way", id, "first delivery", false)
+	})
+}
+
 func (w *world) endpoint(change func(*grapnel.Endpoint)) {
 	w.t.Helper()
 	ep, ok := w.engine.Endpoint(store.Everyone(), "ep")
