@@ -49,6 +49,8 @@ type Options struct {
 
 	// nil, or called when a queue may have something due; it must not block
 	Ready func(queue string)
+	// nil, or lists the consumers that this node has seen at a queue, for other nodes
+	Consumers func(queue string) []grapnel.Consumer
 	// nil, or called when a delivery created by a replay has finished; it must not block
 	Replayed func(endpoint string)
 	// nil, or gets what package promise counts of attempts; it must not block
@@ -83,6 +85,7 @@ type Engine struct {
 	drain    time.Duration // for attempts in flight once Run is told to stop
 	most     int           // endpoints of one tenant; 0: no limit
 	replayed func(endpoint string)
+	seen     func(queue string) []grapnel.Consumer
 
 	core   *core.Core
 	inputs *inputs

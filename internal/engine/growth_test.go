@@ -46,9 +46,12 @@ func (c *counted) Changes(ctx context.Context, since int64) (store.ConfigChanges
 // neighbours are nodes of one process.
 type neighbours map[string]*Engine
 
-func (n neighbours) Hint(string, []store.Head, []string)                 {}
-func (n neighbours) Order(context.Context, string, core.Operated) error  { return nil }
-func (n neighbours) Open(context.Context, string) ([]string, error)      { return nil, nil }
+func (n neighbours) Hint(string, []store.Head, []string)                {}
+func (n neighbours) Order(context.Context, string, core.Operated) error { return nil }
+func (n neighbours) Open(context.Context, string) ([]string, error)     { return nil, nil }
+func (n neighbours) Consumers(context.Context, string, string) ([]grapnel.Consumer, error) {
+	return nil, nil
+}
 func (n neighbours) Quiet(context.Context, string, string) (bool, error) { return true, nil }
 func (n neighbours) CatchUp(ctx context.Context, address string) error {
 	return n[address].CatchUp(ctx)

@@ -52,6 +52,17 @@ func (e *Engine) OwnOpen() (ids []string) {
 	return ids
 }
 
+// Consumers lists the consumers that other nodes have seen at a queue.
+func (e *Engine) Consumers(queue string) []grapnel.Consumer { return e.shards.Consumers(queue) }
+
+// OwnConsumers lists those that this node has seen.
+func (e *Engine) OwnConsumers(queue string) []grapnel.Consumer {
+	if e.seen == nil {
+		return nil
+	}
+	return e.seen(queue)
+}
+
 // Unable returns the reason for which single events are refused for longer than a moment: the disk
 // is nearly full, or the store hangs. nil: neither. A slow store and a full quota are no such
 // reasons.

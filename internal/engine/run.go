@@ -31,7 +31,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	o.Core.Shared, o.Core.IDs = o.Cluster != nil, o.Store.IDs()
 	e := &Engine{
 		store: o.Store, ids: o.Store.IDs(), now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), most: o.MaxEndpoints, replayed: o.Replayed, seen: o.Consumers,
 		core: core.New(o.Core), inputs: newInputs(), pending: newPending(o.MaxPending), metrics: newMetrics(o.Promised, o.Silent),
 		forsaken: make(chan struct{}),
 	}

@@ -19,6 +19,7 @@ type Peers interface {
 	Order(ctx context.Context, address string, o core.Operated) error
 	Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error)
 	Open(ctx context.Context, address string) ([]string, error)
+	Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error)
 	CatchUp(ctx context.Context, address string) error
 	Quiet(ctx context.Context, address, tenant string) (bool, error)
 }
@@ -174,20 +175,34 @@ func (s *Shards) unanswered(what, address string, err error) {
 }
 
 // Open lists the endpoints of other nodes whose circuit is open.
-func (s *Shards) Open() (ids []string) {
+func (s *Shards) Open() []string {
+	return elsewhere(s, "reading open circuits from another node failed; they are not listed",
+		func(ctx context.Context, address string) ([]string, error) { return s.cluster.Peers.Open(ctx, address) })
+}
+
+// Consumers lists the consumers that have asked a queue at other nodes.
+func (s *Shards) Consumers(queue string) []grapnel.Consumer {
+	return elsewhere(s, "reading consumers from another node failed; they are not listed",
+		func(ctx context.Context, address string) ([]grapnel.Consumer, error) {
+			return s.cluster.Peers.Consumers(ctx, address, queue)
+		})
+}
+
+// elsewhere asks all other nodes at once, and returns what they list.
+func elsewhere[A any](s *Shards, failed string, ask func(ctx context.Context, address string) ([]A, error)) []A {
 	if s == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.env.Sending, s.bounds.AskWithin)
 	defer cancel()
 	others := s.Others()
-	found := make([][]string, len(others))
+	found := make([][]A, len(others))
 	var asking sync.WaitGroup
 	for i, address := range others {
 		asking.Go(func() {
 			var err error
-			if found[i], err = s.cluster.Peers.Open(ctx, address); err != nil {
-				s.unanswered("reading open circuits from another node failed; they are not listed", address, err)
+			if found[i], err = ask(ctx, address); err != nil {
+				s.unanswered(failed, address, err)
 			}
 		})
 	}

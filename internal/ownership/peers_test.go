@@ -42,6 +42,10 @@ func (f frozen) Open(ctx context.Context, address string) ([]string, error) {
 	return []string{address}, nil
 }
 
+func (f frozen) Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error) {
+	return []grapnel.Consumer{{Name: address}}, f.ask(ctx, address)
+}
+
 func (f frozen) Order(ctx context.Context, address string, _ core.Operated) error {
 	return f.ask(ctx, address)
 }

@@ -42,6 +42,8 @@ type Engine interface {
 	OwnHealths(ids []string) []grapnel.Health
 	// OwnOpen lists the endpoints of this node whose circuit is open.
 	OwnOpen() []string
+	// OwnConsumers lists the consumers that have asked a queue at this node lately.
+	OwnConsumers(queue string) []grapnel.Consumer
 	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
 	// OwnQuiet says whether this node knows that a tenant is not open any more, and has nothing of
@@ -58,6 +60,7 @@ type asked struct {
 	Open    bool
 	CatchUp bool
 	Quiet   string // a tenant
+	Asking  string // a queue
 }
 
 // told is the answer.
@@ -66,6 +69,7 @@ type told struct {
 	Healths []grapnel.Health
 	Open    []string
 	Quiet   bool
+	Asking  []grapnel.Consumer
 }
 
 // Handler answers other nodes.
@@ -89,6 +93,8 @@ func Handler(e Engine, o Options) http.Handler {
 			a.Healths = e.OwnHealths(q.Healths)
 		case q.Open:
 			a.Open = e.OwnOpen()
+		case q.Asking != "":
+			a.Asking = e.OwnConsumers(q.Asking)
 		case q.CatchUp:
 			a.Error = carried(e.CatchUp(r.Context()))
 		case q.Quiet != "":
@@ -222,6 +228,12 @@ func (r *Client) Healths(ctx context.Context, address string, ids []string) ([]g
 func (r *Client) Open(ctx context.Context, address string) ([]string, error) {
 	a, err := r.ask(ctx, address, &asked{Open: true})
 	return a.Open, err
+}
+
+// Consumers asks a node for the consumers that have asked a queue there.
+func (r *Client) Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error) {
+	a, err := r.ask(ctx, address, &asked{Asking: queue})
+	return a.Asking, err
 }
 
 // CatchUp has a node read the latest configuration.

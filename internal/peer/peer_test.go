@@ -36,7 +36,10 @@ func (n *node) OwnHealths(ids []string) (all []grapnel.Health) {
 	}
 	return all
 }
-func (n *node) OwnOpen() []string             { return []string{"ep_1", "ep_2"} }
+func (n *node) OwnOpen() []string { return []string{"ep_1", "ep_2"} }
+func (n *node) OwnConsumers(queue string) []grapnel.Consumer {
+	return []grapnel.Consumer{{Name: "w1", SeenAt: time.Unix(1, 0)}, {Name: queue, SeenAt: time.Unix(2, 0)}}
+}
 func (n *node) CatchUp(context.Context) error { return n.fails }
 func (n *node) OwnQuiet(_ context.Context, tenant string) (bool, error) {
 	return tenant == "acme", n.fails
@@ -65,6 +68,9 @@ func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	}
 	if ids, err := r.Open(t.Context(), url); err != nil || len(ids) != 2 {
 		t.Errorf("open: %v, %v", ids, err)
+	}
+	if list, err := r.Consumers(t.Context(), url, "que_1"); err != nil || !reflect.DeepEqual(list, n.OwnConsumers("que_1")) {
+		t.Errorf("consumers: %v, %v", list, err)
 	}
 	if err := r.CatchUp(t.Context(), url); err != nil {
 		t.Error(err)

@@ -26,25 +26,38 @@ func (l *line) see(consumer string, now time.Time) {
 	l.seen[consumer] = now
 }
 
-// Consumers lists the consumers that this process has seen at a queue within Bounds.SeenFor, and
-// those that hold leases, sorted by name.
-func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
-	leases, err := r.store.LeaseList(ctx, queue, r.bounds.Counted)
-	if err != nil {
-		return nil, err
-	}
-	now := r.now()
-	byName := map[string]grapnel.Consumer{}
-	l := r.line(queue)
+// Seen lists the consumers that this process has seen at a queue within Bounds.SeenFor.
+func (r *Broker) Seen(queue string) (all []grapnel.Consumer) {
+	now, l := r.now(), r.line(queue)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for name, seen := range l.seen {
 		if now.Sub(seen).Abs() > r.bounds.SeenFor { // ahead: by a clock that was set back
 			delete(l.seen, name)
 			continue
 		}
-		byName[name] = grapnel.Consumer{Name: name, SeenAt: seen}
+		all = append(all, grapnel.Consumer{Name: name, SeenAt: seen})
 	}
-	l.mu.Unlock()
+	return all
+}
+
+// Consumers lists the consumers that any node has seen at a queue, and those that hold leases,
+// sorted by name.
+func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
+	leases, err := r.store.LeaseList(ctx, queue, r.bounds.Counted)
+	if err != nil {
+		return nil, err
+	}
+	seen := r.Seen(queue)
+	if r.elsewhere != nil {
+		seen = append(seen, r.elsewhere(queue)...)
+	}
+	byName := map[string]grapnel.Consumer{}
+	for _, c := range seen {
+		if c.SeenAt.After(byName[c.Name].SeenAt) {
+			byName[c.Name] = c
+		}
+	}
 	for i := range leases {
 		c := byName[leases[i].Consumer]
 		c.Name, c.Leased = leases[i].Consumer, c.Leased+1

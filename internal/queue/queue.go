@@ -67,6 +67,8 @@ type Options struct {
 	Now    func() time.Time // time.Now
 	Traces *trace.Tracer    // nil: no spans are made
 	Random io.Reader        // source of tokens, safe for concurrent use; nil: crypto/rand
+	// lists the consumers that other nodes have seen at a queue; nil: there are no other nodes
+	Elsewhere func(queue string) []grapnel.Consumer
 }
 
 // Broker serves the queues of one process.
@@ -81,6 +83,8 @@ type Broker struct {
 	granted *granted
 	traces  *trace.Tracer
 	labels  labels
+
+	elsewhere func(queue string) []grapnel.Consumer
 
 	mu       sync.RWMutex
 	lines    map[string]*line // by the queue's id. Lock order: mu before a line's
@@ -105,7 +109,7 @@ type Message struct {
 func New(o Options) *Broker {
 	b := bounds.Fill(o.Bounds)
 	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, traces: o.Traces, random: cmp.Or(o.Random, rand.Reader),
-		metrics: newMetrics(), granted: newGranted(b.Granted), lines: map[string]*line{}, setBacks: 1}
+		elsewhere: o.Elsewhere, metrics: newMetrics(), granted: newGranted(b.Granted), lines: map[string]*line{}, setBacks: 1}
 	now := o.Now
 	if now == nil {
 		now = time.Now

@@ -167,6 +167,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Cluster:      cluster,
 		Traces:       s.traces,
 		Ready:        func(id string) { c.queues.Ready(id) },
+		Consumers:    func(id string) []grapnel.Consumer { return c.queues.Seen(id) },
 		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 		Promised:     s.promises.count,
 		Silent:       o.Silent,
@@ -176,7 +177,8 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	}
 	c.backlog = newBacklog(o.Bounds, c.store, c.engine.Held, func() map[string]string { return c.queues.Labels() },
 		c.place.size(c.store), time.Now, o.Log)
-	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Traces: s.traces, Log: o.Log})
+	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Traces: s.traces, Log: o.Log,
+		Elsewhere: c.engine.Consumers})
 	c.ingress = ingress.New(
 		ingress.Options{
 			Bounds:  o.Bounds.Ingress,

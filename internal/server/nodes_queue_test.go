@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -54,6 +55,20 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		if is := at.must(http.StatusOK, "POST", in, `{"k":"k1","n":2}`, "X-Id", "1"); is["conflict"] != true || !ids[is["id"].(string)] {
 			t.Errorf("a conflict is answered %v", is)
 		}
+	}
+
+	// Each node shows the consumers of both, also those without a lease.
+	b.must(http.StatusCreated, "POST", "/v1/queues", `{"name":"idle"}`)
+	for i, at := range []*consumer{a, b, b} {
+		at.ask("GET", fmt.Sprintf("/v1/queues/idle/next?consumer=w%d", i/2), "")
+	}
+	b.ask("GET", "/v1/queues/idle/next?consumer=w2", "")
+	var shown [2]string
+	for i, at := range []*consumer{a, b} {
+		shown[i] = fmt.Sprint(at.must(http.StatusOK, "GET", "/v1/queues/idle", "")["consumers"])
+	}
+	if shown[0] != shown[1] || strings.Count(shown[0], "name:w") != 3 {
+		t.Errorf("consumers: %s and %s", shown[0], shown[1])
 	}
 
 	// A lease of one node is settled at the other, once. The key's next message then goes to a
