@@ -524,9 +524,9 @@ func many(n int, of func(string) string) string {
 }
 
 // prepared is a world with one of each thing, and the names that targets use for them.
-func prepared(t *testing.T) (*world, *strings.Replacer) {
+func prepared(t *testing.T, change ...func(*Options)) (*world, *strings.Replacer) {
 	t.Helper()
-	w := newWorld(t)
+	w := newWorld(t, change...)
 	used := w.must(201, "POST", "/v1/policies", `{"name":"used"}`)["id"].(string)
 	free := w.must(201, "POST", "/v1/policies", `{"name":"free"}`)["id"].(string)
 	key := w.must(201, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`)["id"].(string)

@@ -44,7 +44,7 @@ func (*idle) Check(context.Context, []store.Incoming) (map[int][]catalogue.Fault
 }
 
 func (*idle) Recall(context.Context, string, time.Time) (*store.Answer, error) { return nil, nil }
-func (*idle) Remember(context.Context, *store.Once) error                      { return nil }
+func (*idle) Remember(context.Context, *store.Once) (*store.Answer, error)     { return nil, nil }
 
 // sink is a ResponseWriter that costs nothing.
 type sink struct {

@@ -153,7 +153,7 @@ type History interface {
 // Idempotency remembers answers. It is a part of store.Configuration.
 type Idempotency interface {
 	Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error)
-	Remember(ctx context.Context, once *store.Once) error
+	Remember(ctx context.Context, once *store.Once) (*store.Answer, error)
 }
 
 // Ingest takes one request for a source and answers it.

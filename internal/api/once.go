@@ -25,7 +25,8 @@ import (
 // tenant may come back.
 //
 // Two requests with one key at the same time: the second is refused. The claims that show it are in
-// memory; on another node the store's own uniqueness decides instead.
+// memory; on another node the store's own uniqueness decides instead, and the answer that was
+// stored first is given there, too.
 
 const idempotencyHeader = "Idempotency-Key"
 
@@ -84,12 +85,16 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 		ans = a.refuse(c, err)
 	}
 	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests && ans.status != http.StatusMisdirectedRequest {
-		err := a.remember(c, ans)
-		if grapnel.CodeOf(err) == grapnel.CodeMismatch {
+		before, err := a.remember(c, ans)
+		switch {
+		case grapnel.CodeOf(err) == grapnel.CodeMismatch:
 			return answer{}, err
-		}
-		if err != nil {
+		case err != nil:
 			a.Log.Error("storing an answer failed", slog.String("request_id", c.id), slog.Any("error", err))
+		case before != nil && (before.Status < 400 || ans.status >= 400):
+			// Another node has answered the same request meanwhile. A refusal there does not count if this
+			// request has succeeded, because that may be what it was refused for.
+			return c.again(sealer, before)
 		}
 	}
 	return ans, nil
@@ -180,8 +185,9 @@ func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
 }
 
 // remember stores the answer of a request that changed nothing, or whose change does not happen
-// twice anyway. It is not given up when the caller leaves.
-func (a *api) remember(c *call, ans answer) error {
+// twice anyway. It is not given up when the caller leaves. It returns an answer that was stored
+// before.
+func (a *api) remember(c *call, ans answer) (before *store.Answer, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), a.Bounds.RememberTime)
 	defer cancel()
 	once := *c.once

@@ -51,6 +51,27 @@ func TestTheSameAnswerForTheSameKey(t *testing.T) {
 	}
 }
 
+// TestTheSameAnswerAtTwoNodes: a node that begins a request before another one has stored the
+// answer to it gives that answer, too.
+func TestTheSameAnswerAtTwoNodes(t *testing.T) {
+	for _, rt := range routes() {
+		if rt.method != "POST" || rt.bare != nil || rt.open != nil || rt.name == "open-portal" || rt.scope == grapnel.ScopeRead {
+			continue
+		}
+		t.Run(rt.name, func(t *testing.T) {
+			blind := &forgetful{}
+			w, names := prepared(t, func(o *Options) { blind.Idempotency = o.Idempotency; o.Idempotency = blind })
+			target := fill(rt.path, things(names, &rt))
+			send := func() reply { return w.ask(admin, "POST", target, bodies()[rt.name], "Idempotency-Key", "once") }
+			first, again := send(), send()
+			if first.StatusCode >= 300 || again.StatusCode != first.StatusCode || string(again.body) != string(first.body) ||
+				again.Header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("the first answer was %d %s\nthe second is %d %s", first.StatusCode, first.body, again.StatusCode, again.body)
+			}
+		})
+	}
+}
+
 func TestAnotherRequestWithTheSameKey(t *testing.T) {
 	w := newWorld(t)
 	const body = `{"type":"a","data":1}`
@@ -284,7 +305,7 @@ func TestAnswersThatCannotBeOpenedAreTheServersFault(t *testing.T) {
 		if _, err := w.engine.Forget(context.Background(), w.clock.Add(72*time.Hour), 10); err != nil {
 			t.Fatal(err)
 		}
-		err := w.engine.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint,
+		_, err := w.engine.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint,
 			Now: w.clock, Expires: w.clock.Add(time.Hour),
 			Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: body} }})
 		if err != nil {

@@ -119,7 +119,7 @@ func openPortal(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	once.Answer = func(any) store.Answer { return store.Answer{Fingerprint: once.Fingerprint, Status: http.StatusCreated} }
-	if err := a.Idempotency.Remember(c.Context(), &once); grapnel.CodeOf(err) == grapnel.CodeMismatch {
+	if _, err := a.Idempotency.Remember(c.Context(), &once); grapnel.CodeOf(err) == grapnel.CodeMismatch {
 		return answer{}, grapnel.Errorf(codeUnauthenticated, "The link was opened before. Ask for a new one.")
 	} else if err != nil {
 		return answer{}, err

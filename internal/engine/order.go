@@ -45,7 +45,7 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		err := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
 			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by), Answer: answer})
 		if err == nil && answer != nil {
-			err = o.store.Remember(ctx, answer.Once()) // nothing was changed if an attempt is in flight
+			_, err = o.store.Remember(ctx, answer.Once()) // nothing was changed if an attempt is in flight
 		}
 		return done, err
 	}

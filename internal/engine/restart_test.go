@@ -149,7 +149,7 @@ func TestExpiredAnswersAreForgotten(t *testing.T) {
 			Expires: time.Now().Add(48 * time.Hour),
 			Answer:  func(any) store.Answer { return store.Answer{Status: 200} },
 		}
-		if err := b.store.Remember(ctx, once); err != nil {
+		if _, err := b.store.Remember(ctx, once); err != nil {
 			t.Fatal(err)
 		}
 		for _, step := range []struct {

@@ -59,8 +59,8 @@ type Configuration interface {
 	// time, or nil.
 	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
 	// Remember stores an answer on its own, for calls whose effect is idempotent by itself. An
-	// earlier answer stays.
-	Remember(ctx context.Context, once *Once) error
+	// earlier answer stays, and is returned; nil: there was none.
+	Remember(ctx context.Context, once *Once) (*Answer, error)
 	// Forget deletes at most limit expired answers, the earliest expiry first, and returns how
 	// many. Stores differ in the order of answers that expire at the same time.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)

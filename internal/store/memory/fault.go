@@ -181,8 +181,8 @@ func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string, wi
 	return f.do(ctx, "DeleteKey", func() error { return f.Store.DeleteKey(ctx, scope, id, with) })
 }
 
-func (f *Faulty) Remember(ctx context.Context, once *store.Once) error {
-	return f.do(ctx, "Remember", func() error { return f.Store.Remember(ctx, once) })
+func (f *Faulty) Remember(ctx context.Context, once *store.Once) (*store.Answer, error) {
+	return call(ctx, f, "Remember", func() (*store.Answer, error) { return f.Store.Remember(ctx, once) })
 }
 
 func (f *Faulty) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {

@@ -65,12 +65,12 @@ func (s *model) Recall(_ context.Context, key string, now time.Time) (*store.Ans
 }
 
 // Remember calls Answer with nil.
-func (s *model) Remember(_ context.Context, once *store.Once) error {
-	if then, err := s.recall(once); then != nil || err != nil {
-		return err
+func (s *model) Remember(_ context.Context, once *store.Once) (*store.Answer, error) {
+	then, err := s.recall(once)
+	if then == nil && err == nil {
+		s.remember(once, nil)
 	}
-	s.remember(once, nil)
-	return nil
+	return then, err
 }
 
 // Forget deletes answers in the order of their expiry.

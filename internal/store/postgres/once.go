@@ -132,17 +132,17 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.A
 }
 
 // Remember calls Answer with nil.
-func (s *Store) Remember(ctx context.Context, once *store.Once) error {
-	return s.write(ctx, &change{
+func (s *Store) Remember(ctx context.Context, once *store.Once) (then *store.Answer, err error) {
+	err = s.write(ctx, &change{
 		needs: func(n *needs) { n.once(once) },
-		do: func(t *tx) error {
-			then, err := t.recall(once)
-			if then == nil && err == nil {
+		do: func(t *tx) (err error) {
+			if then, err = t.recall(once); then == nil && err == nil {
 				t.remember(once, nil)
 			}
 			return err
 		},
 	})
+	return then, err
 }
 
 // Forget deletes answers in the order of their expiry.

@@ -45,7 +45,7 @@ func TestNothingIsAnsweredBeforeTheStandbyHasIt(t *testing.T) {
 		"an event":            publish("e1", "", nil),
 		"an event with a key": publish("e2", "k", nil),
 		"an idempotency key":  publish("e3", "", once),
-		"an answer":           func(s *Store) error { return s.Remember(t.Context(), kept) },
+		"an answer":           func(s *Store) error { _, err := s.Remember(t.Context(), kept); return err },
 		"a request that is set aside": func(s *Store) error {
 			return s.SetAside(t.Context(), grapnel.Aside{ID: "in_1", Tenant: "acme", Why: grapnel.AsideRefused})
 		},

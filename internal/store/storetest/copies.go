@@ -111,7 +111,7 @@ var copyCases = []testCase{
 		body := []byte("made")
 		o := once("key", 1, 0)
 		o.Answer = func(any) store.Answer { return store.Answer{Status: 200, Body: body} }
-		d.must(d.Remember(d.ctx, o), "Remember")
+		d.must(d.remember(o), "Remember")
 		body[0] = 'x'
 		for range 2 {
 			a := d.recall("key", 1)

@@ -103,6 +103,17 @@ func (d *driver) must(err error, what string) {
 	}
 }
 
+// remember stores an answer, or keeps the earlier one.
+func (d *driver) remember(once *store.Once) error {
+	d.Helper()
+	before := d.recall(once.Key, once.Now.Sub(at(0)).Seconds())
+	then, err := d.Remember(d.ctx, once)
+	if err == nil {
+		d.same(then, before, "the earlier answer")
+	}
+	return err
+}
+
 func (d *driver) code(err error, want grapnel.Code, what string) {
 	d.Helper()
 	if got := grapnel.CodeOf(err); got != want {

@@ -180,24 +180,24 @@ var onceCases = []testCase{
 	}},
 	{"remembers an answer on its own", func(d *driver) {
 		d.same(d.recall("key", 0), (*store.Answer)(nil), "before")
-		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
+		d.must(d.remember(once("key", 1, 0)), "Remember")
 		first := &store.Answer{Fingerprint: [32]byte{1}, Status: 202, Body: []byte("<nil> at 0")}
 		d.same(d.recall("key", 1), first, "recalled")
-		d.must(d.Remember(d.ctx, once("key", 1, 5)), "Remember again")
+		d.must(d.remember(once("key", 1, 5)), "Remember again")
 		d.same(d.recall("key", 6), first, "the first answer stays")
-		d.code(d.Remember(d.ctx, once("key", 2, 7)), grapnel.CodeMismatch, "another request")
+		d.code(d.remember(once("key", 2, 7)), grapnel.CodeMismatch, "another request")
 		d.same(d.recall("key", 3599.999), first, "just before it expires")
 		d.same(d.recall("key", 3600), (*store.Answer)(nil), "when it expires")
-		d.must(d.Remember(d.ctx, once("key", 2, 3600)), "Remember after that")
+		d.must(d.remember(once("key", 2, 3600)), "Remember after that")
 		d.same(d.recall("key", 3601).Fingerprint, [32]byte{2}, "replaced")
 		d.same(d.recall("other", 1), (*store.Answer)(nil), "another key")
 		version := d.config().Version
-		d.must(d.Remember(d.ctx, once("third", 2, 0)), "Remember")
+		d.must(d.remember(once("third", 2, 0)), "Remember")
 		d.same(d.config().Version, version, "answers are no configuration")
 	}},
 	{"deletes expired answers in the order of their expiry", func(d *driver) {
 		for i := range 5 {
-			d.must(d.Remember(d.ctx, once(fmt.Sprint("key", i), 1, float64(4-i))), "Remember")
+			d.must(d.remember(once(fmt.Sprint("key", i), 1, float64(4-i))), "Remember")
 		}
 		forget := func(now float64, limit, want int) {
 			d.Helper()
@@ -218,7 +218,7 @@ var onceCases = []testCase{
 	{"keeps times in microseconds", func(d *driver) {
 		o := once("key", 1, 0)
 		o.Expires = at(100).Add(1999 * time.Nanosecond)
-		d.must(d.Remember(d.ctx, o), "Remember")
+		d.must(d.remember(o), "Remember")
 		a, err := d.Recall(d.ctx, "key", at(100).Add(999*time.Nanosecond))
 		d.must(err, "Recall")
 		d.same(a != nil, true, "before that microsecond")

@@ -80,7 +80,7 @@ var reopenCases = []testCase{
 		d.must(err, "PutPolicy")
 		_, err = d.PutKey(d.ctx, everyone, apiKey("key_1", acme), store.With{})
 		d.must(err, "PutKey")
-		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
+		d.must(d.remember(once("key", 1, 0)), "Remember")
 		before, answer := d.everything(), d.recall("key", 1)
 		for range 2 {
 			d.reopen()

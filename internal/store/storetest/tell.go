@@ -137,7 +137,7 @@ var tellCases = []testCase{
 	}},
 	{"takes no notice of an idempotency key", func(d *driver) {
 		n := d.lane("k", 2)
-		d.must(d.Remember(d.ctx, once("used", 2, 0)), "Remember")
+		d.must(d.remember(once("used", 2, 0)), "Remember")
 		for i, key := range []string{"used", "fresh"} {
 			c := delivered(n[i], 0, 10)
 			c.Tell = d.news("news "+key, 10)
