@@ -20,7 +20,7 @@ type NewSource struct {
 	Type         string                 `json:"type" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
 	Key          string                 `json:"key" maxLength:"4096" doc:"a CEL expression that gives the ordering key; none: the provider's own field, if it has one"`
 	PublicURL    string                 `json:"public_url" minLength:"1" maxLength:"2048" form:"url" doc:"URL that the provider calls, for signatures that cover it; none: below the server's --public-url, or the URL of the request"`
-	RateLimit    *grapnel.RateLimit     `json:"rate_limit" doc:"requests beyond it get 429; none: no limit"`
+	RateLimit    *grapnel.RateLimit     `json:"rate_limit" doc:"requests beyond it get 429, counted by each node for itself; none: no limit"`
 	MaxBody      int64                  `json:"max_body" minimum:"1" maximum:"9007199254740991" doc:"bytes of a request's body; the server's limit if not given"`
 	Status       grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused" doc:"paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"`
 }

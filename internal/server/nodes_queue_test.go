@@ -57,6 +57,14 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		}
 	}
 
+	// Each node counts for itself toward a source's rate, as the API's document says.
+	limited := a.must(http.StatusCreated, "POST", "/v1/sources",
+		`{"name":"limited","verify":{"scheme":"none"},"rate_limit":{"per_second":0.0001,"burst":1}}`)["ingest_url"].(string)
+	for _, at := range []*consumer{a, b} {
+		at.must(http.StatusAccepted, "POST", limited, fmt.Sprintf("%p", at))
+		at.must(http.StatusTooManyRequests, "POST", limited, fmt.Sprintf("%p again", at))
+	}
+
 	// Each node shows the consumers of both, also those without a lease.
 	b.must(http.StatusCreated, "POST", "/v1/queues", `{"name":"idle"}`)
 	for i, at := range []*consumer{a, b, b} {
