@@ -72,6 +72,27 @@ func TestTheSameAnswerAtTwoNodes(t *testing.T) {
 	}
 }
 
+// TestASettlementAndItsAnswerAreOneCommit: a server that is killed right after the commit of a
+// settlement stores nothing more. The repetition with the key gets the first answer all the same.
+func TestASettlementAndItsAnswerAreOneCommit(t *testing.T) {
+	for _, verb := range []string{"ack", "nack", "reject"} {
+		w := newWorld(t, func(o *Options) { o.Idempotency = killed{o.Idempotency} })
+		_, lease := w.orders()
+		for range 2 {
+			if r := w.ask(admin, "POST", "/v1/leases/"+lease+"/"+verb, "", "Idempotency-Key", "k"); r.StatusCode != 204 {
+				t.Errorf("%s: answered %d %s", verb, r.StatusCode, r.body)
+			}
+		}
+	}
+}
+
+// killed stores answers only with their effects.
+type killed struct{ Idempotency }
+
+func (killed) Remember(context.Context, *store.Once) (*store.Answer, error) {
+	return nil, errors.New("killed")
+}
+
 func TestAnotherRequestWithTheSameKey(t *testing.T) {
 	w := newWorld(t)
 	const body = `{"type":"a","data":1}`

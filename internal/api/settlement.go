@@ -99,6 +99,7 @@ func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	s.Reply = withEffect(c, func(struct{}) answer { return nothing() }).Known(struct{}{})
 	return nothing(), broker.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]
 }
 

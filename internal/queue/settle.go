@@ -36,6 +36,7 @@ type Answer struct {
 type Settlement struct {
 	Token string
 	Answer
+	Reply *store.Answered // the answer to its request, stored with the settlement; nil: none
 }
 
 // errOver answers for leases that have expired, are settled, were never granted, or belong to
@@ -56,7 +57,9 @@ func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settle
 			errs[i] = err
 			continue
 		}
-		changes = append(changes, r.judge(&ep, lease, list[i].Answer, now))
+		change := r.judge(&ep, lease, list[i].Answer, now)
+		change.Change.Answer = list[i].Reply
+		changes = append(changes, change)
 		leases, of = append(leases, lease), append(of, i)
 	}
 	if len(changes) == 0 {
