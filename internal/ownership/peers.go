@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -99,11 +100,45 @@ func (s *Shards) Rouse(queues []string) {
 	}
 }
 
-// Order sends an order to the node that owns its endpoint. The answer may take as long as an
-// attempt that is in flight, so no time limits it. But the wait ends when that node does not own
-// the endpoint any more: a node that stands still, or is cut off, never answers.
+// Order has the node that owns its endpoint carry an order out. While the endpoint moves from one
+// node to another, which takes a few seconds, no node does: then the order waits for the new owner.
 func (s *Shards) Order(ctx context.Context, o core.Operated) error {
-	address := s.owner(o.Endpoint)
+	waiting, cancel := context.WithTimeout(ctx, s.bounds.Move)
+	defer cancel()
+	for {
+		here, address := s.Has(o.Endpoint), s.owner(o.Endpoint)
+		if here {
+			address = "" // the last look may have been before
+		}
+		err := s.orderAt(ctx, address, o)
+		var is *grapnel.Error
+		refused := errors.As(err, &is) && is.Code == grapnel.CodeUnavailable && is.Err == nil
+		if here || !refused || !s.moved(waiting, o.Endpoint, address) {
+			return err
+		}
+	}
+}
+
+// moved returns true once an endpoint has another owner than that at address, which may be this
+// node; false if that does not happen before ctx ends.
+func (s *Shards) moved(ctx context.Context, endpoint, address string) bool {
+	for backoff.Wait(ctx.Done(), s.cluster.Lease/150) {
+		if s.Has(endpoint) || s.owner(endpoint) != address {
+			return true
+		}
+		select {
+		case <-s.env.Over:
+			return false
+		default:
+		}
+	}
+	return false
+}
+
+// orderAt sends an order to the node at address; empty: this node carries it out. The answer may
+// take as long as an attempt that is in flight, so no time limits it. But the wait ends when that
+// node does not own the endpoint any more: a node that stands still, or is cut off, never answers.
+func (s *Shards) orderAt(ctx context.Context, address string, o core.Operated) error {
 	if address == "" {
 		return s.env.Operate(ctx, o)
 	}

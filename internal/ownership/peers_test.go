@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,56 @@ func TestAnOrderToAFrozenNode(t *testing.T) {
 			t.Error("no answer although the node is not the owner any more")
 		}
 	})
+}
+
+// leaving are nodes of which "0" is releasing all shards.
+type leaving struct{ Peers }
+
+var errMoving = grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint is moving")
+
+func (leaving) Order(_ context.Context, address string, _ core.Operated) error {
+	if address == "0" {
+		return errMoving
+	}
+	return nil
+}
+
+// TestAnOrderWhileItsEndpointMoves: an order about an endpoint that one node releases waits until
+// another one owns it, for a moment only.
+func TestAnOrderWhileItsEndpointMoves(t *testing.T) {
+	for name, owners := range map[string][]string{"at the node that releases it": {"me", "", "1"}, "at another node": {"0", "", "1"},
+		"at the node that takes it": {"0", "", "me"}, "without a new owner": {"0", "", ""}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Shards{bounds: bounds.Fill(Bounds{}), there: []store.Shard{{Owner: owners[0]}}, held: map[int]*holding{},
+					nodes:   []store.Node{{ID: "0", Address: "0"}, {ID: "1", Address: "1"}, {ID: "me", Address: "me"}},
+					cluster: Options{Ownership: spread{}, Peers: leaving{}, Lease: lease, Node: store.Node{ID: "me"}}}
+				s.env.Operate = func(context.Context, core.Operated) error {
+					if s.Has("0") {
+						return nil
+					}
+					return errMoving
+				}
+				var moves sync.WaitGroup
+				defer moves.Wait()
+				moves.Go(func() {
+					for _, owner := range owners[1:] {
+						time.Sleep(time.Second)
+						s.mu.Lock()
+						if s.there = []store.Shard{{Owner: owner}}; owner == "me" {
+							s.there[0].Owner, s.held[0] = "0", &holding{} // as of the last look
+						}
+						s.mu.Unlock()
+					}
+				})
+				began := time.Now()
+				err := s.Order(t.Context(), core.Operated{Endpoint: "0"})
+				if took := time.Since(began); (err == nil) != (owners[2] != "") || took < 2*time.Second || took > s.bounds.Move {
+					t.Errorf("answered %v after %s", err, took)
+				}
+			})
+		})
+	}
 }
 
 // TestAFrozenNodeHidesNoOther: questions to several nodes share one time limit. A node that uses it

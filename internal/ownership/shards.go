@@ -46,6 +46,7 @@ type Bounds struct {
 	// reads, after which those since as many reads before are repeated
 	FreshBack int           `bound:"8"`
 	AskWithin time.Duration `bound:"2s" tiny:"500ms"` // for another node to answer a question
+	Move      time.Duration `bound:"4s" tiny:"500ms"` // for which an order waits while its endpoint moves
 	// a read of the loops may take this part of a lease
 	Parts int `bound:"3" least:"3"`
 }
