@@ -33,11 +33,13 @@ const (
 		UNION SELECT owner, coalesce(address, ''), coalesce(version, 0) FROM shard LEFT JOIN node ON id = owner
 		WHERE owner <> '' AND until > clock_timestamp()`
 
-	beatSQL = `INSERT INTO node (id, address, draining, version, seen) VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (id) DO UPDATE
+	// It deletes nodes that were killed, or the table would grow with each of them.
+	beatSQL = `WITH dead AS (DELETE FROM node WHERE id <> $1 AND seen < clock_timestamp() - interval '1 day')
+		INSERT INTO node (id, address, draining, version, seen) VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (id) DO UPDATE
 		SET address = excluded.address, draining = excluded.draining, version = excluded.version, seen = excluded.seen`
 	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
 		WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond' ORDER BY id`
-	leaveSQL = "DELETE FROM node WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'"
+	leaveSQL = "DELETE FROM node WHERE id = $1"
 )
 
 func (t *tx) readEpochs(rows pgx.Rows) error {
@@ -129,7 +131,7 @@ func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int)
 	return heads, err
 }
 
-// Beat uses the database's clock.
+// Beat uses the database's clock. It also deletes nodes that have not been seen for a day.
 func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
 	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining, node.Version); err != nil {
 		return nil, readError(ctx, err)
@@ -148,7 +150,7 @@ func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.No
 	return all, readError(ctx, err)
 }
 
-// Leave also deletes nodes that have not been seen for a day.
+// Leave is the last call of a node.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	_, err := s.owning.Exec(ctx, leaveSQL, node)
 	return readError(ctx, err)

@@ -147,6 +147,21 @@ func TestBeat(t *testing.T) {
 	}
 }
 
+// TestKilledNodesAreForgotten: a row of a node that was killed does not stay until some node stops.
+func TestKilledNodesAreForgotten(t *testing.T) {
+	s := nodes(t, 1)[0]
+	if _, err := s.pool.Exec(t.Context(), `INSERT INTO node SELECT 'killed' || n, '', false, now() - interval '12 hours' * n
+		FROM generate_series(1, 9) n`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Beat(t.Context(), store.Node{ID: "a"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := s.Nodes(t.Context(), 100*24*time.Hour); err != nil || len(there) != 2 {
+		t.Errorf("%+v, %v", there, err)
+	}
+}
+
 // TestFence: no write of an epoch has an effect once a later epoch was given. Until then every
 // write has.
 func TestFence(t *testing.T) {
