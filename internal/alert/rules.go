@@ -91,7 +91,7 @@ var rules = []Rule{
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Points, Threshold: 20, Calm: 10 * time.Minute, Backtest: true},
 	{Name: SourceSilent, Title: "receives nothing",
 		About:   "Seconds since the source received its last event. A source that never received one does not count.",
-		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 86_400},
+		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Seconds, Threshold: 86_400, Hold: 30 * time.Minute},
 	{Name: SignatureFails, Title: "requests fail verification",
 		About:   "Requests to the source in the last hour whose signature could not be verified, as this node saw them.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 10, Calm: 10 * time.Minute},

@@ -15,6 +15,12 @@ import (
 
 // silentSource makes a source whose last event came 25 hours ago.
 func (w *world) silentSource() {
+	w.source()
+	time.Sleep(25 * time.Hour)
+}
+
+// source makes a source with one event.
+func (w *world) source() {
 	w.every = 30 * time.Second // a day of rounds every ten seconds takes seconds of a processor
 	w.kill()
 	_, err := w.engine.PutSource(ctx, store.Everyone(), grapnel.Source{ID: "src_1", Tenant: "acme", Name: "shop", CreatedAt: time.Now(),
@@ -23,7 +29,25 @@ func (w *world) silentSource() {
 	_, err = w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_1", Tenant: "acme", Source: "src_1", Type: "a.b",
 		Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
 	w.must(err)
-	time.Sleep(25 * time.Hour)
+}
+
+// TestASourceAfterALongStop: a source was not silent while the server did not run. It has time to
+// receive something after the start.
+func TestASourceAfterALongStop(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		w.source()
+		w.end()
+		time.Sleep(25 * time.Hour)
+		w.start()
+		time.Sleep(20 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 0 {
+			t.Errorf("the alerts are %+v", all)
+		}
+		time.Sleep(20 * time.Minute)
+		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 1 {
+			t.Errorf("after a while the alerts are %+v", all)
+		}
+	})
 }
 
 // TestAFirstReadingThatFails: a node that begins to evaluate while facts cannot be read resolves no
