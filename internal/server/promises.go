@@ -23,10 +23,9 @@ import (
 
 // PromiseBounds are the limits of the sampler.
 type PromiseBounds struct {
-	Every     time.Duration `bound:"30s" tiny:"1s"`  // between two writes of counts; a kill loses the counts since the last one
-	Write     time.Duration `bound:"5s" tiny:"5s"`   // for the store calls of one round, and for the last write
-	Page      int           `bound:"256" least:"2"`  // documents read at once
-	Incidents int           `bound:"100" least:"20"` // read for the status page, the newest first
+	Every time.Duration `bound:"30s" tiny:"1s"` // between two writes of counts; a kill loses the counts since the last one
+	Write time.Duration `bound:"5s" tiny:"5s"`  // for the store calls of one round, and for the last write
+	Page  int           `bound:"256" least:"2"` // documents read at once
 }
 
 // The kinds of documents.

@@ -255,6 +255,32 @@ func TestPageWhileTheStoreFails(t *testing.T) {
 	}
 }
 
+// TestAnOldOpenIncident: an open incident is on the page, however many newer ones there are.
+func TestAnOldOpenIncident(t *testing.T) {
+	db := memory.New()
+	w := newWatched(t, db, "node_a", slotTime)
+	var writes []store.DocumentWrite
+	for i := range 600 {
+		in := wire.Incident{ID: fmt.Sprintf("inc_%03d", i), Kind: "incident", Title: "Short", Status: "resolved", StartsAt: slotTime,
+			EndsAt: &slotTime}
+		if i == 0 {
+			in.Title, in.Status, in.EndsAt = "Publishing is slow", "identified", nil
+		}
+		body, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, store.DocumentWrite{Document: store.Document{Kind: incidentKind, ID: in.ID, At: slotTime, Body: body}})
+	}
+	if _, err := db.PutDocuments(t.Context(), store.Everyone(), writes, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	w.round(t.Context())
+	if files, err := w.pages.Now(); err != nil || !bytes.Contains(files.HTML, []byte("We are working on an incident: Publishing is slow")) {
+		t.Errorf("the incident is not on the page: %v", err)
+	}
+}
+
 // TestStatusPageOfAServer: publishes and incidents are on the page, nothing of a
 // tenant is, and a restart keeps the counts.
 func TestStatusPageOfAServer(t *testing.T) {

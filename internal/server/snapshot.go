@@ -53,18 +53,22 @@ func (p *promises) restore() {
 }
 
 func (p *promises) readIncidents(ctx context.Context) (all []wire.Incident, _ error) {
-	found, err := p.docs().DocumentList(ctx, store.Everyone(), store.DocumentQuery{Kind: incidentKind, Backwards: true,
-		Limit: p.bounds.Incidents})
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range found {
-		var in wire.Incident
-		if err := json.Unmarshal(d.Body, &in); err == nil && d.Tenant == "" {
-			all = append(all, in)
+	for q := (store.DocumentQuery{Kind: incidentKind, Backwards: true, Limit: p.bounds.Page}); ; {
+		found, err := p.docs().DocumentList(ctx, store.Everyone(), q)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			q.After = d.ID
+			var in wire.Incident
+			if err := json.Unmarshal(d.Body, &in); err == nil && d.Tenant == "" {
+				all = append(all, in)
+			}
+		}
+		if len(found) < q.Limit {
+			return all, nil
 		}
 	}
-	return all, nil
 }
 
 // judge makes the report and the status page from the counts in memory.
