@@ -32,7 +32,8 @@ func (m moment) ISO() string { return m.At.UTC().Format("2006-01-02T15:04:05.000
 // Absolute is the instant in UTC.
 func (m moment) Absolute() string { return m.At.UTC().Format("Mon 2 Jan 2006, 15:04:05 UTC") }
 
-// Clock is the instant in UTC, short: with its day if that is not today.
+// Clock is the instant in UTC, short: with its day if that is not today, and with its year if that
+// is not this one.
 func (m moment) Clock() string {
 	at, now := m.At.UTC(), m.Now.UTC()
 	switch {
@@ -40,6 +41,8 @@ func (m moment) Clock() string {
 		return at.Format("15:04:05")
 	case at.Sub(now).Abs() < 6*24*time.Hour:
 		return at.Format("Mon 15:04")
+	case at.Year() != now.Year():
+		return at.Format("2 Jan 2006 15:04")
 	}
 	return at.Format("2 Jan 15:04")
 }

@@ -28,7 +28,8 @@ func TestTimesInWords(t *testing.T) {
 			t.Errorf("%v ago: %q, want %q", d, got, want[1])
 		}
 	}
-	for at, want := range map[time.Time]string{then: "09:23:34", then.Add(20 * time.Hour): "Tue 05:23", then.Add(-240 * time.Hour): "13 Nov 09:23"} {
+	for at, want := range map[time.Time]string{then: "09:23:34", then.Add(20 * time.Hour): "Tue 05:23", then.Add(-240 * time.Hour): "13 Nov 09:23",
+		then.AddDate(-1, 0, 0): "23 Nov 2025 09:23", then.AddDate(0, 2, 0): "23 Jan 2027 09:23"} {
 		if got := (moment{at, then}).Clock(); got != want {
 			t.Errorf("%v: %q, want %q", at, got, want)
 		}

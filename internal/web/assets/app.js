@@ -22,7 +22,8 @@
   const clock = at => {
     const day = { day: "numeric", month: "short", year: "numeric" }, time = { hour: "2-digit", minute: "2-digit" };
     if (format(at, day) === format(new Date(), day)) return format(at, { ...time, second: "2-digit" });
-    return Math.abs(at - Date.now()) < 6 * 864e5 ? format(at, { weekday: "short", ...time }).replace(",", "") : format(at, { day: "numeric", month: "short", ...time }).replace(",", "");
+    const year = { year: "numeric" }, near = format(at, year) === format(new Date(), year) ? {} : year;
+    return Math.abs(at - Date.now()) < 6 * 864e5 ? format(at, { weekday: "short", ...time }).replace(",", "") : format(at, { day: "numeric", month: "short", ...near, ...time }).replace(",", "");
   };
   const write = (e, text) => { if (e.textContent !== text) e.textContent = text; };
   const tell = () => all("time[datetime]").forEach(e => {
