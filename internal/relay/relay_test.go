@@ -507,6 +507,32 @@ func TestSetAsideNow(t *testing.T) {
 	}
 }
 
+// TestARefusedRowIsTakenInLater: an event that was set aside because its tenant had too many types
+// arrives when its row is inserted again, with the same id, once the limit is raised.
+func TestARefusedRowIsTakenInLater(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newSink(t, url)
+	var raised atomic.Bool
+	s.injure = func([]store.Incoming) (before, after error) {
+		if !raised.Load() {
+			return grapnel.Errorf(grapnel.CodeTooManyTypes, "too many types"), nil
+		}
+		return nil, nil
+	}
+	relaying(t, Options{Engine: s, Store: s.Store})
+	row := event("k", `1`)
+	row.ID = "evt_1"
+	do(t, p, row)
+	until(t, "it is set aside", func() bool { return len(s.asides()) == 1 && left(t, p) == 0 })
+	raised.Store(true)
+	do(t, p, row)
+	until(t, "it is relayed", func() bool { return len(s.events()) == 1 })
+	was, err := s.Aside(t.Context(), store.Everyone(), s.asides()[0].ID)
+	if is := s.events()[0]; err != nil || is.ID != "evt_1" || string(is.Data) != string(was.Body) {
+		t.Errorf("set aside was %+v, %v, relayed %+v", was, err, is)
+	}
+}
+
 // TestFailureIsLoggedWhileHeld: a store that fails is logged, once, also if the server has refused
 // events before for a reason that is no fault.
 func TestFailureIsLoggedWhileHeld(t *testing.T) {
