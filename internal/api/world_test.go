@@ -52,9 +52,9 @@ type fakeEngine struct {
 	asked  atomic.Int64 // calls of Healths
 
 	confirmed atomic.Int64 // calls of Confirm
-	mu     sync.Mutex
-	cached *store.Config // what config has read; nil: it has changed since
-	t      testing.TB
+	mu        sync.Mutex
+	cached    *store.Config // what config has read; nil: it has changed since
+	t         testing.TB
 }
 
 // injure loses answers of the store: the effects happen.
