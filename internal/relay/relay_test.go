@@ -463,18 +463,23 @@ func TestRefusals(t *testing.T) {
 	until(t, "all is well", func() bool { st, _ := r.Status("src_1"); return st.State == Relaying && st.Lag == 0 })
 }
 
+// overload has a number of publishes refused, because the server is overloaded.
+func (s *sink) overload(publishes int64) {
+	var tries atomic.Int64
+	s.injure = func([]store.Incoming) (before, after error) {
+		if tries.Add(1) <= publishes {
+			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
+		}
+		return nil, nil
+	}
+}
+
 // TestRefusalsCountOnce: while the server refuses a page, a row of it that is set aside counts
 // once, however often the page is tried.
 func TestRefusalsCountOnce(t *testing.T) {
 	url := database(t, server)
 	p, s := pool(t, url), newSink(t, url)
-	var tries atomic.Int64
-	s.injure = func([]store.Incoming) (before, after error) {
-		if tries.Add(1) < 6 {
-			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
-		}
-		return nil, nil
-	}
+	s.overload(5)
 	do(t, p, event("k", strings.Repeat("[", 65)+strings.Repeat("]", 65)), event("k", `1`))
 	r, _ := relaying(t, Options{Engine: s, Store: s.Store})
 	until(t, "both are carried", func() bool { st, _ := r.Status("src_1"); return st.Moved == 2 })
@@ -488,13 +493,7 @@ func TestRefusalsCountOnce(t *testing.T) {
 func TestSetAsideNow(t *testing.T) {
 	url := database(t, server)
 	p, s := pool(t, url), newSink(t, url)
-	var tries atomic.Int64
-	s.injure = func([]store.Incoming) (before, after error) {
-		if tries.Add(1) < 3 {
-			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Millisecond}, nil
-		}
-		return nil, nil
-	}
+	s.overload(2)
 	do(t, p, event("k", strings.Repeat("[", 65)+strings.Repeat("]", 65)), event("k", `1`))
 	if _, err := p.Exec(t.Context(), `UPDATE grapnel.outbox_commit SET committed_at = committed_at - interval '1 hour'`); err != nil {
 		t.Fatal(err)
