@@ -57,6 +57,43 @@ func TestCallsThatNeedNoFill(t *testing.T) {
 	}
 }
 
+// TestMemoryOfFramesGoesBack: the writer's memory for young frames goes back at Rest, also after a
+// load that ends before FillEvery.
+func TestMemoryOfFramesGoesBack(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,
+		Bounds: Bounds{FillEvery: time.Hour, Rest: 100 * time.Millisecond, Apart: 1 << 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	room := func() (n int) {
+		err := s.write(t.Context(), &change{shrinks: true, do: func(*tx) error { n = cap(s.writer.young.frames); return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if _, err := publish(t, s, "evt_0", 10); err != nil { // all its reads are before the load
+		t.Fatal(err)
+	}
+	filled := make(chan struct{}, 1)
+	s.step = func(step string) {
+		if step == "the tables were filled" {
+			select {
+			case filled <- struct{}{}:
+			default:
+			}
+		}
+	}
+	if _, err := publish(t, s, "evt_1", 200_000); err != nil {
+		t.Fatal(err)
+	}
+	<-filled // at Rest
+	if n := room(); n >= 200_000 {
+		t.Errorf("%d bytes are kept for frames while nothing is written", n)
+	}
+}
+
 // TestFillsHaveAPagesLimit: operations that change many pages are filled a few at a time.
 func TestFillsHaveAPagesLimit(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1,

@@ -106,14 +106,15 @@ func (w *writer) run() {
 	}
 }
 
-// shrink frees the pages that unused connections have in memory: the operating system has them
-// too.
+// shrink frees the pages that unused connections have in memory, as the operating system has them
+// too, and the memory for frames.
 func (w *writer) shrink() {
 	const free = "PRAGMA shrink_memory"
 	if w.headroom.full || w.tryFill(false) != nil || w.tx.conn.Exec(free) != nil {
 		return
 	}
 	w.widen(false)
+	w.young.frames = nil
 	for range w.store.bounds.Readers {
 		select {
 		case conn := <-w.store.readers:
