@@ -39,7 +39,7 @@ func RunCluster(o Options) ClusterOutcome {
 	for end := c.agenda.now + healTime; c.agenda.now < end && !c.quiet() && len(c.excesses) == 0; {
 		c.agenda.until(c.agenda.now + time.Minute)
 	}
-	c.collect(c.deliveries())
+	c.collect(c.deliveries(), nil)
 	var violations []history.Violation
 	if len(c.excesses) == 0 { // else the history was not played to its end
 		violations = history.Check(c.history)

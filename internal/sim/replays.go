@@ -209,10 +209,7 @@ func (w *world) audit() {
 			arrived[received{d.EventSeq, d.EndpointID}] = true // by a redelivery of another of its dead letters
 		}
 	}
-	gone := map[int64]bool{}
-	for _, d := range w.purged {
-		gone[d.Seq] = true
-	}
+	gone := w.removed()
 	for _, p := range w.reruns {
 		r, err := w.model.Replay(ctx, store.Everyone(), p.id)
 		if err != nil {
@@ -253,4 +250,13 @@ func (w *world) everything() []grapnel.Delivery {
 	all := append(w.deliveries(), w.purged...)
 	slices.SortFunc(all, func(a, b grapnel.Delivery) int { return int(b.Seq - a.Seq) })
 	return all
+}
+
+// removed has the row ids of purged deliveries.
+func (w *world) removed() map[int64]bool {
+	gone := make(map[int64]bool, len(w.purged))
+	for _, d := range w.purged {
+		gone[d.Seq] = true
+	}
+	return gone
 }

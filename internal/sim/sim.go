@@ -59,7 +59,7 @@ func Run(o Options) Outcome {
 		w.agenda.until(w.agenda.now + time.Minute)
 	}
 	w.sample()
-	w.collect(w.everything())
+	w.collect(w.everything(), w.removed())
 	w.audit()
 	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps,
 		Repaired: len(w.history.Faults),

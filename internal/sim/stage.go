@@ -253,8 +253,9 @@ func (s *stage) quiet() bool {
 	return s.trying == 0 && !slices.ContainsFunc(s.deliveries(), func(d grapnel.Delivery) bool { return !d.Status.Final() })
 }
 
-// collect adds the final state of all deliveries, newest first, to the history.
-func (s *stage) collect(all []grapnel.Delivery) {
+// collect adds the final state of all deliveries, newest first, to the history. Those in gone are
+// no longer stored.
+func (s *stage) collect(all []grapnel.Delivery, gone map[int64]bool) {
 	for i := range s.history.Publishes {
 		p := &s.history.Publishes[i]
 		if endpoints, ok := s.committed[p.ID]; ok {
@@ -266,7 +267,7 @@ func (s *stage) collect(all []grapnel.Delivery) {
 		d := &all[i]
 		ids[d.Seq] = d.PlainID()
 		f := history.Final{Delivery: d.PlainID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
-			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade, Finished: s.over[d.Seq]}
+			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade, Finished: s.over[d.Seq], Purged: gone[d.Seq]}
 		if d.ReplayOf != 0 {
 			f.ReplayOf = ids[d.ReplayOf]
 		}

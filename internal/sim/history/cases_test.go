@@ -124,6 +124,13 @@ func TestRules(t *testing.T) {
 			h.Finals[0].Status, h.Finals[0].Attempts = grapnel.Pending, 0
 		}, []Rule{FIFO, Stuck}},
 		{"one position for two", func(h *History) { h.Receipts[1].Position, h.Finals[1].Position = 1, 1 }, []Rule{Conserve}},
+		{"a position is missing", func(h *History) { h.Receipts[1].Position, h.Finals[1].Position = 3, 3 }, []Rule{Conserve}},
+		{"a position is missing before a purge", func(h *History) {
+			h.Receipts[1].Position, h.Finals[1].Position, h.Finals[1].Purged = 3, 3, true
+		}, []Rule{Conserve}},
+		{"positions go on higher after a purge", func(h *History) {
+			h.Receipts[1].Position, h.Finals[1].Position, h.Finals[0].Purged = 3, 3, true
+		}, nil},
 		{"two positions for one", func(h *History) { h.Receipts[1].Position = 3 }, []Rule{Conserve}},
 
 		{"an unknown publish that never came to be", func(h *History) {

@@ -211,6 +211,7 @@ type Final struct {
 	ReasonCode grapnel.ReasonCode
 	Attempts   int
 	Finished   time.Duration // by the system's clock, for deliveries that no receiver saw; 0: unknown
+	Purged     bool          // since
 }
 
 // Sample counts the deliveries of an endpoint in each status at one moment of the run.

@@ -87,7 +87,7 @@ func (c *checker) sweep(places []place, told map[*delivery]bool) {
 }
 
 // positions checks that a lane's positions, sorted by now, are 1, 2, 3 … and that no two deliveries
-// share one.
+// share one. A purge may have removed the lane's row, so later positions may be higher.
 func (c *checker) positions(l *lane, placed []place) {
 	for i := 1; i < len(placed); i++ {
 		if placed[i].position == placed[i-1].position {
@@ -96,8 +96,13 @@ func (c *checker) positions(l *lane, placed []place) {
 		}
 	}
 	complete := len(placed) == len(l.deliveries) && !slices.ContainsFunc(l.deliveries, func(d *delivery) bool { return d.final == nil })
-	if n := len(placed); complete && n > 0 && placed[n-1].position != int64(n) {
-		c.report(Conserve, placed[n-1].delivery, 0, "position %d in a lane of %d deliveries", placed[n-1].position, n)
+	for last, purged, i := int64(0), false, 0; complete && i < len(placed); i++ {
+		p := placed[i]
+		if p.position != last+1 && !purged {
+			c.report(Conserve, p.delivery, 0, "position %d comes after %d in a lane of %d deliveries", p.position, last, len(placed))
+			return
+		}
+		last, purged = p.position, purged || p.final.Purged
 	}
 }
 
