@@ -18,19 +18,29 @@ type origin struct {
 	eventType, key   string
 }
 
-const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, k.type, e.key FROM (
+const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, k.type FROM (
 		SELECT seq, event, target, kind FROM pending WHERE seq = ANY($1)
 		UNION ALL SELECT seq, event, target, kind FROM finished WHERE seq = ANY($1)
-	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind
-		CROSS JOIN LATERAL (SELECT key FROM event WHERE seq = d.event OFFSET 0) e`
+	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind`
 
 // origins finds deliveries, pending or finished. A delivery that finishes meanwhile is found in one
 // of the tables, because one statement reads both.
 func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
-	found := make(map[int64]origin, len(seqs))
+	found, events := make(map[int64]origin, len(seqs)), make(map[int64]*shownEvent, len(seqs))
 	var o origin
-	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType, &o.key}
-	err := ask(ctx, s.pool, originsQuery, seqs).each(into, func() { found[o.seq] = o })
+	into := []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.eventType}
+	err := ask(ctx, s.pool, originsQuery, seqs).each(into, func() { found[o.seq], events[o.event] = o, nil })
+	if err == nil {
+		err = readShown(ctx, s.pool, events)
+	}
+	for seq, o := range found {
+		if e := events[o.event]; e != nil {
+			o.key = e.key
+			found[seq] = o
+		} else {
+			delete(found, seq)
+		}
+	}
 	return found, readError(ctx, err)
 }
 

@@ -41,6 +41,8 @@ type Bounds struct {
 	ListPage  int   `bound:"1000"`  // events listed
 	// endpoints, or kinds, that a list visits one by one; with more it scans from the newest row on
 	ListTargets int   `bound:"512"`
+	ListDays    int   `bound:"4" tiny:"1"`      // days in which a list looks first; see starts
+	ListAgain   int   `bound:"1000"`            // redeliveries whose events a list looks up one by one
 	SearchPage  int   `bound:"200"`             // deliveries searched
 	SearchRead  int   `bound:"16"`              // of them, whose events are read at once
 	SearchRows  int   `bound:"50000"`           // finished deliveries that the database examines for them

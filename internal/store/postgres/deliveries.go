@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -17,16 +18,21 @@ const (
 		d.class, d.code, d.reason, d.head, d.blocked, d.due, d.anchor, NULL::bigint AS finished, NULL::bytea AS body`
 	overShape = `d.seq, d.event, d.target, d.kind, d.position, d.created, d.replay_of, d.took, d.attempts, d.status_code, d.status,
 		d.class, d.code, d.reason, false AS head, false AS blocked, NULL::bigint AS due, NULL::bigint AS anchor, d.finished, d.body`
-	showColumns = `d.seq, d.event, e.id, t.endpoint, k.tenant, k.type, e.key, d.position, d.created, d.replay_of, d.took, d.attempts,
+	showColumns = `d.seq, d.event, t.endpoint, k.tenant, k.type, d.position, d.created, d.replay_of, d.took, d.attempts,
 		d.status_code, d.status, d.class, d.code, d.reason, d.head, d.blocked, coalesce(d.due, -4611686018427387904),
 		coalesce(d.anchor, -4611686018427387904), coalesce(d.finished, -4611686018427387904), d.body,
 		coalesce(m.note, ''), coalesce(m.discarded, -4611686018427387904), coalesce(m.discard_reason, ''),
 		coalesce(m.replayed, -4611686018427387904), coalesce(m.replayed_by, ''), coalesce(m.replayed_as, 0), coalesce(m.replay_result, '')`
-	// One event at a time, so that each is looked up in its own day only.
-	showJoins = ` d CROSS JOIN LATERAL (SELECT id, key FROM event WHERE seq = d.event OFFSET 0) e JOIN kind k ON k.number = d.kind JOIN target t ON t.number = d.target
-		LEFT JOIN mark m ON m.delivery = d.seq`
+	// Names are looked up row by row, so that the order stays: a hash of all of them would lose it.
+	showJoins = ` d CROSS JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = d.kind OFFSET 0) k
+		CROSS JOIN LATERAL (SELECT endpoint FROM target WHERE number = d.target OFFSET 0) t LEFT JOIN mark m ON m.delivery = d.seq`
+	// shownEvents is a statement of its own: a join would plan and lock the events of all days.
+	shownEvents = "SELECT seq, id, key FROM event WHERE seq = ANY($1)"
 
-	deliveriesQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + " FROM pending d WHERE seq = ANY($1) UNION ALL SELECT " +
+	// deliveriesQuery names event, whose rows are read next in the same transaction: the lock of the
+	// name keeps a clearing of a day (exclusively) out of both. It reads none of its tables.
+	deliveriesQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape +
+		" FROM pending d WHERE seq = ANY($1) AND NOT EXISTS (SELECT FROM ONLY event) UNION ALL SELECT " +
 		overShape + " FROM finished d WHERE seq = ANY($1))" + showJoins + " ORDER BY d.seq"
 	attemptsQuery = "SELECT body FROM attempt WHERE delivery = $1 ORDER BY number"
 )
@@ -40,23 +46,65 @@ type shownRow struct {
 
 func (r *shownRow) into() []any {
 	d := &r.Delivery
-	return []any{&d.Seq, &d.EventSeq, &d.EventID, &d.EndpointID, &d.Tenant, &d.Type, &d.Key, &d.Position, &r.created, &d.ReplayOf,
+	return []any{&d.Seq, &d.EventSeq, &d.EndpointID, &d.Tenant, &d.Type, &d.Position, &r.created, &d.ReplayOf,
 		&d.Last.Duration,
 		&d.AttemptsMade, &d.Last.StatusCode, &d.Status, &d.Last.Class, &d.ReasonCode, &d.Reason, &d.Waiting.Head, &d.Waiting.Blocked, &r.due,
 		&r.anchor, &r.finished, &r.body, &d.Mark.Note, &r.discarded, &d.Mark.DiscardReason, &r.replayed, &d.Mark.ReplayedBy, &d.Mark.ReplayedAs,
 		&d.Mark.ReplayResult}
 }
 
-// readDeliveries calls take with each row; body contains the attempt that finished it.
-func readDeliveries(rows asked, take func(d grapnel.Delivery, body []byte)) error {
+// readDeliveries calls take with each row; body contains the attempt that finished it. It returns
+// the row ids of all rows, in their order. A row whose event was deleted in between is not taken:
+// it was deleted, too.
+func readDeliveries(ctx context.Context, db queries, rows asked, take func(d grapnel.Delivery, body []byte)) (seqs []int64, err error) {
+	type shown struct {
+		grapnel.Delivery
+		body []byte
+	}
+	var all []shown
 	var r shownRow
-	return rows.each(r.into(), func() {
+	err = rows.each(r.into(), func() {
 		d := r.Delivery
 		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), decide.Moment(r.finished)
 		d.Waiting.Due, d.Waiting.Anchor = decide.Moment(r.due), decide.Moment(r.anchor)
 		d.NextAttemptAt = d.Waiting.Due
 		d.Mark.DiscardedAt, d.Mark.ReplayedAt = decide.Moment(r.discarded), decide.Moment(r.replayed)
-		take(d, r.body)
+		all = append(all, shown{d, r.body})
+	})
+	if err != nil {
+		return nil, err
+	}
+	events := make(map[int64]*shownEvent, len(all))
+	for i := range all {
+		events[all[i].EventSeq] = nil
+	}
+	if err := readShown(ctx, db, events); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		d := &all[i]
+		seqs = append(seqs, d.Seq)
+		if e := events[d.EventSeq]; e != nil {
+			d.EventID, d.Key = e.id, e.key
+			take(d.Delivery, d.body)
+		}
+	}
+	return seqs, nil
+}
+
+// shownEvent is what a delivery shows of its event.
+type shownEvent struct{ id, key string }
+
+// readShown fills in the events with the row ids that are in the map; those deleted stay nil.
+func readShown(ctx context.Context, db queries, events map[int64]*shownEvent) error {
+	if len(events) == 0 {
+		return nil
+	}
+	var seq int64
+	var e shownEvent
+	return ask(ctx, db, shownEvents, sortedKeys(events, cmp.Compare[int64])).each([]any{&seq, &e.id, &e.key}, func() {
+		found := e
+		events[seq] = &found
 	})
 }
 
@@ -66,7 +114,7 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
 		one := ask(ctx, tx, deliveriesQuery, []int64{seq})
-		err := readDeliveries(one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
+		_, err := readDeliveries(ctx, tx, one, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
 		if err != nil || found == nil || !scope.Allows(found.Tenant) {
 			found = nil
 			return err
@@ -89,15 +137,18 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 	return found, err
 }
 
+// The ranges and row ids are arguments, so that the planner leaves out the other days. For an empty
+// array it leaves out none, so each array has a row id that is in the range as well.
 const (
-	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind" +
-		" WHERE e.id = $1 AND ($2 = '' OR k.tenant = $2) LIMIT 2"
-	// newestAgain sorts: the primary key's order would read the redeliveries of all events.
-	newestAgain  = "(SELECT delivery FROM redelivery WHERE event = $1 ORDER BY delivery + 0 DESC LIMIT $4) r"
-	ofEventQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND seq BETWEEN $2 AND $3
-		UNION ALL SELECT ` + waitingShape + ` FROM ` + newestAgain + ` JOIN pending d ON d.seq = r.delivery
-		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND seq BETWEEN $2 AND $3
-		UNION ALL SELECT ` + overShape + ` FROM ` + newestAgain + ` JOIN finished d ON d.seq = r.delivery)` + showJoins + " ORDER BY d.seq"
+	// eventByIDQuery looks into the days that can have the id (calendar.span), day 0 among them.
+	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = $1" +
+		" AND ($2 = '' OR k.tenant = $2) AND (e.seq >= $3 AND e.seq < $4 OR e.seq = ANY($5) OR e.seq < 68719476736) LIMIT 2"
+	namesQuery   = "SELECT seq FROM event_name WHERE id = $1 UNION ALL SELECT seq FROM event_named WHERE id = $1 AND ($2 = '' OR tenant = $2)"
+	againsQuery  = "SELECT delivery FROM redelivery WHERE event = $1 ORDER BY delivery + 0 DESC LIMIT $2"
+	ofEventQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1
+			AND (seq BETWEEN $2 AND $3 OR seq = ANY($4))
+		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND (seq BETWEEN $2 AND $3 OR seq = ANY($4)))` + showJoins +
+		" ORDER BY d.seq"
 )
 
 // Event treats an empty tenant as any tenant that the scope allows.
@@ -110,8 +161,14 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		var r eventRow
 		var first, last int64
 		var intake []byte
+		names, err := firstColumn[int64](ask(ctx, tx, namesQuery, id, tenant))
+		if err != nil {
+			return err
+		}
+		from, to := s.days.known.Load().span(id)
 		found := 0
-		err := ask(ctx, tx, eventByIDQuery, id, tenant).each(append(r.into(), &first, &last, &intake), func() { found++ })
+		byID := ask(ctx, tx, eventByIDQuery, id, tenant, from, to, append(names, from))
+		err = byID.each(append(r.into(), &first, &last, &intake), func() { found++ })
 		switch {
 		case err != nil:
 			return err
@@ -128,8 +185,13 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				return err
 			}
 		}
-		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last, store.MostRedeliveries)
-		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
+		again, err := firstColumn[int64](ask(ctx, tx, againsQuery, e.Seq, store.MostRedeliveries))
+		if err != nil {
+			return err
+		}
+		rows := ask(ctx, tx, ofEventQuery, e.Seq, first, last, append(again, first))
+		_, err = readDeliveries(ctx, tx, rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
+		return err
 	})
 	if err != nil {
 		return nil, nil, err

@@ -101,8 +101,8 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	return list, err
 }
 
-// list examines at most about `most` finished deliveries, or all if it is 0. from is the row id of
-// the oldest one that it examines; 0: it examines all.
+// list examines at most about `most` finished deliveries, or all if it is 0. If it returns fewer
+// than Limit, from is the row id of the oldest one that it examined; 0: it examined all.
 func (s *Store) list(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
 	most int) (list []grapnel.Delivery, from int64, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
@@ -110,80 +110,98 @@ func (s *Store) list(ctx context.Context, scope store.Scope, q store.DeliveryQue
 		return nil, 0, ctx.Err()
 	}
 	q.Tenant = tenant
-	f, from, err := s.listQuery(ctx, &q, most)
-	if err != nil || f == nil {
+	l, err := s.listing(ctx, &q)
+	if err != nil || l == nil {
 		return nil, 0, readError(ctx, err)
 	}
-	err = readDeliveries(f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
-	return list, from, readError(ctx, err)
+	limit, newest := q.Limit, q.Before
+	for _, start := range s.starts(newest) {
+		if l.sifts && most > 0 {
+			if from, err = s.farthest(ctx, l, start, newest, most); err != nil {
+				return nil, 0, readError(ctx, err)
+			}
+			start = max(start, from)
+		}
+		for more := true; more && q.Limit > 0; q.Limit = limit - len(list) {
+			f, err := s.listQuery(ctx, l, start)
+			if err != nil {
+				return nil, 0, readError(ctx, err)
+			}
+			seqs, err := readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+			if err != nil {
+				return nil, 0, readError(ctx, err)
+			}
+			if more = len(seqs) == q.Limit; more {
+				q.Before = seqs[len(seqs)-1]
+			}
+		}
+		if q.Before = start; q.Limit == 0 || from > 0 {
+			break
+		}
+	}
+	return list, from, nil
 }
 
 const tenantTargetsQuery = "SELECT DISTINCT target FROM tally WHERE tenant = $1 LIMIT $2"
 
-// listQuery is the statement of a list, and where it ends; nil: the list is empty.
-func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery, most int) (f *filter, from int64, err error) {
-	of, err := s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...)
-	if err != nil || !of.all && len(of.numbers) == 0 {
-		return nil, 0, err
+// listing is a list of which all statements have the same conditions.
+type listing struct {
+	q       *store.DeliveryQuery
+	of      kinds
+	status  statuses
+	targets []int32
+	parts   []listed
+	sifts   bool // see sifts
+}
+
+// listed is a table from which a list reads.
+type listed struct{ shape, table string }
+
+// listing reads what the conditions need; nil: the list is empty.
+func (s *Store) listing(ctx context.Context, q *store.DeliveryQuery) (l *listing, err error) {
+	l = &listing{q: q}
+	if l.of, err = s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...); err != nil || !l.of.all && len(l.of.numbers) == 0 {
+		return nil, err
 	}
-	status, err := s.statuses(ctx, q)
-	if err != nil {
-		return nil, 0, err
+	if l.status, err = s.statuses(ctx, q); err != nil {
+		return nil, err
 	}
-	var targets []int32
 	endpoints, args := targetNumbersQuery, []any{[]string{q.Endpoint}}
 	if q.Endpoint == "" {
 		endpoints, args = tenantTargetsQuery, []any{q.Tenant, s.bounds.ListTargets + 1}
 	}
 	if q.Endpoint != "" || q.Tenant != "" {
-		if targets, err = firstColumn[int32](ask(ctx, s.reading, endpoints, args...)); err != nil || len(targets) == 0 {
-			return nil, 0, err
+		if l.targets, err = firstColumn[int32](ask(ctx, s.reading, endpoints, args...)); err != nil || len(l.targets) == 0 {
+			return nil, err
 		}
 	}
-	over := len(q.Status) == 0 || len(status.over) > 0
-	if over && most > 0 && sifts(q) {
-		if from, err = s.farthest(ctx, q, &status, targets, most); err != nil {
-			return nil, 0, err
-		}
+	if (l.status.pending || l.status.held) && !q.DeadLetters {
+		l.parts = append(l.parts, listed{waitingShape, "pending"})
 	}
-	f = new(filter)
+	if len(q.Status) == 0 || len(l.status.over) > 0 {
+		l.parts, l.sifts = append(l.parts, listed{overShape, "finished"}), sifts(q)
+	}
+	if len(l.parts) == 0 {
+		return nil, nil
+	}
+	return l, nil
+}
+
+// listQuery is the statement of a list for the rows from `start` on.
+func (s *Store) listQuery(ctx context.Context, l *listing, start int64) (*filter, error) {
+	again, err := s.againOf(ctx, l.q, start)
+	if err != nil {
+		return nil, err
+	}
+	f := new(filter)
 	f.text("SELECT " + showColumns + " FROM (")
-	looked := false
-	for _, part := range []struct {
-		wanted       bool
-		shape, table string
-	}{
-		{(status.pending || status.held) && !q.DeadLetters, waitingShape, "pending"},
-		{over, overShape, "finished"},
-	} {
-		if !part.wanted {
-			continue
-		}
-		if looked {
+	for i, part := range l.parts {
+		if i > 0 {
 			f.text(" UNION ALL ")
 		}
-		looked = true
-		f.part(part.shape, part.table, targets, s.bounds.ListTargets, q, func() {
-			if from > 0 {
-				f.text(" AND d.seq >= ").value(from)
-			}
-			if !of.all {
-				either(f, "d.kind", of.numbers)
-			}
-			if part.table == "pending" {
-				status.whereWaiting(f)
-			} else {
-				status.whereOver(f, q)
-			}
-			f.whereLast(q.Class, q.StatusCode)
-			f.equal("d.code", string(q.ReasonCode)).whereWithin(acceptedAt, q.From, q.To)
-		})
+		f.part(part, l, start, s.bounds.ListTargets, again)
 	}
-	if !looked {
-		return nil, 0, nil
-	}
-	f.text(")" + showJoins + " ORDER BY d.seq DESC LIMIT ").value(q.Limit)
-	return f, from, nil
+	return f.text(")" + showJoins + " ORDER BY d.seq DESC LIMIT ").value(l.q.Limit), nil
 }
 
 // sifts says whether a list has a condition on finished deliveries that none of their indexes has.
@@ -193,16 +211,17 @@ func sifts(q *store.DeliveryQuery) bool {
 }
 
 // farthest is the row id at which a list ends, because it has examined its part of `most` finished
-// deliveries of a target by then; 0: there are fewer. An index has them in their order.
-func (s *Store) farthest(ctx context.Context, q *store.DeliveryQuery, status *statuses, targets []int32, most int) (from int64, err error) {
+// deliveries of a target by then; 0: from `start` on there are fewer. An index has them in their
+// order.
+func (s *Store) farthest(ctx context.Context, l *listing, start, before int64, most int) (from int64, err error) {
 	f := new(filter)
 	f.text("SELECT coalesce(max(x.seq), 0) FROM ")
 	where := ""
-	if apart := len(targets) > 0 && len(targets) <= s.bounds.ListTargets; apart {
-		f.text("unnest(").value(targets).text("::int[]) one(target) CROSS JOIN ")
-		where, most = " AND d.target = one.target", most/len(targets)
-		wanted := status.over
-		if q.DeadLetters {
+	if apart := len(l.targets) > 0 && len(l.targets) <= s.bounds.ListTargets; apart {
+		f.text("unnest(").value(l.targets).text("::int[]) one(target) CROSS JOIN ")
+		where, most = " AND d.target = one.target", most/len(l.targets)
+		wanted := l.status.over
+		if l.q.DeadLetters {
 			wanted = []string{string(grapnel.Failed)}
 		}
 		if len(wanted) > 0 && !slices.Contains(wanted, string(grapnel.Delivered)) {
@@ -210,40 +229,43 @@ func (s *Store) farthest(ctx context.Context, q *store.DeliveryQuery, status *st
 			where += " AND d.status = state.status AND d.status <> 'delivered'"
 		}
 	}
-	f.text("LATERAL (SELECT d.seq FROM finished d WHERE d.seq < ").value(below(q.Before))
+	f.text("LATERAL (SELECT d.seq FROM finished d WHERE d.seq < ").value(below(before)).whereFrom("d.seq", start)
 	f.text(where + " ORDER BY d.seq DESC LIMIT 1 OFFSET ").value(most).text(") x")
 	err = s.reading.QueryRow(ctx, f.sql(), f.values...).Scan(&from)
 	return from, err
 }
 
-// part selects the newest matching rows of one table; for each target separately if there are at
-// most `most` targets.
-func (f *filter) part(shape, table string, targets []int32, most int, q *store.DeliveryQuery, where func()) {
-	apart := len(targets) > 1 && len(targets) <= most
+// part selects the newest matching rows of one table from `start` on; for each target separately if
+// there are at most `most` targets.
+func (f *filter) part(of listed, l *listing, start int64, most int, again *againOf) {
+	apart := len(l.targets) > 1 && len(l.targets) <= most
 	if apart {
-		f.text("(SELECT d.* FROM unnest(").value(targets).text("::int[]) one(target) CROSS JOIN LATERAL ")
+		f.text("(SELECT d.* FROM unnest(").value(l.targets).text("::int[]) one(target) CROSS JOIN LATERAL ")
 	}
-	f.text("(SELECT " + shape + " FROM ")
-	if q.Key == "" {
-		f.text(table)
+	f.text("(SELECT " + of.shape + " FROM ")
+	if l.q.Key == "" {
+		f.text(of.table)
 	} else {
-		// Deliveries are found by their events: the original ones by their range of row ids, redeliveries
-		// one by one.
-		f.text("(SELECT x.* FROM event e CROSS JOIN LATERAL (SELECT * FROM " + table +
-			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x" +
-			" WHERE e.key = ").value(q.Key)
-		f.text(" AND e.key <> '' UNION ALL SELECT x.* FROM event e JOIN redelivery r ON r.event = e.seq JOIN " + table +
-			" x ON x.seq = r.delivery WHERE e.key = ").value(q.Key).text(" AND e.key <> '')")
+		f.ofKey(of.table, l.q, start, again)
 	}
-	f.text(" d WHERE d.seq < ").value(below(q.Before))
+	f.text(" d WHERE d.seq < ").value(below(l.q.Before)).whereFrom("d.seq", start)
 	switch {
 	case apart:
 		f.text(" AND d.target = one.target")
-	case len(targets) == 1:
-		f.text(" AND d.target = ").value(targets[0])
+	case len(l.targets) == 1:
+		f.text(" AND d.target = ").value(l.targets[0])
 	}
-	where()
-	f.text(" ORDER BY d.seq DESC LIMIT ").value(q.Limit).text(")")
+	if !l.of.all {
+		either(f, "d.kind", l.of.numbers)
+	}
+	if of.table == "pending" {
+		l.status.whereWaiting(f)
+	} else {
+		l.status.whereOver(f, l.q)
+	}
+	f.whereLast(l.q.Class, l.q.StatusCode)
+	f.equal("d.code", string(l.q.ReasonCode)).whereAccepted(l.q, again)
+	f.text(" ORDER BY d.seq DESC LIMIT ").value(l.q.Limit).text(")")
 	if apart {
 		f.text(" d)")
 	}
@@ -310,7 +332,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 	if err != nil || !of.all && len(of.numbers) == 0 {
 		return nil, readError(ctx, err)
 	}
-	for len(list) < q.Limit {
+	for starts := s.starts(q.Before); len(list) < q.Limit && len(starts) > 0; {
 		f := new(filter)
 		f.text("SELECT " + eventColumns + " FROM ")
 		if apart := !of.all && q.Key == "" && len(of.numbers) <= s.bounds.ListTargets; apart {
@@ -326,7 +348,8 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		}
 		f.whereWithin("e.accepted", q.From, q.To)
 		limit := min(q.Limit-len(list), s.bounds.ListPage)
-		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)
+		f.text(" AND e.seq < ").value(below(q.Before)).whereFrom("e.seq", starts[0])
+		f.text(" ORDER BY e.seq DESC LIMIT ").value(limit)
 		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)
 		found := 0
 		var r eventRow
@@ -336,8 +359,11 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 				list = append(list, *e)
 			}
 		})
-		if err != nil || found < limit {
+		if err != nil {
 			return list, readError(ctx, err)
+		}
+		if found < limit {
+			q.Before, starts = starts[0], starts[1:]
 		}
 	}
 	return list, nil

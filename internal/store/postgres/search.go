@@ -114,13 +114,13 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope,
 		f.whereSelected(sel)
 	}
 	f.text(" ORDER BY d.seq LIMIT ").value(q.Limit + 1).text(")" + showJoins + " ORDER BY d.seq")
-	err = readDeliveries(f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+	seqs, err := readDeliveries(ctx, s.reading, f.ask(ctx, s.reading), func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	if err != nil {
 		return nil, 0, readError(ctx, err)
 	}
-	if len(list) > q.Limit {
-		list = list[:q.Limit]
-		resume = list[q.Limit-1].Seq
+	if len(seqs) > q.Limit {
+		resume = seqs[q.Limit-1]
+		list = slices.DeleteFunc(list, func(d grapnel.Delivery) bool { return d.Seq > resume })
 	}
 	return list, resume, nil
 }
@@ -201,9 +201,10 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 		if err := ask(ctx, tx, behindQuery, heads, store.MaxWaiting).each([]any{&seq, &n}, func() { behind[seq] = n }); err != nil {
 			return err
 		}
-		return readDeliveries(ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
+		_, err = readDeliveries(ctx, tx, ask(ctx, tx, deliveriesQuery, heads), func(d grapnel.Delivery, _ []byte) {
 			lanes = append(lanes, grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d, Waiting: behind[d.Seq]})
 		})
+		return err
 	})
 	return lanes, err
 }
