@@ -368,7 +368,8 @@ func TestRulesCanBeChanged(t *testing.T) {
 			t.Errorf("%+v %v", b, err)
 		}
 		for _, actor := range []string{grapnel.ActorItself, "key_1"} { // only the first disabling is the rule's
-			w.must(w.store.Note(ctx, grapnel.AuditEntry{At: time.Now(), Tenant: "acme", Actor: actor, Verb: grapnel.VerbDisable, Endpoint: "ep_0000"}))
+			w.must(w.store.Note(ctx, grapnel.AuditEntry{At: time.Now(), Tenant: "acme", Actor: actor, Verb: grapnel.VerbDisable,
+				Endpoint: "ep_0000"}))
 		}
 		if b, err = w.keeper.Backtest(ctx, store.Everyone(), "acme", alert.EndpointDisabled, 24*time.Hour, nil); err != nil || !b.Known ||
 			len(b.Fired) != 1 || b.Sentence != "This rule would have fired once in the last day." {

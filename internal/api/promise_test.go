@@ -67,6 +67,17 @@ func TestIncidents(t *testing.T) {
 		}
 		w.clock = was
 	}
+	if got := w.must(200, "POST", path+"/updates", `{"text":"Longer.","ends_at":"`+at(3*time.Hour)+`"}`); plan["ends_at"] == got["ends_at"] ||
+		got["status"] != "planned" {
+		t.Errorf("the maintenance is %v", got)
+	}
+	for wrong, pointer := range map[string]string{`{"text":"x","ends_at":"` + at(time.Hour) + `"}`: "/ends_at",
+		`{"text":"x","status":"monitoring"}`: "/status"} {
+		r := w.ask(admin, "POST", path+"/updates", wrong)
+		if r.StatusCode != 422 || !strings.Contains(string(r.body), `"pointer":"`+pointer+`"`) {
+			t.Errorf("%s: answered %d %s", wrong, r.StatusCode, r.body)
+		}
+	}
 	if got := w.must(200, "POST", path+"/updates", `{"text":"Not today.","status":"resolved"}`); got["status"] != "finished" {
 		t.Errorf("the maintenance is %v", got)
 	}
@@ -78,8 +89,8 @@ func TestIncidents(t *testing.T) {
 		w.as(who, 404, "GET", path, "")
 	}
 	w.as(acmeAdmin, 403, "POST", "/v1/incidents", `{"title":"x","text":"y"}`)
-	if told != 5 {
-		t.Errorf("the page was told %d times of 5 changes", told)
+	if told != 6 {
+		t.Errorf("the page was told %d times of 6 changes", told)
 	}
 	if all := w.must(200, "GET", "/v1/audit", ""); len(all["data"].([]any)) < 5 {
 		t.Errorf("the audit is %v", all)
