@@ -16,6 +16,9 @@ func (o *observed) Record(ctx context.Context, changes []store.Change) ([]store.
 	results, err := o.Store.Record(ctx, changes)
 	for i := range changes {
 		o.w.note(changes[i].Delivery)
+		if st := changes[i].Standing; st != nil && !st.SentencedAt.IsZero() {
+			o.w.receiver(st.Endpoint).watch.judged = st.SentencedAt.Sub(o.w.base)
+		}
 		if err == nil && results[i].Applied && changes[i].Attempt != nil {
 			if d, err := o.w.model.Delivery(ctx, store.Everyone(), changes[i].Delivery); err == nil {
 				o.w.receiver(d.EndpointID).recorded(changes[i].Attempt)

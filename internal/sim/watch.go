@@ -35,6 +35,7 @@ type watch struct {
 	paused  time.Duration // start of the last pause
 	pauser  *node         // the life in which it was paused
 	stops   int           // number of times it was disabled
+	judged  time.Duration // when the core decided last to disable it
 }
 
 // starts checks a beginning attempt against the watch.
@@ -249,14 +250,16 @@ func (r *receiver) recorded(a *grapnel.Attempt) {
 	})
 }
 
-// sentenced checks that the core has a reason to disable an endpoint.
+// sentenced checks that the core has had a reason to disable an endpoint. An attempt that was in
+// flight when it decided may have succeeded since.
 func (r *receiver) sentenced(why string) {
 	h, w, n := &r.watch, r.w, r.w.node
 	if w.plan.storeError+w.plan.storeUnknown > 0 || w.plan.clockJump > 0 {
 		return
 	}
-	if after := r.config.Policy.Disable.After.Std(); strings.HasPrefix(why, "no attempt has succeeded") && w.agenda.now-h.since < after {
-		w.excess("%s is disabled %v after its last success", r.config.ID, w.agenda.now-h.since)
+	if after := r.config.Policy.Disable.After.Std(); strings.HasPrefix(why, "no attempt has succeeded") &&
+		h.since <= h.judged && h.judged-h.since < after {
+		w.excess("%s is disabled %v after its last success", r.config.ID, h.judged-h.since)
 	}
 	if !strings.Contains(why, "deliveries in a row") {
 		return
