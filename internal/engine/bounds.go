@@ -82,6 +82,8 @@ type RecorderBounds struct {
 	// expired answers, or hashes of requests, deleted in one transaction
 	Forget int           `bound:"1000"`
 	Tidy   time.Duration `bound:"1m"   tiny:"50ms"` // between two rounds of tidy
+	// between two counts of pending deliveries that refused publishes cause, if nodes share the store
+	Recount time.Duration `bound:"1s" tiny:"50ms"`
 	// publishes in flight: twice one commit, so each is at the latest in the commit after the next
 	Publish int `bound:"1024" least:"4"`
 

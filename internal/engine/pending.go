@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/configuration"
@@ -14,8 +15,17 @@ import (
 // pending counts the pending deliveries of each tenant. It starts with the store's count and adds
 // the results of the engine's own writes. If the answer to a write is lost, its result is unknown:
 // the count is in doubt until it is read again (recount).
+//
+// Other nodes that share the store create and finish deliveries as well. So this node counts again
+// before it refuses.
 type pending struct {
-	most int64 // of one tenant; 0: no limit
+	most  int64                   // of one tenant; 0: no limit
+	again func() ([]share, error) // the store's count; nil: no other node uses the store
+	rest  time.Duration           // between two counts that refusals cause, at least
+	clock func() time.Time        // with the reading of the monotonic clock
+
+	counting sync.Mutex
+	next     time.Time // when a refusal may cause a count again
 
 	mu      sync.Mutex
 	total   int64
@@ -80,6 +90,26 @@ func waits(targets []store.Target) (n int64) {
 
 // reserve announces a write as begin does, unless a tenant would exceed its limit.
 func (p *pending) reserve(expected []share) error {
+	err := p.try(expected)
+	if err == nil || p.again == nil {
+		return err
+	}
+	p.counting.Lock()
+	defer p.counting.Unlock()
+	if now := p.clock(); !now.Before(p.next) {
+		p.doubt()
+		failed := p.recount(p.again)
+		ended := p.clock()
+		p.next = ended.Add(max(p.rest, 20*ended.Sub(now))) // counting takes at most a twentieth of the time
+		if failed != nil {
+			return err
+		}
+	}
+	return p.try(expected)
+}
+
+// try is reserve by the count as it is.
+func (p *pending) try(expected []share) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range expected {

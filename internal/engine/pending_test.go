@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -260,4 +262,43 @@ func TestRecountWhileBusy(t *testing.T) {
 		t.Errorf("%d, in doubt: %v", p.all(), p.doubtful)
 	}
 	_ = p.recount(counting(9, func() { t.Error("what is not in doubt is counted") }))
+}
+
+// TestAnotherNodeFinishesWhatThisOneCounts: a publish is not refused for deliveries that another
+// node has finished. Refusals that are right cause few counts.
+func TestAnotherNodeFinishesWhatThisOneCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, counts := memory.New(), new(atomic.Int64)
+		b := newTunedBench(t, &memory.Faulty{Store: s, Injure: func(call string) memory.Fault {
+			if call == "Counts" {
+				counts.Add(1)
+			}
+			return memory.Fault{}
+		}}, func(o *Options) {
+			o.MaxPending = 10
+			o.Cluster = &ownership.Options{Ownership: &estate{}, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
+		})
+		defer b.close()
+		time.Sleep(leaseHere)
+		b.endpoint("ep", &receiver{}, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		if err := b.try(10); err != nil {
+			t.Fatal(err)
+		}
+		counts.Store(0)
+		for range 100 {
+			b.refused(b.try(1), grapnel.CodeQuota, "all of them are pending")
+		}
+		if n := counts.Load(); n != 1 {
+			t.Errorf("100 refusals at once counted %d times", n)
+		}
+		ending := store.Ending{UpTo: 10, Status: grapnel.Discarded, Reason: "by another node", At: time.Now()}
+		if n, err := s.End(t.Context(), "ep", ending, 10); n != 10 || err != nil {
+			t.Fatal(n, err)
+		}
+		time.Sleep(b.engine.bounds.Recorder.Recount)
+		if err := b.try(10); err != nil {
+			t.Errorf("none is pending: %v", err)
+		}
+		b.refused(b.try(1), grapnel.CodeQuota, "all of them are pending again")
+	})
 }

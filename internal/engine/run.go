@@ -76,10 +76,14 @@ func (e *Engine) makeParts(o Options) {
 		epoch: e.shards.Epoch, stopping: e.stopping.Load, send: e.inputs.send, sealed: e.noteSeal, applied: e.after,
 		pulse: e.watchdog.Pulse("recorder"), stuck: map[int64]bool{},
 		changes: newPages(b.Page, &e.bounds.Recorder), unnamed: newPages(b.Names, &e.bounds.Recorder)}
+	count := func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) }
+	if o.Cluster != nil {
+		e.pending.clock, e.pending.rest = o.Now, b.Recount
+		e.pending.again = func() ([]share, error) { return count(e.sending) }
+	}
 	e.keeper = &keeper{store: o.Store, now: e.now, log: o.Log, keep: o.Keep, bounds: b, over: e.inputs.over,
 		sending: e.sending, shared: o.Cluster != nil, leads: e.shards.Leads,
-		count:   func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) },
-		pending: e.pending, incidents: e.incidents, admission: e.admission, metrics: e.metrics}
+		count: count, pending: e.pending, incidents: e.incidents, admission: e.admission, metrics: e.metrics}
 	tally := issue.NewTally(e.bounds.Issues)
 	e.issues = &issues{book: e.Book, ids: e.ids, tally: tally, silent: o.Silent}
 	e.issueKeeper = newIssueKeeper(issue.Options{Bounds: e.bounds.Issues, Tally: tally, Now: e.now, Log: o.Log,
