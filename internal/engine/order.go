@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -44,8 +45,13 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		answer := once.Known(done)
 		err := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
 			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by), Answer: answer})
-		if err == nil && answer != nil {
-			_, err = o.store.Remember(ctx, answer.Once()) // nothing was changed if an attempt is in flight
+		if err != nil || answer == nil {
+			return done, err
+		}
+		// Nothing was changed if an attempt is in flight, or if another node has carried the order out.
+		then, err := o.store.Remember(ctx, answer.Once())
+		if then != nil && !bytes.Equal(then.Body, answer.Answer.Body) {
+			done.Answer = then
 		}
 		return done, err
 	}

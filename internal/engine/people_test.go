@@ -156,6 +156,32 @@ func TestARetryAndItsAnswerAreOneCommit(t *testing.T) {
 	})
 }
 
+// TestARetryGivesTheAnswerThatWasStoredFirst: another node has carried out the same retry of a
+// pending delivery meanwhile. A caller gets that node's answer.
+func TestARetryGivesTheAnswerThatWasStoredFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{then: status(500)}, nil)
+		b.publish("k", 1)
+		time.Sleep(time.Second)
+		retry := func(reply string) *store.Answer {
+			t.Helper()
+			once := &store.Once{Key: "k", Now: time.Now(), Expires: time.Now().Add(time.Hour),
+				Answer: func(any) store.Answer { return store.Answer{Status: 200, Body: []byte(reply)} }}
+			done, err := b.engine.Retry(context.Background(), store.Everyone(), b.deliveries("ep")[0].Seq, grapnel.By{}, once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done.Answer
+		}
+		if then := retry("one"); then != nil {
+			t.Errorf("the first caller gets %s", then.Body)
+		}
+		if then := retry("two"); then == nil || string(then.Body) != "one" {
+			t.Errorf("the second caller gets %v", then)
+		}
+	})
+}
+
 // TestDiscardMovesABlockedKeyOn: an exhausted delivery that blocks its key is discarded, and the
 // next of the key gets its turn.
 func TestDiscardMovesABlockedKeyOn(t *testing.T) {
