@@ -89,6 +89,7 @@ type Broker struct {
 	mu       sync.RWMutex
 	lines    map[string]*line // by the queue's id. Lock order: mu before a line's
 	swept    time.Time        // begin of the last sweep
+	failures int              // sweeps in a row that failed for some queue; only for Sweep
 	setBacks int              // times that the clock was set back by more than an hour, and the start
 
 	door  sync.Mutex // held to start a dispatcher, and to stop starting them

@@ -32,6 +32,7 @@ func (r *Broker) Sweep(ctx context.Context) {
 	r.swept = now
 	setBacks := r.setBacks
 	r.mu.Unlock()
+	failed, in, first := 0, "", error(nil)
 	for _, ep := range r.engine.Queues(store.Everyone()) {
 		l := r.line(ep.ID)
 		err := l.sweepLeases(ctx, &ep)
@@ -41,9 +42,18 @@ func (r *Broker) Sweep(ctx context.Context) {
 		if err == nil {
 			err = l.sweepAhead(ctx, &ep, setBacks)
 		}
-		if err != nil && ctx.Err() == nil {
-			r.log.Error("ending expired leases and old deliveries failed; retrying at the next sweep", "queue", ep.ID, "err", err)
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
+		if failed++; first == nil {
+			in, first = ep.ID, err
+		}
+	}
+	if failed == 0 {
+		r.failures = 0
+	} else if r.failures++; r.failures&(r.failures-1) == 0 { // powers of two: an outage of an hour logs 12 lines
+		r.log.Error("ending expired leases and old deliveries failed; retrying at the next sweep", "queues", failed, "queue", in,
+			"failures", r.failures, "err", first)
 	}
 	r.tidy()
 }

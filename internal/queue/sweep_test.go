@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -163,6 +165,35 @@ func TestMessagesOfAClockThatWasAhead(t *testing.T) {
 		got := w.next(q, "c1", 10)
 		if len(got) != 2 || got[0].Number+got[1].Number != 3 {
 			t.Errorf("two minutes later there are %d messages: %+v", len(got), got)
+		}
+	})
+}
+
+// The store cannot be read for half an hour. The log has a few lines about it, however many queues
+// there are, and one at the next failure.
+func TestSweepsThatFailAreLoggedSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged strings.Builder
+		w := &world{t: t, store: memory.New(), log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError}))}
+		w.start()
+		for i := range 5 {
+			w.queue(func(ep *grapnel.Endpoint) { ep.ID, ep.Queue.Name = fmt.Sprint("que_", i), fmt.Sprint("q", i) })
+		}
+		for _, outage := range []time.Duration{30 * time.Minute, time.Minute} {
+			w.injure.Store(new(func(method string) memory.Fault {
+				if method == "LeaseList" {
+					return memory.Fault{Err: errCrashed}
+				}
+				return memory.Fault{}
+			}))
+			backoff.Wait(nil, outage)
+			w.injure.Store(nil)
+			backoff.Wait(nil, time.Minute)
+		}
+		w.halt()
+		lines, begun := strings.Count(logged.String(), "ending expired leases"), strings.Count(logged.String(), "failures=1 ")
+		if lines > 20 || begun != 2 || !strings.Contains(logged.String(), "queues=5") {
+			t.Errorf("logged:\n%s", &logged)
 		}
 	})
 }
