@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -22,13 +23,14 @@ type company struct {
 	others []store.Node
 	silent []store.Node // nodes that do not beat any more and have not left
 	taken  bool         // the lease is lost at its next renewal
+	away   error        // of every look
 }
 
 func (c *company) Beat(ctx context.Context, node store.Node, within time.Duration) ([]store.Node, error) {
 	nodes, err := c.estate.Beat(ctx, node, within)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append(nodes, c.others...), err
+	return append(nodes, c.others...), errors.Join(err, c.away)
 }
 
 func (c *company) Nodes(context.Context, time.Duration) ([]store.Node, error) {
@@ -89,6 +91,31 @@ func TestNodesAndLeasesAreLoggedOnce(t *testing.T) {
 		two.Draining = false
 		happens(func() { c.others = []store.Node{two} }, append(events[:3:3], events[4])...)
 		happens(func() { c.others, c.silent = nil, []store.Node{two} }, events...)
+	})
+}
+
+// TestAnOutageIsAFewLinesAboutShards: rounds that fail one after another are not logged each. The
+// first that fails after one that succeeded is.
+func TestAnOutageIsAFewLinesAboutShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := &company{estate: &estate{}}, &logged{}
+		b := newTunedBench(t, memory.New(), func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+			o.Cluster = &ownership.Options{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
+		})
+		defer b.close()
+		for n := 1; n <= 2; n++ {
+			for _, away := range []error{nil, errors.New("the database is away")} {
+				c.mu.Lock()
+				c.away = away
+				c.mu.Unlock()
+				time.Sleep(time.Hour)
+			}
+			const round = "taking, renewing or releasing shards failed"
+			if first, all := len(log.lines(`failures=1 err="the database is away"`)), len(log.lines(round)); first != n || all > 20*n {
+				t.Errorf("after %d hours without a database the log has %d lines, %d of them of a first failure", n, all, first)
+			}
+		}
 	})
 }
 

@@ -17,12 +17,14 @@ func (s *Shards) keep() {
 	drains := s.drains
 	tick := time.NewTicker(s.cluster.Lease / 15)
 	defer tick.Stop()
-	for {
+	for failures := 0; ; {
 		s.keeping.Work()
 		err := s.round()
 		s.keeping.Rest()
-		if err != nil && s.env.Sending.Err() == nil {
-			s.log.Warn("taking, renewing or releasing shards failed; retrying", "err", err)
+		if err == nil {
+			failures = 0
+		} else if failures++; failures&(failures-1) == 0 && s.env.Sending.Err() == nil { // an outage of an hour logs 12 lines
+			s.log.Warn("taking, renewing or releasing shards failed; retrying", "failures", failures, "err", err)
 		}
 		s.expire()
 		select {
