@@ -236,3 +236,53 @@ func TestALockIsNotWaitedForLongerThanItsCaller(t *testing.T) {
 		}
 	})
 }
+
+// unreadable is a store whose configuration cannot be read once it was written.
+type unreadable struct {
+	store.Configuration
+	wrote bool
+}
+
+func (u *unreadable) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+	u.wrote = true
+	return u.Configuration.PutKey(ctx, scope, k, with)
+}
+
+func (u *unreadable) Version(ctx context.Context) (version, newest int64, err error) {
+	if u.wrote {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
+	}
+	return u.Configuration.Version(ctx)
+}
+
+func (u *unreadable) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+	if u.wrote {
+		<-ctx.Done()
+		return store.ConfigChanges{}, false, ctx.Err()
+	}
+	return u.Configuration.Changes(ctx, since)
+}
+
+// TestAChangeThatCannotBeReadMayBeDone: the database answers no more after a change. The caller
+// learns that the change may have been made; after one that was refused, that it can be repeated.
+func TestAChangeThatCannotBeReadMayBeDone(t *testing.T) {
+	for name, code := range map[string]grapnel.Code{"committed": "", "refused": grapnel.CodeUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := open(t, &unreadable{Configuration: memory.New()}, new(surroundings))
+				b.o.Reading = func(ctx context.Context) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(ctx, time.Second)
+				}
+				scope := store.Everyone()
+				if code != "" {
+					scope = store.Of("other")
+				}
+				_, err := b.PutKey(t.Context(), scope, key("key_1", grapnel.ScopeRead), store.With{})
+				if errors.Is(err, store.ErrUnknown) != (code == "") || grapnel.CodeOf(err) != code {
+					t.Errorf("the change is answered %v", err)
+				}
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -71,7 +72,11 @@ func (b *Book) changeHere(ctx context.Context, c Change) (store.Put, error) {
 		if lost := b.resync(ctx); lost != nil {
 			// This error replaces the others: a caller that retries at a conflict or a stale
 			// version would meet the same one forever.
-			return put, fmt.Errorf("reading the configuration again failed: %w", errors.Join(lost, hidden(err)))
+			lost = fmt.Errorf("reading the configuration again failed: %w", errors.Join(lost, hidden(err)))
+			if err == nil || errors.Is(err, store.ErrUnknown) { // the change may be durable
+				lost = fmt.Errorf("%w: %w", store.ErrUnknown, hidden(lost))
+			}
+			return put, lost
 		}
 		return put, err
 	}
@@ -208,6 +213,9 @@ func (b *Book) resync(ctx context.Context) error {
 		err = b.Load(ctx)
 	case d.Version != conf.Version:
 		b.adopt(conf.next(d.ConfigChanges))
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the database did not answer in time", Err: err}
 	}
 	if err != nil {
 		return err
