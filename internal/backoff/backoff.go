@@ -1,4 +1,5 @@
-// Package backoff says how long to wait before an operation is repeated, and waits.
+// Package backoff says how long to wait before an operation is repeated, and waits. It also says
+// which failures in a row are logged.
 //
 // Pauses double with each failure in a row up to a limit. They contain no jitter: a caller whose
 // repetitions could meet those of other processes multiplies them with a random number of its own.
@@ -21,6 +22,10 @@ func (s Steps) After(n int) time.Duration {
 	}
 	return min(d, s.Longest)
 }
+
+// Tells says whether the n-th failure in a row, counted from 1, is logged: the first, second,
+// fourth and so on are. So an outage of an hour with a failure each second logs 12 lines.
+func Tells(n int) bool { return n&(n-1) == 0 }
 
 // Wait returns true after d, or false as soon as stop is closed.
 func Wait(stop <-chan struct{}, d time.Duration) bool {

@@ -31,3 +31,15 @@ func TestWaitEndsWithItsOwner(t *testing.T) {
 		t.Error("an hour was waited out although the owner had stopped")
 	}
 }
+
+func TestTells(t *testing.T) {
+	lines := 0
+	for n := 1; n <= 3600; n++ {
+		if Tells(n) {
+			lines++
+		}
+	}
+	if lines != 12 || !Tells(1) || !Tells(2) || Tells(3) {
+		t.Errorf("%d of 3,600 failures are logged", lines)
+	}
+}

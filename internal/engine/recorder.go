@@ -184,7 +184,7 @@ func (r *recorder) commit(page []core.Change) {
 		}
 		if err != nil {
 			r.failures++
-			if r.failures&(r.failures-1) == 0 { // powers of two: an outage of an hour logs 13 lines
+			if backoff.Tells(r.failures) {
 				r.log.Error("recording outcomes failed; retrying", "changes", len(page), "failures", r.failures, "err", err)
 			}
 			r.metrics.recordFailures.Inc()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -23,7 +24,7 @@ func (s *Shards) keep() {
 		s.keeping.Rest()
 		if err == nil {
 			failures = 0
-		} else if failures++; failures&(failures-1) == 0 && s.env.Sending.Err() == nil { // an outage of an hour logs 12 lines
+		} else if failures++; backoff.Tells(failures) && s.env.Sending.Err() == nil {
 			s.log.Warn("taking, renewing or releasing shards failed; retrying", "failures", failures, "err", err)
 		}
 		s.expire()

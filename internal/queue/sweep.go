@@ -51,7 +51,7 @@ func (r *Broker) Sweep(ctx context.Context) {
 	}
 	if failed == 0 {
 		r.failures = 0
-	} else if r.failures++; r.failures&(r.failures-1) == 0 { // powers of two: an outage of an hour logs 12 lines
+	} else if r.failures++; backoff.Tells(r.failures) {
 		r.log.Error("ending expired leases and old deliveries failed; retrying at the next sweep", "queues", failed, "queue", in,
 			"failures", r.failures, "err", first)
 	}
