@@ -49,7 +49,7 @@ type QueueCounts struct {
 	Delayed int64     // due later: after a nack, or by its policy
 	Waiting int64     // behind another one of its key
 	Blocked int64     // an operator has to act on its key
-	Dead    int64     // dead letters that are not discarded
+	Dead    int64     // dead letters: neither discarded nor delivered again
 	Oldest  time.Time // acceptance of the oldest unfinished one; zero: none
 }
 

@@ -54,7 +54,7 @@ type QueueCounts struct {
 	Delayed   int64            `json:"delayed" doc:"due later, after a nack or by the policy"`
 	Waiting   int64            `json:"waiting" doc:"held behind another message of its key"`
 	Blocked   int64            `json:"blocked" doc:"its key waits for an operator"`
-	Dead      int64            `json:"dead" doc:"dead letters that are not discarded"`
+	Dead      int64            `json:"dead" doc:"dead letters: neither discarded nor delivered again"`
 	OldestAge *policy.Duration `json:"oldest_age,omitempty" doc:"age of the oldest unfinished message; absent: none"`
 	OldestAt  *time.Time       `json:"oldest_at,omitempty" doc:"when the oldest was accepted"`
 }

@@ -38,7 +38,7 @@ type Leases interface {
 	// Oldest is the creation of the delivery with the lowest row id. A store need not count more
 	// than MostCounted of one kind. With more than that, uncounted deliveries may be included in
 	// Ready, Delayed or Blocked, whichever is the largest of them, and Waiting may be 0; Oldest may
-	// be that of a counted delivery; discarded dead letters may count in Dead. Leased is always
+	// be that of a counted delivery; resolved dead letters may count in Dead. Leased is always
 	// exact, and so is the sum of unfinished deliveries.
 	QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error)
 }

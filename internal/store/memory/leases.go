@@ -98,8 +98,9 @@ func (s *model) QueueCounts(_ context.Context, queue string, now time.Time) (gra
 			n.Ready++
 		}
 	}
+	letters := store.DeliveryQuery{DeadLetters: true}
 	for _, d := range s.deliveries {
-		if d.Endpoint == queue && d.status == grapnel.Failed && d.mark.DiscardedAt.IsZero() {
+		if d.Endpoint == queue && letters.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark}) {
 			n.Dead++
 		}
 	}

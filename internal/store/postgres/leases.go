@@ -236,9 +236,10 @@ const (
 			(SELECT coalesce(sum(failed), 0)::bigint FROM tally WHERE target = (SELECT number FROM of))`
 	countLeases = `SELECT count(*), count(*) FILTER (WHERE p.due <= $2) FROM lease s JOIN pending p ON p.seq = s.delivery
 		WHERE s.target = (SELECT number FROM target WHERE endpoint = $1)`
-	// countDiscarded examines the newest dead letters.
-	countDiscarded = `SELECT count(*) FROM (SELECT seq FROM finished WHERE target = (SELECT number FROM target WHERE endpoint = $1)
-		AND status = 'failed' AND status <> 'delivered' ORDER BY seq DESC LIMIT $2) d JOIN mark m ON m.delivery = d.seq WHERE m.discarded IS NOT NULL`
+	// countResolved examines the newest failed deliveries.
+	countResolved = `SELECT count(*) FROM (SELECT seq FROM finished WHERE target = (SELECT number FROM target WHERE endpoint = $1)
+		AND status = 'failed' AND status <> 'delivered' ORDER BY seq DESC LIMIT $2) d
+		JOIN mark m ON m.delivery = d.seq WHERE m.discarded IS NOT NULL OR m.replay_result = 'delivered'`
 )
 
 // QueueCounts reads one snapshot.
@@ -249,7 +250,7 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 			return err
 		}
 		var h decide.Heads
-		var all, dead, discarded int64
+		var all, dead, resolved int64
 		var oldest *int64
 		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&h.Leased, &h.Over); err != nil {
 			return err
@@ -266,8 +267,8 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 		if n.Dead == 0 {
 			return nil
 		}
-		err = tx.QueryRow(ctx, countDiscarded, queue, store.MostCounted).Scan(&discarded)
-		n.Dead -= discarded
+		err = tx.QueryRow(ctx, countResolved, queue, store.MostCounted).Scan(&resolved)
+		n.Dead -= resolved
 		return err
 	})
 	return n, err

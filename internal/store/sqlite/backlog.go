@@ -211,10 +211,10 @@ func (c *backlogCount) letters(query string, failed, most int64) (err error) {
 const (
 	leasedQuery    = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
 	deadTallyQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 4"
-	// discardedQuery examines the newest dead letters.
-	discardedQuery = `SELECT count(*) FROM
+	// resolvedQuery examines the newest failed deliveries.
+	resolvedQuery = `SELECT count(*) FROM
 		(SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 ORDER BY seq DESC LIMIT ?) d
-		JOIN mark m ON m.delivery = d.seq WHERE m.discarded_at IS NOT NULL`
+		JOIN mark m ON m.delivery = d.seq WHERE m.discarded_at IS NOT NULL OR m.replay_result = 3`
 )
 
 // QueueCounts reads one snapshot.
@@ -230,8 +230,8 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (g
 		if n.Dead, err = integer(r.Query(deadTallyQuery).Int(target)); err != nil || n.Dead == 0 {
 			return n, err
 		}
-		discarded, err := integer(r.Query(discardedQuery).Int(target).Int(store.MostCounted))
-		n.Dead -= discarded
+		resolved, err := integer(r.Query(resolvedQuery).Int(target).Int(store.MostCounted))
+		n.Dead -= resolved
 		return n, err
 	})
 }

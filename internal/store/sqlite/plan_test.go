@@ -229,7 +229,7 @@ func TestPlans(t *testing.T) {
 		{rangeQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due>? AND due<?)",
 			"SCAN (subquery-1)"}},
 		{deadTallyQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
-		{discardedQuery, []string{"CO-ROUTINE d", "SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=?)", "SCAN d",
+		{resolvedQuery, []string{"CO-ROUTINE d", "SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=?)", "SCAN d",
 			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{knownQuery, []string{"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{indexedQuery, []string{"SEARCH i USING PRIMARY KEY (prefix=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},

@@ -121,7 +121,7 @@ func (m *model) queueCounts(queue string, now time.Time) (n grapnel.QueueCounts)
 		switch {
 		case r.EndpointID != queue || m.gone[r.Seq]:
 			continue
-		case r.Status == grapnel.Failed && r.Mark.DiscardedAt.IsZero():
+		case r.Status == grapnel.Failed && r.Mark.DiscardedAt.IsZero() && r.Mark.ReplayResult != grapnel.Delivered:
 			n.Dead++
 			continue
 		case r.Status != grapnel.Pending:

@@ -205,6 +205,10 @@ var leaseCases = []testCase{
 		d.same(d.counts(epA, 50).Dead, int64(1), "dead letters that are not discarded")
 		d.end(epA, ending(70), 100, 7)
 		d.same(d.counts(epA, 80), grapnel.QueueCounts{Dead: 1}, "in the end")
+		again := d.redeliver(n[0], 90).Delivery
+		d.same(d.counts(epA, 90), grapnel.QueueCounts{Ready: 1, Dead: 1, Oldest: at(90)}, "while it is delivered again")
+		d.change(delivered(again, 0, 91))
+		d.same(d.counts(epA, 100), grapnel.QueueCounts{}, "once it has been delivered again")
 	}},
 	{"has ended if a clock that was ahead granted it, and can be settled until that is recorded", func(d *driver) {
 		n := d.queue(3)
