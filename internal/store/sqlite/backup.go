@@ -45,8 +45,11 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if err != nil {
 		return false, grapnel.Errorf(grapnel.CodeNotFound, "no database is at %s", path)
 	}
+	if err := unmixed(file); err != nil {
+		return false, fmt.Errorf("copying %s: %w", path, err)
+	}
 	remove := func() {
-		for _, suffix := range []string{"", "-wal", "-shm", ".journal", ".lock"} {
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".journal", ".lock"} {
 			_ = os.Remove(part + suffix)
 		}
 	}
@@ -69,6 +72,26 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 		return false, fmt.Errorf("copying %s: %w", path, err)
 	}
 	return whole, errors.Join(syncFile(part), os.Rename(part, to), syncFile(filepath.Dir(to)))
+}
+
+// unmixed fails if a backup was put beside the log of another database, whose pages SQLite would
+// take for the backup's. A backup's header says that it has no log: byte 18 is 1 instead of 2. The
+// first opening changes that before it creates a log.
+func unmixed(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	var version [1]byte
+	if _, err := f.ReadAt(version[:], 18); err != nil || version[0] != 1 {
+		return nil // SQLite refuses a shorter file itself
+	}
+	if info, err := os.Stat(file + "-wal"); err != nil || info.Size() == 0 {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeConflict, "the file is a backup, and %s-wal has writes of another database: "+
+		"move all other files of that database away, then start again", file)
 }
 
 // copyTables writes the tables as they are at one moment.
@@ -108,6 +131,9 @@ func complete(ctx context.Context, path, data string, journaled bool) (whole boo
 	defer func() {
 		if err == nil {
 			err = conn.Truncate() // Close copies the log, too, but a full disk is no error to it
+		}
+		if err == nil {
+			err = conn.Exec("PRAGMA journal_mode = DELETE") // see unmixed
 		}
 		err = errors.Join(err, conn.Close())
 	}()

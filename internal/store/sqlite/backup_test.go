@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
@@ -76,6 +78,43 @@ func isBackedUp(t *testing.T, b Bounds) {
 	}
 	if _, err := Backup(t.Context(), path+".none", path+".new"); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 		t.Errorf("of nothing: %v", err)
+	}
+}
+
+// A backup was put where a server was killed, beside the log of that server's database. SQLite
+// would take the log's pages for the backup's.
+func TestBackupBesideTheLogOfAnotherDatabase(t *testing.T) {
+	s, path := openWith(t, Bounds{})
+	copied := filepath.Join(fast(t), "copy.db")
+	if _, err := Backup(t.Context(), path, copied); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := publish(t, s, "evt_later", 100); err != nil {
+		t.Fatal(err)
+	}
+	killed := snapshot(t, path)
+	want, log := read(t, copied), read(t, killed+"-wal")
+	if err := os.WriteFile(killed, want, 0o600); err != nil || len(log) == 0 {
+		t.Fatalf("%v, and the log has %d bytes", err, len(log))
+	}
+	attempts := map[string]func() error{
+		"opened":    func() error { _, err := Open(t.Context(), killed, Options{Ballast: -1}); return err },
+		"migrated":  func() error { _, err := Migrate(t.Context(), killed); return err },
+		"backed up": func() error { _, err := Backup(t.Context(), killed, killed+".copy"); return err },
+	}
+	for name, attempt := range attempts {
+		if err := attempt(); err == nil || !strings.Contains(err.Error(), "move all other files") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !bytes.Equal(read(t, killed), want) || !bytes.Equal(read(t, killed+"-wal"), log) {
+			t.Errorf("%s: the files were changed", name)
+		}
+	}
+	for _, suffix := range []string{"-wal", ".journal", ".data"} {
+		_ = os.Remove(killed + suffix)
+	}
+	if got := contentAt(t, killed); got != contentAt(t, copied) {
+		t.Errorf("alone: %s", difference(got, contentAt(t, copied)))
 	}
 }
 

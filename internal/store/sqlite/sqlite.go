@@ -272,7 +272,7 @@ func locate(path string) (string, error) {
 	}
 	file, err := filepath.EvalSymlinks(path)
 	if info, failed := os.Stat(file); err != nil || failed != nil || info.Size() > 0 {
-		return file, errors.Join(err, failed)
+		return file, cmp.Or(err, failed, unmixed(file))
 	}
 	for _, beside := range []string{file + "-wal", file + ".journal", file + ".data"} {
 		if info, err := os.Stat(beside); err == nil && info.Size() > 0 {
