@@ -17,7 +17,7 @@ type NewReplay struct {
 	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
 	ErrorClass policy.Class     `json:"error_class" enum:"none,dns,connect,tls,timeout,reset,protocol,redirect,blocked,status_3xx,status_4xx,status_429,status_5xx,internal,nack,reject,lease_over" doc:"only those whose last attempt ended in this"`
 	StatusCode int              `json:"status_code" minimum:"100" maximum:"599" doc:"only those whose last attempt got this response"`
-	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
+	Deliveries []string         `json:"deliveries" minItems:"1" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
 	Again      bool             `json:"again" doc:"also deliveries that were replayed with success or discarded"`
 	Rate       float64          `json:"rate" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries created per second; 100 if not given"`
 	StopAfter  int              `json:"stop_after" minimum:"1" maximum:"1000000" doc:"stop after this number of failures in a row; none: never"`

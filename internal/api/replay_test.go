@@ -191,6 +191,23 @@ func TestReplayOfNamedDeliveries(t *testing.T) {
 	}
 }
 
+// TestReplayOfNoDeliveries: a program whose own search found nothing sends an empty list. That is
+// not every failed delivery, which a replay without the list takes.
+func TestReplayOfNoDeliveries(t *testing.T) {
+	w := newWorld(t)
+	path := "/v1/endpoints/" + w.endpoint(admin, "") + "/replay"
+	w.over(t, `{"type":"a","data":1}`, grapnel.Failed)
+	before := w.dump()
+	for _, body := range []string{`{"deliveries":[]}`, `{"deliveries":[],"dry_run":true}`} {
+		if p := w.must(422, "POST", path, body); p["errors"].([]any)[0].(map[string]any)["pointer"] != "/deliveries" {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	if d := cmp.Diff(before, w.dump()); d != "" {
+		t.Errorf("something has changed: %s", d)
+	}
+}
+
 func TestReplaysAreTheirTenants(t *testing.T) {
 	w := newWorld(t)
 	mine, acme := w.endpoint(admin, ""), w.endpoint(acmeAdmin, "")
