@@ -27,8 +27,8 @@ func (s *session) backupCommand() *cobra.Command {
 	f.add(c.Flags())
 	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
 	c.Flags().StringVar(&to, "to", "", "the new file")
-	c.RunE = s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
-		ctx, cancel := s.limited(c)
+	c.RunE = s.withPrinter(func(ctx context.Context, p *cli.Printer, _ []string) error {
+		ctx, cancel := s.limited(ctx)
 		defer cancel()
 		whole, err := server.Backup(ctx, f.Store, to)
 		if err != nil {

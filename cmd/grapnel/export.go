@@ -44,7 +44,7 @@ func export(s *session, what string, anyStatus bool,
 				out = f
 			}
 			counted := &counter{to: out, progress: s.Progress(), what: what, heading: format == client.CSV}
-			ctx, cancel := s.limited(cmd)
+			ctx, cancel := s.limited(cmd.Context())
 			defer cancel()
 			err = call(r.Client, ctx, which.Filter(), format, counted)
 			counted.progress.Done()

@@ -41,7 +41,8 @@ func (s *session) noteOnce(what, note string) {
 type reader struct {
 	*client.Client
 	*cli.Printer
-	world *cli.World
+	world   *cli.World
+	limited func(context.Context) (context.Context, context.CancelFunc)
 }
 
 func (s *session) reader() (reader, error) {
@@ -58,15 +59,15 @@ func (s *session) reader() (reader, error) {
 		}
 	}
 	c, err := s.Connect(client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
-	return reader{c, p, s.World}, err
+	return reader{c, p, s.World, s.limited}, err
 }
 
 // limited limits work that takes longer than a request, by --timeout only if that is given.
-func (s *session) limited(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	if cmd.Flags().Changed("timeout") {
-		return context.WithTimeout(cmd.Context(), s.timeout)
+func (s *session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.command.Flags().Changed("timeout") {
+		return context.WithTimeout(ctx, s.timeout)
 	}
-	return context.WithCancel(cmd.Context())
+	return context.WithCancel(ctx)
 }
 
 // withReader runs a command that talks to a server.

@@ -65,6 +65,8 @@ func tenantsMove(s *session) *cobra.Command {
 
 // arrival waits until a move is finished.
 func arrival(ctx context.Context, r reader, t *client.Tenant, to string) (*client.Tenant, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
 	t, err := until(ctx, r, t, func(t *client.Tenant) (string, bool) { return onItsWay(t), t.Settled() },
 		func() (*client.Tenant, error) { return r.Tenant(ctx, t.Tenant) })
 	if err == nil && t.Cell != to {

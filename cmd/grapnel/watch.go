@@ -35,6 +35,8 @@ const watchEvery = 500 * time.Millisecond
 
 // watch waits until all replays are finished, then prints them.
 func watch(ctx context.Context, r reader, all []client.Replay) error {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
 	undelivered := 0
 	for i := range all {
 		one, err := until(ctx, r, &all[i], func(one *client.Replay) (string, bool) { return howFar(r, one), one.Status.Final() },
@@ -65,7 +67,7 @@ func until[T any](ctx context.Context, r reader, one *T, look func(*T) (text str
 			return one, nil
 		}
 		if err := rest(ctx, watchEvery); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("not finished: %w", err)
 		}
 		next, err := get()
 		if err = patient(ctx, progress, err); err != nil {
