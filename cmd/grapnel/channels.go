@@ -50,7 +50,7 @@ func channelsTest(s *session) *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return deliveryView(r, attempted(ctx, r, d, wait)), nil
+			return viewOf(r, deliveryView)(attempted(ctx, r, d, wait))
 		}),
 	}
 	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt; 0s: do not wait")

@@ -85,7 +85,7 @@ func endpointsTest(s *session) *cobra.Command {
 			if wait > 0 {
 				wait += delay
 			}
-			return deliveryView(r, attempted(ctx, r, d, wait)), nil
+			return viewOf(r, deliveryView)(attempted(ctx, r, d, wait))
 		}),
 	}
 	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt, besides --delay; 0s: do not wait")
@@ -97,9 +97,9 @@ func endpointsTest(s *session) *cobra.Command {
 
 // attempted is a delivery after its first attempt, or before it if the attempt takes longer than
 // wait.
-func attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Duration) *client.Delivery {
+func attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Duration) (*client.Delivery, error) {
 	if wait <= 0 {
-		return d
+		return d, nil
 	}
 	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -109,18 +109,22 @@ func attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Dura
 		now, err := r.Delivery(within, d.ID)
 		switch {
 		case err == nil && (now.AttemptsMade > 0 || now.Status.Final()):
-			return now
+			return now, nil
 		case err == nil:
 			d = now
 		case within.Err() == nil:
 			r.world.Note("the test was sent; its outcome cannot be read: %v", err)
-			return d
+			return d, nil
 		}
 		select {
 		case <-tick.C:
 		case <-within.Done():
+			if err := context.Cause(ctx); err != nil {
+				r.world.Note("the test was sent. To see its outcome: grapnel deliveries get %s", d.ID)
+				return nil, err
+			}
 			r.world.Note("the test was sent; no outcome after %s. To see it later: grapnel deliveries get %s", wait, d.ID)
-			return d
+			return d, nil
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -167,6 +168,23 @@ func TestCommandThatIsInterruptedSaysSo(t *testing.T) {
 	}
 	if code, _ := ended(t, cmd); code != 130 {
 		t.Errorf("exits %d", code)
+	}
+}
+
+// A test that is interrupted while it waits for the answer does not say that none came in time.
+func TestInterruptedTestSaysSo(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	f := newFake(t, func(r *http.Request) (int, string) {
+		if r.Method == http.MethodGet {
+			interrupt()
+		}
+		return http.StatusOK, `{"id":"dlv_1","status":"pending"}`
+	})
+	var errs bytes.Buffer
+	code := runProgram(ctx, &cli.World{Args: []string{"endpoints", "test", "ep_1"}, Stdin: strings.NewReader(""), Stdout: io.Discard,
+		Stderr: &errs, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := f.env()[name]; return v, ok }})
+	if code != 130 || strings.Contains(errs.String(), "no outcome") || !strings.Contains(errs.String(), "deliveries get dlv_1") {
+		t.Errorf("exits %d: %s", code, errs.String())
 	}
 }
 
