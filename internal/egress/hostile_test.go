@@ -182,6 +182,9 @@ func TestHostileReceivers(t *testing.T) {
 		"closes in its headers":    {text("HTTP/1.1 200 OK\r\nX-A: b"), policy.ClassReset, 0, "closed the connection", 0},
 		"closes in its body": {text("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), policy.ClassReset, 200, "closed the connection",
 			0},
+		// A failure is one, whether its body ends or not.
+		"refuses and closes in its body": {text("HTTP/1.1 410 Gone\r\nContent-Length: 10\r\n\r\nhalf"),
+			policy.ClassStatus4xx, 410, "410 Gone", 0},
 		"closes in a chunk": {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf"), policy.ClassReset, 200,
 			"closed the connection", 0},
 		"is no HTTP server": {text("SSH-2.0-OpenSSH_9.9\r\n"), policy.ClassProtocol, 0, `malformed HTTP response "SSH-2.0-OpenSSH_9.9"`,
