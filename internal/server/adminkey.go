@@ -48,7 +48,11 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	case err == nil:
 		key := strings.TrimSpace(string(text))
 		if len(key) < MinAdminKeyLen {
-			return KeyNotice{}, fmt.Errorf("%s contains no key: delete the file, and the next start creates a new one", path)
+			remedy := "delete the file, and the next start creates a new one"
+			if c.adminKey() != nil { // without the file it stays
+				remedy = "write the key into it, or set another one with GRAPNEL_ADMIN_KEY; without the file the key stays as it is"
+			}
+			return KeyNotice{}, fmt.Errorf("%s contains no key: %s", path, remedy)
 		}
 		return KeyNotice{Path: path}, c.setAdminKey(ctx, key)
 	case !errors.Is(err, fs.ErrNotExist):

@@ -180,6 +180,31 @@ func TestAdminKeyThatIsGivenReplacesTheOneBefore(t *testing.T) {
 	}
 }
 
+// A key file that was emptied does not stand for a new key: without it the key stays what it was.
+func TestAnEmptiedKeyFileSaysWhatHelps(t *testing.T) {
+	dir := t.TempDir()
+	if err := start(t, options(dir)).stop(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "data", "admin.key")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), options(dir))
+	if err == nil || !strings.Contains(err.Error(), "GRAPNEL_ADMIN_KEY") || strings.Contains(err.Error(), "creates") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, options(dir)).stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a new key was created")
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
