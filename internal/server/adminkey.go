@@ -31,22 +31,28 @@ type KeyNotice struct {
 	// of the file with the key; empty: it was given as an option, or its file was moved away
 	Path string
 	Made bool // by this start
+	// of a file with another key than the given one: a start without the option takes that key
+	Other string
 }
 
 // ensureAdminKey makes sure that there is an admin key: the given one, else that of the file, else
 // the one in the store, else a new one.
 func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
+	path := filepath.Join(c.place.dir(), adminKeyFile)
+	text, err := os.ReadFile(path)
+	key := strings.TrimSpace(string(text))
 	if given != "" {
 		if len(given) < MinAdminKeyLen {
 			return KeyNotice{}, grapnel.Errorf(grapnel.CodeInvalid, "the admin key given has fewer than %d characters", MinAdminKeyLen)
 		}
-		return KeyNotice{}, c.setAdminKey(ctx, given)
+		var notice KeyNotice
+		if err == nil && key != given {
+			notice.Other = path
+		}
+		return notice, c.setAdminKey(ctx, given)
 	}
-	path := filepath.Join(c.place.dir(), adminKeyFile)
-	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
-		key := strings.TrimSpace(string(text))
 		if len(key) < MinAdminKeyLen {
 			remedy := "delete the file, and the next start creates a new one"
 			if c.adminKey() != nil { // without the file it stays
@@ -60,8 +66,7 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	case c.adminKey() != nil:
 		return KeyNotice{}, nil // an operator keeps it elsewhere
 	}
-	key, err := newKey()
-	if err != nil {
+	if key, err = newKey(); err != nil {
 		return KeyNotice{}, err
 	}
 	// The file comes first: after a crash in between, the next start takes the key from it.

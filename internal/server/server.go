@@ -185,6 +185,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
 		return nil, err
 	}
+	if s.key.Other != "" {
+		s.log.Warn("admin.key has another key than GRAPNEL_ADMIN_KEY; a start without the variable takes it", "file", s.key.Other)
+	}
 	s.keepPromises()
 	s.lives = newLives(s)
 	s.http = api.Server(s.lives, o.Bounds.API)

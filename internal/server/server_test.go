@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -177,6 +179,33 @@ func TestAdminKeyThatIsGivenReplacesTheOneBefore(t *testing.T) {
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A key that was replaced works again after a start without the new one, as long as its file is
+// there. The start that replaces it says so.
+func TestReplacedKeyThatIsStillInItsFile(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, options(dir))
+	path := first.AdminKey().Path
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o := options(dir)
+	o.AdminKey, o.Log = "the second of the keys", slog.New(slog.NewTextHandler(&log, nil))
+	if err := start(t, o).stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "admin.key has another key") || !strings.Contains(log.String(), path) {
+		t.Errorf("the log says\n%s", log.String())
+	}
+	log.Reset()
+	if err := os.WriteFile(path, []byte(o.AdminKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, o).stop(); err != nil || strings.Contains(log.String(), "another key") {
+		t.Errorf("with the same key in the file: %v\n%s", err, log.String())
 	}
 }
 
