@@ -43,7 +43,9 @@ func (l *links) origin(r *http.Request) string {
 		scheme = "https"
 	}
 	if l.trusts(r) {
-		scheme = cmp.Or(forwarded(r, "X-Forwarded-Proto"), scheme)
+		if said := forwarded(r, "X-Forwarded-Proto"); said == "http" || said == "https" {
+			scheme = said
+		}
 		host = cmp.Or(forwarded(r, "X-Forwarded-Host"), host)
 	}
 	if host == "" {
