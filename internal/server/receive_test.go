@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -291,4 +292,42 @@ func TestConsumeExtendsAndRejects(t *testing.T) {
 	if err != nil || len(shown.Consumers) != 1 || shown.Consumers[0].Name != "me" {
 		t.Errorf("consumers: %+v, %v", shown.Consumers, err)
 	}
+}
+
+// TestTheLargestWebhooksReachAPreset: what a source takes fits into the body that a preset's
+// transform makes of it, as JSON and as base64.
+func TestTheLargestWebhooksReachAPreset(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	c := s.client(t, testKey)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(receiver.Close)
+	src, err := c.CreateSource(t.Context(), client.NewSource{Name: "hub", Verify: client.NewVerify{Scheme: "github", Secret: "the-first-one"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL, Policy: "parseo"}); err != nil {
+		t.Fatal(err)
+	}
+	h := s.hub(t, src, "the-first-one")
+	for id, body := range map[string]string{
+		"json": `"` + strings.Repeat("x", DefaultMaxBody-2) + `"`, "text": strings.Repeat("x", DefaultMaxBody),
+	} {
+		if got := h.send(id, body); got.status != http.StatusAccepted {
+			t.Errorf("%s: answered %+v", id, got)
+		}
+	}
+	poll(t, "both have ended", func() bool {
+		list, err := c.Deliveries(t.Context(), client.DeliveryFilter{Status: []grapnel.Status{grapnel.Failed, grapnel.Delivered}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list.Data {
+			if d.Status != grapnel.Delivered {
+				t.Fatal(d.Reason)
+			}
+		}
+		return len(list.Data) == 2
+	})
 }

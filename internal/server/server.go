@@ -149,7 +149,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
+	// Twice the largest data has room for its base64 and the envelope.
+	output := &o.Bounds.Egress.Transform.Output
+	*output = max(*output, bounds.Fill(transform.Bounds{}).Output, 2*int(max(o.MaxEvent, o.MaxBody)))
 	s := newServer(o)
 	if s.issuer, err = o.People.provider(o.Bounds.OIDC); err != nil {
 		return nil, err
