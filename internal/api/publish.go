@@ -251,8 +251,8 @@ func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 		f.Add(base+"aggregate_id", "is required with aggregate_type")
 	case d.aggregateID.text == "":
 		f.Add(base+"aggregate_id", "must not be empty")
-	default:
-		checkKey(key, base+"aggregate_id", f)
+	case !validKey(key):
+		f.Add(base+"aggregate_id", "%s, with aggregate_type and a slash before it", keyRule)
 	}
 	return key
 }

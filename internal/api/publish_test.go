@@ -317,3 +317,16 @@ func TestTypesNameTheirLimits(t *testing.T) {
 		}
 	}
 }
+
+// An aggregate's key is its type, a slash and its id. A fault of its length says so: the id alone
+// is within the limit.
+func TestAggregatesKeyThatIsTooLong(t *testing.T) {
+	w := newWorld(t)
+	body := `{"type":"a","data":1,"aggregate_type":"invoice","aggregate_id":"` + strings.Repeat("x", 249) + `"}`
+	p := w.must(422, "POST", "/v1/events", body)
+	fault := p["errors"].([]any)[0].(map[string]any)
+	if fault["pointer"] != "/aggregate_id" || !strings.Contains(fault["detail"].(string), "aggregate_type and a slash") {
+		t.Errorf("at fault is %v", fault)
+	}
+	w.must(202, "POST", "/v1/events", strings.Replace(body, "xx", "x", 1))
+}
