@@ -155,7 +155,6 @@ func TestRequests(t *testing.T) {
 		{args: `endpoints create https://x.test/h --tenant= --secret=`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
 		{args: `endpoints create https://x.test/h --secret -`,
 			want: request{"POST", "/v1/endpoints", `{"secret":"","url":"https://x.test/h"}`, ""}},
-		{args: `keys create --name ci --scope read --tenant=`, want: request{"POST", "/v1/keys", `{"name":"ci","scopes":["read"]}`, ""}},
 		{args: `events list --tenant= --type=`, want: request{"GET", "/v1/events?limit=50", "", ""}},
 		{args: `replay list --active=false`, want: request{"GET", "/v1/replays?limit=50", "", ""}},
 		{args: `endpoints list --tenant t`, want: request{"GET", "/v1/endpoints?limit=50&tenant=t", "", ""}},

@@ -38,6 +38,7 @@ type starting struct {
 }
 
 func (w *starting) selection(c *cobra.Command) {
+	c.PreRunE = narrows
 	f := c.Flags()
 	f.Var(w.from.Past(), "since", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(&w.to, "until", "events accepted before this time")
@@ -66,14 +67,23 @@ func (w *starting) pace(c *cobra.Command) {
 	confirmed(c, &w.yes)
 }
 
+// selecting are the flags that select deliveries.
+var selecting = []string{"since", "until", "type", "event-key", "status", "error-class", "status-code"}
+
 // chosen says whether a flag that selects deliveries was given.
 func (w *starting) chosen(c *cobra.Command) bool {
-	for _, name := range []string{"since", "until", "type", "event-key", "status", "error-class", "status-code"} {
-		if c.Flags().Changed(name) {
-			return true
+	return slices.ContainsFunc(selecting, c.Flags().Changed)
+}
+
+// narrows refuses an empty value of a flag that selects deliveries, as from an unset variable: it
+// would select all.
+func narrows(c *cobra.Command, _ []string) error {
+	for _, name := range selecting {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+			return cli.Usagef("--%s must not be empty: leave it out to select all", name)
 		}
 	}
-	return false
+	return nil
 }
 
 func (w *starting) request() client.NewReplay {

@@ -203,3 +203,18 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 		t.Errorf("exits %d", code)
 	}
 }
+
+// An empty value, as from an unset variable, is refused where it would mean all deliveries, all
+// tenants or another event with each repetition.
+func TestEmptyValuesDoNotMeanAll(t *testing.T) {
+	f := newFake(t, func(*http.Request) (int, string) { return http.StatusOK, "{}" })
+	for args, flag := range map[string]string{
+		"replay start ep_1 --yes --event-key=": "--event-key", "replay plan ep_1 --type=": "--type",
+		"dlq replay --endpoint ep_1 --yes --error-class=": "--error-class", "replay start ep_1 --yes --since=": "--since",
+		"keys create --name ci --scope read --tenant=": "--tenant", "send invoice.paid --id=": "--id",
+	} {
+		if got := invoke(t, f.env(), "", strings.Fields(args)...); got.code != 2 || !strings.Contains(got.errs, flag) || len(f.seen) > 0 {
+			t.Errorf("%s: %+v, after %v", args, got, f.seen)
+		}
+	}
+}

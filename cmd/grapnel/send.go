@@ -21,9 +21,12 @@ func (s *session) sendCommand() *cobra.Command {
 		Long: "Publish an event. The command succeeds once the event and all its deliveries are durable.\n\n" +
 			"Here --key is the event's ordering key; the API key comes from GRAPNEL_KEY or --api-key. A --key in the form of an API key " +
 			"is used as one: it never becomes part of an event.",
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cli.IsKey(in.Key) {
 				in.Key, s.key = "", in.Key
+			}
+			if cmd.Flags().Changed("id") && in.ID == "" { // as from an unset variable: each repetition would be a new event
+				return cli.Usagef("--id must not be empty: leave it out for a new one")
 			}
 			return nil
 		},

@@ -29,6 +29,7 @@ type kind struct {
 
 var kinds = map[string]kind{
 	"text":         {"TEXT", bindText, plain((*pflag.FlagSet).GetString)},
+	"limit":        {"TEXT", bindText, readLimit}, // an object without it may do more
 	"duration":     {"DURATION", bindText, plain((*pflag.FlagSet).GetString)},
 	"content":      {"TEXT|@FILE|-", bindText, readContent}, // secrets and programs
 	"policy":       {"NAME|JSON|@FILE|-", bindText, readPolicy},
@@ -89,7 +90,7 @@ func (w *World) Fields(flags *pflag.FlagSet, settings []Setting) (map[string]any
 	doc := map[string]any{}
 	for i := range settings {
 		s := &settings[i]
-		if !flags.Changed(s.Flag) || s.Verb == "create" && flags.Lookup(s.Flag).Value.String() == "" {
+		if !flags.Changed(s.Flag) || s.Verb == "create" && s.Kind != "limit" && flags.Lookup(s.Flag).Value.String() == "" {
 			continue // empty, as from an unset variable in --tenant "$TENANT": create has a default
 		}
 		value, err := s.kindOf().read(w, flags, s.Flag)
@@ -118,6 +119,14 @@ func (s *Setting) fields() []string {
 		return []string{s.Field, s.Field + "s"}
 	}
 	return []string{s.Field}
+}
+
+// readLimit refuses an empty value, as from an unset variable: it would be no limit.
+func readLimit(_ *World, f *pflag.FlagSet, name string) (any, error) {
+	if f.Lookup(name).Value.String() == "" {
+		return nil, Usagef("--%s must not be empty: leave it out if there is to be no limit", name)
+	}
+	return f.GetString(name)
 }
 
 func readContent(w *World, f *pflag.FlagSet, name string) (any, error) {

@@ -80,7 +80,7 @@ var (
 	KeySettings = []Setting{
 		{"name", "name", "text", "purpose of the key", ""},
 		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},
-		{"tenant", "tenant", "text", "the only tenant that it sees; empty: all", "create"},
+		{"tenant", "tenant", "limit", "the only tenant that it sees; all if not given", "create"},
 	}
 )
 
