@@ -310,7 +310,9 @@ func (l *line) doubt(page []*waiter) {
 	}
 }
 
-// clear reads the leases of claims in doubt, and returns those that were granted.
+// clear reads the leases of claims in doubt, and returns those that were granted. A slow store may
+// still be committing such a claim. A claim without wants returns after that, as a store runs the
+// claims of a queue one after another.
 func (l *line) clear() {
 	l.mu.Lock()
 	doubts := l.doubts
@@ -318,20 +320,34 @@ func (l *line) clear() {
 	if len(doubts) == 0 {
 		return
 	}
-	var unwanted []grapnel.Lease
-	for _, token := range doubts {
-		lease, err := l.broker.store.Lease(context.Background(), token)
-		switch {
-		case err == nil:
-			unwanted = append(unwanted, lease)
-		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
-			return // while the store cannot be read, it cannot be asked for leases either
+	unwanted, err := l.granted(doubts)
+	if err == nil && len(unwanted) < len(doubts) {
+		_, err = l.broker.store.Claim(context.Background(), store.Claim{Queue: l.queue, Now: l.broker.now()})
+		if err == nil || errors.Is(err, store.ErrSealed) { // a tenant is sealed after the claims in progress
+			unwanted, err = l.granted(doubts)
 		}
+	}
+	if err != nil {
+		return // while the store cannot be read, it cannot be asked for leases either
 	}
 	l.broker.Release(unwanted)
 	l.mu.Lock()
 	l.doubts = l.doubts[len(doubts):]
 	l.mu.Unlock()
+}
+
+// granted reads the leases of tokens, without those that the store does not have.
+func (l *line) granted(tokens []string) (leases []grapnel.Lease, err error) {
+	for _, token := range tokens {
+		lease, err := l.broker.store.Lease(context.Background(), token)
+		switch {
+		case err == nil:
+			leases = append(leases, lease)
+		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
+			return nil, err
+		}
+	}
+	return leases, nil
 }
 
 // Release returns leases that no consumer has received, or whose messages are known not to have

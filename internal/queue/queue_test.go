@@ -552,6 +552,46 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
+// slowCommit is a store that commits its first claim after the answer to it was lost: when the next
+// claim of the queue begins, which waits for that.
+type slowCommit struct {
+	*memory.Store
+	late *store.Claim
+	lost bool
+}
+
+func (s *slowCommit) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if !s.lost {
+		s.late, s.lost = &c, true
+		return store.Claimed{}, errCrashed
+	}
+	if s.late != nil {
+		if _, err := s.Store.Claim(ctx, *s.late); err != nil {
+			return store.Claimed{}, err
+		}
+		s.late = nil
+	}
+	return s.Store.Claim(ctx, c)
+}
+
+// The store is still committing a claim when its answer is given up. Its leases are returned, too.
+func TestClaimThatIsCommittedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &slowCommit{Store: memory.New()})
+		defer w.halt()
+		q := w.queue()
+		w.publish("a")
+		if _, err := w.broker.Next(context.Background(), q, "c1", 1, 0); err == nil {
+			t.Fatal("a claim that failed is answered")
+		}
+		began := time.Now()
+		if got := <-w.waits(context.Background(), q, "c1", 1, time.Minute); len(got) != 1 || got[0].Number != 1 ||
+			time.Since(began) > time.Second {
+			t.Errorf("after %s came %+v", time.Since(began), got)
+		}
+	})
+}
+
 // The outcome of a settlement is unknown: it is repeated, and its consumer gets a success.
 func TestSettlementWhoseAnswerIsLost(t *testing.T) {
 	for _, a := range []Answer{{Verdict: Ack}, {Verdict: Nack}, {Verdict: Reject}} {

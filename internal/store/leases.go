@@ -21,7 +21,8 @@ type Leases interface {
 	// Claim leases due heads of a queue, the earliest first (by Due, then Delivery), one for each
 	// Want. A head whose lease has expired is not leased again: the expiry was an attempt, and the
 	// caller has to record it (Change.Lease with Over). A repeated Claim grants other leases;
-	// leases whose answer was lost expire.
+	// leases whose answer was lost expire. The claims of a queue run one after another: when one
+	// has returned without a lost answer, Lease finds those of each that began before.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Extend sets the end of an unexpired lease to now plus by, which may be earlier than before,
 	// and returns the lease. It fails with grapnel.CodeConflict if the lease has expired, is
