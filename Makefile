@@ -23,7 +23,7 @@ export GORACE ?= atexit_sleep_ms=50
 # One goroutine plays these: the race detector would find nothing in most and takes ten times as long.
 # What runs in several there is under it in the lines after them. The tests with a browser are here because what they look at is in other
 # processes, the binary and chromium, which the race detector of the test does not see; they compare no times, so others may run beside them.
-# That holds for ./e2e as well. Its harness runs under the race detector against small servers with mistakes; that doubles what it takes.
+# That holds for ./e2e as well. Its harness runs once, under the race detector, against small servers with mistakes.
 ALONE   := ./e2e/browser ./internal/sim/... ./internal/core ./internal/transform ./internal/catalogue ./internal/insight ./policy ./bench/...
 
 # What takes longest begins first, or one processor waits at the end for the other.
@@ -52,7 +52,7 @@ test: needs ## Run every test; what is concurrent under the race detector
 	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m ./e2e
+	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
 
 # Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
 # they come second where both want a processor.

@@ -19,13 +19,58 @@ const (
 )
 
 // turns are the weights that may run at once: on two processors two clusters, and beside them one
-// busy test or two light ones. With three clusters nodes with short leases starve each other. A
-// test holds the mutex while it takes its slots, so tests begin in order, and two tests cannot wait
-// for each other with half of their slots.
-var turns = struct {
+// busy test or two light ones. With three clusters nodes with short leases starve each other.
+// While clusters wait, others leave them their place: clusters take longest, so one that begins
+// last would keep a processor idle.
+var turns = newSchedule(max(1, runtime.GOMAXPROCS(0)/2))
+
+type schedule struct {
 	sync.Mutex
-	slots chan struct{}
-}{slots: make(chan struct{}, 2*int(heavy)*max(1, runtime.GOMAXPROCS(0)/2)+int(busy))}
+	changed  *sync.Cond
+	slots    int // that are free
+	clusters int // that may begin
+	waiting  int // clusters that wait
+}
+
+func newSchedule(pairs int) *schedule {
+	s := &schedule{slots: pairs*2*int(heavy) + int(busy), clusters: pairs * 2}
+	s.changed = sync.NewCond(s)
+	return s
+}
+
+func (s *schedule) fits(w weight) bool {
+	if w == heavy {
+		return s.clusters > 0 && s.slots >= int(heavy)
+	}
+	return s.slots-int(w) >= int(heavy)*min(s.waiting, s.clusters)
+}
+
+// begin waits until a test of a weight may run.
+func (s *schedule) begin(w weight) {
+	s.Lock()
+	defer s.Unlock()
+	cluster := 0
+	if w == heavy {
+		cluster = 1
+	}
+	s.waiting += cluster
+	for !s.fits(w) {
+		s.changed.Wait()
+	}
+	s.waiting -= cluster
+	s.clusters -= cluster
+	s.slots -= int(w)
+}
+
+func (s *schedule) end(w weight) {
+	s.Lock()
+	defer s.Unlock()
+	if w == heavy {
+		s.clusters++
+	}
+	s.slots += int(w)
+	s.changed.Broadcast()
+}
 
 // beside lets a test run beside others, once there are slots for its weight. It returns them when
 // the test has cleaned up all that it started, because the cleanup that was registered first is the
@@ -34,15 +79,7 @@ func beside(t *testing.T, w weight) {
 	t.Helper()
 	t.Parallel()
 	since := time.Now()
-	turns.Lock()
-	defer turns.Unlock()
-	for range w {
-		turns.slots <- struct{}{}
-	}
+	turns.begin(w)
 	t.Logf("waited %v for its turn", time.Since(since).Round(time.Millisecond))
-	t.Cleanup(func() {
-		for range w {
-			<-turns.slots
-		}
-	})
+	t.Cleanup(func() { turns.end(w) })
 }
