@@ -27,7 +27,7 @@ type InboxRequest struct {
 	Reason      string        `json:"reason" doc:"one sentence"`
 	ReceivedAt  time.Time     `json:"received_at"`
 	EventID     string        `json:"event_id" nullable:"true" doc:"id of the event that it became or, for a conflict, contradicts"`
-	Type        string        `json:"type" nullable:"true" doc:"id of the event that it became"`
+	Type        string        `json:"type" nullable:"true" doc:"type of the event that it became"`
 	Key         string        `json:"key" nullable:"true"`
 	ContentType string        `json:"content_type"`
 	Size        int           `json:"size" doc:"size of the body in bytes"`

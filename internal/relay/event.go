@@ -17,7 +17,7 @@ import (
 func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) {
 	switch {
 	case r.size > c.runner.o.MaxEvent:
-		return nil, fmt.Sprintf("its data has %d bytes; at most %d are allowed", r.size, c.runner.o.MaxEvent)
+		return nil, fmt.Sprintf("its data has %d bytes and is not stored; at most %d are allowed", r.size, c.runner.o.MaxEvent)
 	case !grapnel.ValidType(r.kind):
 		return nil, "its type is not made of segments of 1 to 64 characters of [A-Za-z0-9_-], joined by dots"
 	case grapnel.IsAlert(r.kind):

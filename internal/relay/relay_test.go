@@ -343,7 +343,7 @@ func TestSetAside(t *testing.T) {
 		}
 		why[string(a.Why)+": "+a.Checks[0].Text]++
 	}
-	for _, want := range []string{"refused: its data has 1010 bytes; at most 500 are allowed",
+	for _, want := range []string{"refused: its data has 1010 bytes and is not stored; at most 500 are allowed",
 		"refused: its data is nested more than 64 levels deep",
 		"conflict: an event with this id exists and has another type, key or data", "refused: not today",
 		"refused: its type is not made of segments of 1 to 64 characters of [A-Za-z0-9_-], joined by dots", "refused: its id is not 1 to 64 characters of [A-Za-z0-9_-]",
