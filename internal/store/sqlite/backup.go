@@ -34,6 +34,9 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if grapnel.CodeOf(err) == grapnel.CodeConflict {
 		return false, grapnel.Errorf(grapnel.CodeConflict, "another backup to %s is being made", to)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, grapnel.Errorf(grapnel.CodeNotFound, "no directory is at %s; create it before the backup", filepath.Dir(to))
+	}
 	if err != nil {
 		return false, err
 	}

@@ -76,6 +76,11 @@ func isBackedUp(t *testing.T, b Bounds) {
 	if _, err := Backup(t.Context(), path, path); grapnel.CodeOf(err) != grapnel.CodeConflict {
 		t.Errorf("onto itself: %v", err)
 	}
+	none := filepath.Join(filepath.Dir(path), "none")
+	if _, err := Backup(t.Context(), path, filepath.Join(none, "x.db")); grapnel.CodeOf(err) != grapnel.CodeNotFound ||
+		!strings.Contains(err.Error(), none+";") {
+		t.Errorf("into a directory that does not exist: %v", err)
+	}
 	if _, err := Backup(t.Context(), path+".none", path+".new"); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 		t.Errorf("of nothing: %v", err)
 	}
