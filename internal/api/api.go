@@ -249,12 +249,15 @@ func slot(slots chan struct{}, others string) (release func(), err error) {
 	}
 }
 
+// problem is the answer to the call for err.
+func (c *call) problem(err error) Problem { return problem(err, c.id, c.links.path(c.Request)) }
+
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full
 // disk, an overload, a tenant on its way, and a lost database are not logged for every request that
 // meets them: who finds them says when they begin and when they end. An error without a cause, or
 // with a time to come again, is a refusal for a moment: an endpoint changes its node, a node stops.
 func (a *api) refuse(c *call, err error) answer {
-	p := problem(err, c.id)
+	p := c.problem(err)
 	ans := answer{status: p.Status, body: encode(p), busy: errors.Is(err, errBusy)}
 	e := &grapnel.Error{}
 	errors.As(err, &e) // or it stays empty

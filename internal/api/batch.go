@@ -193,7 +193,7 @@ func (b *batch) answer(done store.Accepted) answer {
 			}
 		}
 		if err != nil {
-			out = append(out, bytes.TrimSpace(encode(problem(err, b.c.id)))...)
+			out = append(out, bytes.TrimSpace(encode(b.c.problem(err)))...)
 		} else {
 			out = appendResult(out, id, placed)
 		}

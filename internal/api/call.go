@@ -132,6 +132,6 @@ func (a *api) recovered(c *call) {
 	}
 	a.Log.Error("panic", slog.String("request_id", c.id), slog.String("route", c.route.path),
 		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
-	ans := answer{status: http.StatusInternalServerError, body: encode(problem(nil, c.id))}
+	ans := answer{status: http.StatusInternalServerError, body: encode(c.problem(nil))}
 	ans.write(&c.answering, c.Request)
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+	"net/netip"
+	"net/url"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
@@ -45,15 +47,18 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 	a.Ingest.Take(w, c.Request, c.PathValue("source"))
 }
 
-// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a
+// Refuse answers requests that ingress does not take, as problems like any other. The cause of a
 // failure is logged by ingress.
-func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
-	err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
-	p := problem(err, w.Header().Get("X-Request-Id"))
-	p.Status = refused.Status
-	ans := answer{status: refused.Status, body: encode(p)}
-	if refused.RetryAfter > 0 {
-		ans.retryAfter = ingress.RetrySeconds(refused.RetryAfter)
+func Refuse(public *url.URL, proxies []netip.Prefix) func(http.ResponseWriter, *http.Request, ingress.Refusal) {
+	l := newLinks(public, proxies)
+	return func(w http.ResponseWriter, r *http.Request, refused ingress.Refusal) {
+		err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
+		p := problem(err, w.Header().Get("X-Request-Id"), l.path(r))
+		p.Status = refused.Status
+		ans := answer{status: refused.Status, body: encode(p)}
+		if refused.RetryAfter > 0 {
+			ans.retryAfter = ingress.RetrySeconds(refused.RetryAfter)
+		}
+		ans.write(&answering{ResponseWriter: w}, nil)
 	}
-	ans.write(&answering{ResponseWriter: w}, nil)
 }

@@ -67,6 +67,15 @@ func (l *links) root(r *http.Request) string {
 	return prefix
 }
 
+// path is the path below which this server is reached.
+func (l *links) path(r *http.Request) string {
+	root, err := url.Parse(l.root(r))
+	if err != nil {
+		return ""
+	}
+	return root.EscapedPath()
+}
+
 // trusts says whether the request came through a proxy whose headers are believed.
 func (l *links) trusts(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)

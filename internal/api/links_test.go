@@ -5,7 +5,10 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
 // TestOrigin: links begin with what the operator says; else with what the request says, of which a
@@ -62,6 +65,25 @@ func TestOrigin(t *testing.T) {
 		l := newLinks(c.public, proxies)
 		if got := l.origin(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestTypesOfProblemsLeadToTheManual: a server that is reached below a path has its manual there.
+func TestTypesOfProblemsLeadToTheManual(t *testing.T) {
+	public, err := url.Parse("https://example.com/hooks/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := &ingress.Refusal{Status: 401, Code: ingress.CodeUnverified}
+	w := newWorld(t, func(o *Options) { o.PublicURL, o.Ingest = public, &taker{refused: refused, public: public} })
+	for want, r := range map[string]reply{
+		"not_found":  w.ask(admin, "GET", "/v1/endpoints/ep_none", ""),
+		"invalid":    w.ask(admin, "POST", "/v1/events/batch", `{"events":[{"type":"a b","data":1}]}`),
+		"unverified": w.ask("", "POST", "/in/src_1", "{}"),
+	} {
+		if want = `"type":"/hooks/docs#problem-` + want + `"`; !strings.Contains(string(r.body), want) {
+			t.Errorf("answered %s, want %s", r.body, want)
 		}
 	}
 }

@@ -86,8 +86,8 @@ const mayBeDone = "The database did not answer, so this may have been done or no
 
 // problem is the answer for err. Only a grapnel.Error shows its text; of others the caller learns
 // that they happened. A lost answer is 503 on every route: repeating the request is safe, and 500
-// would keep clients from it.
-func problem(err error, requestID string) Problem {
+// would keep clients from it. below is the path below which the caller reaches the manual.
+func problem(err error, requestID, below string) Problem {
 	p := Problem{Detail: "The request failed because of an internal error.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal
 	var e *grapnel.Error
@@ -102,7 +102,7 @@ func problem(err error, requestID string) Problem {
 		}
 	}
 	k := kindOf(code)
-	p.Type, p.Title, p.Status, p.Code = problemType(code), k.title, k.status, string(code)
+	p.Type, p.Title, p.Status, p.Code = below+problemType(code), k.title, k.status, string(code)
 	if p.Detail == "" {
 		p.Detail = k.title + "."
 	}

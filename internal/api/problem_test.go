@@ -31,7 +31,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		t.Errorf("there are %d kinds of problems, %d are tested", len(kinds), len(want))
 	}
 	for code, status := range want {
-		if p := problem(fmt.Errorf("wrapped: %w", grapnel.Errorf(code, "why")), "r"); p.Status != status ||
+		if p := problem(fmt.Errorf("wrapped: %w", grapnel.Errorf(code, "why")), "r", ""); p.Status != status ||
 			p.Code != string(code) || p.Detail != "why" {
 			t.Errorf("%s: %+v", code, p)
 		}

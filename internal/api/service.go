@@ -89,7 +89,7 @@ func readyz(a *api, c *call) (answer, error) {
 	if why == nil {
 		return a.livez(c)
 	}
-	p := problem(grapnel.Errorf(grapnel.CodeUnavailable, "%s", Plainly(why)), c.id)
+	p := c.problem(grapnel.Errorf(grapnel.CodeUnavailable, "%s", Plainly(why)))
 	return answer{status: p.Status, body: encode(p), retryAfter: 1}, nil
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -225,11 +226,14 @@ func TestASourceThatSomebodyReadsCannotBeDeleted(t *testing.T) {
 }
 
 // taker is a room that answers with what it got.
-type taker struct{ refused *ingress.Refusal }
+type taker struct {
+	refused *ingress.Refusal
+	public  *url.URL
+}
 
 func (k *taker) Take(w http.ResponseWriter, r *http.Request, source string) {
 	if k.refused != nil {
-		Refuse(w, r, *k.refused)
+		Refuse(k.public, nil)(w, r, *k.refused)
 		return
 	}
 	body := make([]byte, 100)
@@ -255,7 +259,7 @@ func TestSourceTellsItsRefusals(t *testing.T) {
 	if got, said := w.must(200, "GET", "/v1/sources/"+id, "")["refusals"]; said {
 		t.Errorf("before any: %v", got)
 	}
-	w = newWorld(t, func(o *Options) { o.Ingest = &taker{&ingress.Refusal{}} })
+	w = newWorld(t, func(o *Options) { o.Ingest = &taker{refused: &ingress.Refusal{}} })
 	id = w.shop("")
 	want := map[string]any{"last_at": "2026-05-04T03:02:01.000000Z", "last_status": 401.0, "last_reason": "by " + id, "last_hour": 3.0}
 	if d := cmp.Diff(want, w.must(200, "GET", "/v1/sources/"+id, "")["refusals"]); d != "" {
@@ -285,7 +289,7 @@ func TestRefusalsOfIngestAreProblems(t *testing.T) {
 		{Status: 429, Code: ingress.CodeRateLimited, Detail: "too many", RetryAfter: 1500 * time.Millisecond},
 		{Status: 503, Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: time.Second},
 	} {
-		w := newWorld(t, func(o *Options) { o.Ingest = &taker{&refused} })
+		w := newWorld(t, func(o *Options) { o.Ingest = &taker{refused: &refused} })
 		r := w.ask("", "POST", "/in/src_1", "{}")
 		got := r.object(t)
 		if r.StatusCode != refused.Status || got["code"] != string(refused.Code) || got["detail"] != refused.Detail ||

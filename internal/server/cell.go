@@ -184,7 +184,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 			Bounds:  o.Bounds.Ingress,
 			Engine:  c.engine,
 			Store:   c.store,
-			Problem: api.Refuse,
+			Problem: api.Refuse(o.PublicURL, o.Proxies),
 			Refused: s.rejected.count,
 			Origin:  api.Origin(o.PublicURL, o.Proxies),
 			MaxBody: o.MaxBody,
@@ -349,7 +349,7 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 	s.directory = cells.New(cells.Options{Bounds: s.options.Bounds.Cells, Cells: known, Log: s.log})
 	passes := pass.NewSealer(s.cells[0].engine.IDs().Subkey, rand.Reader)
 	for i, c := range s.cells {
-		faces[i] = c.guarded(c.face(s, metrics, passes))
+		faces[i] = c.guarded(s, c.face(s, metrics, passes))
 	}
 	if len(faces) == 1 {
 		return s.besides(s.dashboard(faces[0], passes))

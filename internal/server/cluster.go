@@ -98,7 +98,7 @@ func (s *Server) besides(api http.Handler) http.Handler {
 	peers := map[string]http.Handler{}
 	for _, c := range s.cells {
 		if c.peers != nil {
-			peers[c.prefix()+peer.Path] = c.guarded(peer.Handler(c.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret}))
+			peers[c.prefix()+peer.Path] = c.guarded(s, peer.Handler(c.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret}))
 		}
 	}
 	if len(peers) == 0 {

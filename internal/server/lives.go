@@ -188,13 +188,14 @@ const closedFor = time.Second
 func lasting(path string) bool { return path == "/livez" || strings.HasPrefix(path, "/status") }
 
 // guarded refuses requests once the cell's database went back, and ends those in progress.
-func (c *cell) guarded(face http.Handler) http.Handler {
+func (c *cell) guarded(s *Server, face http.Handler) http.Handler {
 	if _, mayGoBack := c.store.(*postgres.Store); !mayGoBack {
 		return face
 	}
+	refuse := api.Refuse(s.options.PublicURL, s.options.Proxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.closed.Load() && !lasting(r.URL.Path) {
-			api.Refuse(w, r, ingress.Refusal{
+			refuse(w, r, ingress.Refusal{
 				Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable, RetryAfter: closedFor,
 				Detail: "The database was replaced by another one; this server is reading it again.",
 			})
