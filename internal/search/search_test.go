@@ -1,6 +1,8 @@
 package search
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +124,27 @@ func TestClassesOfQueuesCanBeFound(t *testing.T) {
 	for _, class := range policy.Classes() {
 		if class != policy.ClassInternal && !slices.Contains(Classes(), class) {
 			t.Errorf("%s cannot be searched for", class)
+		}
+	}
+}
+
+// TestExamplesAreRead: a reader who copies a search from a page or from the package comment, and
+// puts own values into it, gets a search.
+func TestExamplesAreRead(t *testing.T) {
+	example := regexp.MustCompile(`(?m)^(?:    |//\t)(?:filter=)?(status:.*)$`)
+	for _, page := range []string{"../../docs/api.md", "../../docs/dashboard.md", "search.go"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := example.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no example", page)
+		}
+		for _, is := range found {
+			if s := Parse(is[1], then); len(s.Faults) > 0 {
+				t.Errorf("%s: %s: %v", page, is[1], s.Faults)
+			}
 		}
 	}
 }
