@@ -160,8 +160,9 @@ func (r *round) all(remove func(page int) (int, error)) (removed int) {
 		case err != nil && k.sending.Err() != nil:
 			return removed
 		case err != nil:
-			failures++
-			k.log.Error("purge failed; retrying", "err", err)
+			if failures++; backoff.Tells(failures) {
+				k.log.Error("purge failed; retrying", "failures", failures, "err", err)
+			}
 			backoff.Wait(k.over, backoff.Store.After(failures))
 			continue
 		case n < r.page:

@@ -2,6 +2,8 @@ package ownership
 
 import (
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // looks holds the highest row ids read at the last looks for deliveries that other nodes accepted,
@@ -38,21 +40,23 @@ func (s *Shards) watch() {
 	defer tick.Stop()
 	from, _ := s.env.Newest(s.env.Sending)
 	l := &looks{highest: []int64{from}}
-	for failed := false; ; {
+	for failures := 0; ; {
 		select {
 		case <-tick.C:
 		case <-s.env.Over:
 			return
 		}
 		from := l.next(s.bounds.FreshBack)
-		if failed {
+		if failures > 0 {
 			from = l.highest[0]
 		}
 		s.watching.Work()
 		reached, err := s.fresh(from)
 		s.watching.Rest()
-		if failed = err != nil; failed && s.env.Sending.Err() == nil {
-			s.log.Warn("reading deliveries that other nodes accepted failed; retrying", "err", err)
+		if err == nil {
+			failures = 0
+		} else if failures++; backoff.Tells(failures) && s.env.Sending.Err() == nil {
+			s.log.Warn("reading deliveries that other nodes accepted failed; retrying", "failures", failures, "err", err)
 		}
 		l.reached(reached, s.bounds.FreshBack)
 	}

@@ -3,6 +3,7 @@ package ownership
 import (
 	"bytes"
 	"context"
+	"io"
 	"iter"
 	"log/slog"
 	"strings"
@@ -28,6 +29,8 @@ type registry struct {
 	nodes []store.Node
 	away  bool          // the store is unreachable
 	still chan struct{} // not nil: calls return only once it is closed, whatever their contexts say
+	blind bool          // deliveries cannot be read
+	log   bytes.Buffer  // of the node
 }
 
 func (*registry) ShardOf(string) int { return 0 }
@@ -98,7 +101,12 @@ func (r *registry) Release(context.Context, string, []store.Owned) error {
 
 func (*registry) Leave(context.Context, string) error { return nil }
 
-func (*registry) Fresh(context.Context, []int, int64, int) ([]store.Head, error) { return nil, nil }
+func (r *registry) Fresh(context.Context, []int, int64, int) ([]store.Head, error) {
+	if r.blind {
+		return nil, context.DeadlineExceeded
+	}
+	return nil, nil
+}
 
 // reaches makes the registry reachable or unreachable.
 func (r *registry) reaches(does bool) {
@@ -124,7 +132,8 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 		ep := &grapnel.Endpoint{ID: "ep"}
 		var between sync.Mutex
 		n.Shards = New(&Options{Ownership: r, Node: store.Node{ID: "me"}, Lease: lease}, Env{
-			Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Over: over, Sending: sending, Watchdog: &Watchdog{},
+			Now: time.Now, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &r.log), nil)),
+			Over: over, Sending: sending, Watchdog: &Watchdog{},
 			Between: func(_ context.Context, do func()) error {
 				between.Lock()
 				defer between.Unlock()
@@ -163,6 +172,19 @@ func TestAFreeShardIsTakenAndKept(t *testing.T) {
 		time.Sleep(10 * lease)
 		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
 			t.Errorf("epoch %d, taken %d times, left %d times", epoch, n.takes, n.leaves)
+		}
+	})
+}
+
+// TestAnOutageLogsFewLines: failures in a row are logged less and less often, so a log that was
+// read for other things still shows them.
+func TestAnOutageLogsFewLines(t *testing.T) {
+	r := &registry{blind: true}
+	run(t, r, func(n *node) {
+		time.Sleep(200 * n.bounds.FreshEvery)
+		synctest.Wait()
+		if lines := strings.Count(r.log.String(), "accepted failed; retrying"); lines < 5 || lines > 10 {
+			t.Errorf("about 200 failures were logged %d times", lines)
 		}
 	})
 }

@@ -60,8 +60,9 @@ func (j *job) run() {
 			n = next{wait: refused.RetryAfter, why: "the server is overloaded: " + refused.Detail}
 		case err != nil:
 			// Repeating is safe, because the store applies the same step only once.
-			failures++
-			j.runner.log.Error("replay step failed; retrying", "replay", j.id, "err", err)
+			if failures++; backoff.Tells(failures) {
+				j.runner.log.Error("replay step failed; retrying", "replay", j.id, "failures", failures, "err", err)
+			}
 			n = next{wait: backoff.Store.After(failures), why: "the store did not answer; retrying"}
 		default:
 			failures = 0

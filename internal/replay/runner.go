@@ -99,8 +99,9 @@ func (r *Runner) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		rest := r.bounds.Sweep
 		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("reading active replays failed; retrying", "err", err)
-			failures++
+			if failures++; backoff.Tells(failures) {
+				r.log.Error("reading active replays failed; retrying", "failures", failures, "err", err)
+			}
 			rest = backoff.Store.After(failures)
 		} else {
 			failures = 0
