@@ -131,6 +131,7 @@ func alertsSet(s *session) *cobra.Command {
 	f.BoolVar(&off, "off", false, "switch it off; its alerts are resolved")
 	f.BoolVar(&reset, "reset", false, "set its fields back")
 	c.MarkFlagsMutuallyExclusive("on", "off")
+	c.PreRunE = narrows("tenant")
 	return c
 }
 

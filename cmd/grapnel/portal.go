@@ -67,5 +67,6 @@ func tenantsRevokeLinks(s *session) *cobra.Command {
 	c.Flags().StringVar(&link, "link", "", "only this link, by its id, and the session that it opened")
 	reasoned(c, &reason)
 	confirmed(c, &yes)
+	c.PreRunE = narrows("subject", "link")
 	return c
 }

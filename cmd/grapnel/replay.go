@@ -38,7 +38,7 @@ type starting struct {
 }
 
 func (w *starting) selection(c *cobra.Command) {
-	c.PreRunE = narrows
+	c.PreRunE = narrows(selecting...)
 	f := c.Flags()
 	f.Var(w.from.Past(), "since", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(&w.to, "until", "events accepted before this time")
@@ -75,15 +75,17 @@ func (w *starting) chosen(c *cobra.Command) bool {
 	return slices.ContainsFunc(selecting, c.Flags().Changed)
 }
 
-// narrows refuses an empty value of a flag that selects deliveries, as from an unset variable: it
-// would select all.
-func narrows(c *cobra.Command, _ []string) error {
-	for _, name := range selecting {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
-			return cli.Usagef("--%s must not be empty: leave it out to select all", name)
+// narrows refuses an empty value of flags that narrow what a command does, as from an unset
+// variable: it would do it to all.
+func narrows(flags ...string) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		for _, name := range flags {
+			if f := c.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+				return cli.Usagef("--%s must not be empty: leave it out to select all", name)
+			}
 		}
+		return nil
 	}
-	return nil
 }
 
 func (w *starting) request() client.NewReplay {

@@ -211,6 +211,8 @@ func TestEmptyValuesDoNotMeanAll(t *testing.T) {
 	for args, flag := range map[string]string{
 		"replay start ep_1 --yes --event-key=": "--event-key", "replay plan ep_1 --type=": "--type",
 		"dlq replay --endpoint ep_1 --yes --error-class=": "--error-class", "replay start ep_1 --yes --since=": "--since",
+		"tenants revoke-portal-links acme --yes --subject=": "--subject", "tenants revoke-portal-links acme --yes --link=": "--link",
+		"alerts set dead_letters --off --tenant=": "--tenant", "alerts set disk_full --reset --tenant=": "--tenant",
 		"keys create --name ci --scope read --tenant=": "--tenant", "send invoice.paid --id=": "--id",
 	} {
 		if got := invoke(t, f.env(), "", strings.Fields(args)...); got.code != 2 || !strings.Contains(got.errs, flag) || len(f.seen) > 0 {
