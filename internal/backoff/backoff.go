@@ -27,6 +27,10 @@ func (s Steps) After(n int) time.Duration {
 // fourth and so on are. So an outage of an hour with a failure each second logs 12 lines.
 func Tells(n int) bool { return n&(n-1) == 0 }
 
+// Early says whether a time that repetitions are planned by is still to come. A time further ahead
+// than the pause between them is not: the clock was set back since it was planned.
+func Early(now, at time.Time, pause time.Duration) bool { return at.After(now) && at.Sub(now) <= pause }
+
 // Wait returns true after d, or false as soon as stop is closed.
 func Wait(stop <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -119,14 +120,10 @@ func (i *Issue) Entry(verb grapnel.Verb, now time.Time, by, why string) *grapnel
 	return &grapnel.AuditEntry{At: now, Tenant: i.Tenant, Actor: by, Verb: verb, Endpoint: i.Endpoint, Reason: reason}
 }
 
-// soon says whether a time is still to come. A time further ahead than it may be is due: a clock
-// that was ahead has set it.
-func soon(now, at time.Time, most time.Duration) bool { return at.After(now) && at.Sub(now) <= most }
-
 // scan reads all issues from time to time: those of other nodes, of before the start, and what
 // people have decided.
 func (k *Keeper) scan(ctx context.Context, now time.Time) error {
-	if soon(now, k.next, k.o.Bounds.Rescan) {
+	if backoff.Early(now, k.next, k.o.Bounds.Rescan) {
 		return nil
 	}
 	found := newIndex()
@@ -165,7 +162,7 @@ func (k *Keeper) forget(ctx context.Context, now time.Time) error {
 	if k.purge.IsZero() {
 		k.purge = now.Add(purgePause)
 	}
-	if soon(now, k.purge, purgePause) || !k.o.Leads() {
+	if backoff.Early(now, k.purge, purgePause) || !k.o.Leads() {
 		return nil
 	}
 	for {

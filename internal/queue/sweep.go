@@ -83,10 +83,9 @@ func (l *line) expect(leases []grapnel.Lease) {
 	}
 }
 
-// due says whether a time has come, and moves it on. A time further ahead than `every` is due too:
-// the clock was set back.
+// due says whether a time has come, and moves it on.
 func due(at *time.Time, now time.Time, every time.Duration) bool {
-	if at.After(now) && at.Sub(now) <= every {
+	if backoff.Early(now, *at, every) {
 		return false
 	}
 	*at = now.Add(every)
