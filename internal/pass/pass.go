@@ -94,7 +94,11 @@ type Sealer struct {
 
 // NewSealer takes the function that derives secrets by their use, such as grapnel.IDs.Subkey.
 func NewSealer(secret func(use string) [32]byte, random io.Reader) *Sealer {
-	key := secret("passes")
+	return WithKey(secret("passes"), random)
+}
+
+// WithKey makes a Sealer for other things than passes, with a key of their own.
+func WithKey(key [32]byte, random io.Reader) *Sealer {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic("pass: no cipher: " + err.Error()) // the key has one of the lengths that AES takes
@@ -148,6 +152,11 @@ func (s *Sealer) SealFor(use string, v any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return s.SealBytes(use, plain)
+}
+
+// SealBytes is SealFor of bytes as they are.
+func (s *Sealer) SealBytes(use string, plain []byte) (string, error) {
 	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(plain)+s.aead.Overhead())
 	if _, err := io.ReadFull(s.random, nonce); err != nil {
 		return "", err
@@ -157,14 +166,23 @@ func (s *Sealer) SealFor(use string, v any) (string, error) {
 
 // OpenFor reads what SealFor has sealed for the use; else ErrInvalid.
 func (s *Sealer) OpenFor(use, text string, v any) error {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	n := s.aead.NonceSize()
-	if err != nil || len(raw) < n {
-		return ErrInvalid
-	}
-	plain, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(use))
+	plain, err := s.OpenBytes(use, text)
 	if err != nil || json.Unmarshal(plain, v) != nil {
 		return ErrInvalid
 	}
 	return nil
+}
+
+// OpenBytes returns what SealBytes has sealed for the use; else ErrInvalid.
+func (s *Sealer) OpenBytes(use, text string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	n := s.aead.NonceSize()
+	if err != nil || len(raw) < n {
+		return nil, ErrInvalid
+	}
+	plain, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(use))
+	if err != nil {
+		return nil, ErrInvalid
+	}
+	return plain, nil
 }

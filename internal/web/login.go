@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -69,9 +68,9 @@ func (v *visit) askWithCode(code string) {
 // answered.
 func (v *visit) formID() (id string, ok bool) {
 	id = v.web.cookie(v.Request, formCookie)
-	if len(id) != 22 { // as newID makes them
+	if len(id) != 22 { // as NewID makes them
 		var err error
-		if id, err = v.web.seals.newID(); err != nil {
+		if id, err = v.web.seals.NewID(); err != nil {
 			v.fail(err)
 			return "", false
 		}
@@ -135,14 +134,10 @@ func (v *visit) enter(text string, m signing) {
 
 // begin gives the browser a session.
 func (v *visit) begin(s *session) (err error) {
-	if s.ID, err = v.web.seals.newID(); err != nil {
+	if s.ID, err = v.web.seals.NewID(); err != nil {
 		return err
 	}
-	plain, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	text, err := v.web.seals.seal(sessionCookie, plain)
+	text, err := v.web.seals.SealFor(sessionCookie, s)
 	if err != nil {
 		return err
 	}

@@ -340,7 +340,7 @@ func (s *site) named(name string) *http.Cookie {
 // TestCookiesAreForOneUse: a cookie that was sealed for one use does not pass for another.
 func TestCookiesAreForOneUse(t *testing.T) {
 	s := newSite(t, nil)
-	text, err := s.web.seals.seal(noticeCookie, []byte(`{"i":"x","k":"y","e":"2100-01-01T00:00:00Z"}`))
+	text, err := s.web.seals.SealBytes(noticeCookie, []byte(`{"i":"x","k":"y","e":"2100-01-01T00:00:00Z"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -52,12 +51,7 @@ func (w *web) startPeople(rw http.ResponseWriter, r *http.Request) {
 		v.noSession(err, next, nil)
 		return
 	}
-	plain, err := json.Marshal(begun{flow, next, v.now.Add(w.Bounds.Flow)})
-	if err != nil {
-		v.fail(err)
-		return
-	}
-	text, err := w.seals.seal(peopleCookie, plain)
+	text, err := w.seals.SealFor(peopleCookie, begun{flow, next, v.now.Add(w.Bounds.Flow)})
 	if err != nil {
 		v.fail(err)
 		return
@@ -111,8 +105,7 @@ func (v *visit) takeBegun() (begun, error) {
 		return is, errNotBegun
 	}
 	v.web.setCookie(v.rw, v.Request, peopleCookie, "", -1)
-	plain, err := v.web.seals.open(peopleCookie, text)
-	if err != nil || json.Unmarshal(plain, &is) != nil || !v.now.Before(is.Ends) {
+	if v.web.seals.OpenFor(peopleCookie, text, &is) != nil || !v.now.Before(is.Ends) {
 		return is, errNotBegun
 	}
 	if !v.web.flows.take(is.Flow.State, is.Ends, v.now) {

@@ -113,7 +113,7 @@ func TestASignInIsFinishedOnce(t *testing.T) {
 	s := newSite(t, withIssuer(t, false))
 	sealed := func(use string, ends time.Time) *http.Cookie {
 		state := fmt.Sprint(sha256.Sum256([]byte(use)), ends)
-		text, err := s.web.seals.seal(use, asText(t, begun{Flow: oidc.Flow{State: state}, Next: "/", Ends: ends}))
+		text, err := s.web.seals.SealBytes(use, asText(t, begun{Flow: oidc.Flow{State: state}, Next: "/", Ends: ends}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,9 @@
 package web
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -57,48 +53,15 @@ const (
 	timesCookie   = "grapnel_times"
 )
 
-var errSeal = errors.New("web: a cookie was not sealed here")
-
 // seals encrypts cookies and makes form tokens. The use of a cookie is bound into its seal, so that
 // no cookie passes for another.
 type seals struct {
-	aead   cipher.AEAD
+	*pass.Sealer
 	tokens [32]byte
-	random io.Reader
 }
 
 func newSeals(secret func(string) [32]byte, random io.Reader) *seals {
-	key := secret("cookies of the dashboard")
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		panic("web: no cipher for cookies: " + err.Error()) // the key has one of the lengths that AES takes
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		panic("web: no cipher for cookies: " + err.Error()) // AES has the block size of GCM
-	}
-	return &seals{aead: aead, tokens: secret("form tokens of the dashboard"), random: random}
-}
-
-func (s *seals) seal(use string, plain []byte) (string, error) {
-	nonce := make([]byte, s.aead.NonceSize())
-	if _, err := io.ReadFull(s.random, nonce); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, plain, []byte(use))), nil
-}
-
-func (s *seals) open(use, text string) ([]byte, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) < s.aead.NonceSize() {
-		return nil, errSeal
-	}
-	n := s.aead.NonceSize()
-	plain, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(use))
-	if err != nil {
-		return nil, errSeal
-	}
-	return plain, nil
+	return &seals{pass.WithKey(secret("cookies of the dashboard"), random), secret("form tokens of the dashboard")}
 }
 
 // token is what the forms of a session have.
@@ -113,13 +76,6 @@ func (s *seals) isToken(id, token string) bool {
 	return id != "" && hmac.Equal([]byte(s.token(id)), []byte(token))
 }
 
-// newID makes a random id.
-func (s *seals) newID() (string, error) {
-	var b [16]byte
-	_, err := io.ReadFull(s.random, b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:]), err
-}
-
 // session reads the session of a request; nil: there is none, or it has ended.
 func (w *web) session(r *http.Request) *session {
 	if w.home != "" {
@@ -129,12 +85,8 @@ func (w *web) session(r *http.Request) *session {
 	if text == "" {
 		return nil
 	}
-	plain, err := w.seals.open(sessionCookie, text)
-	if err != nil {
-		return nil
-	}
 	s := new(session)
-	if json.Unmarshal(plain, s) != nil || !w.Clock().Before(s.Ends) {
+	if w.seals.OpenFor(sessionCookie, text, s) != nil || !w.Clock().Before(s.Ends) {
 		return nil
 	}
 	return s

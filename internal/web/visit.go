@@ -87,7 +87,7 @@ func (v *visit) notify(sentence string) {
 		v.said = sentence // a frame has no cookies
 		return
 	}
-	if text, err := v.web.seals.seal(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
+	if text, err := v.web.seals.SealBytes(noticeCookie, []byte(sentence)); err == nil && sentence != "" {
 		v.web.setCookie(v.rw, v.Request, noticeCookie, text, time.Minute)
 	}
 }
@@ -99,7 +99,7 @@ func (v *visit) notice() string {
 		return ""
 	}
 	v.web.setCookie(v.rw, v.Request, noticeCookie, "", -1)
-	plain, err := v.web.seals.open(noticeCookie, text)
+	plain, err := v.web.seals.OpenBytes(noticeCookie, text)
 	if err != nil {
 		return ""
 	}
