@@ -193,8 +193,7 @@ func (h *herd) batch(ctx context.Context, from, to int) error {
 	body = append(body, "]}"...)
 	return process.Until(ctx, herdPatience, func() (bool, error) {
 		err := h.server.send(ctx, http.MethodPost, "/v1/events/batch", json.RawMessage(body), nil)
-		var r *refused
-		if errors.As(err, &r) && r.status == http.StatusServiceUnavailable {
+		if r, ok := errors.AsType[*refused](err); ok && r.status == http.StatusServiceUnavailable {
 			return false, nil
 		}
 		return err == nil, err

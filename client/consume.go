@@ -174,8 +174,7 @@ func (k *consumer) take(ctx context.Context) error {
 		}
 		// An empty answer that comes at once is from a server that is about to stop.
 		wait := trouble
-		var refused *Error
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*Error](err); ok {
 			wait = max(wait, refused.RetryAfter)
 		}
 		if !rest(ctx, k.jittered(wait)) {

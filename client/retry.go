@@ -20,8 +20,7 @@ const (
 
 // repeatable says whether the request may be sent again after this failure.
 func (rq call) repeatable(err error) bool {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		switch refused.Status {
 		case http.StatusTooManyRequests:
 			return true // turned away before anything was done
@@ -50,8 +49,7 @@ func (rq call) safe() bool { return rq.method == http.MethodGet || rq.once != ""
 func (c *Client) pause(ctx context.Context, tries int, err error) bool {
 	wait := firstPause << (tries - 1)
 	wait += time.Duration(float64(wait) * c.fraction())
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, refused.RetryAfter)
 	}
 	if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) < wait || !c.budget.spend() {

@@ -82,8 +82,7 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 
 // plain is a failure of a request without method and address.
 func plain(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -17,8 +17,7 @@ import (
 // taken names the flag of an address that is none, and adds the likely holder of the address, and
 // the way out, to the error of a server that cannot listen.
 func taken(ctx context.Context, address string, err error) error {
-	var invalid *net.AddrError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*net.AddrError](err); ok {
 		return cli.Usagef("--listen %s: %s; write HOST:PORT, such as 127.0.0.1:8420", address, invalid.Err)
 	}
 	if !errors.Is(err, syscall.EADDRINUSE) {

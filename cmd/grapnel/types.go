@@ -78,8 +78,7 @@ func typesPush(s *session) *cobra.Command {
 			}
 			t, of := new(client.EventType), typesOf(tenant)
 			err = r.Do(ctx, http.MethodPost, eventTypes.at(args[0])+"/versions", of, v, t)
-			var refused *client.Error
-			if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !strings.HasPrefix(args[0], "typ_") {
+			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusNotFound && !strings.HasPrefix(args[0], "typ_") {
 				if err = unshared(ctx, r, args[0], of); err == nil {
 					t, err = r.CreateEventType(ctx, client.NewEventType{Name: args[0], Tenant: tenant, Schema: v.Schema, Example: v.Example, Note: v.Note})
 				}

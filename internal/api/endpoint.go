@@ -209,7 +209,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 	}
 	if err := a.CheckHeaders(in.Headers); err != nil && !maps.Equal(in.Headers, ep.Headers) {
 		pointer, detail := "/headers", err.Error()
-		if named := (*egress.HeaderError)(nil); errors.As(err, &named) {
+		if named, ok := errors.AsType[*egress.HeaderError](err); ok {
 			pointer, detail = "/headers/"+strict.Escape(named.Name), named.Detail
 		}
 		f.Add(pointer, "%s", detail)

@@ -76,8 +76,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 		return c.again(sealer, given)
 	}
 	ans, err := handle(c)
-	var before *answeredBefore
-	if errors.As(err, &before) {
+	if before, ok := errors.AsType[*answeredBefore](err); ok {
 		return c.again(sealer, before.answer)
 	}
 	stored := c.stored.Load() && err == nil

@@ -90,10 +90,9 @@ const mayBeDone = "The database did not answer, so this may have been done or no
 func problem(err error, requestID, below string) Problem {
 	p := Problem{Detail: "The request failed because of an internal error.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal
-	var e *grapnel.Error
 	if errors.Is(err, store.ErrUnknown) {
 		code, p.Detail = grapnel.CodeUnavailable, mayBeDone
-	} else if errors.As(err, &e) {
+	} else if e, ok := errors.AsType[*grapnel.Error](err); ok {
 		if kindOf(e.Code).code == e.Code {
 			code, p.Detail = e.Code, e.Detail
 		}

@@ -98,8 +98,7 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 		if is(f, keptQuiet) {
 			return Usagef("%s: invalid value for %s", origin, f.Name)
 		}
-		var invalid *pflag.InvalidValueError
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = invalid.Unwrap()
 		}
 		return Usagef("%s: %q is invalid for %s: %v", origin, value, f.Name, err)

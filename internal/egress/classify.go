@@ -126,8 +126,7 @@ func tlsText(err error) string {
 }
 
 func certificateText(err error) string {
-	var host x509.HostnameError
-	if errors.As(err, &host) {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "the certificate is not valid for this host"
 	}
 	return cut(err.Error())

@@ -171,8 +171,7 @@ func (m *mailSession) secure(client *smtp.Client) (bool, error) {
 		return true, nil
 	case offered && !m.mail.Clear:
 		if err := client.StartTLS(m.route.tls); err != nil {
-			var reply *textproto.Error
-			if errors.As(err, &reply) {
+			if _, ok := errors.AsType[*textproto.Error](err); ok {
 				return false, err
 			}
 			return false, &dialError{class: policy.ClassTLS, text: tlsText(err), err: err}

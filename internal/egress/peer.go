@@ -27,8 +27,7 @@ func peerOf(raw net.Conn, certificates []*x509.Certificate) (p grapnel.Peer) {
 
 // refused returns the certificates that a handshake refused.
 func refused(err error) []*x509.Certificate {
-	var verify *tls.CertificateVerificationError
-	if errors.As(err, &verify) {
+	if verify, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return verify.UnverifiedCertificates
 	}
 	return nil

@@ -36,8 +36,7 @@ func refusal(err error) Refusal {
 		refused.Detail = "The database did not answer, so the request may have been stored or not. Send it again, with the same id."
 		return refused
 	}
-	var e *grapnel.Error
-	if errors.As(err, &e) && statuses[e.Code] != 0 {
+	if e, ok := errors.AsType[*grapnel.Error](err); ok && statuses[e.Code] != 0 {
 		refused.Status, refused.Code = statuses[e.Code], e.Code
 		if e.Code != grapnel.CodeTooManyTypes { // a repetition would be refused as well
 			refused.RetryAfter = max(e.RetryAfter, time.Second)

@@ -42,8 +42,7 @@ func fault(why Why, format string, args ...any) error {
 
 // WhyOf is the kind of an error of this package; empty: it is of none.
 func WhyOf(err error) Why {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Why
 	}
 	return ""

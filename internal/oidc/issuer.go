@@ -167,8 +167,7 @@ func (p *Provider) ask(rq *http.Request, into any) error {
 	rq.Header.Set("User-Agent", "grapnel")
 	resp, err := p.http.Do(rq)
 	if err != nil {
-		var told *url.Error
-		if errors.As(err, &told) && told.Timeout() {
+		if told, ok := errors.AsType[*url.Error](err); ok && told.Timeout() {
 			return fault(Unreachable, "%s did not answer within %v", rq.URL.Host, p.Bounds.Fetch)
 		}
 		return fault(Unreachable, "cannot reach the issuer: %w", err)

@@ -147,8 +147,7 @@ func (c *courier) away(err error) {
 
 // explain describes the error of a database, with the remedy if it is known.
 func explain(err error) string {
-	var said *pgconn.PgError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch said.Code {
 		case "3F000", "42P01": // no such schema, no such table
 			return "the database has no outbox: create it with grapnel outbox install"

@@ -29,8 +29,7 @@ func ownCertificate(own *url.URL, roots *x509.CertPool) func(context.Context) (t
 			}
 		}
 		// An expired certificate is what the rule is about, so its end counts as well.
-		var unverified *tls.CertificateVerificationError
-		if errors.As(err, &unverified) && len(unverified.UnverifiedCertificates) > 0 {
+		if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(unverified.UnverifiedCertificates) > 0 {
 			return unverified.UnverifiedCertificates[0].NotAfter, nil
 		}
 		return time.Time{}, err

@@ -96,7 +96,7 @@ func (t *Tracer) send(ctx context.Context, batch []Span) (again bool, pause time
 	resp, err := t.client.Do(req)
 	if err != nil {
 		// The URL in it may have a credential.
-		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return true, 0, err

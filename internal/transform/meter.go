@@ -66,8 +66,7 @@ func (m *meter) reason(err error) error {
 		return m.ended
 	}
 	// An error's value as text may be far larger than in memory, where its parts are shared.
-	var thrown gojq.ValueError
-	if errors.As(err, &thrown) && (!m.charge(8*m.size(thrown.Value())) || m.ended != nil) {
+	if thrown, ok := errors.AsType[gojq.ValueError](err); ok && (!m.charge(8*m.size(thrown.Value())) || m.ended != nil) {
 		return m.ended
 	}
 	text := strings.Map(func(r rune) rune {

@@ -29,8 +29,7 @@ func (w *web) linkedAlert(v *visit, link string, ask func(*client.Client) (*clie
 	}
 	caller, _ := w.caller("", v.RemoteAddr)
 	a, err := ask(caller)
-	var refusal *client.Error
-	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError {
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status < http.StatusInternalServerError {
 		return nil, refused(http.StatusNotFound, "The link has expired, or its alert was deleted.", "Sign in and look at the alerts.")
 	}
 	return a, err

@@ -284,8 +284,7 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 func (v *visit) simulated(rules *policy.Policy, outage map[string]any, rate int) (*policy.Report, error) {
 	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
 		"rate": fmt.Sprintf("%d/min", rate), "seed": 1})
-	var told *client.Error
-	if errors.As(err, &told) && told.Status >= 500 {
+	if told, ok := errors.AsType[*client.Error](err); ok && told.Status >= 500 {
 		return nil, nil
 	}
 	r := new(policy.Report)
