@@ -70,7 +70,7 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 		return err
 	}
 	defer c.close()
-	if err := c.must("POST", "/v1/queues", `{"name":"bench","ordering":"none","lease":"10m"}`, 201); err != nil {
+	if err := c.post("/v1/queues", `{"name":"bench","ordering":"none","lease":"10m"}`, 201); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -141,7 +141,7 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 			return ctx.Err()
 		}
 		sent := time.Now()
-		if err := c.must("POST", "/v1/events", `{"type":"bench.made","data":{"n":1}}`, 202); err != nil {
+		if err := c.post("/v1/events", `{"type":"bench.made","data":{"n":1}}`, 202); err != nil {
 			return err
 		}
 		accepted := time.Now()
@@ -191,12 +191,12 @@ func (c *caller) ask(method, target, body string) error {
 	return c.in.read()
 }
 
-func (c *caller) must(method, target, body string, status int) error {
-	if err := c.ask(method, target, body); err != nil {
+func (c *caller) post(target, body string, status int) error {
+	if err := c.ask("POST", target, body); err != nil {
 		return err
 	}
 	if got := c.in.status(); got != status {
-		return fmt.Errorf("%s %s was answered %d: %s", method, target, got, c.in.body)
+		return fmt.Errorf("POST %s was answered %d: %s", target, got, c.in.body)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (c *caller) fill(events, size int) error {
 	for events > 0 {
 		n := min(events, 1000)
 		events -= n
-		if err := c.must("POST", "/v1/events/batch", `{"events":[`+strings.Repeat(event+",", n-1)+event+`]}`, 202); err != nil {
+		if err := c.post("/v1/events/batch", `{"events":[`+strings.Repeat(event+",", n-1)+event+`]}`, 202); err != nil {
 			return err
 		}
 	}
@@ -253,9 +253,9 @@ func (c *caller) leases() (all []string) {
 // settle acks leases: one by its own URL, several together.
 func (c *caller) settle(leases []string) error {
 	if len(leases) == 1 {
-		return c.must("POST", "/v1/leases/"+leases[0]+"/ack", "", 204)
+		return c.post("/v1/leases/"+leases[0]+"/ack", "", 204)
 	}
-	if err := c.must("POST", "/v1/leases/settle", `{"acks":["`+strings.Join(leases, `","`)+`"]}`, 200); err != nil {
+	if err := c.post("/v1/leases/settle", `{"acks":["`+strings.Join(leases, `","`)+`"]}`, 200); err != nil {
 		return err
 	}
 	if want := fmt.Sprintf(`"settled":%d,`, len(leases)); !bytes.Contains(c.in.body, []byte(want)) {

@@ -99,7 +99,7 @@ func New(o Options) (*Provider, error) {
 			return nil, fmt.Errorf("algorithm %q is not one of %s", alg, strings.Join(Algorithms(), ", "))
 		}
 	}
-	if _, err := address(o.Issuer); err != nil {
+	if err := address(o.Issuer); err != nil {
 		return nil, fmt.Errorf("issuer %q: %w", o.Issuer, err)
 	}
 	if o.ClientID == "" {

@@ -98,7 +98,7 @@ func phases(a *client.Attempt) (all []phase) {
 
 // timeline draws the attempts. The planned ones are the API's, which asks the same policy that the
 // engine asks.
-func (m *deliveryModel) timeline(v *visit, d *client.Delivery, ep *client.Endpoint) {
+func (m *deliveryModel) timeline(v *visit, d *client.Delivery) {
 	var past []picture.Past
 	for i, a := range m.Attempts {
 		past = append(past, picture.Past{At: a.At.At, Tone: a.Tone, Label: a.Result, Manual: d.Attempts[i].Trigger == grapnel.TriggerManual,

@@ -104,7 +104,7 @@ func delivery(v *visit) (deliveryModel, error) {
 	}
 	m.attempts(v, d)
 	m.Verdict = v.deliveryVerdict(d, ep, &m)
-	m.timeline(v, d, ep)
+	m.timeline(v, d)
 	m.messages(v, d, event, ep)
 	m.facts(v, d, event, ep)
 	m.tools(v, d, event, ep)

@@ -114,7 +114,7 @@ var documentCases = []testCase{
 		}
 		d.same([][]store.Document{d.documents("alert"), d.documents("issue")}, before, "documents")
 		d.same(d.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "entries")
-		d.absent("news", "Event")
+		d.absent("news")
 		d.write(good...)
 		d.same(titles(d.documents("alert")), []string{"acme/a", "acme/b", "bolt/c"}, "alerts")
 		d.same(len(d.documents("issue")), 0, "issues")
@@ -238,7 +238,7 @@ var documentCases = []testCase{
 		_, err = d.PutDocuments(d.ctx, everyone, []store.DocumentWrite{document(acme, "alert", "b", 0, 1)},
 			store.With{Tell: stale, Audit: entry(acme, epA, grapnel.VerbChange, 11)})
 		d.stale(err, "PutDocuments")
-		d.absent("late", "Event")
+		d.absent("late")
 		d.same(titles(d.documents("alert")), []string{"acme/a"}, "documents")
 		d.same(len(d.audit(store.AuditQuery{})), 1, "entries")
 	}},

@@ -136,7 +136,7 @@ var knownCases = []testCase{
 		d.end(epA, ending(2), 10, 1)
 		d.end(epB, ending(2), 10, 1)
 		d.purge(100, 10, 100, 2)
-		d.absent("a", "Event")
+		d.absent("a")
 		_, err := d.DeleteSource(d.ctx, everyone, "src_1", store.With{})
 		d.must(err, "DeleteSource")
 		d.same(d.receive("b", 100, known("x", 2, 2000)), repeated(first, true), "after it was purged")

@@ -16,10 +16,10 @@ func (d *driver) news(id string, when float64) *store.Batch {
 }
 
 // absent fails if an event with this id is stored.
-func (d *driver) absent(id, what string) {
+func (d *driver) absent(id string) {
 	d.Helper()
 	_, _, err := d.Event(d.ctx, everyone, "", id)
-	d.code(err, grapnel.CodeNotFound, what)
+	d.code(err, grapnel.CodeNotFound, "Event")
 }
 
 func (d *driver) stale(err error, what string) {
@@ -63,7 +63,7 @@ var tellCases = []testCase{
 			is := d.record(c)[0]
 			d.same([]any{is.Applied, is.Told}, []any{false, (*store.Accepted)(nil)}, "applied and told")
 		}
-		d.absent("news", "Event")
+		d.absent("news")
 		d.leads(epB)
 	}},
 	{"can be repeated when its answer was lost", func(d *driver) {
@@ -107,7 +107,7 @@ var tellCases = []testCase{
 			}
 		}
 		d.same(d.everything(), before, "everything")
-		d.absent("fresh", "Event")
+		d.absent("fresh")
 		absent := delivered(n[0]+1000, 0, 10)
 		absent.Tell = d.news("stale", 10)
 		absent.Tell.Config = old
@@ -196,7 +196,7 @@ var tellCases = []testCase{
 			d.stale(err, "PutEndpoint")
 		}
 		d.same(d.everything(), before, "everything")
-		d.absent("news", "Event")
+		d.absent("news")
 		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
 	}},
 	{"commits no event of an endpoint that was refused", func(d *driver) {
@@ -212,7 +212,7 @@ var tellCases = []testCase{
 			d.code(err, code, "PutEndpoint")
 		}
 		d.same(d.everything(), before, "everything")
-		d.absent("news", "Event")
+		d.absent("news")
 	}},
 	{"counts and lists told events like all others", func(d *driver) {
 		n := d.lane("k", 1)
