@@ -130,7 +130,7 @@ func TestThrottledEndpointIsSpared(t *testing.T) {
 		if n := len(r.log()); n != 1 {
 			t.Fatalf("%d requests while it wants to be spared", n)
 		}
-		if h := b.engine.Health("ep"); h.State != "throttled" {
+		if h := b.health("ep"); h.State != "throttled" {
 			t.Errorf("health: %+v", h)
 		}
 		r.answer(nil)

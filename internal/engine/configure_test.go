@@ -128,8 +128,8 @@ func TestDisablingIsRepeated(t *testing.T) {
 		l.set(false, true)
 		b.publish("k", 1)
 		time.Sleep(time.Minute)
-		if ep, _ := b.engine.Endpoint(store.Everyone(), "ep"); ep.Status != grapnel.EndpointEnabled || b.engine.Health("ep").State != "disabled" {
-			t.Fatalf("it is %s, %+v", ep.Status, b.engine.Health("ep"))
+		if ep, _ := b.engine.Endpoint(store.Everyone(), "ep"); ep.Status != grapnel.EndpointEnabled || b.health("ep").State != "disabled" {
+			t.Fatalf("it is %s, %+v", ep.Status, b.health("ep"))
 		}
 		l.set(false, false)
 		time.Sleep(time.Minute)

@@ -38,6 +38,8 @@ type bench struct {
 	count  int
 }
 
+func (b *bench) health(id string) grapnel.Health { return b.engine.Healths([]string{id})[0] }
+
 func newBench(t *testing.T, s store.Store) *bench { return newTunedBench(t, s, nil) }
 
 func newTunedBench(t *testing.T, s store.Store, tune func(*Options)) *bench {

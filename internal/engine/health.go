@@ -22,10 +22,8 @@ func (e *Engine) Held() []string {
 	return slices.Compact(ids)
 }
 
-// Health returns the state of an endpoint; the zero Health while the engine does not run.
-func (e *Engine) Health(id string) grapnel.Health { return e.Healths([]string{id})[0] }
-
-// Healths is Health of several endpoints at one instant, with one question to the core.
+// Healths returns the states of endpoints at one instant, with one question to the core; zero ones
+// while the engine does not run.
 func (e *Engine) Healths(ids []string) []grapnel.Health {
 	all := e.OwnHealths(ids)
 	e.shards.Healths(ids, all)

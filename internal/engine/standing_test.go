@@ -75,7 +75,7 @@ func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		open := func(when string) {
 			t.Helper()
-			if h := b.engine.Health("ep"); h.State != grapnel.HealthOpen {
+			if h := b.health("ep"); h.State != grapnel.HealthOpen {
 				t.Errorf("%s its health is %+v", when, h)
 			}
 			if held := b.engine.Held(); !slices.Equal(held, []string{"ep"}) {
@@ -94,12 +94,12 @@ func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 		if got := read(t, b.engine, "grapnel_breaker_transitions_total"); got[" open"] != 1 || got[" closed"] != 0 {
 			t.Errorf("counted: %v", got)
 		}
-		before := b.engine.Health("ep").Since
+		before := b.health("ep").Since
 		b.halt()
 		b.start(core.Options{})
 		time.Sleep(time.Second)
 		open("after a restart")
-		if since := b.engine.Health("ep").Since; !since.Equal(before) {
+		if since := b.health("ep").Since; !since.Equal(before) {
 			t.Errorf("open since %v, and since %v after a restart", before, since)
 		}
 		requests := len(r.log())

@@ -52,11 +52,6 @@ func New(g Group) *Issue {
 	return &Issue{ID: g.ID(), Tenant: g.Tenant, Endpoint: g.Endpoint, Class: g.Class, Status: g.Status, Answer: g.Answer, State: Open}
 }
 
-// Group is what the issue's failures have in common.
-func (i *Issue) Group() Group {
-	return Group{Tenant: i.Tenant, Endpoint: i.Endpoint, Class: i.Class, Status: i.Status, Answer: i.Answer}
-}
-
 // At is the state at a time: a muted issue is open once its time is over.
 func (i *Issue) At(now time.Time) State {
 	if i.State == Muted && !i.MutedUntil.After(now) {

@@ -14,6 +14,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
+// Group is what the issue's failures have in common.
+func (i *Issue) Group() Group {
+	return Group{Tenant: i.Tenant, Endpoint: i.Endpoint, Class: i.Class, Status: i.Status, Answer: i.Answer}
+}
+
 func someDelta(t *rapid.T, name string) *Delta {
 	d := new(Delta)
 	for range rapid.IntRange(1, 30).Draw(t, name) {
