@@ -154,7 +154,7 @@ func connect(ctx context.Context, config *pgx.ConnConfig, within Bounds) (_ box,
 	if b.pooled, err = postgres.Pooled(ctx, b.conn.PgConn()); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if b.pooled && !unprepared(config) {
+	if b.pooled && !postgres.Unprepared(config) {
 		if err := b.Close(); err != nil {
 			return nil, err
 		}
@@ -170,11 +170,6 @@ func connect(ctx context.Context, config *pgx.ConnConfig, within Bounds) (_ box,
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
-}
-
-// unprepared says whether a connection prepares no statements of its own accord.
-func unprepared(config *pgx.ConnConfig) bool {
-	return config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 }
 
 // begin sets, for its transaction only, settings that must not depend on statistics: the tables are

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
@@ -99,7 +100,7 @@ func within(ctx context.Context, dsn string, do func(context.Context, pgx.Tx) (I
 	if err != nil {
 		return found, grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
 	}
-	if !unprepared(config) { // a pooler may stand between, and each statement is used once
+	if !postgres.Unprepared(config) { // a pooler may stand between, and each statement is used once
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)

@@ -28,7 +28,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 	if direct.DialFunc = dial; dial == nil {
 		direct.DialFunc = dialer(c.Patience).DialContext
 	}
-	pooled := unprepared(direct)
+	pooled := Unprepared(direct)
 	if !pooled {
 		if pooled, err = behindPooler(ctx, direct, c.Patience); err != nil {
 			return err
@@ -78,8 +78,8 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 	return err
 }
 
-// unprepared says whether a connection prepares no statements by itself.
-func unprepared(config *pgx.ConnConfig) bool {
+// Unprepared says whether a connection prepares no statements by itself.
+func Unprepared(config *pgx.ConnConfig) bool {
 	return config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 }
 

@@ -70,7 +70,7 @@ func alone(ctx context.Context, url string, do func(context.Context, queries, fs
 	config := pool.ConnConfig
 	place := fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
 	limitConnecting(config, bounds.Fill(Conns{}).Patience)
-	if !unprepared(config) { // a pooler may be in between, and each statement is used once
+	if !Unprepared(config) { // a pooler may be in between, and each statement is used once
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	var found schema.Status
