@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -211,9 +212,7 @@ func (a *asker) ask(ctx context.Context, q question) (r answers, err error) {
 	cursor := ""
 	for range a.pages {
 		query := url.Values{}
-		for name, values := range q.query {
-			query[name] = values
-		}
+		maps.Copy(query, q.query)
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}

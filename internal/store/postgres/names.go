@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -152,9 +153,7 @@ func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted m
 func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for name, number := range numbers {
-		remembered[name] = number
-	}
+	maps.Copy(remembered, numbers)
 	for name := range remembered {
 		if len(remembered) <= most {
 			break

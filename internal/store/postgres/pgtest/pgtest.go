@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -180,9 +181,7 @@ func (s *Server) Start(ctx context.Context, more ...string) error {
 		"listen_addresses": "", "unix_socket_directories": s.dir, "max_connections": "200", "shared_buffers": "64MB",
 		"logging_collector": "off", "cluster_name": "grapnel-test", "dynamic_shared_memory_type": "mmap", // inside the directory
 	}
-	for name, value := range s.options.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, s.options.Settings)
 	args := []string{"-c", guard, "guard", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data()}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
