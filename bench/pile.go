@@ -24,8 +24,8 @@ type pile struct {
 	seed      int
 	n         int // events
 	waiting   int // of them, the newest: a first attempt failed, and the next is hours ahead
-	busy      int // one event in so many goes to the first endpoint; 0: none in particular
-	wide      int // one event in so many goes to three endpoints; 0: none
+	busy      int // one event in this many goes to the first endpoint; 0: none in particular
+	wide      int // one event in this many goes to three endpoints; 0: none
 	from, to  time.Time
 }
 

@@ -136,7 +136,7 @@ func topRest(f *topFrame, width int, paint func(tone, text string) string) (line
 	return lines
 }
 
-// blocks draws numbers as a bar of blocks, each so many columns wide. The largest is a full block,
+// blocks draws numbers as a bar of blocks, each `columns` wide. The largest is a full block,
 // and every other number above zero is at least the lowest block.
 func blocks(values []int64, columns int) string {
 	signs := []rune(" ▁▂▃▄▅▆▇█")

@@ -77,7 +77,7 @@ type Bounds struct {
 	Late    int           `bound:"200"`              // endpoints whose earliest due delivery is read in one round
 	Page    int           `bound:"1000" least:"8"`   // documents read, and transitions committed, at once
 	Usual   time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
-	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of so long ago
+	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of this long ago
 	Retain  time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
 	Cell    time.Duration `bound:"5s" tiny:"1s"`     // longest reading of the facts of another cell
 	Own     time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL

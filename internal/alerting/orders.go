@@ -25,7 +25,7 @@ type Query struct {
 
 // List returns alerts: first those that are open, then those that are resolved, the newest first.
 // next is where to go on; empty: there are no more. A page may have fewer alerts than the limit
-// although more follow, because only so many are read.
+// although more follow, because one call reads at most mostPages pages of documents of each kind.
 func (k *Keeper) List(ctx context.Context, scope store.Scope, q Query) (found []alert.Alert, next string, err error) {
 	tenant, some := scope.Narrow(q.Tenant)
 	if !some {
@@ -87,7 +87,7 @@ func (k *Keeper) Get(ctx context.Context, scope store.Scope, id string) (alert.A
 }
 
 // get finds an alert by its id alone, because a caller with the scope of all tenants does not know
-// whose it is.
+// the alert's tenant.
 func (k *Keeper) get(ctx context.Context, scope store.Scope, id string) (*alert.Alert, int64, error) {
 	for _, kind := range []string{alert.KindOpen, alert.KindResolved} {
 		// "!" sorts before all characters of ids

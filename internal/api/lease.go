@@ -49,8 +49,7 @@ func (c *call) consumer() string {
 	return name
 }
 
-// patient keeps the server's limits on slow callers from ending an answer that takes so long on
-// purpose.
+// patient keeps the server's limits on slow callers from ending an answer that waits on purpose.
 func (c *call) patient(wait time.Duration) {
 	until := time.Now().Add(wait + c.bounds.AnswerTime)
 	_ = c.connection().SetReadDeadline(until) // what cannot be told to wait keeps the server's own limits

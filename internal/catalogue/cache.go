@@ -27,7 +27,7 @@ type cached struct {
 	used   int64
 }
 
-// NewCache makes a cache that takes about so many bytes at most.
+// NewCache makes a cache of at most about this many bytes.
 func NewCache(bytes int64) *Cache {
 	return &Cache{bytes: bytes, all: map[version]*cached{}, tenants: map[string]int64{}}
 }

@@ -69,7 +69,7 @@ type Cell struct {
 type Bounds struct {
 	Step    time.Duration `bound:"200ms" tiny:"20ms"` // between looks for moves to continue, and between the steps of one
 	Trouble time.Duration `bound:"1s" tiny:"50ms"`    // the pause after a step that failed
-	Clear   time.Duration `bound:"5s"`                // Move erases the rows left in the cell it goes to for so long
+	Clear   time.Duration `bound:"5s"`                // the longest that Move erases rows left in its new cell
 	Rows    int           `bound:"500"`               // that one transaction erases of a tenant that has moved away
 	Pause   time.Duration `bound:"50ms" tiny:"1ms"`   // between two such transactions: most of the time is other tenants'
 }

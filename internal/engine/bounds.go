@@ -51,7 +51,7 @@ type PacingBounds struct {
 	Pause time.Duration `bound:"250ms" tiny:"1ms"`
 	Look  time.Duration `bound:"100ms" tiny:"1ms"` // between two looks at the processors
 	Late  time.Duration `bound:"300us"`            // a goroutine that waited for this long for a processor is late
-	Share int           `bound:"10"`               // time is short if one in so many goroutines is late
+	Share int           `bound:"10"`               // time is short if one in this many goroutines is late
 }
 
 // RecorderBounds are the bounds of the recorder, operational events, housekeeping and purges.

@@ -66,7 +66,7 @@ type Bounds struct {
 	Rescan time.Duration `bound:"10m" tiny:"200ms"`  // between two readings of all issues
 	Within time.Duration `bound:"10s" tiny:"10s"`    // of one flush
 	Last   time.Duration `bound:"2s" tiny:"2s"`      // of the one when the engine stops
-	Kept   time.Duration `bound:"2160h" tiny:"720h"` // an issue that nothing has changed for so long is deleted
+	Kept   time.Duration `bound:"2160h" tiny:"720h"` // an issue that nothing has changed for this long is deleted
 
 	Batch int `bound:"32"` // issues written in one transaction
 	// issues that are resolved at the same time: their reads and commits are shared

@@ -44,8 +44,7 @@ type meter struct {
 	closed   chan struct{}
 	patterns map[string]*pattern
 	states   int // of all that it has compiled
-	// it has compiled so many regular expressions, which its machine caches, that the machine is
-	// discarded
+	// the machine is discarded, because it caches too many compiled regular expressions
 	crowded bool
 }
 

@@ -148,7 +148,7 @@ func who(c oidc.Claims) string {
 	return subject
 }
 
-// plainText makes one line of at most so many bytes out of any text.
+// plainText makes one line of at most `most` bytes out of any text.
 func plainText(text string, most int) string {
 	text = strings.Map(func(c rune) rune {
 		if !unicode.IsGraphic(c) || c == unicode.ReplacementChar {
