@@ -21,11 +21,6 @@ type selection struct {
 	again bool          // only those that repeat another
 }
 
-// classes are the error classes that an attempt can end in.
-func classes() []string { return search.Values("error") }
-
-func reasonCodes() []string { return search.Values("reason") }
-
 func statuses() []string {
 	var names []string
 	for _, s := range grapnel.Statuses() {
@@ -44,8 +39,8 @@ var (
 func deadLetterFilter() []param {
 	return []param{
 		typeParam, keyParam, tenantParam, fromParam, toParam,
-		{name: "reason_code", one: reasonCodes(), doc: "why it failed"},
-		{name: "error_class", one: classes(), doc: "error class of the last attempt; none: it succeeded"},
+		{name: "reason_code", one: search.Values("reason"), doc: "why it failed"},
+		{name: "error_class", one: search.Values("error"), doc: "error class of the last attempt; none: it succeeded"},
 		{name: "status_code", bound: func(*Bounds) strict.Form { return strict.WholeNumber(100, 599) }, doc: "status of the last attempt's response: 100 to 599"},
 		{name: "text", form: "text", doc: "exact text in the event's data, at most 256 bytes. There is no index for it, so a page searches a limited " +
 			"number of events: it may be short or empty while next says that more can be searched"},

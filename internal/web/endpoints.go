@@ -38,7 +38,7 @@ func (v *visit) endpointRow(e *client.OverviewEndpoint) endpointRow {
 		Pill: healthPill(e.Health.State), Why: words.Consequence(v.now, e),
 	}
 	if e.Description != "" {
-		r.Where = where(e.URL)
+		r.Where = words.Where(e.URL)
 	}
 	if n := max(e.Health.Held, e.Health.Waiting); n > 0 {
 		r.Waiting = count(n)

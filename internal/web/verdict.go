@@ -83,8 +83,6 @@ func about(e *client.Endpoint) *client.OverviewEndpoint {
 
 func endpointName(e *client.Endpoint) string { return words.Name(about(e)) }
 
-func where(address string) string { return words.Where(address) }
-
 // remedies are the buttons for an endpoint in its state, as far as the session may press them.
 func (v *visit) remedies(e *client.OverviewEndpoint) []act {
 	var out verdict

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -129,7 +130,7 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 			Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
 		if e := states[o.Endpoint]; e != nil {
 			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
-			if at := where(e.URL); at != row.Name {
+			if at := words.Where(e.URL); at != row.Name {
 				row.Where = at
 			}
 		}

@@ -53,7 +53,7 @@ func (m moment) Relative() string {
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d < 0:
-		return roughly(-d) + " ago"
+		return words.Roughly(-d) + " ago"
 	default:
 		return "in " + spoken(d)
 	}
@@ -62,7 +62,6 @@ func (m moment) Relative() string {
 // The forms of numbers and durations are those of package words.
 
 func spoken(d time.Duration) string                      { return words.Spoken(d) }
-func roughly(d time.Duration) string                     { return words.Roughly(d) }
 func took(d time.Duration) string                        { return words.Took(d) }
 func count[N ~int | ~int64](n N) string                  { return words.Count(n) }
 func percent(part, whole int64) string                   { return words.Percent(part, whole) }
