@@ -310,7 +310,7 @@ type cleanup []func() error
 func (c *cleanup) add(undo func() error) { *c = append(*c, undo) }
 
 func (c *cleanup) run() {
-	for i := len(*c) - 1; i >= 0; i-- {
-		_ = (*c)[i]() // the error that led here is the one to tell
+	for _, undo := range slices.Backward(*c) {
+		_ = undo() // the error that led here is the one to tell
 	}
 }
