@@ -61,7 +61,7 @@ func standard() Policy {
 	return Policy{
 		Name:        "standard",
 		Timeout:     15 * sec,
-		Schedule:    stopping(SincePrevious, 0, 5*sec, 5*mins, 30*mins, 2*hour, 5*hour, 10*hour, 14*hour, 20*hour, 24*hour),
+		Schedule:    stopping(0, 5*sec, 5*mins, 30*mins, 2*hour, 5*hour, 10*hour, 14*hour, 20*hour, 24*hour),
 		Jitter:      Jitter{Fraction: 0.1},
 		MaxAttempts: 10,
 		Success:     []string{"2xx"},
@@ -79,7 +79,7 @@ func variations() []func(p *Policy) {
 		func(p *Policy) {
 			p.Name = "parseo"
 			p.Timeout = 30 * sec
-			p.Schedule = stopping(SincePrevious, 0, sec, 5*sec, 30*sec, 5*mins, 30*mins, 2*hour, 6*hour, 24*hour)
+			p.Schedule = stopping(0, sec, 5*sec, 30*sec, 5*mins, 30*mins, 2*hour, 6*hour, 24*hour)
 			p.MaxAttempts = 9
 		},
 		func(p *Policy) {
@@ -95,7 +95,7 @@ func variations() []func(p *Policy) {
 		func(p *Policy) {
 			p.Name = "sent"
 			p.Timeout = 5 * sec
-			p.Schedule = stopping(SincePrevious, 0, 5*sec, 25*sec, 2*mins, 10*mins, hour)
+			p.Schedule = stopping(0, 5*sec, 25*sec, 2*mins, 10*mins, hour)
 			p.Schedule.Tail = TailRepeat
 			p.MaxAttempts = 0
 			p.MaxAge = 24 * hour
@@ -104,7 +104,7 @@ func variations() []func(p *Policy) {
 		func(p *Policy) {
 			p.Name = "webhookify"
 			p.Timeout = 30 * sec
-			p.Schedule = stopping(SincePrevious, 0, mins, 5*mins, 30*mins, 2*hour, 8*hour, 24*hour)
+			p.Schedule = stopping(0, mins, 5*mins, 30*mins, 2*hour, 8*hour, 24*hour)
 			p.Jitter = Jitter{Add: 5 * sec}
 			p.MaxAttempts = 7
 			p.Classify = map[string]Decision{
@@ -121,7 +121,7 @@ func variations() []func(p *Policy) {
 		},
 		func(p *Policy) {
 			p.Name = "svix"
-			p.Schedule = stopping(SincePrevious, 0, 5*sec, 5*mins, 30*mins, 2*hour, 5*hour, 10*hour, 10*hour)
+			p.Schedule = stopping(0, 5*sec, 5*mins, 30*mins, 2*hour, 5*hour, 10*hour, 10*hour)
 			p.Jitter = Jitter{Fraction: 0.1}
 			p.MaxAttempts = 8
 		},
@@ -132,7 +132,7 @@ func variations() []func(p *Policy) {
 // dead endpoint is disabled.
 func paylera(p *Policy) {
 	p.Timeout = 10 * sec
-	p.Schedule = stopping(SincePrevious, 0, 15*sec, mins, 5*mins, 30*mins, 2*hour, 6*hour, 12*hour, 24*hour)
+	p.Schedule = stopping(0, 15*sec, mins, 5*mins, 30*mins, 2*hour, 6*hour, 12*hour, 24*hour)
 	p.MaxAttempts = 9
 	p.Disable = Disable{Consecutive: 100, Of: ClassStatus4xx, Pending: PendingDrop}
 }
@@ -153,6 +153,6 @@ func pulled(p *Policy) {
 	}
 }
 
-func stopping(mode Mode, delays ...Duration) Schedule {
-	return Schedule{Mode: mode, Delays: delays, Tail: TailStop}
+func stopping(delays ...Duration) Schedule {
+	return Schedule{Mode: SincePrevious, Delays: delays, Tail: TailStop}
 }
