@@ -33,7 +33,7 @@ func (s *session) devCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			listen = cli.ListenAddress("127.0.0.1", listen)
 			host, _, err := net.SplitHostPort(listen)
-			if addr, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback()) {
+			if err != nil || !cli.Loopback(host) {
 				return cli.Usagef("--listen %s: dev is for this machine only; use an address such as 127.0.0.1:8420", listen)
 			}
 			if fresh {

@@ -83,11 +83,13 @@ func ListenAddress(host, text string) string {
 
 func local(server string) bool {
 	u, err := url.Parse(server)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	return err == nil && Loopback(u.Hostname())
+}
+
+// Loopback says whether a host, without a port, is this machine.
+func Loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // IsKey says whether a text has the form of an API key: its prefix and 256 bits.
