@@ -71,6 +71,11 @@ func TestDeadLetters(t *testing.T) {
 		d["discard_reason"] != "their customer is gone" {
 		t.Errorf("answered %v", d)
 	}
+	w.clock = w.clock.Add(time.Second)
+	w.must(409, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"an old list"}`)
+	if d := w.must(200, "GET", "/v1/deliveries/"+first, ""); d["discard_reason"] != "their customer is gone" {
+		t.Errorf("a second discard left the reason %q", d["discard_reason"])
+	}
 	if got := strings.Join(w.all("/v1/dead-letters", 5), " "); got != third+" "+second {
 		t.Errorf("after discarding: %v", got)
 	}
