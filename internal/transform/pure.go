@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/itchyny/gojq"
 )
@@ -16,7 +18,7 @@ func pure(q *gojq.Query) error {
 	if q.Meta != nil || len(q.Imports) > 0 {
 		return errors.New("modules are not available here")
 	}
-	return impure(reflect.ValueOf(q))
+	return visit(reflect.ValueOf(q), impure)
 }
 
 func impure(v reflect.Value) error {
@@ -25,21 +27,43 @@ func impure(v reflect.Value) error {
 		if f, is := v.Interface().(*gojq.Func); is && f != nil && (f.Name == "env" || f.Name == "$ENV") {
 			return fmt.Errorf("%s is not available here", f.Name)
 		}
+	case reflect.Struct:
+		if p := v.FieldByName("Patterns"); p.IsValid() && p.Len() > 1 {
+			return errors.New("?// is not available here")
+		}
+	}
+	return nil
+}
+
+// formats are the strings that gojq knows behind an @. It looks one up when it runs.
+var formats = []string{"@text", "@json", "@html", "@uri", "@urid", "@csv", "@tsv", "@sh", "@base64", "@base64d"}
+
+func unknownFormat(v reflect.Value) error {
+	if t, is := v.Interface().(gojq.Term); is && t.Format != "" && !slices.Contains(formats, t.Format) {
+		return fmt.Errorf("%s is no format; use one of %s", t.Format, strings.Join(formats, ", "))
+	}
+	return nil
+}
+
+// visit returns the first fault that it finds in a part of a query.
+func visit(v reflect.Value, fault func(reflect.Value) error) error {
+	if err := fault(v); err != nil {
+		return err
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
 		if !v.IsNil() {
-			return impure(v.Elem())
+			return visit(v.Elem(), fault)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := impure(v.Index(i)); err != nil {
+			if err := visit(v.Index(i), fault); err != nil {
 				return err
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name == "Patterns" && v.Field(i).Len() > 1 {
-				return errors.New("?// is not available here")
-			}
-			if err := impure(v.Field(i)); err != nil {
+			if err := visit(v.Field(i), fault); err != nil {
 				return err
 			}
 		}

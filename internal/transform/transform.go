@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -65,10 +66,17 @@ func Compile(text string, b Bounds, now func() time.Time) (*Transform, error) {
 	return t, nil
 }
 
-// Check returns the fault of an expression; nil: none.
+// Check returns the fault of an expression that is to be saved; nil: none. It finds more than
+// Compile, because saved expressions may have an unknown format in a part that no event reaches.
 func Check(text string) error {
-	_, err := newMachine(text)
-	return err
+	if _, err := newMachine(text); err != nil {
+		return err
+	}
+	query, err := gojq.Parse(text)
+	if err != nil {
+		return badSyntax(text, err)
+	}
+	return visit(reflect.ValueOf(query), unknownFormat)
 }
 
 // Apply returns the body of an event, whose standard form is the envelope.

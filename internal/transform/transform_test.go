@@ -103,6 +103,29 @@ func TestBadExpressions(t *testing.T) {
 	}
 }
 
+// TestUnknownFormats: an expression that names a format jq does not have is not saved. A saved one
+// goes on: events may never reach the format.
+func TestUnknownFormats(t *testing.T) {
+	for _, text := range []string{`@foo`, `{a: [.data | @foo "x\(.)"]}`, `"\("x" | @bas64)"`, `def f: @foo; .`,
+		`if false then @foo else . end`} {
+		if err := Check(text); err == nil || !strings.Contains(err.Error(), "is no format; use one of @text, @json") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := Compile(text, bounds.Fill(Bounds{}), time.Now); err != nil {
+			t.Errorf("%s, saved before: %v", text, err)
+		}
+	}
+	for _, format := range formats {
+		code, err := Compile(`"" | try `+format+` catch .`, bounds.Fill(Bounds{}), time.Now)
+		if err != nil || Check(format) != nil || Check(format+` "\(.id)"`) != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		if body, err := code.Apply([]byte(`{}`)); err != nil || strings.Contains(string(body), "not found") {
+			t.Errorf("%s: %s, %v", format, body, err)
+		}
+	}
+}
+
 func TestWhatFailsSaysWhy(t *testing.T) {
 	for text, part := range map[string]string{
 		`.data + 1`: "cannot add", `.id.x`: "expected an object", `error("no total")`: "no total", `error({"a":1})`: `{"a":1}`,
