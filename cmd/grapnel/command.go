@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -80,10 +81,19 @@ func misused(cmd *cobra.Command, format string, args ...any) error {
 	return f
 }
 
-// takes turns cobra's complaint about the number of arguments into a usage error.
+// takes turns cobra's complaint about the number of arguments into a usage error. It refuses an
+// empty argument, as from an unset variable, too, except an empty TEXT: requests would go to the
+// path of a list.
 func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
+		err := check(cmd, args)
+		for i, names := 0, strings.Fields(cmd.Use)[1:]; err == nil && i < len(args); i++ {
+			name := strings.Trim(names[min(i, len(names)-1)], "[…]")
+			if name != "TEXT" && strings.TrimSpace(args[i]) == "" {
+				err = errors.New(name + " must not be empty")
+			}
+		}
+		if err != nil {
 			f := cli.Usagef("%s: %v", cmd.CommandPath(), err)
 			f.Next = "Usage: " + cmd.UseLine()
 			return f

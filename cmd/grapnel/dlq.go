@@ -71,6 +71,7 @@ func dlqReplay(s *session) *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use: "replay [DELIVERY_ID…]", Short: "Redeliver dead letters as replays: the given ones, or those of an endpoint",
+		Args:    takes(cobra.ArbitraryArgs),
 		Example: "grapnel dlq replay dlv_… dlv_…\ngrapnel dlq replay --endpoint ep_… --type 'invoice.*' --rate 20 --canary --watch",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			switch {

@@ -220,3 +220,24 @@ func TestEmptyValuesDoNotMeanAll(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyIDs: the path of a request with an empty id is that of another thing, mostly a list.
+func TestEmptyIDs(t *testing.T) {
+	f := newFake(t, func(*http.Request) (int, string) { return http.StatusOK, "{}" })
+	for command, name := range map[string]string{
+		"deliveries retry": "DELIVERY_ID", "deliveries retry dlv_1": "DELIVERY_ID", "deliveries get": "DELIVERY_ID", "dlq replay": "DELIVERY_ID",
+		"dlq discard --reason x": "DELIVERY_ID", "endpoints lanes": "ENDPOINT_ID", "endpoints pause": "ENDPOINT_ID",
+		"endpoints delete --yes": "ENDPOINT_ID", "queues purge --yes": "QUEUE", "queues get": "QUEUE", "replay start --yes": "ENDPOINT_ID",
+		"replay watch": "REPLAY_ID", "types diff": "TYPE", "why": "ID", "send": "TYPE", "policies lint": "NAME|POLICY_ID",
+	} {
+		for _, empty := range []string{"", "  "} {
+			got := invoke(t, f.env(), "", append(strings.Fields(command), empty)...)
+			if got.code != 2 || !strings.Contains(got.errs, name) || !strings.Contains(got.errs, "must not be empty. Usage: ") || len(f.seen) > 0 {
+				t.Errorf("%s %q: %+v, after %v", command, empty, got, f.seen)
+			}
+		}
+	}
+	if got := invoke(t, f.env(), "", "dlq", "note", "dlv_1", ""); got.code != 0 {
+		t.Errorf("a note that is taken away: %+v", got)
+	}
+}
