@@ -24,3 +24,17 @@ func TestMonitoringCreatesItsDirectory(t *testing.T) {
 		t.Errorf("a file as directory: %+v", got)
 	}
 }
+
+// TestUnknownFormsOfOutput: commands without data of their own refuse them like all others.
+func TestUnknownFormsOfOutput(t *testing.T) {
+	for _, command := range []string{"monitoring export", "man", "completion bash", "simulate --outage 1h"} {
+		for _, flag := range []string{"--output=xml", "--jq=.["} {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			got := invoke(t, nil, "", append(strings.Fields(command), flag)...)
+			if written, err := os.ReadDir(dir); got.code != 2 || got.out != "" || err != nil || len(written) > 0 {
+				t.Errorf("%s %s: exits %d with %d bytes, wrote %v, %v", command, flag, got.code, len(got.out), written, err)
+			}
+		}
+	}
+}

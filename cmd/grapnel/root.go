@@ -58,6 +58,11 @@ func (s *session) rootCommand() *cobra.Command {
 	// Settings are complete and checked before a command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		s.command = cmd
+		if cmd.Flags().Changed("output") || cmd.Flags().Changed("jq") { // also for commands that print nothing
+			if _, err := s.NewPrinter(s.output, s.jq); err != nil {
+				return err
+			}
+		}
 		if err := s.Settle(cmd.Flags()); err != nil {
 			return err
 		}
