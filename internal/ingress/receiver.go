@@ -251,10 +251,10 @@ func (recv *Receiver) aside(in *incoming, how *grapnel.Intake, why grapnel.Aside
 	}
 }
 
-// refuse answers that a request was not accepted. Faults of the server or of the source's tenant
-// are logged, a line for each TallyEvery, because anyone can send any number of requests. Overload,
-// a full disk and the move of a tenant are not logged here: their own packages log when they begin
-// and end.
+// refuse answers that a request was not accepted. Faults of the server, and refusals for what a
+// tenant has too much of, are logged, a line for each TallyEvery, because anyone can send any
+// number of requests. Overload, a full disk and the move of a tenant are not logged here: their own
+// packages log when they begin and end.
 func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
 	recv.metrics.count(s, as)
 	recv.o.Refused(string(refused.Code))
@@ -264,8 +264,12 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 	}
 	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull &&
 		!errors.Is(refused.Err, store.ErrSealed) {
-		if requests, due := s.meter.faults.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
-			recv.o.Log.LogAttrs(r.Context(), slog.LevelError, "receiving requests failed",
+		level, message, refusals := slog.LevelError, "receiving requests failed", &s.meter.faults
+		if refused.Status < http.StatusInternalServerError { // the tenant has too much already: no fault of the server
+			level, message, refusals = slog.LevelInfo, "requests over a limit of the tenant; refused", &s.meter.excess
+		}
+		if requests, due := refusals.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
+			recv.o.Log.LogAttrs(r.Context(), level, message,
 				slog.String("source", s.ID), slog.Int("requests", requests), slog.Any("error", refused.Err))
 		}
 	}

@@ -51,6 +51,7 @@ type meter struct {
 	conflicts  *allowance // of requests that contradict an earlier one
 	unverified tally      // requests that could not be verified
 	faults     tally      // requests that were refused although nothing was wrong with them
+	excess     tally      // requests that were refused for what the tenant has already
 	refused    refusals
 }
 

@@ -91,3 +91,24 @@ func TestATenantOnItsWayIsNotLogged(t *testing.T) {
 		t.Errorf("a failure: logged %s", logged.String())
 	}
 }
+
+// TestATenantsExcessIsNoErrorOfTheServer: a tenant with too many pending deliveries or event types
+// gets a line of level info for each source. It hides no failure in the same minute.
+func TestATenantsExcessIsNoErrorOfTheServer(t *testing.T) {
+	var logged bytes.Buffer
+	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
+	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right key")})
+	for range 3 {
+		for _, w.err = range []error{&grapnel.Error{Code: grapnel.CodeQuota, Detail: "full"}, &grapnel.Error{Code: grapnel.CodeTooManyTypes}} {
+			w.post(`{}`, "X-Api-Key", "right key")
+		}
+	}
+	if strings.Count(logged.String(), "\n") != 1 || !strings.Contains(logged.String(), `level=INFO msg="requests over a limit of the tenant; refused"`) {
+		t.Errorf("logged %s", &logged)
+	}
+	w.err = store.ErrUnknown
+	w.post(`{}`, "X-Api-Key", "right key")
+	if strings.Count(logged.String(), "level=ERROR") != 1 {
+		t.Errorf("a failure: logged %s", &logged)
+	}
+}
