@@ -150,7 +150,9 @@ func (l *line) dispatch(ctx context.Context) {
 		}
 		failures++
 		if !errors.Is(err, store.ErrSealed) {
-			l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
+			if n := l.broker.unclaimed.Add(1); backoff.Tells(int(n)) {
+				l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "failures", n, "err", err)
+			}
 		}
 		if !backoff.Wait(ctx.Done(), backoff.Store.After(failures)) {
 			continue
@@ -236,6 +238,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 		l.answer(page, nil, err)
 		return r.bounds.Poll, err
 	}
+	r.unclaimed.Store(0)
 	r.granted.put(claimed.Leases)
 	r.metrics.claimed(claimed.Leases)
 	if ep, there = r.engine.Endpoint(store.Everyone(), l.queue); !there || !active(&ep) {

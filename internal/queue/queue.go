@@ -33,6 +33,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -96,6 +97,8 @@ type Broker struct {
 	ctx   context.Context
 	close context.CancelFunc
 	work  sync.WaitGroup // dispatchers
+
+	unclaimed atomic.Int64 // claims in a row that failed, of all queues
 }
 
 // Message is an event with the lease that lets its consumer settle it.
