@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
@@ -33,6 +35,7 @@ type attempts struct {
 	idle     chan core.Attempt // received by goroutines that wait for an attempt
 	running  sync.WaitGroup    // those goroutines
 	wentBack sync.Once         // the log mentions it once
+	unread   atomic.Int64      // reads of events in a row that failed
 }
 
 // begin gives an attempt to an idle goroutine, or starts another one. There are about as many as
@@ -72,7 +75,9 @@ func (t *attempts) attempt(a core.Attempt) {
 		t.foreign(t.id(a.Head), a.Config.ID)
 	case err != nil:
 		if t.sending.Err() == nil { // else the drain timeout ended the read, which the loop logs
-			t.log.Error("reading an event failed; the attempt is repeated", "delivery", t.id(a.Head), "err", err)
+			if n := t.unread.Add(1); backoff.Tells(int(n)) {
+				t.log.Error("reading an event failed; the attempt is repeated", "delivery", t.id(a.Head), "failures", n, "err", err)
+			}
 		}
 		result.Outcome.Class = policy.ClassInternal
 	case event == nil:
@@ -117,11 +122,16 @@ var errForeign = errors.New("engine: the row id belongs to another delivery now"
 // delivery. A redelivery is younger than its event. Its row is therefore read after the event: if
 // the row still is this delivery, the store was not set back behind it, so the event it names is
 // the right one.
-func (t *attempts) event(a *core.Attempt) (*grapnel.Event, error) {
+func (t *attempts) event(a *core.Attempt) (_ *grapnel.Event, err error) {
 	h, tenant := &a.Head, a.Config.Tenant
 	if ev := t.events.get(h.Event); ev != nil && ev.Tenant == tenant && h.Carries(ev) {
 		return ev, nil
 	}
+	defer func() {
+		if err == nil {
+			t.unread.Store(0)
+		}
+	}()
 	ctx, cancel := t.shards.Reading(t.sending)
 	defer cancel()
 	evs, err := t.store.Events(ctx, []int64{h.Event})

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,4 +194,40 @@ func TestExhaustion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEventsThatCannotBeReadAreLoggedSparingly: an outage of the store with many deliveries is a
+// few lines, and the next outage begins with one.
+func TestEventsThatCannotBeReadAreLoggedSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		b, log := newLoggedBench(t, &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			if method != "Events" || !away.Load() {
+				return memory.Fault{}
+			}
+			return memory.Fault{Err: io.ErrUnexpectedEOF}
+		}})
+		b.endpoint("ep", &receiver{}, nil)
+		for n := 1; n <= 2; n++ {
+			b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+			b.publish("", 100)
+			b.engine.events.age()
+			b.engine.events.age()
+			away.Store(true)
+			b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+			time.Sleep(time.Hour)
+			away.Store(false)
+			time.Sleep(time.Hour)
+			lines, begun := log.lines("reading an event failed"), log.lines("reading an event failed", "failures=1 ")
+			if len(lines) > 20*n || len(begun) != n || len(b.deliveries("ep")) != 100*n {
+				t.Errorf("%d lines, %d of a first failure", len(lines), len(begun))
+			}
+		}
+		b.close()
+		for _, d := range b.deliveries("ep") {
+			if d.Status != grapnel.Delivered {
+				t.Fatalf("%s is %s", d.Key, d.Status)
+			}
+		}
+	})
 }
