@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/server"
@@ -68,7 +70,10 @@ func (s *session) runServer(ctx context.Context, o server.Options, started func(
 	// must not have them; the attempt's record says how it ended.
 	log.SetOutput(io.Discard)
 	srv, err := server.Open(ctx, o)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && (grapnel.CodeOf(err) == grapnel.CodeUnavailable || errors.Is(err, context.Canceled)):
+		return nil // stopped while it waited for its database
+	case err != nil:
 		return err
 	}
 	var failed error

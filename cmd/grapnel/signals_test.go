@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -142,6 +143,43 @@ func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	}
 	if code, by := ended(t, cmd); code != 0 || by != nil {
 		t.Errorf("exit %d, signal %v", code, by)
+	}
+}
+
+// TestAServerThatWaitsForItsDatabaseStops: as a server that runs, it exits with 0.
+func TestAServerThatWaitsForItsDatabaseStops(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "serve", "--listen", "127.0.0.1:0", "--store",
+		"postgres://u:p@"+closed.Addr().String()+"/g?sslmode=disable")
+	cmd.Dir, cmd.Env = t.TempDir(), environment("GRAPNEL_ADMIN_KEY="+adminKey, "GOCOVERDIR="+t.TempDir())
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(said)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "database not usable yet; retrying") {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(lines)
+	if code, by := ended(t, cmd); code != 0 || by != nil || bytes.Contains(rest, []byte("error:")) {
+		t.Errorf("exit %d, signal %v: %s", code, by, rest)
 	}
 }
 
