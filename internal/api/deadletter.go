@@ -24,7 +24,7 @@ func deadLetterRoutes() []route {
 		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay,
 			handle: reading(discardDelivery),
 			name:   "discard-delivery", tag: "Dead letters", summary: "Discard a dead letter",
-			about: "It is in no list of dead letters any more and replays leave it out. Its status stays failed. A pending delivery, as one that is exhausted and blocks its key, ends as discarded, and its key moves on. 409 for a finished delivery that did not fail, and for a dead letter that is already discarded.",
+			about: "It is in no list of dead letters any more and replays leave it out. Its status stays failed. A pending delivery, as one that is exhausted and blocks its key, ends as discarded, and its key moves on. 409 for a finished delivery that did not fail, and for a dead letter that is already discarded for another reason.",
 			body:  jsonBody, takes: newDiscard{}, gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
@@ -73,6 +73,8 @@ func discardDelivery(a *api, c *call, in *newDiscard) (answer, error) {
 		return getDelivery(a, c)
 	case d.Status != grapnel.Failed:
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is not a dead letter: its status is %s.", d.Status)
+	case !d.Mark.DiscardedAt.IsZero() && d.Mark.DiscardReason == in.Reason:
+		return a.showDelivery(c, d) // a repetition, whose first answer may have been lost
 	case !d.Mark.DiscardedAt.IsZero():
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The dead letter is already discarded: %s", d.Mark.DiscardReason)
 	}

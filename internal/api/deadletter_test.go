@@ -73,6 +73,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	w.clock = w.clock.Add(time.Second)
 	w.must(409, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"an old list"}`)
+	w.must(200, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`)
 	if d := w.must(200, "GET", "/v1/deliveries/"+first, ""); d["discard_reason"] != "their customer is gone" {
 		t.Errorf("a second discard left the reason %q", d["discard_reason"])
 	}
