@@ -3,12 +3,16 @@ package alerting_test
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
 	"github.com/grapnelhq/grapnel/internal/alerting"
+	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -293,4 +297,28 @@ func TestFactsThatARestartForgets(t *testing.T) {
 			t.Errorf("with both rules off the alerts are %+v", all)
 		}
 	})
+}
+
+// An outage of the store is a few lines in the log for each reading, not one for each round.
+func TestAnOutageLogsFewLines(t *testing.T) {
+	var logged strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, store: memory.New(), net: pipenet.New(), log: &logged}
+		w.start()
+		time.Sleep(time.Minute)
+		for _, away := range []*atomic.Bool{&w.mortal.lost, &w.mortal.dark, &w.mortal.lost, &w.mortal.dark} {
+			away.Store(true)
+			time.Sleep(time.Hour)
+			away.Store(false)
+			time.Sleep(10 * time.Minute)
+		}
+		w.end()
+		w.net.Close()
+	})
+	for _, what := range []string{"counting pending deliveries for alert rules failed", "evaluating alert rules failed"} {
+		all, first := strings.Count(logged.String(), what), strings.Count(logged.String(), what+`; retrying" failures=1 `)
+		if first != 2 || all > 20 {
+			t.Errorf("%s: %d lines, %d of a first failure", what, all, first)
+		}
+	}
 }

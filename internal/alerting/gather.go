@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -31,6 +32,8 @@ type gathering struct {
 	own          time.Time  // end of validity of the certificate at PublicURL; zero: unknown
 	looked       time.Time  // when it was read last, well or not
 	backlogs     []backlogs // of the last Bounds.Growth, the oldest first
+
+	failures map[string]int // in a row, by the reading that failed
 }
 
 // usualHours are the totals of a tenant with the time of the computation of their baseline.
@@ -46,7 +49,8 @@ type backlogs struct {
 }
 
 func newGathering(k *Keeper) *gathering {
-	return &gathering{k: k, hours: map[string]*usualHours{}, last: map[string]time.Time{}, certificates: map[string]time.Time{}}
+	return &gathering{k: k, hours: map[string]*usualHours{}, last: map[string]time.Time{}, certificates: map[string]time.Time{},
+		failures: map[string]int{}}
 }
 
 // turns takes ids in turn.
@@ -135,13 +139,14 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 // read passes the error of a reading on. The rules that need what could not be read are Unread.
 func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) error {
 	if err == nil {
+		delete(g.failures, what)
 		return nil
 	}
 	for _, rule := range rules {
 		f.Unread[rule] = true
 	}
-	if ctx.Err() == nil {
-		g.k.log.Warn(what+" for alert rules failed; retrying", "err", err)
+	if g.failures[what]++; backoff.Tells(g.failures[what]) && ctx.Err() == nil {
+		g.k.log.Warn(what+" for alert rules failed; retrying", "failures", g.failures[what], "err", err)
 	}
 	return err
 }

@@ -134,9 +134,11 @@ func New(o Options) *Keeper {
 
 // Run evaluates until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	for backoff.Wait(ctx.Done(), k.bounds.Every) {
-		if err := k.Evaluate(ctx); err != nil && ctx.Err() == nil {
-			k.log.Warn("evaluating alert rules failed; retrying", "err", err)
+	for failures := 0; backoff.Wait(ctx.Done(), k.bounds.Every); {
+		if err := k.Evaluate(ctx); err == nil {
+			failures = 0
+		} else if failures++; backoff.Tells(failures) && ctx.Err() == nil {
+			k.log.Warn("evaluating alert rules failed; retrying", "failures", failures, "err", err)
 		}
 	}
 }

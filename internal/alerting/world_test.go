@@ -46,6 +46,7 @@ type world struct {
 	late   int                                      // alerting.Bounds.Late
 	crowd  int                                      // tenants besides the one that moves; 0: those of the engine
 	turn   int                                      // alerting.Bounds.Tenants
+	log    io.Writer                                // nil: nothing is logged
 	sender *egress.Sender
 	engine *engine.Engine
 	deaf   atomic.Bool // the owners of endpoints do not answer
@@ -63,6 +64,8 @@ type mortal struct {
 	store.Store
 	dead atomic.Bool
 	away atomic.Bool  // single events cannot be read
+	lost atomic.Bool  // documents cannot be read
+	dark atomic.Bool  // backlogs cannot be read
 	lose atomic.Int64 // answers to PutDocuments that are lost although it happened
 
 	came  *arrival
@@ -145,6 +148,9 @@ func (w *world) start() {
 	w.mortal = &mortal{Store: w.store, came: &w.came, other: &w.other}
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
+	if w.log != nil {
+		log = slog.New(slog.NewTextHandler(w.log, nil))
+	}
 	var err error
 	within := engine.Bounds{Rest: w.every, Unaware: w.every, Duplicates: engine.DuplicateBounds{Every: w.every},
 		Recorder: engine.RecorderBounds{Tidy: w.every}}
@@ -195,7 +201,10 @@ func (a asked) Sources(scope store.Scope) []grapnel.Source {
 }
 
 func (m *mortal) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
-	if m.other.Load() && q.Kind == alert.KindOpen {
+	switch {
+	case m.lost.Load():
+		return nil, errDead
+	case m.other.Load() && q.Kind == alert.KindOpen:
 		return nil, nil
 	}
 	return m.Store.DocumentList(ctx, scope, q)
@@ -226,6 +235,9 @@ func (a asked) Tenancies() []grapnel.Tenancy {
 }
 
 func (m *mortal) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
+	if m.dark.Load() {
+		return nil, errDead
+	}
 	all, err := m.Store.Backlogs(ctx, scope, tenant, now, limit)
 	m.came.mu.Lock()
 	defer m.came.mu.Unlock()

@@ -3,6 +3,7 @@ package issue
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/insight"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Group is what the issue's failures have in common.
@@ -419,5 +421,25 @@ func TestAnIssueThatAClockAheadResolved(t *testing.T) {
 	n.flush()
 	if i := w.issue(g); i.State != Open || i.Regressions != 1 {
 		t.Errorf("the issue is %s with %d regressions", i.State, i.Regressions)
+	}
+}
+
+// A store that is away for an hour is a few lines in the log.
+func TestAnOutageLogsFewLines(t *testing.T) {
+	var logged strings.Builder
+	w := newWorld(t)
+	n := w.node(Bounds{})
+	n.o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	for range 2 {
+		w.docs.away, w.now = true, w.now.Add(time.Hour)
+		for range 300 {
+			w.fails(n, Group{Tenant: "acme", Endpoint: "ep", Class: policy.ClassTimeout})
+			n.try(t.Context(), time.Minute)
+		}
+		w.docs.away = false
+		n.try(t.Context(), time.Minute)
+	}
+	if all, first := strings.Count(logged.String(), "\n"), strings.Count(logged.String(), "failures=1 "); all != 18 || first != 2 {
+		t.Errorf("%d lines, %d of a first failure", all, first)
 	}
 }

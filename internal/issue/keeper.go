@@ -18,10 +18,11 @@ import (
 // Keeper merges the deltas of a Tally into documents, and resolves issues whose endpoint delivers
 // again. Flush is for one goroutine.
 type Keeper struct {
-	o     Options
-	index index
-	next  time.Time // when all issues are read again
-	purge time.Time // when old issues are deleted again
+	o        Options
+	index    index
+	next     time.Time // when all issues are read again
+	purge    time.Time // when old issues are deleted again
+	failures int       // flushes in a row that failed
 }
 
 // Options are the parts that a Keeper works with.
@@ -69,8 +70,10 @@ func (k *Keeper) Close() { k.try(context.Background(), k.o.Bounds.Last) }
 func (k *Keeper) try(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := k.Flush(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		k.o.Log.Error("storing issues failed; retrying", "err", err)
+	if err := k.Flush(ctx); err == nil {
+		k.failures = 0
+	} else if k.failures++; backoff.Tells(k.failures) && !errors.Is(err, context.Canceled) {
+		k.o.Log.Error("storing issues failed; retrying", "failures", k.failures, "err", err)
 	}
 }
 

@@ -21,6 +21,7 @@ type documents struct {
 	all    map[string]store.Document
 	audit  []grapnel.AuditEntry
 	before func() // called before a write, once
+	away   bool   // lists cannot be read
 }
 
 func (d *documents) PutDocuments(_ context.Context, scope store.Scope, writes []store.DocumentWrite, with store.With) (store.Put, error) {
@@ -65,6 +66,9 @@ func (d *documents) Document(_ context.Context, scope store.Scope, tenant, kind,
 func (d *documents) DocumentList(_ context.Context, scope store.Scope, q store.DocumentQuery) (list []store.Document, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.away {
+		return nil, store.ErrUnknown
+	}
 	for _, doc := range d.all {
 		if doc.Kind == q.Kind && doc.ID > q.After && scope.Allows(doc.Tenant) && (q.Tenant == "" || q.Tenant == doc.Tenant) {
 			list = append(list, doc)
