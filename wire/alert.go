@@ -42,6 +42,13 @@ type AlertMessage struct {
 	EventID    string          `json:"event_id" doc:"of a digest that is held, the id that its event will have"`
 	At         time.Time       `json:"at"`
 	Deliveries []AlertDelivery `json:"deliveries" doc:"empty: the digest is held until its time, or was not needed, or they are purged"`
+	Held       *AlertHeld      `json:"held" nullable:"true" doc:"of a digest that waits for its time"`
+}
+
+// AlertHeld says for which endpoint a digest waits, and for how long.
+type AlertHeld struct {
+	EndpointID string    `json:"endpoint_id"`
+	Until      time.Time `json:"until"`
 }
 
 // AlertDelivery is a delivery of a message.

@@ -285,6 +285,22 @@ func (p *posting) ended(r Recipient, box *Box, a *Alert) {
 	}
 }
 
+// Held is a digest that waits for its time.
+type Held struct {
+	Recipient string
+	Until     time.Time
+}
+
+// Held finds the digest whose event will have the id; nil: none waits for its time.
+func (b *Boxes) Held(tenant, event string) *Held {
+	for id, box := range b.Recipients {
+		if box.Count > 0 && box.event(tenant, Recipient{ID: id}) == event {
+			return &Held{id, box.Until}
+		}
+	}
+	return nil
+}
+
 // event is the id of the digest. Boxes of an earlier version do not have it.
 func (box *Box) event(tenant string, r Recipient) string {
 	return cmp.Or(box.Event, digestID(tenant, box.Began, r.ID))

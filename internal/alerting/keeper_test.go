@@ -235,14 +235,31 @@ func TestQuietHoursOfAChannel(t *testing.T) {
 			}
 			return all
 		}
+		held := func() (all []string) {
+			for _, a := range w.alerts(alerting.Query{}) {
+				for _, m := range a.Messages {
+					_, held, err := w.keeper.Message(ctx, store.Of("acme"), &a, m.Event)
+					if w.must(err); held != nil {
+						all = append(all, held.Recipient+" "+held.Until.Format(time.TimeOnly))
+					}
+				}
+			}
+			return all
+		}
 		time.Sleep(6*time.Hour + 59*time.Minute)
 		if got := fmt.Sprint(messages()); got != "[awake fired awake fired]" || len(awake.messages()) != 2 {
 			t.Errorf("in quiet hours there are %s", got)
+		}
+		if got := fmt.Sprint(held()); got != "[asleep 07:00:00 asleep 07:00:00]" {
+			t.Errorf("in quiet hours %s are held", got)
 		}
 		w.kill()
 		time.Sleep(2 * time.Minute)
 		if got := fmt.Sprint(messages()); got != "[asleep digest awake fired awake fired]" {
 			t.Errorf("after quiet hours there are %s", got)
+		}
+		if got := held(); len(got) != 0 {
+			t.Errorf("after quiet hours %s are held", got)
 		}
 	})
 }

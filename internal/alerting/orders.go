@@ -139,14 +139,22 @@ func (k *Keeper) put(ctx context.Context, scope store.Scope, with store.With, do
 		})
 }
 
-// Deliveries returns the deliveries of the event with a message about an alert; none if the event
-// does not exist: a digest that is held, or an event that was purged.
-func (k *Keeper) Deliveries(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, error) {
+// Message returns the deliveries of the event with a message about an alert, or the digest that it
+// will be sent in. There is neither if the digest was not needed, or the event was purged.
+func (k *Keeper) Message(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, *alert.Held, error) {
 	_, found, err := k.o.Store.Event(ctx, scope, eventTenant(of.Tenant), event)
-	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
-		return nil, nil
+	if grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		return found, nil, err
 	}
-	return found, err
+	doc, err := k.o.Store.Document(ctx, scope, of.Tenant, alert.KindMessages, alert.MessagesID(of.Tenant))
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	boxes, err := alert.DecodeBoxes(doc.Body)
+	return nil, boxes.Held(of.Tenant, event), err
 }
 
 // Rule is a rule as it holds for one tenant, or for the operator.

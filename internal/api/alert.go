@@ -61,8 +61,8 @@ func alertRoutes() []route {
 }
 
 // viewAlert shows an alert with its messages from a number on. Digests have many alerts, so read
-// has the deliveries of messages that were read before.
-func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string][]wire.AlertDelivery) (wire.Alert, error) {
+// has the messages that were read before, by the id of their event.
+func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string]wire.AlertMessage) (wire.Alert, error) {
 	v := wire.Alert{ID: al.ID, Rule: al.Rule, Tenant: al.Tenant, Severity: al.Severity, State: string(al.State),
 		Subject: wire.AlertSubject{Kind: al.Subject.Kind, ID: al.Subject.ID, Name: al.Subject.Name}, Title: al.Title, Text: al.Text,
 		Value: al.Value, Threshold: al.Threshold, Since: al.Since, AcknowledgedAt: timeOf(al.AcknowledgedAt),
@@ -73,19 +73,24 @@ func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string][]wi
 		return v, nil
 	}
 	for _, m := range al.Messages[from:] {
-		if _, known := read[m.Event]; !known {
-			found, err := a.Alerts.Deliveries(c.Context(), c.scope, al, m.Event)
+		is, known := read[m.Event]
+		if !known {
+			found, held, err := a.Alerts.Message(c.Context(), c.scope, al, m.Event)
 			if err != nil {
 				return v, err
 			}
-			read[m.Event] = []wire.AlertDelivery{}
+			is = wire.AlertMessage{EventID: m.Event, Deliveries: []wire.AlertDelivery{}}
 			for i := range found {
-				read[m.Event] = append(read[m.Event], wire.AlertDelivery{EndpointID: found[i].EndpointID, DeliveryID: c.ids.Of(&found[i]),
+				is.Deliveries = append(is.Deliveries, wire.AlertDelivery{EndpointID: found[i].EndpointID, DeliveryID: c.ids.Of(&found[i]),
 					Status: found[i].Status})
 			}
+			if held != nil {
+				is.Held = &wire.AlertHeld{EndpointID: held.Recipient, Until: held.Until}
+			}
+			read[m.Event] = is
 		}
-		v.Messages = append(v.Messages, wire.AlertMessage{Transition: string(m.Transition), EventID: m.Event, At: m.At,
-			Deliveries: read[m.Event]})
+		is.Transition, is.At = string(m.Transition), m.At
+		v.Messages = append(v.Messages, is)
 	}
 	return v, nil
 }
@@ -118,7 +123,7 @@ func listAlerts(a *api, c *call) (answer, error) {
 	if next != "" {
 		out.Next = c.cursor(next)
 	}
-	read := map[string][]wire.AlertDelivery{}
+	read := map[string]wire.AlertMessage{}
 	for i := range found {
 		if out.Data[i], err = a.viewAlert(c, &found[i], max(len(found[i].Messages)-1, 0), read); err != nil {
 			return answer{}, err
@@ -135,7 +140,7 @@ func getAlert(a *api, c *call) (answer, error) {
 	if about := c.alertsAbout(""); about != nil && !about(&found.Subject) {
 		return answer{}, store.ErrNotFound("alert")
 	}
-	return result(a.viewAlert(c, &found, 0, map[string][]wire.AlertDelivery{}))
+	return result(a.viewAlert(c, &found, 0, map[string]wire.AlertMessage{}))
 }
 
 func acknowledge(a *api, c *call, by grapnel.By) (answer, error) {

@@ -147,8 +147,25 @@ func TestAlertsOverTheAPI(t *testing.T) {
 	if again := w.as(admin, 200, "POST", "/v1/alerts/"+mine+"/acknowledge", ""); again["acknowledged_by"] != "key_acme" {
 		t.Errorf("it was acknowledged twice: %v", again)
 	}
-	if got := w.as(acmeAdmin, 200, "GET", "/v1/alerts/"+mine, "")["messages"].([]any); len(got) != 1 {
-		t.Errorf("%v", got)
+	message := func() map[string]any {
+		all := w.as(acmeAdmin, 200, "GET", "/v1/alerts/"+mine, "")["messages"].([]any)
+		if len(all) != 1 {
+			t.Fatalf("%v", all)
+		}
+		return all[0].(map[string]any)
+	}
+	if is := message(); is["held"] != nil {
+		t.Errorf("%v", is)
+	}
+	boxes := alert.Boxes{Recipients: map[string]*alert.Box{"ep_9": {Event: "evt_of_acme", Count: 1, Until: w.clock.Add(time.Hour)}}}
+	if _, err := w.engine.Faulty.PutDocuments(context.Background(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+		Tenant: "acme", Kind: alert.KindMessages, ID: alert.MessagesID("acme"), At: w.clock,
+		Body: boxes.Encode()}}}, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	until := w.clock.Add(time.Hour).Format(wire.TimeLayout)
+	if is, _ := message()["held"].(map[string]any); is["endpoint_id"] != "ep_9" || is["until"] != until {
+		t.Errorf("it waits for %v", is)
 	}
 	entries := w.as(acmeAdmin, 200, "GET", "/v1/audit", "")["data"].([]any)
 	if e := entries[0].(map[string]any); e["verb"] != "acknowledge" || e["reason"] != "on it" {

@@ -207,9 +207,9 @@ type Minutes interface {
 type Alerts interface {
 	List(ctx context.Context, scope store.Scope, q alerting.Query) (found []alert.Alert, next string, err error)
 	Get(ctx context.Context, scope store.Scope, id string) (alert.Alert, error)
-	// Deliveries are those of the event with a message about an alert; none if there is no such
-	// event.
-	Deliveries(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, error)
+	// Message returns the deliveries of the event with a message about an alert, or the digest that
+	// it waits for; neither if there is no such event.
+	Message(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, *alert.Held, error)
 	Acknowledge(ctx context.Context, scope store.Scope, id string, by grapnel.By, once func(alert.Alert) *store.Once) (
 		alert.Alert, *store.Answer, error)
 	// Follow reads the link of a message; false: it is none, or has expired.

@@ -86,8 +86,10 @@ func messagePill(a *client.Alert) pill {
 		}
 	}
 	switch all := len(m.Deliveries); {
+	case m.Held != nil:
+		return pill{toneHold, "waits for a digest"}
 	case all == 0:
-		return pill{toneHold, "held or purged"}
+		return pill{toneNone, "not sent or purged"}
 	case failed > 0:
 		return pill{toneBad, fmt.Sprintf("%d of %d failed", failed, all)}
 	case delivered == all:
@@ -233,7 +235,9 @@ type alertMessage struct {
 	Pill  pill
 	Href  string // of its delivery; empty: there is none
 	Where string
-	At    moment
+	// when the digest is sent that has it; zero: it waits for none
+	Digest moment
+	At     moment
 }
 
 func alertPage(v *visit) (alertModel, error) {
@@ -269,15 +273,21 @@ func alertPage(v *visit) (alertModel, error) {
 		for _, d := range msg.Deliveries {
 			to = append(to, d.EndpointID)
 		}
+		if msg.Held != nil {
+			to = append(to, msg.Held.EndpointID)
+		}
 	}
 	names, err := v.namesOf(to)
 	if err != nil {
 		return m, err
 	}
 	for _, msg := range a.Messages {
-		if len(msg.Deliveries) == 0 {
+		if held := msg.Held; held != nil {
+			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition), Pill: pill{toneHold, "waits"},
+				Where: cmp.Or(names[held.EndpointID], held.EndpointID), Digest: v.at(held.Until), At: v.at(msg.At)})
+		} else if len(msg.Deliveries) == 0 {
 			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition),
-				Pill: pill{toneHold, "held or purged"}, At: v.at(msg.At)})
+				Pill: pill{toneNone, "not sent or purged"}, At: v.at(msg.At)})
 		}
 		for _, d := range msg.Deliveries {
 			m.Messages = append(m.Messages, alertMessage{What: sentenceCase(msg.Transition), Pill: deliveryPill(d.Status, 0),

@@ -69,3 +69,36 @@ func TestWhichAlertsTheVerdictIsAbout(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDigestOfAMessage: an alert's page and the list say that a message waits, and the page says
+// for which channel's digest.
+func TestTheDigestOfAMessage(t *testing.T) {
+	s := newSite(t, nil)
+	held := any(map[string]any{"endpoint_id": "ep_night", "until": "2100-01-01T00:00:00Z"})
+	message := func(a any) {
+		a.(map[string]any)["messages"] = []any{map[string]any{"transition": "fired", "event_id": "evt_1", "at": "2026-11-23T09:00:00Z",
+			"deliveries": []any{}, "held": held}}
+	}
+	s.api.edit = func(name string, answer any) any {
+		switch name {
+		case "alert":
+			message(answer)
+		case "alerts":
+			for _, a := range answer.(map[string]any)["data"].([]any) {
+				message(a)
+			}
+		}
+		return answer
+	}
+	s.signIn()
+	if body := s.ask("GET", "/alerts/alr_1", nil).Body.String(); !strings.Contains(body, "to ep_night, as a digest <time") {
+		t.Errorf("the page: %s", body)
+	}
+	if body := s.ask("GET", "/alerts", nil).Body.String(); !strings.Contains(body, "waits for a digest") {
+		t.Errorf("the list: %s", body)
+	}
+	held = nil
+	if body := s.ask("GET", "/alerts/alr_1", nil).Body.String(); !strings.Contains(body, "not sent or purged") {
+		t.Errorf("the page of a purged one: %s", body)
+	}
+}
