@@ -1,7 +1,7 @@
 // Package search reads the search grammar, which the pages' search box, the API's filter= and the
 // command line's --filter share:
 //
-//	status:dead endpoint:acme type:invoice.* key:inv_123 code:5xx reason:exhausted since:6h "in the body"
+//	status:dead endpoint:acme type:invoice.* key:inv_1 code:5xx reason:exhausted since:6h "a text"
 //
 // A word with a name before its colon is a condition; the other words are text in the event's data.
 // A word that cannot be read is a Fault, which names the word and the allowed ones. A
