@@ -98,7 +98,8 @@ func Short(count func() (tardy, started uint64), share int) func() bool {
 }
 
 // Starts returns a function that counts the goroutines that were started so far, or went on after a
-// wait, and those of them that then waited for a processor for longer than late.
+// wait, and those of them that then waited for a processor for longer than late. Go times one of
+// eight, and only those are counted.
 func Starts(late time.Duration) func() (tardy, started uint64) {
 	samples := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
 	return func() (tardy, started uint64) {
