@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,7 +44,8 @@ type request struct{ Method, Target, Body, Key string }
 // fake answers with what a test says, and keeps what it was asked.
 type fake struct {
 	*httptest.Server
-	seen []request
+	adding sync.Mutex // a client that gave up waiting asks again while its request is still answered
+	seen   []request  // tests read it when the command has ended
 }
 
 func newFake(t *testing.T, answer func(r *http.Request) (status int, body string)) *fake {
@@ -51,7 +53,9 @@ func newFake(t *testing.T, answer func(r *http.Request) (status int, body string
 	f := &fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		f.adding.Lock()
 		f.seen = append(f.seen, request{r.Method, r.URL.RequestURI(), string(body), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})
+		f.adding.Unlock()
 		status, text := answer(r)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
