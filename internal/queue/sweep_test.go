@@ -140,6 +140,7 @@ func TestMessagesOfAClockThatWasAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
 		backoff.Wait(nil, time.Minute)
+		synctest.Wait() // the sweep of this instant would notice the clock before the messages are there
 		ahead := time.Now().Add(48 * time.Hour)
 		w.broker.mu.Lock()
 		w.broker.swept = ahead
