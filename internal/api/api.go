@@ -40,6 +40,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/channels"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
@@ -131,6 +132,7 @@ type api struct {
 	explanations chan struct{} // the same
 	document     func() []byte // the OpenAPI document, made when it is first asked for
 	manual       func() []byte // the same, for people
+	unavailable  backoff.Tally // requests that the store could not serve
 }
 
 // newID makes an id; it is the only place where the API draws randomness for one.
@@ -256,6 +258,7 @@ func (c *call) problem(err error) Problem { return problem(err, c.id, c.links.pa
 // disk, an overload, a tenant on its way, and a lost database are not logged for every request that
 // meets them: who finds them says when they begin and when they end. An error without a cause, or
 // with a time to come again, is a refusal for a moment: an endpoint changes its node, a node stops.
+// Until a lost database is noticed, failures of 503 share a line per FailureLog.
 func (a *api) refuse(c *call, err error) answer {
 	p := c.problem(err)
 	ans := answer{status: p.Status, body: encode(p), busy: errors.Is(err, errBusy)}
@@ -273,10 +276,17 @@ func (a *api) refuse(c *call, err error) answer {
 	}
 	known := ans.busy || p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
 		e.Code == grapnel.CodeUnavailable && (e.Err == nil || e.RetryAfter > 0) || p.Status >= 500 && a.Engine.Current() != nil
-	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
+	if p.Status < 500 || known || errors.Is(err, context.Canceled) {
+		return ans
+	}
+	requests, due := 1, true
+	if p.Status == http.StatusServiceUnavailable {
+		requests, due = a.unavailable.Add(c.now, a.Bounds.FailureLog)
+	}
+	if due {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
-			slog.String("code", p.Code), slog.Any("error", err))
+			slog.String("code", p.Code), slog.Int("requests", requests), slog.Any("error", err))
 	}
 	return ans
 }

@@ -30,6 +30,8 @@ type Bounds struct {
 	Discard     int64         `bound:"64MiB" tiny:"4KiB"`
 	DiscardTime time.Duration `bound:"5s"`
 
+	FailureLog time.Duration `bound:"1m"` // between two log lines about requests that the store could not serve
+
 	// Lists.
 	PageDefault int `bound:"50" tiny:"50"`           // entries of a page if the query does not say
 	PageMost    int `bound:"500" tiny:"500"`         // entries of a page, whatever the query says

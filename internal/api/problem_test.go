@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,38 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 				t.Errorf("it was logged %d times: %s", n, w.logged)
 			}
 		})
+	}
+}
+
+// TestAnOutageIsALogLineAMinute: a fault of the server itself is logged with each request, because
+// its problem tells the caller that the log has the request's id.
+func TestAnOutageIsALogLineAMinute(t *testing.T) {
+	w := newWorld(t)
+	lines := func() []string {
+		text := strings.Split(w.logged.String(), "\n")
+		w.logged.Reset()
+		return text[:len(text)-1]
+	}
+	fail := func(err error, n int) {
+		w.engine.broken = err
+		for range n {
+			w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`)
+		}
+	}
+	for _, c := range []struct {
+		after time.Duration
+		says  []string
+	}{{0, []string{"requests=1 "}}, {59 * time.Second, nil}, {time.Second, []string{"requests=80 "}}, {-time.Hour, []string{"requests=40 "}}} {
+		w.clock = w.clock.Add(c.after)
+		fail(store.ErrUnknown, 20)
+		fail(&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Later.", Err: errors.New("no connection")}, 20)
+		got := lines()
+		if !slices.EqualFunc(got, c.says, strings.Contains) {
+			t.Errorf("after %v the log has %q, want %q", c.after, got, c.says)
+		}
+	}
+	if fail(errors.New("a defect"), 3); len(lines()) != 3 {
+		t.Error("a fault of the server itself was not logged with each request")
 	}
 }
 

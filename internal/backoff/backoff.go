@@ -1,5 +1,5 @@
 // Package backoff says how long to wait before an operation is repeated, and waits. It also says
-// which failures in a row are logged.
+// which failures of those that repeat are logged.
 //
 // Pauses double with each failure in a row up to a limit. They contain no jitter: a caller whose
 // repetitions could meet those of other processes multiplies them with a random number of its own.

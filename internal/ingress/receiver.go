@@ -231,7 +231,7 @@ func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *all
 // the provider and not here, or someone tries to forge one. The log has a line for each TallyEvery
 // at most, because anyone who reaches a source can send any number of them.
 func (recv *Receiver) logUnverified(in *incoming) {
-	requests, due := in.source.meter.unverified.add(in.now, recv.o.Bounds.TallyEvery)
+	requests, due := in.source.meter.unverified.Add(in.now, recv.o.Bounds.TallyEvery)
 	if !due {
 		return
 	}
@@ -268,7 +268,7 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 		if refused.Status < http.StatusInternalServerError { // the tenant has too much already: no fault of the server
 			level, message, refusals = slog.LevelInfo, "requests over a limit of the tenant; refused", &s.meter.excess
 		}
-		if requests, due := refusals.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
+		if requests, due := refusals.Add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
 			recv.o.Log.LogAttrs(r.Context(), level, message,
 				slog.String("source", s.ID), slog.Int("requests", requests), slog.Any("error", refused.Err))
 		}

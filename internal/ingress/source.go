@@ -9,11 +9,11 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/match"
 )
 
@@ -47,11 +47,11 @@ type source struct {
 type meter struct {
 	// time of the last verified request, in nanoseconds since 1970; 0: none
 	verified   atomic.Int64
-	aside      *allowance // for unverified requests that are set aside
-	conflicts  *allowance // of requests that contradict an earlier one
-	unverified tally      // requests that could not be verified
-	faults     tally      // requests that were refused although nothing was wrong with them
-	excess     tally      // requests that were refused for what the tenant has already
+	aside      *allowance    // for unverified requests that are set aside
+	conflicts  *allowance    // of requests that contradict an earlier one
+	unverified backoff.Tally // requests that could not be verified
+	faults     backoff.Tally // requests that were refused although nothing was wrong with them
+	excess     backoff.Tally // requests that were refused for what the tenant has already
 	refused    refusals
 }
 
@@ -81,27 +81,6 @@ func (a *allowance) take(now time.Time, of *grapnel.Aside) (wait time.Duration, 
 func (m *meter) vouched(now time.Time, within time.Duration) bool {
 	last := m.verified.Load()
 	return last != 0 && now.Sub(time.Unix(0, last)) < within
-}
-
-// tally limits log lines: the first at once, then one for each period at most, with the count since
-// the line before. Requests after the last line are counted in the metrics alone.
-type tally struct {
-	mu    sync.Mutex
-	said  time.Time // when the last line was; zero: there was none
-	count int       // since then
-}
-
-// add counts one, and says whether a line is due and its count. If the clock was set back, a line
-// is due.
-func (t *tally) add(now time.Time, every time.Duration) (count int, due bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count++
-	if since := now.Sub(t.said); !t.said.IsZero() && since >= 0 && since < every {
-		return 0, false
-	}
-	count, t.count, t.said = t.count, 0, now
-	return count, true
 }
 
 // prepare makes a source ready. before is the one of another revision, or nil.
