@@ -183,7 +183,11 @@ func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, h
 	}
 	for {
 		now := held()
-		if now.requests+requests <= max(slots, 1) && (bytes == 0 || now.bytes+bytes <= space || now.bytes == s.bytes) {
+		fits := now.requests+requests <= max(slots, 1)
+		if requests == 0 { // bytes of a request that has its slot, also if others fill the reserve meanwhile
+			fits = now.bytes+bytes <= space || now.bytes == s.bytes
+		}
+		if fits {
 			return true
 		}
 		var slowest *slot

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,6 +161,34 @@ func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
 	}
 	if fourth := enter(); fourth == nil || !early.left || third.left {
 		t.Fatal("with nothing discarded the earliest gives way")
+	}
+}
+
+// TestTheReserveIsForSlots: a source that has verified nothing gets its slot before others fill the
+// reserve. The bytes of its request are accepted afterwards, and no other request gives way.
+func TestTheReserveIsForSlots(t *testing.T) {
+	o := Options{MaxAtOnce: 16, MaxBuffered: 1 << 20, BodyTimeout: time.Minute}
+	o.Bounds = bounds.Fill(Bounds{TenantShare: 1, RemoteShare: 1, Reserve: 8})
+	for name, sent := range map[string]int{"silent": 0, "sending": 1} {
+		a := newAdmission(&o)
+		enter := func(vouched bool) *slot {
+			return a.enter("acme", "127.0.0.1:1", vouched, http.NewResponseController(httptest.NewRecorder()))
+		}
+		late := enter(false)
+		var others []*slot
+		for range 15 {
+			s := enter(true)
+			if sent > 0 && !s.arrived(sent, true) {
+				t.Fatal("there is no room")
+			}
+			others = append(others, s)
+		}
+		if !late.arrived(100, true) || !late.read() {
+			t.Errorf("%s: its bytes are refused", name)
+		}
+		if slices.ContainsFunc(others, func(s *slot) bool { return s.left }) {
+			t.Errorf("%s: another request gave way", name)
+		}
 	}
 }
 
