@@ -300,7 +300,7 @@ func TestAnAlertThatLastsForMonths(t *testing.T) {
 		w.start()
 		chat := w.channel("chat", "acme")
 		w.disabled(1)
-		time.Sleep(day)
+		time.Sleep(day + time.Hour) // between two looks, of which each repeats the alert
 		before := w.alerts(alerting.Query{})
 		if len(before) != 1 {
 			t.Fatalf("%v fire", before)
