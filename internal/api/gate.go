@@ -150,8 +150,6 @@ func (g *Gate) refused(code grapnel.Code, from netip.Addr, now time.Time) (reque
 	}
 	is := g.strangers.at(from, now)
 	is.last = now
-	if is.since++; now.Sub(is.logged) >= g.bounds.StrangerLog {
-		requests, is.since, is.logged = is.since, 0, now
-	}
+	requests, _ = is.refusals.Add(now, g.bounds.StrangerLog)
 	return requests
 }

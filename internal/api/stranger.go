@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // strangers are the addresses from which requests with refused keys came. Their number is bounded:
@@ -17,9 +19,8 @@ type strangers struct {
 }
 
 type stranger struct {
-	last   time.Time // time of the last refusal
-	logged time.Time // time of the last log line; zero: none yet
-	since  int       // refusals since that line
+	last     time.Time     // time of the last refusal
+	refusals backoff.Tally // for the log
 
 	wrong float64   // wrong keys, as of tried; falls by one per WrongDelay
 	tried time.Time // time of the last wrong key
