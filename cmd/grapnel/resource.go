@@ -180,8 +180,24 @@ func (t *resource[T]) update(s *session, c *cobra.Command) {
 		if len(fields) == 0 {
 			return cli.View{}, cli.Usagef("nothing to change: give a flag that says what")
 		}
-		return requested(ctx, r, t.view, http.MethodPatch, t.at(args[0]), nil, fields)
+		return requested(ctx, r, t.view, http.MethodPatch, t.at(args[0]), nil, removals(fields))
 	})
+}
+
+// removals makes null of texts that are empty: in a merge patch it removes the field, whatever form
+// its texts have.
+func removals(fields map[string]any) map[string]any {
+	for name, value := range fields {
+		switch value := value.(type) {
+		case string:
+			if value == "" {
+				fields[name] = nil
+			}
+		case map[string]any:
+			removals(value)
+		}
+	}
+	return fields
 }
 
 // delete asks first on a terminal. A script need not say --yes.

@@ -190,6 +190,34 @@ func TestEverySettingOfEveryVerb(t *testing.T) {
 	}
 }
 
+// TestEmptyTextsRemove: an empty text of an update removes the field. An empty id, for one, has not
+// the form of an id, so the request has null.
+func TestEmptyTextsRemove(t *testing.T) {
+	said := map[string]bool{}
+	for _, d := range described {
+		for _, s := range d.settings {
+			says := strings.Contains(s.About, "'' removes it") || strings.Contains(s.About, "'' for none")
+			if says {
+				said[d.name+" "+s.Flag] = true
+			}
+			if s.Verb == "create" || !says && s.Kind != "text" {
+				continue
+			}
+			f := newFake(t, always(http.StatusOK, `{}`))
+			call := append([]string{d.name, "update"}, strings.Fields(d.id+" "+d.update)...)
+			got := invoke(t, f.env(), "", append(call, "--"+s.Flag+"=")...)
+			if got.code != 0 || len(f.seen) != 1 || string(flattened(t, f.seen[0].Body)[s.Field]) != "null" {
+				t.Errorf("%s update --%s '': %+v, sent %v", d.name, s.Flag, got, f.seen)
+			}
+		}
+	}
+	for _, want := range []string{"endpoints source", "queues source", "endpoints filter", "endpoints transform"} {
+		if !said[want] {
+			t.Errorf("the help of %s does not say how to remove it", want)
+		}
+	}
+}
+
 // flattened is a document with the fields of its parts as "part/field"; a rate and headers are
 // values.
 func flattened(t *testing.T, body string) map[string]json.RawMessage {

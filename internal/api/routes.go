@@ -3,8 +3,10 @@ package api
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -65,11 +67,28 @@ func New(o Options) http.Handler {
 			}
 		}
 	}
+	checkForms(a.routes)
 	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
 	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
 	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
 	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
 	return a.mux()
+}
+
+// checkForms panics if a body or a parameter of a route names an unknown form: it would take any
+// text.
+func checkForms(routes []route) {
+	for i := range routes {
+		rt := &routes[i]
+		if rt.takes != nil {
+			forms.Check(reflect.TypeOf(rt.takes))
+		}
+		for _, p := range rt.query {
+			if _, known := forms[p.form]; !known {
+				panic(fmt.Sprintf("form %q of ?%s at %s %s is unknown", p.form, p.name, rt.method, rt.path))
+			}
+		}
+	}
 }
 
 // routes lists everything. The order is that of the manual.

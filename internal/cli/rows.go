@@ -88,8 +88,8 @@ var (
 var matching = []Setting{
 	{"description", "description", "text", "for people", ""},
 	{"types", "event_types", "list", "event types to deliver; * stands for any part of one; none: all", ""},
-	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100", ""},
-	{"source", "source", "text", "id of a source: deliver only events that came in through it", ""},
+	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100; '' removes it", ""},
+	{"source", "source", "text", "id of a source: deliver only events that came in through it; '' removes it", ""},
 	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues queue", ""},
 	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
 }

@@ -104,6 +104,7 @@ var rows = []*row{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
 			Needs: anyText, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
 		proof: byToken, header: "X-Api-Key", kind: genericKind,
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -117,6 +118,7 @@ var rows = []*row{
 		proof:  byBasic,
 		header: "Authorization",
 		kind:   genericKind,
+		signs:  signsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -158,14 +160,16 @@ var rows = []*row{
 			Docs:      "https://docs.gitlab.com/user/project/integrations/webhooks/",
 		},
 		proof: byEither, header: "X-Gitlab-Token",
-		ids:  one(header("Webhook-Id"), header("Idempotency-Key")), // the same value; a signing token covers the former
-		kind: []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
-		key:  []place{body("project.path_with_namespace"), body("group.full_path")},
+		ids:   one(header("Webhook-Id"), header("Idempotency-Key")), // the same value; a signing token covers the former
+		kind:  []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
+		key:   []place{body("project.path_with_namespace"), body("group.full_path")},
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
 			Needs: anyText + "; hex:… and base64:… are the bytes that they stand for", Settings: ofHMAC, Unsigned: true},
 		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "linear", Title: "Linear", Signature: "HMAC-SHA256 over the body, which has the timestamp, in Linear-Signature.",
@@ -209,6 +213,7 @@ var rows = []*row{
 		},
 		proof: byNothing,
 		kind:  genericKind,
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -266,6 +271,7 @@ var rows = []*row{
 		proof: byHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
 		ids:  ids{[]place{header("X-Shopify-Event-Id")}, []place{header("X-Shopify-Webhook-Id")}},
 		kind: []place{header("X-Shopify-Topic")}, key: []place{body("admin_graphql_api_id"), body("id")}, perType: true,
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "slack", Title: "Slack", Signature: "HMAC-SHA256 over version, timestamp and body in X-Slack-Signature.",
@@ -293,6 +299,7 @@ var rows = []*row{
 		timestamp: []place{header("Webhook-Timestamp")},
 		ids:       one(header("Webhook-Id")),
 		kind:      genericKind,
+		signs:     signsIDs,
 	},
 	{
 		Scheme: Scheme{
@@ -324,6 +331,7 @@ var rows = []*row{
 		proof: byStandard, header: "Svix-",
 		timestamp: []place{header("Svix-Timestamp"), header("Webhook-Timestamp")},
 		ids:       one(header("Svix-Id"), header("Webhook-Id")), kind: genericKind,
+		signs: signsIDs,
 	},
 	{
 		Scheme: Scheme{
@@ -350,7 +358,8 @@ var rows = []*row{
 			body("0.type"),
 			body("type"),
 		},
-		key: []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
+		key:   []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
+		signs: signsAnything,
 	},
 	{
 		Scheme: Scheme{

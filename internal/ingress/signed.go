@@ -23,11 +23,20 @@ import (
 // dedupe.by. A request that counts as a repetition although its id is new is not dropped but set
 // aside: a time in seconds allows two events with one body in one second.
 
-// signs says what a repeated signature of a scheme proves about the request.
+// signs says what a repeated signature of a scheme proves about the request. A row that reads ids
+// or types from outside the signature has to say it: by the zero value nothing would be recorded.
 type signs int
 
+// mustSay says whether the row reads something from a header, or says itself that ids are unsigned.
+func (r *row) mustSay() bool {
+	outside := func(p place) bool { return p.in == inHeader }
+	return r.Unsigned || slices.ContainsFunc(slices.Concat(r.ids.event, r.ids.delivery, r.kind), outside)
+}
+
 const (
-	signsAnything signs = iota // the same bytes may be signed again for another event
+	signsUnsaid   signs = iota // only where the signature covers all that the row reads
+	signsIDs                   // the ids are in headers, and signed
+	signsAnything              // the same bytes may be signed again for another event
 	signsType                  // the same, but never for another type
 	signsOnce                  // a time or a token is signed: two events do not have the same signature
 )
@@ -44,7 +53,7 @@ type first struct {
 // once makes the store remember the signature of a request; nil: it does not have to.
 func (in *incoming) once(known *store.Known) *store.Once {
 	s := in.source
-	if s.signs == signsAnything || in.mac == nil || len(s.Dedupe.By) == 0 {
+	if s.signs < signsType || in.mac == nil || len(s.Dedupe.By) == 0 {
 		return nil
 	}
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)

@@ -36,6 +36,12 @@ func TestEverySchemeHasVectors(t *testing.T) {
 	for name := range has {
 		t.Errorf("there are vectors for %s, which is no scheme", name)
 	}
+	for _, r := range rows {
+		if r.mustSay() && r.signs == signsUnsaid {
+			t.Errorf("%s takes ids or its type from outside the signature: its row must say signs, one of signsOnce, signsType, "+
+				"signsAnything, or signsIDs if they are signed", r.Name)
+		}
+	}
 	if !slices.IsSortedFunc(rows, func(a, b *row) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("the table is not sorted; find would miss rows")
 	}
