@@ -119,7 +119,8 @@ func TestShapes(t *testing.T) {
 	show("GET", "/readyz", "")
 	secrets := regexp.MustCompile(`"(grp_|whsec_)[^"]+"`)
 	text := secrets.ReplaceAll(out.Bytes(), []byte(`"$1…"`))
-	// A control byte, as in a raw body, would make the file binary for git, which then shows no difference.
+	// A control byte, as in a raw body, would make the file binary for git, which shows no difference
+	// of binary files.
 	text = regexp.MustCompile(`[\x00-\x08\x0b-\x1f]`).ReplaceAllFunc(text, func(b []byte) []byte {
 		return fmt.Appendf(nil, `\x%02x`, b)
 	})
