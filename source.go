@@ -18,6 +18,9 @@ type Source struct {
 	Type string
 	// a CEL expression for its key; empty: the provider's own field, if it has one
 	Key string
+	// a CEL expression over the body for the provider's id of the event; empty: the provider's own
+	// field, if it has one
+	EventID string
 	// the URL that providers call, if their signatures cover it; empty: below the server's, or the
 	// URL of the request
 	PublicURL string

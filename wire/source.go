@@ -19,6 +19,7 @@ type NewSource struct {
 	OnUnverified grapnel.Unverified     `json:"on_unverified" default:"reject" enum:"reject,quarantine" doc:"reject: 401, and nothing is stored; quarantine: 202, stored for people to see and never delivered; reject if not given"`
 	Type         string                 `json:"type" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
 	Key          string                 `json:"key" maxLength:"4096" doc:"a CEL expression that gives the ordering key; none: the provider's own field, if it has one"`
+	EventID      string                 `json:"event_id" maxLength:"4096" doc:"a CEL expression over the body that gives the provider's id of the event, such as event.data.id; none: the provider's own field, if it has one"`
 	PublicURL    string                 `json:"public_url" minLength:"1" maxLength:"2048" form:"url" doc:"URL that the provider calls, for signatures that cover it; none: below the server's --public-url, or the URL of the request"`
 	RateLimit    *grapnel.RateLimit     `json:"rate_limit" doc:"requests beyond it get 429, counted by each node for itself; none: no limit"`
 	MaxBody      int64                  `json:"max_body" minimum:"1" maximum:"9007199254740991" doc:"bytes of a request's body; the server's limit if not given"`
@@ -71,6 +72,7 @@ type Source struct {
 	OnUnverified grapnel.Unverified     `json:"on_unverified" enum:"reject,quarantine"`
 	Type         string                 `json:"type" nullable:"true"`
 	Key          string                 `json:"key" nullable:"true"`
+	EventID      string                 `json:"event_id" nullable:"true"`
 	PublicURL    string                 `json:"public_url" nullable:"true"`
 	RateLimit    *grapnel.RateLimit     `json:"rate_limit" nullable:"true"`
 	MaxBody      int64                  `json:"max_body" nullable:"true" doc:"null: the server's limit"`

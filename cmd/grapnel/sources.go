@@ -23,6 +23,7 @@ var sources = resource[client.Source]{
 		{"create", "Create a source and show the URL for its provider",
 			"grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
 				"grapnel sources create partner --scheme hmac --secret @partner.secret --header X-Signature --prefix sha256=\n" +
+				"grapnel sources create partner --scheme api_key --secret @partner.key --event-id event.data.id\n" +
 				"grapnel sources create orders --outbox @orders.dsn"},
 		{"list", "List sources", ""},
 		{"get", "Show a source, and how long its provider retries", ""},
@@ -105,7 +106,8 @@ func sourceView(r reader, one *client.Source) cli.View {
 		{"scheme", one.Verify.Scheme}, {"provider", one.Provider.Title}, {"signature", one.Provider.Signature}, {"ids", ids},
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
 		{"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},
-		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"public url", one.PublicURL},
+		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"event id", one.EventID},
+		{"public url", one.PublicURL},
 		{"refused", refused}, {"created", r.Time(&one.CreatedAt)},
 	}
 	return object(one.ID, one.JSON(), form)

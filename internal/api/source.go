@@ -196,7 +196,7 @@ func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
 	}
 	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
 	v.IngestURL = a.links.root(c.Request) + "/in/" + s.ID
-	v.Provider = wire.Provider{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: !scheme.Unsigned, Retries: scheme.Retries,
+	v.Provider = wire.Provider{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: ingress.IDsSigned(s), Retries: scheme.Retries,
 		RetriesFor: spanOf(scheme.RetriesFor), Checked: scheme.Checked, Docs: scheme.Docs}
 	shownVerify.show(&s.Verify, &v.Verify)
 	shownDedupe.show(&s.Dedupe, &v.Dedupe)
@@ -227,7 +227,8 @@ func sourceStatus(s *grapnel.Source) grapnel.EndpointStatus {
 func onlyOutbox(in *wire.NewSource, f *strict.Faults) {
 	for name, given := range map[string]bool{
 		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine, "type": in.Type != "",
-		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
+		"key": in.Key != "", "event_id": in.EventID != "", "public_url": in.PublicURL != "",
+		"rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
 	} {
 		if given {
 			f.Add("/"+name, "must not be given with outbox: it applies to requests")
@@ -293,7 +294,8 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 	}
 	for _, wrong := range ingress.CheckSource(s) {
 		// An expression that was saved before works on, with its former limit.
-		if (wrong.Field != "type" || s.Type != was.Type) && (wrong.Field != "key" || s.Key != was.Key) {
+		if (wrong.Field != "type" || s.Type != was.Type) && (wrong.Field != "key" || s.Key != was.Key) &&
+			(wrong.Field != "event_id" || s.EventID != was.EventID) {
 			f.Add("/"+wrong.Field, "%s", wrong.Detail)
 		}
 	}

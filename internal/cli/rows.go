@@ -57,6 +57,7 @@ var (
 		{"on-unverified", "on_unverified", "reject|quarantine", "reject: 401, nothing is stored; quarantine: stored for people to see", ""},
 		{"type", "type", "text", "CEL expression for the event's type; none: the provider's own field", ""},
 		{"event-key", "key", "text", "CEL expression for the ordering key; none: the provider's own field", ""},
+		{"event-id", "event_id", "text", "CEL expression over the body for the event's id, such as event.data.id; none: the provider's own field", ""},
 		{"public-url", "public_url", "text", "URL that the provider calls, for signatures that cover it; none: below the server's own", ""},
 		{"dedupe", "dedupe/by", "list or none", "compare requests by the first they have of event_id, delivery_id, content", ""},
 		{"dedupe-window", "dedupe/window", "duration", "how long a request is remembered, such as 192h", ""},

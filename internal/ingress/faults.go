@@ -168,11 +168,14 @@ func CheckSource(s *grapnel.Source) []Fault {
 		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
 	}
 	f.dedupe(&s.Dedupe, find(s.Verify.Scheme))
-	for _, e := range []struct{ field, text string }{{"type", s.Type}, {"key", s.Key}} {
+	for _, e := range []struct {
+		field, text string
+		check       func(string) error
+	}{{"type", s.Type, match.CheckExpression}, {"key", s.Key, match.CheckExpression}, {"event_id", s.EventID, match.CheckID}} {
 		if e.text == "" {
 			continue
 		}
-		if err := match.CheckExpression(e.text); err != nil {
+		if err := e.check(e.text); err != nil {
 			f.add(e.field, "%s", err)
 		}
 	}

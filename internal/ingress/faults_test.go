@@ -136,6 +136,8 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.a", "b"} }, "dedupe/ignore/1"},
 		{func(s *grapnel.Source) { s.Type, s.Key = "event.data.type", "event.nope" }, "key"},
 		{func(s *grapnel.Source) { s.Type = "true" }, "type"},
+		{func(s *grapnel.Source) { s.EventID = "event.data.id" }, ""},
+		{func(s *grapnel.Source) { s.EventID = `event.headers["x-id"]` }, "event_id"},
 		{func(s *grapnel.Source) { s.OnUnverified = "shrug" }, "on_unverified"},
 		{func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine }, ""},
 		{func(s *grapnel.Source) {

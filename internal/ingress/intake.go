@@ -3,6 +3,8 @@ package ingress
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -44,7 +46,7 @@ const defaultType = "webhook"
 func (in *incoming) event(id string) *grapnel.Event {
 	s := in.source
 	kind, key := in.find(s.kind), in.find(s.row.key)
-	provider := &match.Request{Data: in.body, Headers: in.header, Type: kind, Key: key}
+	provider := in.request(kind, key)
 	kind, key = in.told("type", s.typeOf, provider, kind), in.told("key", s.keyOf, provider, key)
 	ev := &grapnel.Event{
 		ID: id, Tenant: s.Tenant, Type: validType(kind), Key: validKey(key), Data: in.body, ContentType: in.media(),
@@ -59,6 +61,11 @@ func (in *incoming) event(id string) *grapnel.Event {
 		}
 	}
 	return ev
+}
+
+// request is the request as expressions see it.
+func (in *incoming) request(kind, key string) *match.Request {
+	return &match.Request{Data: in.body, Headers: in.header, Type: kind, Key: key}
 }
 
 // hops is the number of servers like this one that a request has passed. Its sender may claim
@@ -86,6 +93,27 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 		return otherwise
 	}
 	return text
+}
+
+// eventID is the provider's id of the event; empty: the request has none. A source that says where
+// the body has it takes no other: its places are then less trusted, or mean something else.
+func (in *incoming) eventID() string {
+	s := in.source
+	if s.idOf == nil {
+		return in.find(s.ids.event)
+	}
+	id, err := s.idOf.Text(in.request("", ""))
+	switch {
+	case err != nil:
+	case id == "":
+		err = errors.New("the text is empty")
+	case len(id) > s.bounds.Found:
+		err = fmt.Errorf("the text has %d bytes; an id has at most %d", len(id), s.bounds.Found)
+	default:
+		return id
+	}
+	in.failed(FailedExpression + "event_id: " + err.Error())
+	return ""
 }
 
 // octets is the content type of bytes without a known format.
@@ -162,11 +190,12 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 		var parts [][]byte
 		switch by {
 		case grapnel.ByEventID, grapnel.ByDeliveryID:
-			places := s.ids.event
+			id := ""
 			if by == grapnel.ByDeliveryID {
-				places = s.ids.delivery
+				id = in.find(s.ids.delivery)
+			} else {
+				id = in.eventID()
 			}
-			id := in.find(places)
 			if id == "" {
 				continue
 			}

@@ -148,6 +148,7 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random))
 	ev.Intake = in.intake()
 	known := in.known(ev.Intake, ev.Type)
+	ev.Intake.Checks = in.checks // with those of the id
 	placed, err := recv.place(in, ev, known)
 	if err != nil {
 		recv.refuse(w, in.r, in.source, failed, refusal(err))

@@ -1,8 +1,11 @@
 package ingress
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // Scheme describes a scheme for people and documents.
@@ -43,6 +46,17 @@ func SchemeOf(name string) (Scheme, bool) {
 		return Scheme{}, false
 	}
 	return r.describe(), true
+}
+
+// IDsSigned says whether the signature covers the ids of a source's requests. Those that an
+// expression takes from the body are covered if the body is.
+func IDsSigned(s *grapnel.Source) bool {
+	r := find(s.Verify.Scheme)
+	if r == nil || s.EventID == "" {
+		return r != nil && !r.Unsigned
+	}
+	t, _ := parseTemplate(cmp.Or(s.Verify.Signed, r.signed)) // CheckVerify has read it
+	return r.proof == byStandard || t.has("body")
 }
 
 func (r *row) describe() Scheme {

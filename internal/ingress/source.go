@@ -37,6 +37,7 @@ type source struct {
 	ignored   ignored
 	typeOf    *match.Expression
 	keyOf     *match.Expression
+	idOf      *match.Expression
 	meter     *meter
 	limit     *bucket
 	fault     error // why it cannot work
@@ -140,21 +141,22 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	if s.ignored, err = parseIgnored(src.Dedupe.Ignore); err != nil {
 		s.fault = err
 	}
-	if s.typeOf, err = expression(src.Type); err != nil {
-		s.fault = fmt.Errorf("type: %w", err)
-	}
-	if s.keyOf, err = expression(src.Key); err != nil {
-		s.fault = fmt.Errorf("key: %w", err)
+	for _, e := range []struct {
+		name, text string
+		compile    func(string) (*match.Expression, error)
+		into       **match.Expression
+	}{
+		{"type", src.Type, match.CompileExpression, &s.typeOf}, {"key", src.Key, match.CompileExpression, &s.keyOf},
+		{"event_id", src.EventID, match.CompileID, &s.idOf},
+	} {
+		if e.text == "" {
+			continue
+		}
+		if *e.into, err = e.compile(e.text); err != nil {
+			s.fault = fmt.Errorf("%s: %w", e.name, err)
+		}
 	}
 	return s
-}
-
-// expression compiles an expression of a source; nil if it is empty.
-func expression(text string) (*match.Expression, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return match.CompileExpression(text)
 }
 
 func sameLimit(a, b *grapnel.RateLimit) bool {

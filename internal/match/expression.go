@@ -25,7 +25,8 @@ type Request struct {
 	Key     string
 
 	document
-	named map[string]string
+	digits document // the same data, for ids
+	named  map[string]string
 }
 
 // headers are those by their names in lower case, the lines of one name joined by commas.
@@ -45,26 +46,47 @@ var requestEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 		field[*Request]{"type", types.StringType, func(r *Request) (any, bool, error) { return r.Type, r.Type != "", nil }},
 		field[*Request]{"key", types.StringType, func(r *Request) (any, bool, error) { return r.Key, r.Key != "", nil }},
 		field[*Request]{"data", types.DynType, func(r *Request) (any, bool, error) {
-			data, err := r.of(r.Data)
+			data, err := r.of(r.Data, values)
 			return data, err == nil, err
 		}},
 		field[*Request]{"headers", textsType, func(r *Request) (any, bool, error) { return r.headers(), len(r.Headers) > 0, nil }},
 	)
 })
 
+// idEnvironment is the language of expressions for ids: that of the others, over the body alone. A
+// header may be unsigned where the body is signed.
+var idEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	return newEnvironment("grapnel.Body", field[*Request]{"data", types.DynType, func(r *Request) (any, bool, error) {
+		data, err := r.digits.of(r.Data, digits)
+		return data, err == nil, err
+	}})
+})
+
 // CheckExpression says why an expression cannot be set. The error is a *CompileError.
 func CheckExpression(expression string) error {
-	_, err := compileExpression(expression, expressionLimit.whenSet())
+	_, err := compileExpression(requestEnvironment, expression, expressionLimit.whenSet())
+	return err
+}
+
+// CheckID says why an expression cannot be set for ids. The error is a *CompileError.
+func CheckID(expression string) error {
+	_, err := compileExpression(idEnvironment, expression, expressionLimit.whenSet())
 	return err
 }
 
 // CompileExpression prepares an expression for use. An error is a *CompileError.
 func CompileExpression(expression string) (*Expression, error) {
-	return compileExpression(expression, expressionLimit)
+	return compileExpression(requestEnvironment, expression, expressionLimit)
 }
 
-func compileExpression(expression string, most limit) (*Expression, error) {
-	program, out, err := compile(requestEnvironment, expression, "an expression", most)
+// CompileID prepares an expression for ids for use: it sees event.data alone, and a number that is
+// no whole number of 64 bits as the text of its digits. An error is a *CompileError.
+func CompileID(expression string) (*Expression, error) {
+	return compileExpression(idEnvironment, expression, expressionLimit)
+}
+
+func compileExpression(language func() (*cel.Env, error), expression string, most limit) (*Expression, error) {
+	program, out, err := compile(language, expression, "an expression", most)
 	if err != nil {
 		return nil, err
 	}

@@ -149,3 +149,48 @@ func TestBadExpressions(t *testing.T) {
 		t.Errorf("an expression that works for long: %v", err)
 	}
 }
+
+// TestIDExpressions: an id is of the body alone, and a number in it has all its digits.
+func TestIDExpressions(t *testing.T) {
+	data := `{"id":"evt_1","int":9007199254740993,"huge":123456789012345678901234567890,"fraction":1.50,"exponent":1e3,"minus":-0,
+		"sub":{"list":[{"id":7}]},"nil":null,"flag":true,"empty":""}`
+	for expression, want := range map[string]string{
+		`event.data.id`: "evt_1", `event.data.int`: "9007199254740993", `event.data.huge`: "123456789012345678901234567890",
+		`event.data.fraction`: "1.50", `event.data.exponent`: "1e3", `event.data.minus`: "-0", `event.data.sub.list[0].id`: "7",
+		`event.data["id"]`: "evt_1", `event.data.id + "." + string(event.data.int)`: "evt_1.9007199254740993", `event.data.empty`: "",
+		`has(event.data.uid) ? event.data.uid : event.data.id`: "evt_1",
+	} {
+		e, err := CompileID(expression)
+		if err != nil {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		// the same request serves other expressions, which see numbers as numbers
+		r := &Request{Data: []byte(data), Headers: http.Header{"A": {"b"}}}
+		if got, err := e.Text(r); got != want || err != nil {
+			t.Errorf("%s is %q, %v; want %q", expression, got, err, want)
+		}
+		more, err := CompileExpression(`event.data.fraction > 1.25 ? "more" : "less"`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := more.Text(r); got != "more" || err != nil {
+			t.Errorf("after %s a comparison is %q, %v", expression, got, err)
+		}
+	}
+	for _, expression := range []string{`event.data.missing`, `event.data.nil`, `event.data.flag`, `event.data.sub`, `event.data`, `event.data.id.x`} {
+		e, err := CompileID(expression)
+		if err != nil {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		for _, body := range []string{data, `[]`, `null`, `<a/>`, ``} {
+			if got, err := e.Text(&Request{Data: []byte(body)}); err == nil {
+				t.Errorf("%s of %.20s is %q", expression, body, got)
+			}
+		}
+	}
+	for _, expression := range []string{`event.headers["x-id"]`, `event.type`, `event.key`, `true`, ``} {
+		if err := CheckID(expression); err == nil {
+			t.Errorf("%s was taken for an id", expression)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (v *view) passes(f *Filter) error {
 }
 
 // decode reads the data at the first use.
-func (v *view) decode() (any, error) { return v.of(v.event.Data) }
+func (v *view) decode() (any, error) { return v.of(v.event.Data, values) }
 
 // document is JSON as CEL's values, decoded at the first use.
 type document struct {
@@ -47,19 +47,18 @@ type document struct {
 	err     error
 }
 
-func (d *document) of(data []byte) (any, error) {
+func (d *document) of(data []byte, number func(json.Number) any) (any, error) {
 	if !d.decoded {
 		d.decoded = true
-		d.value, d.err = decode(data)
+		d.value, d.err = decode(data, number)
 	}
 	return d.value, d.err
 }
 
 var errNotJSON = errors.New("the event's data is not JSON")
 
-// decode converts JSON to CEL's values. Whole numbers stay whole: as floats, two ids beyond 2^53
-// that differ in their last digit would be equal.
-func decode(data []byte) (any, error) {
+// decode converts JSON to CEL's values, and its numbers by number.
+func decode(data []byte, number func(json.Number) any) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var value any
@@ -69,28 +68,43 @@ func decode(data []byte) (any, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errNotJSON
 	}
-	return numbers(value), nil
+	return numbers(value, number), nil
 }
 
-func numbers(value any) any {
+func numbers(value any, number func(json.Number) any) any {
 	switch v := value.(type) {
 	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		if u, err := strconv.ParseUint(string(v), 10, 64); err == nil {
-			return u
-		}
-		f, _ := v.Float64() // beyond the range of floats: ±Inf, which compares as it should
-		return f
+		return number(v)
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = numbers(v[i], number)
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = numbers(v[k])
+			v[k] = numbers(v[k], number)
 		}
 	}
 	return value
+}
+
+// values are numbers that compare. Whole ones stay whole: as floats, two ids beyond 2^53 that
+// differ in their last digit would be equal.
+func values(n json.Number) any {
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
+		return u
+	}
+	f, _ := n.Float64() // beyond the range of floats: ±Inf, which compares as it should
+	return f
+}
+
+// digits are numbers that name something: one that a whole number does not write in the same way
+// stays the text it came as.
+func digits(n json.Number) any {
+	if i, err := n.Int64(); err == nil && strconv.FormatInt(i, 10) == string(n) {
+		return i
+	}
+	return string(n)
 }

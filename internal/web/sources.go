@@ -201,7 +201,7 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 			by = append(by, string(b))
 		}
 		m.Settings.add("Duplicates", list(by), "Remembered for", spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
-		m.Settings.add("Ordering key", s.Key)
+		m.Settings.add("Ordering key", s.Key, "Event id", s.EventID)
 		if s.RateLimit != nil {
 			m.Settings.add("Rate", fmt.Sprintf("at most %g per second", s.RateLimit.PerSecond))
 		}
