@@ -71,7 +71,11 @@ func Statuses() []Status {
 	return []Status{Pending, Held, Delivered, Failed, Dropped, Discarded, Skipped}
 }
 
-// ReasonCode says why a delivery failed.
+// Test says whether a finished delivery was a test. Of a pending one only the store knows the
+// trigger.
+func (d *Delivery) Test() bool { return d.ReasonCode == ReasonTest }
+
+// ReasonCode says why a delivery failed, or that it was a test.
 type ReasonCode string
 
 // The reason codes. ReasonNone belongs to deliveries that did not fail.
@@ -83,6 +87,7 @@ const (
 	ReasonExpired      ReasonCode = "expired"
 	ReasonEndpointGone ReasonCode = "endpoint_gone"
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
+	ReasonTest         ReasonCode = "test"    // of a finished test, whatever its status
 )
 
 // Trigger is the cause of an attempt.
@@ -96,6 +101,10 @@ const (
 	TriggerProbe    Trigger = "probe"
 	TriggerTest     Trigger = "test"
 )
+
+// Counts says whether attempts of this trigger count: in statistics, promises, health, issues and
+// alerts. Tests do not.
+func (t Trigger) Counts() bool { return t != TriggerTest }
 
 // Attempt is one try of a delivery, stored with its plan and its outcome. It never changes
 // afterwards.

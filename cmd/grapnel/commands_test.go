@@ -560,17 +560,19 @@ func TestEmptyListsSaySo(t *testing.T) {
 	}
 }
 
-// What `endpoints test` shows is how the first attempt ended.
+// `endpoints test` shows how its attempt ended, and the exit code says whether the receiver took
+// the event.
 func TestTestWaitsForTheAnswer(t *testing.T) {
 	looks := 0
 	f := newFake(t, func(r *http.Request) (int, string) {
 		if looks++; r.Method == "POST" || looks < 3 {
 			return 200, `{"id":"dlv_1","status":"pending","planned":[{"number":1,"at":"2026-01-02T03:04:05Z","latest":"2026-01-02T03:04:05Z"}]}`
 		}
-		return 200, `{"id":"dlv_1","status":"pending","attempts_made":1,"attempts":[{"number":1,"status_code":422,"response_body":"amount is missing"}]}`
+		return 200, `{"id":"dlv_1","status":"discarded","reason_code":"test","attempts_made":1,"last":{"status_code":422},"attempts":[{"number":1,"status_code":422,"response_body":"amount is missing"}]}`
 	})
 	got := invoke(t, f.env(), "", "endpoints", "test", "ep_1")
-	if got.code != 0 || got.errs != "" || !strings.Contains(got.out, "Answer to attempt 1: 422 Unprocessable Entity") || !strings.Contains(got.out, "amount is missing") {
+	if got.code != cli.ExitPartial || !strings.Contains(got.errs, "did not take the event: 422") || !strings.Contains(got.out, "discarded (test)") ||
+		!strings.Contains(got.out, "Answer to attempt 1: 422 Unprocessable Entity") || !strings.Contains(got.out, "amount is missing") {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(got.out, "sequence") {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
@@ -103,8 +104,16 @@ func (t *resource[T]) selected(s *session, anyStatus bool, short, example string
 var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT", "CREATED"}
 
 func deliveryRow(r reader, d *client.Delivery) []string {
-	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), lastOutcome(d), r.Time(d.NextAttemptAt),
+	return []string{d.ID, statusOf(d), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), lastOutcome(d), r.Time(d.NextAttemptAt),
 		r.Time(&d.CreatedAt)}
+}
+
+// statusOf is the status of a delivery, and whether it is of a test.
+func statusOf(d *client.Delivery) string {
+	if d.ReasonCode == grapnel.ReasonTest {
+		return string(d.Status) + " (test)"
+	}
+	return string(d.Status)
 }
 
 // lastOutcome is the result of a delivery's last attempt in a word: the status of the response, or
@@ -166,7 +175,7 @@ func answered(d *client.Delivery) []cli.Part {
 func deliveryView(r reader, d *client.Delivery) cli.View {
 	form := [][]string{
 		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
-		{"key", d.Key}, {"sequence", positive(d.Sequence)}, {"status", string(d.Status)}, {"why", d.Reason},
+		{"key", d.Key}, {"sequence", positive(d.Sequence)}, {"status", statusOf(d)}, {"why", d.Reason},
 		{"created", r.Time(&d.CreatedAt)}, {"finished", r.Time(d.FinishedAt)},
 	}
 	if d.ReplayOf != nil {

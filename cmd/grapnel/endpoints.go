@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
@@ -68,24 +69,33 @@ func endpointsTest(s *session) *cobra.Command {
 	var wait, delay time.Duration
 	c := &cobra.Command{
 		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+		Long: "Sends an event to one endpoint alone, waits for its answer and prints it. A test is attempted once and counts nowhere.\n" +
+			"Exits 9 if the receiver did not take it.",
+		Example: "grapnel endpoints test ep_… --type invoice.paid -d '{\"total\":1}'",
+		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
 			body, err := s.Content("-d", data)
 			if err != nil {
-				return cli.View{}, err
+				return err
 			}
 			if data == "" {
 				body = nil
 			} else if !json.Valid(body) {
-				return cli.View{}, cli.Usagef("-d: the data is not JSON")
+				return cli.Usagef("-d: the data is not JSON")
 			}
 			d, err := r.TestEndpointLater(ctx, args[0], delay, eventType, body)
 			if err != nil {
-				return cli.View{}, err
+				return err
 			}
 			if wait > 0 {
 				wait += delay
 			}
-			return viewOf(r, deliveryView)(attempted(ctx, r, d, wait))
+			if d, err = attempted(ctx, r, d, wait); err == nil {
+				err = r.Print(deliveryView(r, d))
+			}
+			if err == nil && d.AttemptsMade > 0 && d.Status != grapnel.Delivered {
+				err = cli.Partial("the receiver did not take the event: %s", lastOutcome(d))
+			}
+			return err
 		}),
 	}
 	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "longest wait for the outcome of the first attempt, besides --delay; 0s: do not wait")

@@ -70,5 +70,9 @@ func plan(s situation) []policy.Planned {
 	}
 	d := s.delivery
 	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: s.ids.Seed(d.Seq)}
-	return append([]policy.Planned{}, s.endpoint.Policy.Plan(progress, next, mostPlanned)...)
+	most := mostPlanned
+	if d.Test() {
+		most = 1
+	}
+	return append([]policy.Planned{}, s.endpoint.Policy.Plan(progress, next, most)...)
 }

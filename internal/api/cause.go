@@ -77,7 +77,8 @@ func (a *api) past(c *call, endpoint string) (*past, error) {
 				p.more, last = true, true
 				break
 			}
-			if p.deliveries = append(p.deliveries, list[i]); list[i].AttemptsMade > 0 && !grapnel.Operational(list[i].Type) {
+			if p.deliveries = append(p.deliveries, list[i]); list[i].AttemptsMade > 0 && !grapnel.Operational(list[i].Type) &&
+				!list[i].Test() {
 				p.of = append(p.of, len(p.deliveries)-1)
 			}
 		}

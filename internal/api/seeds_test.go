@@ -36,7 +36,7 @@ func TestCallsOfParseo(t *testing.T) {
 		t.Errorf("all that failed is %v", all)
 	}
 	stats := w.must(200, "GET", "/v1/endpoints/"+ep+"/stats?bucket=day", "")["data"].([]any)[0].(map[string]any)
-	if fmt.Sprint(stats["delivered"], stats["failed"], stats["retried"]) != "2 1 0" {
+	if fmt.Sprint(stats["delivered"], stats["failed"], stats["retried"]) != "1 1 0" { // the test counts nowhere
 		t.Errorf("the day is %v", stats)
 	}
 }

@@ -17,7 +17,7 @@ func testRoutes() []route {
 			scope: grapnel.ScopeManage, portal: grapnel.ScopeEndpointsWrite, lever: true,
 			handle: testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
-			about: "Creates a new event and one delivery of it, whatever the endpoint subscribes to. It never replays an event.",
+			about: "Creates a new event and one delivery of it, whatever the endpoint subscribes to. It is attempted once, and its reason_code is test. It counts nowhere: in no statistic, promise, issue or alert, and not towards the endpoint's health or its being disabled. A test that fails ends as discarded, and is no dead letter.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
 			gives: map[int]any{200: wire.Delivery{}}},
 	}
@@ -86,7 +86,7 @@ func (a *api) sendTest(c *call, ep *grapnel.Endpoint, ev *grapnel.Event, delay t
 func tested(s situation, ev *grapnel.Event, done store.Accepted) answer {
 	d := grapnel.Delivery{
 		EventID: ev.ID, EndpointID: s.endpoint.ID, Tenant: ev.Tenant, Type: ev.Type,
-		Status: grapnel.Pending, CreatedAt: done.Events[0].AcceptedAt,
+		Status: grapnel.Pending, ReasonCode: grapnel.ReasonTest, CreatedAt: done.Events[0].AcceptedAt,
 	}
 	for _, h := range done.Heads {
 		d.Seq, d.Waiting = h.Delivery, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}

@@ -51,7 +51,9 @@ func (c *Core) finished(now time.Time, in *Finished) {
 		why := "failed: " + in.Unsendable
 		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: why, At: now}
 		var news []News
-		if !in.News {
+		if !h.Trigger.Counts() {
+			ch.Status = grapnel.Discarded
+		} else if !in.News {
 			news = []News{{Type: grapnel.EventDeliveryFailed, Reason: why}}
 		}
 		c.record(ep, h, ch, news, in.Event)

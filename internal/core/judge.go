@@ -12,14 +12,18 @@ import (
 
 // judge applies an attempt's outcome to its endpoint: circuit, ramp, progress towards being
 // disabled. It appends the operational events, and returns the reason to disable the endpoint,
-// empty if there is none.
+// empty if there is none. A failed test says nothing about its endpoint; one that succeeds closes
+// the circuit like any other attempt.
 func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (disable string) {
 	in, step := v.in, &v.step
+	if v.test && step.Decision != policy.Deliver {
+		return ""
+	}
 	took := min(max(now.Sub(h.started), 0), maxCharge) // the clock may have jumped meanwhile
 	s := policy.Sighting{
 		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(*in), Started: h.started, Ended: now,
 		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: took, Seed: v.progress.Seed,
-		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
+		Counts: h.Trigger.Counts() && h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
 	shift, changed := ep.gate.observe(s, h.shifts)
 	if shift == policy.Closed {

@@ -16,11 +16,13 @@ type verdict struct {
 	in       *Finished
 	progress policy.Progress // this attempt included
 	step     policy.Step
+	test     bool // it is attempted once, and its failure is no dead letter
 }
 
 // newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs).
 func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, now time.Time) verdict {
-	v := verdict{endpoint: ep, now: now, in: in, progress: policy.Progress{Attempts: h.Attempts + 1, Anchor: h.Anchor, Seed: seed}}
+	v := verdict{endpoint: ep, now: now, in: in, test: !h.Trigger.Counts(),
+		progress: policy.Progress{Attempts: h.Attempts + 1, Anchor: h.Anchor, Seed: seed}}
 	if h.Attempts == 0 {
 		v.progress.Anchor = in.Attempt.StartedAt
 	}
@@ -33,7 +35,7 @@ func newVerdict(ep *grapnel.Endpoint, h *store.Head, in *Finished, seed uint64, 
 
 // again says whether there is a next attempt.
 func (v *verdict) again() bool {
-	return (v.step.Decision == policy.Retry || v.step.Decision == policy.Throttle) && !v.step.Exhausted
+	return (v.step.Decision == policy.Retry || v.step.Decision == policy.Throttle) && !v.step.Exhausted && !v.test
 }
 
 // change is the change to record, without its attempt, and the operational events to publish.
@@ -41,6 +43,8 @@ func (v *verdict) change() (ch store.Change, news []News) {
 	switch {
 	case v.step.Decision == policy.Deliver:
 		ch = store.Change{Status: grapnel.Delivered, Reason: reasonDelivered(v.progress.Attempts), At: v.now, Trigger: grapnel.TriggerSchedule}
+	case v.test:
+		ch = store.Change{Status: grapnel.Discarded, Reason: "the test failed: " + whatHappened(*v.in), At: v.now}
 	case v.again():
 		ch = store.Change{Status: grapnel.Pending, Due: v.step.Next, At: v.now, Trigger: grapnel.TriggerSchedule,
 			Reason: reasonRetry(v.progress.Attempts, *v.in)}
@@ -68,7 +72,7 @@ func (v *verdict) attempt(trigger grapnel.Trigger, scheduled time.Time) *grapnel
 	case a.Decision == policy.Deliver:
 	case v.again():
 		a.NextAttemptAt = v.step.Next
-	case v.step.Exhausted:
+	case v.step.Exhausted, v.test:
 		a.Decision = policy.Fail // a retry would have been right, but there is no further attempt
 	}
 	return a

@@ -41,7 +41,7 @@ func (n *issues) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
 		a := page[i].Attempt
 		switch {
-		case !results[i].Applied || a == nil || a.Trigger == grapnel.TriggerTest:
+		case !results[i].Applied || a == nil || !a.Trigger.Counts():
 		case a.Decision == policy.Deliver:
 			n.tally.Succeeded(page[i].Endpoint)
 		default:

@@ -223,7 +223,7 @@ func (m *Metrics) ended(status grapnel.Status, n int) {
 // attempted counts an attempt. A failed one is an exemplar of its duration, with the delivery's id:
 // from a slow bucket of a graph one comes to a delivery that was slow.
 func (m *Metrics) attempted(a core.Attempt, r egress.Result, delivery string) {
-	if m.silent {
+	if m.silent || !a.Trigger.Counts() {
 		return
 	}
 	if c := m.byClass[r.Outcome.Class]; c != nil && a.Trigger == grapnel.TriggerSchedule {
@@ -285,7 +285,8 @@ func (m *Metrics) Balances() (all, unequal int64) { return m.balances.Load(), m.
 
 func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
-		if results[i].Applied && page[i].Status.Final() && !m.silent {
+		test := page[i].Attempt != nil && !page[i].Attempt.Trigger.Counts()
+		if results[i].Applied && page[i].Status.Final() && !m.silent && !test {
 			m.finished(&page[i])
 		}
 	}

@@ -34,7 +34,7 @@ type orders struct {
 }
 
 // Retry tries a pending delivery now. A finished one is delivered again, as a new delivery at the
-// end of its lane.
+// end of its lane; that of a test is a test again.
 func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
 	d, err := o.store.Delivery(ctx, scope, delivery)
 	if err != nil {
@@ -62,8 +62,12 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 	if ep.DropReason() != "" {
 		return store.Redelivered{}, errDrops
 	}
+	trigger := grapnel.TriggerManual
+	if d.Test() {
+		trigger = grapnel.TriggerTest
+	}
 	return o.again(ctx, scope, ep.Tenant, store.Redelivery{
-		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: o.now(), Once: once,
+		Of: delivery, Trigger: trigger, Ordered: ep.Ordering == grapnel.OrderByKey, At: o.now(), Once: once,
 		Audit: o.entry(grapnel.VerbRetry, d, by),
 	})
 }

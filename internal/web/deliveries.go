@@ -219,9 +219,18 @@ func (p pager) here() string {
 	return " on this page"
 }
 
+// pillOf is the state of a delivery, and that it is a test.
+func pillOf(d *client.Delivery) pill {
+	p := deliveryPill(d.Status, d.AttemptsMade)
+	if d.ReasonCode == grapnel.ReasonTest {
+		p.Word = "test " + p.Word
+	}
+	return p
+}
+
 func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliveryRow {
 	r := deliveryRow{
-		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: deliveryPill(d.Status, d.AttemptsMade), Type: d.Type,
+		ID: d.ID, Href: v.link("/deliveries/" + d.ID), Pill: pillOf(d), Type: d.Type,
 		Endpoint: cmp.Or(names[d.EndpointID], d.EndpointID), At: v.ownerLink(d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: words.Instants(d.Reason),
 	}

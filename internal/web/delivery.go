@@ -90,7 +90,7 @@ func delivery(v *visit) (deliveryModel, error) {
 			return deliveryModel{}, err
 		}
 	}
-	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: deliveryPill(d.Status, d.AttemptsMade), At: v.ownerLink(d.EndpointID), Key: d.Key}
+	m := deliveryModel{ID: d.ID, Type: d.Type, Pill: pillOf(d), At: v.ownerLink(d.EndpointID), Key: d.Key}
 	if ep != nil {
 		m.Endpoint = endpointName(ep)
 	} else if m.Endpoint, err = v.nameOf(d.EndpointID); err != nil {

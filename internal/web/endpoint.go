@@ -249,5 +249,6 @@ func testEndpoint(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "A test event is on its way: " + d.ID, nil
+	v.goTo("/deliveries/" + url.PathEscape(d.ID))
+	return "The test event was sent. This page shows the answer as soon as there is one.", nil
 }

@@ -71,6 +71,17 @@ func (d *Pending) Lead(at int64, delay time.Duration) {
 	d.Head, d.Blocked, d.Due = true, false, codec.Micros(codec.Moment(d.Anchor).Add(delay))
 }
 
+// Counts says whether the totals count an attempt that c records, d being as it was before.
+func (d *Pending) Counts(c *store.Change) bool { return !c.Uncounted && d.Trigger.Counts() }
+
+// End is how d ends: the end of a test counts nowhere, and its reason code says that it was one.
+func (d *Pending) End(e store.Ending) store.Ending {
+	if !d.Trigger.Counts() {
+		e.ReasonCode, e.Uncounted = grapnel.ReasonTest, true
+	}
+	return e
+}
+
 // Ended is what the totals count of d when it is finished.
 func (d *Pending) Ended(e *store.Ending) grapnel.Ended {
 	return grapnel.Ended{Status: e.Status, Reason: e.ReasonCode, Attempts: d.Attempts, Took: codec.Took(d.Created, codec.Micros(e.At))}

@@ -38,7 +38,8 @@ func (f *Found) Judge(c *store.Change) store.Changed {
 // Apply makes a change of d that applies. attempt says that the change has one. A delivery that the
 // change finishes only counts its attempt: its end is the change's Ending.
 //
-// A delivery behind the head of its lane has no schedule to change; it gets one as the head.
+// A delivery behind the head of its lane has no schedule to change; it gets one as the head. A test
+// stays a test when an operator asks for its attempt.
 func (d *Pending) Apply(c *store.Change, attempt bool) {
 	if attempt {
 		d.Attempts++
@@ -47,7 +48,9 @@ func (d *Pending) Apply(c *store.Change, attempt bool) {
 	if c.Status.Final() {
 		return
 	}
-	d.Code, d.Reason, d.Trigger = c.ReasonCode, c.Reason, c.Trigger
+	if d.Code, d.Reason = c.ReasonCode, c.Reason; d.Trigger.Counts() {
+		d.Trigger = c.Trigger
+	}
 	if !d.Head {
 		return
 	}

@@ -148,10 +148,11 @@ func (s *model) finish(d *delivery, e store.Ending, delay time.Duration) {
 }
 
 // end stores the end of d.
-func (s *model) end(d *delivery, e *store.Ending) {
+func (s *model) end(d *delivery, ending *store.Ending) {
+	e := d.End(*ending)
 	d.status, d.Code, d.Reason, d.finished = e.Status, e.ReasonCode, e.Reason, codec.Micros(e.At)
 	if !e.Uncounted {
-		s.ended(d, e)
+		s.ended(d, &e)
 	}
 }
 

@@ -52,10 +52,11 @@ func (s *model) turn(c *store.Change) store.Changed {
 
 func (s *model) apply(d *delivery, c *store.Change) {
 	s.delist(d)
+	counts := d.Counts(c)
 	d.Apply(c, c.Attempt != nil)
 	if c.Attempt != nil {
 		d.tries = append(d.tries, copyAttempt(*c.Attempt))
-		if !c.Uncounted {
+		if counts {
 			s.tried(d, c)
 		}
 	}

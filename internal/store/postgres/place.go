@@ -185,6 +185,7 @@ func (t *tx) finish(p *place, e store.Ending, body []byte, delay time.Duration) 
 
 // archive stores a finished delivery.
 func (t *tx) archive(p *place, e store.Ending, body []byte) {
+	e = p.End(e)
 	p.Code, p.Reason = e.ReasonCode, e.Reason
 	t.over[p.Seq] = &over{decide.Found{Status: e.Status, Event: p.Event, Created: p.Created, Endpoint: p.Endpoint}, p.tenant, p.lane}
 	t.finished = append(t.finished, finished{place: p, status: e.Status, at: codec.Micros(e.At), body: body})

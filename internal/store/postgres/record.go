@@ -151,11 +151,12 @@ func (t *tx) spare(c *turn) store.Changed {
 // change applies the change to p.
 func (t *tx) change(p *place, c *turn) {
 	t.release(p)
+	counts := p.Counts(&c.Change)
 	p.Apply(&c.Change, c.Attempt != nil)
 	p.dirty = true
 	if c.Attempt != nil {
 		p.statusCode, p.class, p.took = int32(c.Attempt.StatusCode), c.Attempt.Class, int64(c.Attempt.Duration)
-		if !c.Uncounted {
+		if counts {
 			t.tried(p, &c.Change)
 		}
 	}

@@ -166,6 +166,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
 	t.tallies[tally{d.target, d.tenant, status}]++
+	e = d.End(e)
 	if !e.Uncounted {
 		if err := t.ended(d, &e); err != nil {
 			return err

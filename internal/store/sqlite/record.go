@@ -188,12 +188,13 @@ func (d *place) head() *store.Head {
 // attempt that ends d is stored in the finished row, which saves a row for most deliveries.
 func (t *tx) apply(d *place, c *store.Change, attempt []byte, a *grapnel.Tried) (*place, error) {
 	t.release(d)
+	counts := d.Counts(c)
 	d.Apply(c, attempt != nil)
 	if attempt != nil {
 		if err := d.tried(attempt); err != nil {
 			return nil, err
 		}
-		if !c.Uncounted {
+		if counts {
 			if err := t.tried(d, a, c.At); err != nil {
 				return nil, err
 			}

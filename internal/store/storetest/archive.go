@@ -105,6 +105,26 @@ var archiveCases = []testCase{
 		d.same(ask(store.TotalsQuery{Daily: true}), []grapnel.Bucket{{At: midnight, Totals: day}}, "of all")
 		d.balanced()
 	}},
+	{"leaves tests out of totals, and marks them when they end", func(d *driver) {
+		test := func(endpoint, id string) int64 {
+			done := d.publish(store.Incoming{Event: event(id, "", 5), Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest}}})
+			return done.Heads[0].Delivery
+		}
+		asked := retried(test(epA, "first"), 0, 10, 20)
+		asked.Attempt, asked.Expect, asked.Trigger = nil, store.AnyAttempts, grapnel.TriggerManual
+		d.same(d.change(asked).Next.Trigger, grapnel.TriggerTest, "trigger of a test that an operator has retried")
+		refused := answeredIn(delivered(asked.Delivery, 0, 21), 503, time.Second)
+		refused.Status = grapnel.Discarded
+		d.change(refused)
+		d.change(answeredIn(delivered(test(epA, "second"), 0, 22), 200, time.Second))
+		test(epA, "third")
+		d.end(epA, ending(30), 10, 1)
+		d.same(len(d.allTotals()), 0, "totals")
+		d.balanced()
+		for _, n := range []int64{asked.Delivery, asked.Delivery + 1, asked.Delivery + 2} {
+			d.same(d.delivery(n).ReasonCode, grapnel.ReasonTest, "reason code")
+		}
+	}},
 	{"leaves uncounted deliveries out of totals", func(d *driver) {
 		n := d.lane("k", 6)
 		uncounted := func(c store.Change, code int) store.Change {

@@ -137,6 +137,9 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
 				if t.Drop != "" {
 					r.Status, r.Reason, r.FinishedAt, r.uncounted = grapnel.Dropped, t.Drop, e.AcceptedAt, t.Uncounted
+					if t.Trigger == grapnel.TriggerTest {
+						r.uncounted, r.ReasonCode = true, grapnel.ReasonTest
+					}
 				}
 				done.Heads = append(done.Heads, m.add(&e, r, t.Ordered, t.Delay)...)
 				if t.Drop != "" {
@@ -200,6 +203,12 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 
 func (m *model) apply(r *row, c store.Change) {
 	r.lease = nil
+	if r.trigger == grapnel.TriggerTest {
+		c.Uncounted, c.Trigger = true, grapnel.TriggerTest
+		if c.Status != grapnel.Pending {
+			c.ReasonCode = grapnel.ReasonTest
+		}
+	}
 	if c.Attempt != nil {
 		r.AttemptsMade++
 		if !c.Uncounted {
@@ -235,6 +244,9 @@ func (m *model) end(endpoint string, e store.Ending, limit int) (n int) {
 		if r.EndpointID == endpoint && r.Status == grapnel.Pending && n < limit {
 			r.Status, r.ReasonCode, r.Reason, r.FinishedAt, r.Waiting = e.Status, e.ReasonCode, e.Reason, e.At, grapnel.Waiting{}
 			r.lease, r.uncounted = nil, e.Uncounted
+			if r.trigger == grapnel.TriggerTest {
+				r.uncounted, r.ReasonCode = true, grapnel.ReasonTest
+			}
 			m.over(r)
 			n++
 		}
