@@ -14,6 +14,7 @@ type Health struct {
 	PerSecond     float64     // the rate it is expected to accept once it works; 0: unknown
 	Strikes       int         // consecutive deliveries that count towards disabling
 	FailingSince  time.Time   // no attempt has succeeded since; zero: the last one has
+	FailedAt      time.Time   // of the last failed attempt since then; zero: none, or before this process began
 	Disabling     int         // percent of the way to being disabled; not every failure counts
 }
 

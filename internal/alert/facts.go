@@ -124,6 +124,22 @@ func (e *Endpoint) Waits() bool {
 	return e.takes() || e.Queue != nil && e.Status == grapnel.EndpointEnabled && e.Leased == 0
 }
 
+// tried is the end of the time over which a failing endpoint is judged: now while an attempt is in
+// flight or planned, else its last failure. An endpoint that nothing is sent to fails no longer by
+// being idle. Zero: the last failure was before this process began.
+func (e *Endpoint) tried(now time.Time) time.Time {
+	if e.Health.InFlight > 0 || !e.Health.NextAttemptAt.IsZero() {
+		return now
+	}
+	return e.Health.FailedAt
+}
+
+// Forgotten says whether nobody knows for how long attempts at an idle endpoint failed: its alerts
+// stay as they are until the next attempt.
+func (e *Endpoint) Forgotten() bool {
+	return !e.Health.FailingSince.IsZero() && e.tried(e.Health.FailingSince).IsZero()
+}
+
 // Name is what people call an endpoint.
 func Name(ep *grapnel.Endpoint) string {
 	if ep.Queue != nil {
@@ -164,12 +180,12 @@ func (e *Endpoint) samples(now time.Time) []Sample {
 	if h.Reason != "" {
 		because = " Last: " + strings.TrimSuffix(h.Reason, ".") + "."
 	}
-	if (h.State == grapnel.HealthFailing || h.State == grapnel.HealthOpen) && !h.FailingSince.IsZero() {
-		failing := now.Sub(h.FailingSince)
+	if (h.State == grapnel.HealthFailing || h.State == grapnel.HealthOpen) && !h.FailingSince.IsZero() && !e.Forgotten() {
+		failing := e.tried(now).Sub(h.FailingSince)
 		add(EndpointFailing, failing.Seconds(), "No attempt has succeeded for %s.%s", roughly(failing), because)
 	}
-	if h.State == grapnel.HealthOpen && !h.Since.IsZero() {
-		open := now.Sub(h.Since)
+	if h.State == grapnel.HealthOpen && !h.Since.IsZero() && !e.Forgotten() {
+		open := e.tried(now).Sub(h.Since)
 		add(CircuitOpen, open.Seconds(), "Its deliveries have been held for %s, but for probes.%s", roughly(open), because)
 	}
 	if way := h.Disabling; way > 0 {

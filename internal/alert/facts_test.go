@@ -24,7 +24,7 @@ func TestEveryRuleCanFire(t *testing.T) {
 	queue.Queue = &grapnel.Queue{Name: "orders"}
 	f := Facts{Now: begin, Endpoints: []Endpoint{
 		{Endpoint: ep("bad"), Health: grapnel.Health{State: grapnel.HealthOpen, Since: ago(time.Hour),
-			FailingSince: ago(5 * 24 * time.Hour), Disabling: 100, Reason: "connection refused"}},
+			FailingSince: ago(5 * 24 * time.Hour), NextAttemptAt: begin, Disabling: 100, Reason: "connection refused"}},
 		{Endpoint: disabled}, {Endpoint: byHand},
 		{Endpoint: queue, Due: ago(time.Hour)},
 		{Endpoint: ep("slow"), Health: grapnel.Health{State: grapnel.HealthHealthy}, Due: ago(2 * time.Minute),

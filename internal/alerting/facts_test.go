@@ -2,6 +2,7 @@ package alerting_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // silentSource makes a source whose last event came 25 hours ago.
@@ -321,4 +323,55 @@ func TestAnOutageLogsFewLines(t *testing.T) {
 			t.Errorf("%s: %d lines, %d of a first failure", what, all, first)
 		}
 	}
+}
+
+// TestIdleIsNotFailing: an endpoint that is idle after failures in a row is not reported for being
+// idle, also after a restart. One with a planned attempt is, however rarely it is attempted.
+func TestIdleIsNotFailing(t *testing.T) {
+	within(t, memory.New(), func(w *world) {
+		chat := w.channel("chat", "acme")
+		var status atomic.Int64
+		answer := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(int(status.Load())) })
+		set := func(ep *grapnel.Endpoint) {
+			ep.EventTypes = []string{"order.paid"}
+			ep.Policy.Classify = map[string]policy.Decision{"400": policy.Fail}
+		}
+		w.endpoint("shop", answer, set)
+		status.Store(200)
+		for i := range 20 {
+			w.publish(fmt.Sprintf("evt_good%d", i), "order.paid")
+		}
+		time.Sleep(time.Second)
+		status.Store(400)
+		for i := range 9 { // fewer than the rule of dead letters has as its threshold
+			w.publish(fmt.Sprintf("evt_bad%d", i), "order.paid")
+		}
+		quiet := func(when string) {
+			t.Helper()
+			time.Sleep(time.Hour)
+			if got := endpointsFailing(chat); got != "" {
+				t.Errorf("%s the channel got %s", when, got)
+			}
+		}
+		quiet("after an idle hour")
+		w.kill()
+		quiet("after a restart and another hour")
+		status.Store(503)
+		w.publish("evt_last", "order.paid") // its second attempt is planned, and no other
+		time.Sleep(3 * time.Minute)
+		if got := endpointsFailing(chat); got != "shop.test: no attempt succeeds" {
+			t.Errorf("with an attempt planned the channel got %q", got)
+		}
+	})
+}
+
+// endpointsFailing are the titles that the rule endpoint_failing made.
+func endpointsFailing(r *receiver) string {
+	var of []message
+	for _, m := range r.messages() {
+		if m.data.Rule == alert.EndpointFailing {
+			of = append(of, m)
+		}
+	}
+	return titles(of)
 }

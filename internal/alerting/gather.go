@@ -175,6 +175,11 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		}
 		f.Endpoints[i] = alert.Endpoint{Endpoint: &eps[i], Health: healths[i], CertificateUntil: until}
 		at[eps[i].ID] = &f.Endpoints[i]
+		if f.Endpoints[i].Forgotten() {
+			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen} {
+				f.Unread[alert.UnreadIn(rule, eps[i].ID)] = true
+			}
+		}
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
 			// its owner did not answer, or it has none because its tenant is moving
 			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon} {

@@ -32,6 +32,7 @@ type gate struct {
 	dirty    bool      // the standing has changed since
 	probing  bool      // a probe is in flight
 	failing  time.Time // the first failure since the last success, seen by this process; zero: none
+	failed   time.Time // the last of these failures
 	failures int       // in a row
 	accepted bool      // an attempt has succeeded since this process began
 	shifts   int       // times the breaker was opened or closed
@@ -146,11 +147,12 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	switch {
 	case s.Decision == policy.Deliver:
 		g.took += (s.Took - g.took) / 8
-		g.failing, g.failures, g.accepted = time.Time{}, 0, true
+		g.failing, g.failed, g.failures, g.accepted = time.Time{}, time.Time{}, 0, true
 	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
 		if g.failures++; g.failing.IsZero() {
 			g.failing = s.Ended
 		}
+		g.failed = s.Ended
 	}
 	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
 		if !g.standing.HoldUntil.After(s.Ended) {
@@ -179,7 +181,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
-	g.failing, g.failures = time.Time{}, 0
+	g.failing, g.failed, g.failures = time.Time{}, time.Time{}, 0
 	g.standing.HoldUntil = time.Time{}
 }
 

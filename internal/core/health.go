@@ -19,7 +19,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	h := grapnel.Health{
 		State: grapnel.HealthHealthy, Since: latest(ep.config.CreatedAt, latest(st.RecoveredAt, ep.since)),
 		InFlight: g.running, Waiting: len(ep.window.waiting) + len(ep.window.reserve.list), PerSecond: g.perSecond(),
-		Strikes: st.Strikes, FailingSince: st.FailingSince, Disabling: st.Way(ep.config.Policy.Disable, now),
+		Strikes: st.Strikes, FailingSince: st.FailingSince, FailedAt: g.failed, Disabling: st.Way(ep.config.Policy.Disable, now),
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
