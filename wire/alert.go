@@ -38,7 +38,7 @@ type AlertSubject struct {
 
 // AlertMessage is a message about an alert: an event, alone or in a digest.
 type AlertMessage struct {
-	Transition string          `json:"transition" enum:"fired,resolved,repeated"`
+	Transition string          `json:"transition" enum:"fired,resolved,repeated,worse" doc:"worse: its severity has risen"`
 	EventID    string          `json:"event_id" doc:"of a digest that is held, the id that its event will have"`
 	At         time.Time       `json:"at"`
 	Deliveries []AlertDelivery `json:"deliveries" doc:"empty: the digest is held until its time, or was not needed, or they are purged"`

@@ -158,6 +158,8 @@ const (
 	Fire    Transition = "fired"
 	Resolve Transition = "resolved"
 	Repeat  Transition = "repeated" // it still fires, and no person has acknowledged it
+	Worsen  Transition = "worse"    // its severity has risen
+	Ease    Transition = "eased"    // its severity has fallen; nobody is told
 )
 
 // newID derives the id of an alert from its key and the time of its firing.

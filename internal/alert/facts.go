@@ -273,9 +273,9 @@ func (f *Facts) operators() (all []Sample) {
 	}
 	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {
-		all = append(all, Sample{BurnRate, "", Subject{Kind: "promise", ID: b.Promise + " " + b.Windows, Name: b.Promise}, b.times(),
-			fmt.Sprintf("Over %s its error budget is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,
-				number(b.Long), number(b.Short), number(b.Allowed)), b.Severity})
+		all = append(all, Sample{BurnRate, "", server, b.times(),
+			fmt.Sprintf("Over %s the error budget of %s is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,
+				b.Promise, number(b.Long), number(b.Short), number(b.Allowed)), b.Severity})
 	}
 	for i := range f.Keys {
 		k := &f.Keys[i]

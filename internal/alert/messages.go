@@ -56,6 +56,9 @@ func (b *Boxes) Post(now time.Time, bounds Bounds, tenant string, changes []Chan
 	}
 	post := posting{now: now, bounds: bounds, tenant: tenant, by: map[string][]*Change{}}
 	for i := range changes {
+		if changes[i].Transition == Ease {
+			continue
+		}
 		for _, id := range wants(&changes[i]) {
 			if r, exists := all[id]; exists && (r.Closes || !changes[i].Silent) {
 				post.by[id] = append(post.by[id], &changes[i])
@@ -276,6 +279,8 @@ func headline(c *Change) string {
 		return "Resolved: " + c.Alert.Title
 	case Repeat:
 		return "Still: " + c.Alert.Title
+	case Worsen:
+		return "Worse: " + c.Alert.Title
 	}
 	return c.Alert.Title
 }

@@ -105,7 +105,7 @@ var rules = []Rule{
 		About:   "Days until the certificate that the endpoint showed at the last attempt that was looked at is invalid; for the operator, that at --public-url.",
 		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Days, Threshold: 14, Below: true},
 	{Name: BurnRate, Title: "a promise is being broken",
-		About:    "How many times faster than allowed the error budget of a promise is being used, in both windows of a pair.",
+		About:    "How many times faster than allowed the error budget of a promise is being used, in both windows of a pair. All promises are one alert.",
 		Operator: true, Severity: grapnel.SeverityPage, Unit: Times, Threshold: 1, Calm: 5 * time.Minute},
 	{Name: Imbalance, Title: "deliveries are not accounted for",
 		About:    "Deliveries created minus those pending, finished and purged. Any value but 0 is a defect of Grapnel.",
@@ -133,6 +133,14 @@ func (r *Rule) bad(value, threshold float64) bool {
 		return value <= threshold
 	}
 	return value >= threshold
+}
+
+// worse is the worse of two values.
+func (r *Rule) worse(a, b float64) float64 {
+	if r.Below {
+		return min(a, b)
+	}
+	return max(a, b)
 }
 
 // good says whether a value is clearly back. Between good and bad an alert stays as it is.

@@ -30,7 +30,7 @@ type Sample struct {
 	Tenant   string // empty: the operator
 	Subject  Subject
 	Value    float64
-	Text     string // one or two sentences about the measurement
+	Text     string // sentences about the measurement
 	Severity string // instead of the rule's own; empty: that
 }
 
@@ -73,12 +73,13 @@ type Memory struct {
 	b      Bounds
 	rising map[Key]time.Time // not firing: since when the value is bad
 	calm   map[Key]time.Time // open: since when the value is good
+	milder map[Key]time.Time // open: since when the sample's severity is below the alert's
 	fired  map[Key]time.Time // the last firing, for as long as it keeps the alert from firing again
 }
 
 // NewMemory makes an empty memory. The bounds are filled.
 func NewMemory(b Bounds) *Memory {
-	return &Memory{b: b, rising: map[Key]time.Time{}, calm: map[Key]time.Time{}, fired: map[Key]time.Time{}}
+	return &Memory{b: b, rising: map[Key]time.Time{}, calm: map[Key]time.Time{}, milder: map[Key]time.Time{}, fired: map[Key]time.Time{}}
 }
 
 // Remember notes when a stored alert fired, so that a restart does not let it fire again too early.
@@ -100,10 +101,11 @@ func (m *Memory) Step(r Round) []Change {
 	}
 	var changes []Change
 	seen := make(map[Key]bool, len(r.Samples))
-	for i := range r.Samples {
-		s := &r.Samples[i]
+	samples := r.merged()
+	for i := range samples {
+		s := &samples[i]
 		rule, known := RuleOf(s.Rule)
-		if !known || seen[s.Key()] {
+		if !known {
 			continue
 		}
 		is := r.Settings.Of(rule, s.Tenant)
@@ -113,7 +115,7 @@ func (m *Memory) Step(r Round) []Change {
 		seen[s.Key()] = true
 		if a := open[s.Key()]; a != nil {
 			delete(m.rising, s.Key())
-			changes = m.goesOn(changes, rule, is, a, s.Value, r.Now)
+			changes = m.goesOn(changes, rule, is, a, s, r.Now)
 		} else if m.fires(rule, is, s, r.Now) && count[s.Tenant] < m.b.Open {
 			count[s.Tenant]++
 			changes = append(changes, fired(rule, is, s, r.Now))
@@ -136,6 +138,36 @@ func (m *Memory) Step(r Round) []Change {
 	return changes
 }
 
+// merged has one sample for each alert. Of several, such as the windows of all promises, those at
+// the threshold count together: by the gravest severity and the worst value, with all their texts.
+func (r *Round) merged() []Sample {
+	at := make(map[Key]int, len(r.Samples))
+	all := make([]Sample, 0, len(r.Samples))
+	for _, s := range r.Samples {
+		i, there := at[s.Key()]
+		if !there {
+			at[s.Key()] = len(all)
+			all = append(all, s)
+			continue
+		}
+		rule, known := RuleOf(s.Rule)
+		if !known {
+			continue
+		}
+		threshold, is := r.Settings.Of(rule, s.Tenant).Threshold, &all[i]
+		switch was, also := rule.bad(is.Value, threshold), rule.bad(s.Value, threshold); {
+		case was && also:
+			if s.Text, s.Value = is.Text+" "+s.Text, rule.worse(is.Value, s.Value); rank(is.Severity) < rank(s.Severity) {
+				s.Severity = is.Severity
+			}
+			*is = s
+		case also, !was && rule.worse(is.Value, s.Value) == s.Value:
+			*is = s
+		}
+	}
+	return all
+}
+
 // fires says whether an alert that is not open fires now.
 func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 	k := s.Key()
@@ -154,30 +186,66 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 }
 
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
-	title, severity := rule.Title, is.Severity
-	if s.Severity != "" && severity == rule.Severity { // no person has set another one
-		severity = s.Severity
-	}
+	title := rule.Title
 	if s.Subject.Name != "" {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
 	return Change{Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: severity, Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
+		Severity: severity(rule, is, s), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
 
-// goesOn resolves or repeats an open alert, or does neither.
-func (m *Memory) goesOn(changes []Change, rule *Rule, is InForce, a *Alert, value float64, now time.Time) []Change {
-	if rule.good(value, is.Threshold) {
+// severity is the one that a sample has in its own right, unless a person has set the rule's.
+func severity(rule *Rule, is InForce, s *Sample) string {
+	if s.Severity != "" && is.Severity == rule.Severity {
+		return s.Severity
+	}
+	return is.Severity
+}
+
+// goesOn resolves, repeats or worsens an open alert, or does nothing.
+func (m *Memory) goesOn(changes []Change, rule *Rule, is InForce, a *Alert, s *Sample, now time.Time) []Change {
+	if rule.good(s.Value, is.Threshold) {
 		return m.resolves(changes, rule, a, now)
 	}
 	delete(m.calm, a.Key())
+	if c := m.graver(rule, is, a, s, now); c != nil {
+		return append(changes, *c)
+	}
 	if a.State == Firing && a.Severity == grapnel.SeverityPage && !rule.Once && now.Sub(a.RepeatedAt).Abs() >= m.b.Repeat {
 		next := *a
 		next.RepeatedAt = now
 		return append(changes, Change{Alert: &next, Transition: Repeat})
 	}
 	return changes
+}
+
+// graver is the change of an alert whose samples have severities of their own. A graver one is told
+// at once. A milder one counts after Bounds.Again and is told to nobody, so that the next graver one
+// is news again: an incident that is open for days does not hide the next outage.
+func (m *Memory) graver(rule *Rule, is InForce, a *Alert, s *Sample, now time.Time) *Change {
+	by := rank(severity(rule, is, s)) - rank(a.Severity)
+	if s.Severity == "" || by <= 0 || !rule.bad(s.Value, is.Threshold) {
+		delete(m.milder, a.Key())
+	}
+	if s.Severity == "" || by == 0 || !rule.bad(s.Value, is.Threshold) {
+		return nil
+	}
+	next := *a
+	next.Severity = severity(rule, is, s)
+	if by > 0 {
+		since, there := m.milder[a.Key()]
+		if !there || since.After(now) {
+			since, m.milder[a.Key()] = now, now
+		}
+		if now.Sub(since) < m.b.Again {
+			return nil
+		}
+		return &Change{Alert: &next, Transition: Ease}
+	}
+	next.State, next.AcknowledgedAt, next.AcknowledgedBy = Firing, time.Time{}, ""
+	next.Text, next.Value, next.RepeatedAt = cut(s.Text, mostText), s.Value, now
+	return &Change{Alert: &next, Transition: Worsen}
 }
 
 // resolves resolves an alert whose value is back for long enough.
@@ -198,6 +266,7 @@ func (m *Memory) resolves(changes []Change, rule *Rule, a *Alert, now time.Time)
 func (m *Memory) prune(r Round, seen map[Key]bool, open map[Key]*Alert) {
 	maps.DeleteFunc(m.rising, func(k Key, _ time.Time) bool { return !seen[k] && !r.Unread.has(k) })
 	maps.DeleteFunc(m.calm, func(k Key, _ time.Time) bool { return open[k] == nil })
+	maps.DeleteFunc(m.milder, func(k Key, _ time.Time) bool { return open[k] == nil })
 	maps.DeleteFunc(m.fired, func(k Key, at time.Time) bool { return open[k] == nil && r.Now.Sub(at).Abs() >= m.b.Again })
 }
 
