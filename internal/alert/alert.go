@@ -159,7 +159,7 @@ const (
 	Resolve Transition = "resolved"
 	Repeat  Transition = "repeated" // it still fires, and no person has acknowledged it
 	Worsen  Transition = "worse"    // its severity has risen
-	Ease    Transition = "eased"    // its severity has fallen; nobody is told
+	Ease    Transition = "eased"    // its severity has fallen; without a message
 )
 
 // newID derives the id of an alert from its key and the time of its firing.

@@ -134,8 +134,8 @@ func (e *Endpoint) tried(now time.Time) time.Time {
 	return e.Health.FailedAt
 }
 
-// Forgotten says whether nobody knows for how long attempts at an idle endpoint failed: its alerts
-// stay as they are until the next attempt.
+// Forgotten says whether the last failure of an idle endpoint is unknown, because it was before this
+// process began: its alerts stay as they are until the next attempt.
 func (e *Endpoint) Forgotten() bool {
 	return !e.Health.FailingSince.IsZero() && e.tried(e.Health.FailingSince).IsZero()
 }

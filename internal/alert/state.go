@@ -220,9 +220,9 @@ func (m *Memory) goesOn(changes []Change, rule *Rule, is InForce, a *Alert, s *S
 	return changes
 }
 
-// graver is the change of an alert whose samples have severities of their own. A graver one is told
-// at once. A milder one counts after Bounds.Again and is told to nobody, so that the next graver one
-// is news again: an incident that is open for days does not hide the next outage.
+// graver is the change of an alert whose samples have severities of their own. A graver severity is
+// sent at once. A milder one counts after Bounds.Again and is not sent, so that the next graver one
+// is sent again: an incident that is open for days does not hide the next outage.
 func (m *Memory) graver(rule *Rule, is InForce, a *Alert, s *Sample, now time.Time) *Change {
 	by := rank(severity(rule, is, s)) - rank(a.Severity)
 	if s.Severity == "" || by <= 0 || !rule.bad(s.Value, is.Threshold) {
