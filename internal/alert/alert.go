@@ -66,7 +66,7 @@ type Subject struct {
 }
 
 // Key identifies an alert among those that are open: there is at most one with each key.
-type Key struct{ Rule, Tenant, Kind, ID string }
+type Key struct{ Rule, Tenant, Kind, ID, Part string }
 
 // Alert is one instance of a rule: from its firing to its resolution.
 type Alert struct {
@@ -75,6 +75,7 @@ type Alert struct {
 	Tenant         string    `json:"tenant,omitempty"` // empty: the operator's
 	Severity       string    `json:"severity"`
 	Subject        Subject   `json:"subject"`
+	Part           string    `json:"part,omitempty"` // of the subject that it is about; empty: all of it
 	State          State     `json:"state"`
 	Title          string    `json:"title"`
 	Text           string    `json:"text"`
@@ -99,7 +100,7 @@ type Sent struct {
 const MostMessages = 16
 
 // Key returns the alert's key.
-func (a *Alert) Key() Key { return Key{a.Rule, a.Tenant, a.Subject.Kind, a.Subject.ID} }
+func (a *Alert) Key() Key { return Key{a.Rule, a.Tenant, a.Subject.Kind, a.Subject.ID, a.Part} }
 
 // sent notes a message. Beyond MostMessages the second is forgotten, because the first one tells
 // how the alert began.
@@ -163,7 +164,9 @@ const (
 )
 
 // newID derives the id of an alert from its key and the time of its firing.
-func newID(k Key, at time.Time) string { return derived(IDPrefix, at, k.Rule, k.Tenant, k.Kind, k.ID) }
+func newID(k Key, at time.Time) string {
+	return derived(IDPrefix, at, k.Rule, k.Tenant, k.Kind, k.ID, k.Part)
+}
 
 // EventID derives the id of the event with a message. An alert has each transition once at a time.
 func EventID(alert string, t Transition, at time.Time) string {

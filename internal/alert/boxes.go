@@ -24,6 +24,7 @@ type Box struct {
 	Until    time.Time `json:"until,omitzero"`  // the digest is sent then
 	Count    int       `json:"count,omitempty"`
 	Fired    int       `json:"fired,omitempty"`
+	Goes     int       `json:"goes,omitempty"`     // repetitions
 	Severity string    `json:"severity,omitempty"` // the gravest
 	Titles   []string  `json:"titles,omitempty"`   // of the first, at most Bounds.Titles
 

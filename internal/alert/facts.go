@@ -35,6 +35,7 @@ type Endpoint struct {
 	Due              time.Time // of the earliest due delivery; zero: none is due, or it was not looked at
 	Leased           int64     // messages that consumers lease
 	CertificateUntil time.Time // end of validity of its certificate; zero: unknown
+	Tries            int       // the most failed attempts of a pending delivery; 0: unknown
 }
 
 // Backlog is the number of pending deliveries of a tenant, now and before.
@@ -48,6 +49,17 @@ type Hours struct {
 	Tenant string // empty: of all
 	Last   Hour
 	Usual  Baseline
+	Groups []Group // of dead letters
+}
+
+// Group is the dead letters of one endpoint with one reason since a time.
+type Group struct {
+	Endpoint *grapnel.Endpoint
+	Reason   grapnel.ReasonCode
+	Count    int64
+	Since    time.Time
+	Grew     time.Time // the last look that found more than the one before
+	Newest   string    // why the newest of them failed
 }
 
 // Source is a source with what it received.
@@ -89,10 +101,13 @@ func (f *Facts) Samples() []Sample {
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
 		all = append(all, Sample{BacklogGrowth, b.Tenant, f.about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
-			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), ""})
+			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), Also{}})
 	}
 	for i := range f.Hours {
 		all = append(all, f.Hours[i].samples(f.about(f.Hours[i].Tenant))...)
+		for j := range f.Hours[i].Groups {
+			all = append(all, f.Hours[i].Groups[j].sample())
+		}
 	}
 	for i := range f.Sources {
 		all = append(all, f.Sources[i].samples(f.Now)...)
@@ -134,8 +149,8 @@ func (e *Endpoint) tried(now time.Time) time.Time {
 	return e.Health.FailedAt
 }
 
-// Forgotten says whether the last failure of an idle endpoint is unknown, because it was before this
-// process began: its alerts stay as they are until the next attempt.
+// Forgotten says whether the last failure of an idle endpoint is unknown, because it was before
+// this process began: its alerts stay as they are until the next attempt.
 func (e *Endpoint) Forgotten() bool {
 	return !e.Health.FailingSince.IsZero() && e.tried(e.Health.FailingSince).IsZero()
 }
@@ -152,21 +167,31 @@ func Name(ep *grapnel.Endpoint) string {
 	return cmp.Or(ep.Description, host, ep.URL, ep.ID)
 }
 
+func aboutEndpoint(ep *grapnel.Endpoint) Subject {
+	kind := "endpoint"
+	if ep.Queue != nil {
+		kind = "queue"
+	}
+	return Subject{Kind: kind, ID: ep.ID, Name: Name(ep)}
+}
+
 // samples are those about one endpoint.
 func (e *Endpoint) samples(now time.Time) []Sample {
-	subject := Subject{Kind: "endpoint", ID: e.ID, Name: Name(e.Endpoint)}
-	if e.Queue != nil {
-		subject.Kind = "queue"
-		if e.Due.IsZero() || !e.Waits() {
-			return nil
-		}
-		late := now.Sub(e.Due)
-		return []Sample{{ConsumerGone, e.Tenant, subject, late.Seconds(),
-			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", roughly(late)), ""}}
-	}
+	subject := aboutEndpoint(e.Endpoint)
 	var all []Sample
 	add := func(rule string, value float64, format string, args ...any) {
-		all = append(all, Sample{rule, e.Tenant, subject, value, fmt.Sprintf(format, args...), ""})
+		all = append(all, Sample{rule, e.Tenant, subject, value, fmt.Sprintf(format, args...), Also{}})
+	}
+	if e.Tries > 0 {
+		add(FailedAttempts, float64(e.Tries), "A pending delivery has failed %s.", many(e.Tries, "time", "times"))
+	}
+	if e.Queue != nil {
+		if e.Due.IsZero() || !e.Waits() {
+			return all
+		}
+		late := now.Sub(e.Due)
+		return append(all, Sample{ConsumerGone, e.Tenant, subject, late.Seconds(),
+			fmt.Sprintf("The oldest message has been due for %s, and no consumer holds a lease.", roughly(late)), Also{}})
 	}
 	h := &e.Health
 	if e.Status == grapnel.EndpointDisabled {
@@ -204,7 +229,7 @@ func certificate(tenant string, of Subject, until, now time.Time) []Sample {
 	if left <= 0 {
 		text = fmt.Sprintf("Its certificate expired at %s.", at)
 	}
-	return []Sample{{Certificate, tenant, of, left.Hours() / 24, text, ""}}
+	return []Sample{{Certificate, tenant, of, left.Hours() / 24, text, Also{}}}
 }
 
 // byOperator begins the reason of endpoints that a person has disabled. That needs no alert.
@@ -216,7 +241,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
 		all = append(all, Sample{BacklogAge, e.Tenant, f.about(e.Tenant), late.Seconds(),
-			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), ""})
+			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), Also{}})
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
 		}
@@ -225,7 +250,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 		late := f.Now.Sub(worst.Due)
 		all = append(all, Sample{BacklogAge, "", f.about(""), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
-				roughly(late)), ""})
+				roughly(late)), Also{}})
 	}
 	return all
 }
@@ -234,13 +259,23 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 func (h *Hours) samples(of Subject) []Sample {
 	all := []Sample{{DeadLetters, h.Tenant, of, h.Usual.deadLetters(&h.Last),
 		fmt.Sprintf("%s in the last hour; usually it is %s an hour.", many(int(math.Round(h.Last.Failed)), "dead letter", "dead letters"),
-			number(h.Usual.Failed)), ""}}
+			number(h.Usual.Failed)), Also{}}}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
 		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
 			fmt.Sprintf("%s percent of the deliveries that ended in the last hour went at the first attempt; usually it is %s percent.",
-				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), ""})
+				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), Also{}})
 	}
 	return all
+}
+
+// sample is that about a group of dead letters.
+func (g *Group) sample() Sample {
+	text := fmt.Sprintf("%s since %s UTC.", many(int(g.Count), "dead letter", "dead letters"), g.Since.UTC().Format("15:04"))
+	if g.Newest != "" {
+		text += " The newest " + strings.TrimSuffix(g.Newest, ".") + "."
+	}
+	return Sample{DeadLetter, g.Endpoint.Tenant, aboutEndpoint(g.Endpoint), float64(g.Count), text,
+		Also{Part: string(g.Reason), Last: g.Grew}}
 }
 
 // samples are those about one source.
@@ -249,12 +284,12 @@ func (s *Source) samples(now time.Time) []Sample {
 	var all []Sample
 	if silent := now.Sub(s.Last); !s.Last.IsZero() && !s.Paused {
 		all = append(all, Sample{SourceSilent, s.Tenant, subject, silent.Seconds(),
-			fmt.Sprintf("Its last event came %s ago.", roughly(silent)), ""})
+			fmt.Sprintf("Its last event came %s ago.", roughly(silent)), Also{}})
 	}
 	if s.Unverified > 0 {
 		all = append(all, Sample{SignatureFails, s.Tenant, subject, float64(s.Unverified),
 			fmt.Sprintf("%s could not be verified in the last hour. Was the secret rotated at the provider?", many(s.Unverified,
-				"request", "requests")), ""})
+				"request", "requests")), Also{}})
 	}
 	return all
 }
@@ -265,22 +300,22 @@ func (f *Facts) operators() (all []Sample) {
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
 		all = append(all, Sample{DiskFull, "", server, free,
-			fmt.Sprintf("%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)), ""})
+			fmt.Sprintf("%s percent of the space for the store is free. When it is full, events are refused with 507.", number(free)), Also{}})
 	}
 	if f.Imbalance != nil {
 		all = append(all, Sample{Imbalance, "", server, math.Abs(float64(*f.Imbalance)),
-			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), ""})
+			fmt.Sprintf("Created deliveries minus pending, finished and purged ones are %d.", *f.Imbalance), Also{}})
 	}
 	all = append(all, certificate("", Subject{Kind: "server", ID: f.Own.Host, Name: f.Own.Host}, f.Own.CertificateUntil, f.Now)...)
 	for _, b := range f.Burns {
 		all = append(all, Sample{BurnRate, "", server, b.times(),
 			fmt.Sprintf("Over %s the error budget of %s is used %s and %s times as fast as it lasts for 28 days; %s is allowed.", b.Windows,
-				b.Promise, number(b.Long), number(b.Short), number(b.Allowed)), b.Severity})
+				b.Promise, number(b.Long), number(b.Short), number(b.Allowed)), Also{Severity: b.Severity}})
 	}
 	for i := range f.Keys {
 		k := &f.Keys[i]
 		all = append(all, Sample{AdminKey, "", Subject{Kind: "key", ID: k.ID, Name: cmp.Or(k.Name, k.ID)}, 1,
-			fmt.Sprintf("The key %s may do everything with all tenants. Revoke it if you do not know who created it.", k.ID), ""})
+			fmt.Sprintf("The key %s may do everything with all tenants. Revoke it if you do not know who created it.", k.ID), Also{}})
 	}
 	return all
 }

@@ -104,6 +104,8 @@ func (p *posting) to(r Recipient, box *Box) {
 		case r.Closes && c.Transition == Resolve:
 			p.ended(r, box, c.Alert)
 			p.alone(r, c)
+		case c.Gathered && r.Gather <= 0 && r.Quiet.IsZero():
+			p.hold(r, box, c, p.now)
 		case c.Alert.Severity == grapnel.SeverityPage || r.Gather <= 0 && r.Quiet.IsZero():
 			at = append(at, c)
 		default:
@@ -186,13 +188,17 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if box.Count == 0 {
 		box.Began, box.Until, box.Severity = p.now, until, c.Alert.Severity
 		box.Event = digestID(p.tenant, p.now, r.ID, c.Alert.ID, string(c.Transition))
-		box.Titles, box.Fired = nil, 0
+		box.Titles, box.Fired, box.Goes = nil, 0, 0
 		if r.Closes {
 			box.counts(p.bounds.Digests)
 		}
 	}
 	box.Count++
-	if c.Transition != Resolve {
+	switch c.Transition {
+	case Resolve:
+	case Repeat:
+		box.Goes++
+	default:
 		box.Fired++
 	}
 	if until.Before(box.Until) {
@@ -242,11 +248,15 @@ func (p *posting) digest(r Recipient, box *Box) {
 		delete(box.Open, event)
 		return
 	}
-	state, resolved := string(Firing), held.Count-held.Fired
+	state, resolved := string(Firing), held.Count-held.Fired-held.Goes
 	var parts []string
 	if held.Fired > 0 {
 		parts = append(parts, many(held.Fired, "alert fired", "alerts fired"))
-	} else {
+	}
+	if held.Goes > 0 {
+		parts = append(parts, many(held.Goes, "alert goes on", "alerts go on"))
+	}
+	if parts == nil {
 		state = string(Resolved)
 	}
 	if resolved > 0 {
@@ -278,6 +288,9 @@ func headline(c *Change) string {
 	case Resolve:
 		return "Resolved: " + c.Alert.Title
 	case Repeat:
+		if c.Gathered {
+			return cut(c.Alert.Title+": "+c.Alert.Text, mostTitle)
+		}
 		return "Still: " + c.Alert.Title
 	case Worsen:
 		return "Worse: " + c.Alert.Title

@@ -23,6 +23,8 @@ type Rule struct {
 	Hold      time.Duration // for which the value has to be there before it fires
 	Calm      time.Duration // for which the value has to be back before it is resolved
 	Once      bool          // it reports an occurrence: its end is Silent
+	Hourly    bool          // further occurrences are told once an hour
+	Off       bool          // unless a person switches it on
 	Backtest  bool          // stored history has its facts
 }
 
@@ -46,6 +48,8 @@ const (
 	CircuitOpen      = "circuit_open"
 	DisableSoon      = "disable_soon"
 	EndpointDisabled = "endpoint_disabled"
+	DeadLetter       = "dead_letter"
+	FailedAttempts   = "failed_attempts"
 	DeadLetters      = "dead_letters"
 	BacklogAge       = "backlog_age"
 	BacklogGrowth    = "backlog_growth"
@@ -74,6 +78,11 @@ var rules = []Rule{
 	{Name: EndpointDisabled, Title: "is disabled",
 		About:   "Grapnel has disabled the endpoint: nothing is sent to it until a person enables it.",
 		Tenants: true, Severity: grapnel.SeverityPage, Unit: Yes, Threshold: 1, Backtest: true},
+	{Name: DeadLetter, Title: "a delivery has failed for good",
+		About:   "Dead letters of one endpoint with one reason since the beginning of the hour before. The first is told, and further ones once an hour.",
+		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 1, Once: true, Hourly: true},
+	{Name: FailedAttempts, Title: "a delivery keeps failing", About: "The most failed attempts of a delivery that is still pending at the endpoint.",
+		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Number, Threshold: 3, Calm: time.Minute, Off: true},
 	{Name: DeadLetters, Title: "more dead letters than usual",
 		About:   "Dead letters of the last hour, compared with the mean of an hour of the 28 days before. Fewer than 2 an hour count as 2.",
 		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 5, Calm: 10 * time.Minute,
@@ -185,7 +194,7 @@ type InForce struct {
 
 // Of returns a rule as it holds for a tenant; empty: the operator.
 func (s Settings) Of(r *Rule, tenant string) InForce {
-	on := true
+	on := !r.Off
 	is := s[tenant][r.Name].Over(s[""][r.Name]).Over(Setting{&on, &r.Threshold, &r.Severity})
 	return InForce{*is.Enabled, *is.Threshold, *is.Severity}
 }

@@ -26,16 +26,23 @@ type Bounds struct {
 
 // Sample is one measured value of a rule.
 type Sample struct {
-	Rule     string
-	Tenant   string // empty: the operator
-	Subject  Subject
-	Value    float64
-	Text     string // sentences about the measurement
-	Severity string // instead of the rule's own; empty: that
+	Rule    string
+	Tenant  string // empty: the operator
+	Subject Subject
+	Value   float64
+	Text    string // sentences about the measurement
+	Also
+}
+
+// Also is what few samples have.
+type Also struct {
+	Severity string    // instead of the rule's own; empty: that
+	Part     string    // of the subject that the alert is about; empty: all of it
+	Last     time.Time // of the newest occurrence, for rules that are Hourly
 }
 
 // Key identifies the alert that the sample is about.
-func (s *Sample) Key() Key { return Key{s.Rule, s.Tenant, s.Subject.Kind, s.Subject.ID} }
+func (s *Sample) Key() Key { return Key{s.Rule, s.Tenant, s.Subject.Kind, s.Subject.ID, s.Part} }
 
 // Round is the input of one step.
 type Round struct {
@@ -57,7 +64,7 @@ func (u Unread) has(k Key) bool {
 	if k.Kind == "server" && k.ID != "" {
 		return u[UnreadIn(k.Rule, k.ID)]
 	}
-	return u[k.Rule] || u[UnreadIn(k.Rule, k.ID)]
+	return u[k.Rule] || u[UnreadIn(k.Rule, k.ID)] || u[UnreadIn(k.Rule, k.Tenant)]
 }
 
 // Change is one transition of an alert. Silent ones are told to incident services only.
@@ -65,6 +72,7 @@ type Change struct {
 	Alert      *Alert // after it; a copy
 	Transition Transition
 	Silent     bool
+	Gathered   bool // those of a round are one digest
 }
 
 // Memory is the state of a step that need not be durable: since when values are bad or good. After
@@ -187,11 +195,14 @@ func (m *Memory) fires(rule *Rule, is InForce, s *Sample, now time.Time) bool {
 
 func fired(rule *Rule, is InForce, s *Sample, now time.Time) Change {
 	title := rule.Title
+	if s.Part != "" {
+		title += " (" + s.Part + ")"
+	}
 	if s.Subject.Name != "" {
 		title = cut(s.Subject.Name, mostTitle-len(title)-2) + ": " + title
 	}
 	return Change{Transition: Fire, Alert: &Alert{ID: newID(s.Key(), now), Rule: s.Rule, Tenant: s.Tenant,
-		Severity: severity(rule, is, s), Subject: s.Subject, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
+		Severity: severity(rule, is, s), Subject: s.Subject, Part: s.Part, State: Firing, Title: title, Text: cut(s.Text, mostText), Value: s.Value,
 		Threshold: is.Threshold, Since: now, RepeatedAt: now}}
 }
 
@@ -216,6 +227,12 @@ func (m *Memory) goesOn(changes []Change, rule *Rule, is InForce, a *Alert, s *S
 		next := *a
 		next.RepeatedAt = now
 		return append(changes, Change{Alert: &next, Transition: Repeat})
+	}
+	// By the clock, so that all groups with news of the hour before are told in one round.
+	if rule.Hourly && a.State == Firing && now.Truncate(time.Hour).After(a.RepeatedAt) && s.Last.After(a.RepeatedAt) {
+		next := *a
+		next.RepeatedAt, next.Text = now, cut(s.Text, mostText)
+		return append(changes, Change{Alert: &next, Transition: Repeat, Gathered: true})
 	}
 	return changes
 }

@@ -35,7 +35,7 @@ func (k *Keeper) gatherCells(ctx context.Context, r *alert.Round) {
 			g.cell, k.cells[c.Name] = c.Name, g
 		}
 		reading, cancel := context.WithTimeout(ctx, k.bounds.Cell)
-		f := g.gather(reading, r.Now)
+		f := g.gather(reading, r.Now, nil)
 		if reading.Err() != nil && ctx.Err() == nil {
 			g.k.log.Warn("reading the cell for alert rules took too long; retrying", "limit", k.bounds.Cell.String())
 		}

@@ -83,7 +83,7 @@ func (t *turns) each(ids []string, n int, read func(i int) error) {
 const adminKeyFor = 24 * time.Hour
 
 // gather reads the facts of a round. What cannot be read is logged, and its rules are Unread.
-func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
+func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Settings) *alert.Facts {
 	e := g.k.o.Engine
 	f := &alert.Facts{Now: now, Cell: g.cell, Unread: map[string]bool{}}
 	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
@@ -91,7 +91,7 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 		g.slow = now
 		g.readSlowly(ctx, f, eps, sources)
 	}
-	g.addEndpoints(ctx, f, eps)
+	g.addEndpoints(ctx, f, eps, settings)
 	for i := range sources {
 		last := g.last[sources[i].ID]
 		if last.IsZero() && !sources[i].Paused {
@@ -105,7 +105,9 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	}
 	for _, tenant := range e.Tenants() {
 		if g.hours[tenant] == nil {
-			f.Unread[alert.UnreadIn(alert.DeadLetters, tenant)], f.Unread[alert.UnreadIn(alert.FirstAttempts, tenant)] = true, true
+			for _, rule := range ofTotals {
+				f.Unread[alert.UnreadIn(rule, tenant)] = true
+			}
 		}
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(g.hours)) {
@@ -128,13 +130,17 @@ func (g *gathering) gather(ctx context.Context, now time.Time) *alert.Facts {
 	g.readOwn(ctx, f)
 	f.Imbalance = g.imbalance
 	for rule, whole := range map[string]bool{alert.SourceSilent: g.sources.whole, alert.Certificate: g.endpoints.whole,
-		alert.DeadLetters: g.tenants.whole, alert.FirstAttempts: g.tenants.whole, alert.Imbalance: g.imbalance != nil} {
+		alert.DeadLetters: g.tenants.whole, alert.DeadLetter: g.tenants.whole,
+		alert.FirstAttempts: g.tenants.whole, alert.Imbalance: g.imbalance != nil} {
 		if !whole {
 			f.Unread[rule] = true // not all of its facts were read yet
 		}
 	}
 	return f
 }
+
+// ofTotals are the rules about a tenant's totals.
+var ofTotals = []string{alert.DeadLetters, alert.DeadLetter, alert.FirstAttempts}
 
 // read passes the error of a reading on. The rules that need what could not be read are Unread.
 func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what string, rules ...string) error {
@@ -153,7 +159,7 @@ func (g *gathering) read(ctx context.Context, f *alert.Facts, err error, what st
 
 // addEndpoints adds the endpoints with their health and their earliest due delivery, and the
 // backlogs.
-func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint) {
+func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint, settings alert.Settings) {
 	ids := make([]string, len(eps))
 	for i := range eps {
 		ids[i] = eps[i].ID
@@ -193,7 +199,8 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		}
 	}
 	list, err := g.k.o.Store.Backlogs(ctx, store.Everyone(), "", f.Now, g.k.bounds.Heads)
-	if g.read(ctx, f, err, "counting pending deliveries", alert.BacklogAge, alert.BacklogGrowth, alert.ConsumerGone) != nil {
+	if g.read(ctx, f, err, "counting pending deliveries", alert.BacklogAge, alert.BacklogGrowth, alert.ConsumerGone,
+		alert.FailedAttempts) != nil {
 		return
 	}
 	pending := map[string]int64{}
@@ -205,6 +212,7 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 		}
 	}
 	f.Backlogs = g.growth(f.Now, pending)
+	g.addTries(ctx, f, list, at, settings)
 	late := slices.DeleteFunc(list, func(b store.Backlog) bool {
 		return b.Ready == 0 || at[b.Endpoint] == nil || !at[b.Endpoint].Waits()
 	})
@@ -273,7 +281,7 @@ func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []grapne
 		eps, sources = nil, nil
 	}
 	g.tenants.each(tenants, g.k.bounds.Tenants, func(i int) error {
-		return g.read(ctx, f, g.readHours(ctx, f.Now, tenants[i]), "reading totals", alert.DeadLetters, alert.FirstAttempts)
+		return g.read(ctx, f, g.readHours(ctx, f.Now, tenants[i]), "reading totals", ofTotals...)
 	})
 	forget(g.hours, tenants)
 	ids := make([]string, len(sources))
@@ -330,7 +338,11 @@ func (g *gathering) readHours(ctx context.Context, now time.Time, tenant string)
 		is.Usual, is.at = alert.Usual(buckets, begin), now
 	}
 	g.hours[tenant] = is
-	return nil
+	if tenant == "" {
+		return nil
+	}
+	is.Groups, err = g.readGroups(ctx, now, begin, tenant, is.Groups, buckets)
+	return err
 }
 
 // readLast reads when a source received its last event.

@@ -75,6 +75,7 @@ type Bounds struct {
 	Tenants int           `bound:"50"`               // the same for tenants, whose baseline is 28 days of totals
 	Heads   int64         `bound:"2000"`             // heads counted in one round
 	Late    int           `bound:"200"`              // endpoints whose earliest due delivery is read in one round
+	Tried   int           `bound:"500"`              // heads of an endpoint whose attempts are read in one round
 	Page    int           `bound:"1000" least:"8"`   // documents read, and transitions committed, at once
 	Usual   time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
 	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of this long ago
@@ -171,7 +172,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	facts := k.facts.gather(ctx, now)
+	facts := k.facts.gather(ctx, now, settings)
 	round := alert.Round{Now: now, Samples: facts.Samples(), Unread: facts.Unread, Open: open, Settings: settings}
 	if k.o.Home != nil { // the Keeper of the first cell evaluates the others
 		round.Samples = only(round.Samples, false)
