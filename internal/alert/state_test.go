@@ -265,7 +265,8 @@ func TestTheSeverityOfASample(t *testing.T) {
 	info := grapnel.SeverityInfo
 	for want, set := range map[string]Settings{grapnel.SeverityWarning: nil, info: {"": {BurnRate: {Severity: &info}}}} {
 		m := NewMemory(bounds.Fill(Bounds{}))
-		c := m.Step(Round{Now: begin, Settings: set, Samples: []Sample{{Rule: BurnRate, Value: 2, Also: Also{Severity: grapnel.SeverityWarning}}}})
+		warning := Also{Severity: grapnel.SeverityWarning}
+		c := m.Step(Round{Now: begin, Settings: set, Samples: []Sample{{Rule: BurnRate, Value: 2, Also: warning}}})
 		if len(c) != 1 || c[0].Alert.Severity != want {
 			t.Errorf("%+v, want %s", c, want)
 		}
