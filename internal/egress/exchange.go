@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -197,6 +198,10 @@ func (c *conn) response() (*http.Response, error) {
 		resp, err := http.ReadResponse(c.reader, nil)
 		if c.headerLeft <= 0 && err != nil {
 			err = errLongHeader // net/http may have replaced the error by one of its own
+		}
+		// net/http reads any digits as a version. Only HTTP/1 has the messages that are read here.
+		if err == nil && resp.ProtoMajor != 1 {
+			return nil, fmt.Errorf("malformed HTTP version %q", resp.Proto)
 		}
 		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err

@@ -197,8 +197,12 @@ func TestHostileReceivers(t *testing.T) {
 			"not valid HTTP", 0},
 		"switches protocols": {text("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), policy.ClassProtocol,
 			101, "another protocol", 0},
-		"status 99":  {text("HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 99, "", 0},
-		"status 600": {text("HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 600, "", 0},
+		"a version of the future": {text("HTTP/9.9 200 OK\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 0, `malformed HTTP version "HTTP/9.9"`,
+			0},
+		"a version of the past": {text("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"), policy.ClassNone, 200, "", 0},
+		"the preface of HTTP/2": {text("HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 0, `malformed HTTP version "HTTP/2.0"`, 0},
+		"status 99":             {text("HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 99, "", 0},
+		"status 600":            {text("HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n"), policy.ClassProtocol, 600, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := delivery(endpoint("http://hooks.example/"))
