@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ const Server = `"url": "/"`
 // and encodes an answer after the handler, when ours may have to be stored in the transaction that
 // it reports. Package strict reads the same tags instead.
 func Document(what *Description) *huma.OpenAPI {
-	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms, taken: map[string]bool{}}
+	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms, taken: map[string]bool{}, types: map[string]reflect.Type{}}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
@@ -105,9 +106,14 @@ func Encode(doc *huma.OpenAPI) []byte {
 	return b.Bytes()
 }
 
-// schemaName drops what tells the types of this package from each other and means nothing outside.
+// schemaName is the type's name. It drops "View", which means nothing outside of the server. Types of
+// the status page begin with Status, because the API has an incident and a promise of its own.
 func schemaName(t reflect.Type, hint string) string {
-	return strings.ReplaceAll(huma.DefaultSchemaNamer(t, hint), "View", "")
+	name := strings.ReplaceAll(huma.DefaultSchemaNamer(t, hint), "View", "")
+	if path.Base(t.PkgPath()) == "statuspage" {
+		name = "Status" + name
+	}
+	return name
 }
 
 func problemResponse(status string) string { return "Problem" + status }
@@ -115,7 +121,8 @@ func problemResponse(status string) string { return "Problem" + status }
 // describer makes the document.
 type describer struct {
 	registry huma.Registry
-	taken    map[string]bool // references to schemas of bodies of requests
+	taken    map[string]bool         // references to schemas of bodies of requests
+	types    map[string]reflect.Type // by the name of their schema
 	forms    strict.Forms
 }
 

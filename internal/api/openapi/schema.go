@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -71,9 +72,19 @@ func (d *describer) schema(t reflect.Type, u use) *huma.Schema {
 		if u == merged {
 			name = strings.TrimSuffix(strings.TrimPrefix(name, "New"), "Settings") + "Patch"
 		}
+		d.claim(name, t)
 		return named(d.registry, name, func() *huma.Schema { return d.object(t, u) })
 	}
 	panic("openapi: no schema for " + t.String())
+}
+
+// claim gives a name to one type. Two types under one name would share the schema of the first, so
+// that the answers with the second would not be what the document describes.
+func (d *describer) claim(name string, t reflect.Type) {
+	if has, ok := d.types[name]; ok && has != t {
+		panic(fmt.Sprintf("openapi: %s and %s are both named %s", has, t, name))
+	}
+	d.types[name] = t
 }
 
 // object is the schema of a struct itself.
