@@ -1,6 +1,6 @@
 package wire
 
-// Settings are the settings that a server runs with. Those that are secret have no value here.
+// Settings are the settings that a server runs with. Secrets, which are variables alone, are not there.
 type Settings struct {
 	Raw
 	Version  string    `json:"version"`
@@ -12,8 +12,7 @@ func (s Settings) MarshalJSON() ([]byte, error) { return Encode(s) }
 
 // Setting is one of them.
 type Setting struct {
-	Name   string `json:"name" doc:"name of the flag, without its dashes"`
-	Value  string `json:"value" doc:"value in force; of a database its place, without user, password and parameters; of a secret empty"`
-	Secret bool   `json:"secret" doc:"the value is never sent"`
-	Doc    string `json:"doc"`
+	Name  string `json:"name" doc:"name of the flag, without its dashes"`
+	Value string `json:"value" doc:"value in force, as the flag takes it; of a database its place, without user, password and parameters"`
+	Doc   string `json:"doc"`
 }

@@ -18,18 +18,14 @@ func (s *session) clusterCommand() *cobra.Command {
 
 func clusterSettings(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "settings", Short: "Show the settings that the server runs with, without secrets", Args: takes(cobra.NoArgs),
+		Use: "settings", Short: "Show the settings that the server runs with", Args: takes(cobra.NoArgs),
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			found, err := r.Settings(ctx)
 			if err != nil {
 				return cli.View{}, err
 			}
 			return list(found.JSON(), []string{"SETTING", "VALUE", "MEANING"}, found.Settings, func(one *client.Setting) []string {
-				value := one.Value
-				if one.Secret {
-					value = "(secret)"
-				}
-				return []string{one.Name, value, one.Doc}
+				return []string{one.Name, one.Value, one.Doc}
 			}), nil
 		}),
 	}

@@ -51,7 +51,7 @@ func (s *session) devCommand() *cobra.Command {
 				return err
 			}
 			o := server.Options{
-				Traces: traces,
+				Traces: traces, Settings: cli.Shown(cmd),
 				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: log,
 				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			}

@@ -38,6 +38,7 @@ func (s *session) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			o.Settings = cli.Shown(cmd)
 			return taken(cmd.Context(), o.Listen, s.runServer(cmd.Context(), o, s.announce))
 		},
 	}
@@ -127,7 +128,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.Listen, "listen", server.DefaultListen,
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
-	flags.StringVar(&f.Store, "store", server.DefaultStore, "database of the server")
+	f.Store = server.DefaultStore
+	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
 	flags.Var(&f.cells, "cell", "another store to serve, under a name; tenants can move between it and --store, whose name is home")
 	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")

@@ -57,7 +57,7 @@ func (k *KeepRules) String() string {
 		if r.Type != "" {
 			parts = append(parts, "type="+r.Type)
 		}
-		parts = append(parts, "for="+r.For.String())
+		parts = append(parts, "for="+policy.Duration(r.For).String())
 	}
 	return strings.Join(parts, ",")
 }

@@ -6,7 +6,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // The annotations that make a flag a setting.
@@ -40,6 +43,18 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags, name, keptQuiet, "yes")
 	}
+}
+
+// Shown lists the settings of a command, as its flags have them now, for a page that people read.
+// The flags of databases show their place alone; no other flag has a secret as its value.
+func Shown(command *cobra.Command) []wire.Setting {
+	var all []wire.Setting
+	command.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" {
+			all = append(all, wire.Setting{Name: f.Name, Value: strings.Trim(f.Value.String(), "[]"), Doc: f.Usage})
+		}
+	})
+	return all
 }
 
 func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {

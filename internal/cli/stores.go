@@ -1,10 +1,38 @@
 package cli
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 )
+
+// Store is a flag for the database of a server.
+type Store string
+
+// Set refuses nothing, because pflag repeats a refused text and a database's URL has a password in
+// it.
+func (s *Store) Set(text string) error { *s = Store(text); return nil }
+
+// String is the database's place: no user, no password, no parameters, which can have either. A text
+// of another form is not shown.
+func (s *Store) String() string {
+	if path, ok := strings.CutPrefix(string(*s), "sqlite:"); ok {
+		path, _, _ = strings.Cut(path, "?")
+		return "sqlite:" + path
+	}
+	u, err := url.Parse(string(*s))
+	switch {
+	case *s == "":
+		return ""
+	case err != nil || u.Scheme == "" || u.Host == "":
+		return "another database"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// Type names the kind of value in help texts.
+func (*Store) Type() string { return "string" }
 
 // Stores is a flag for stores by name: "west=postgres://grapnel@db-west/grapnel". Given again, it
 // adds. One text can hold several, as in a variable or a list of the config file: the next one

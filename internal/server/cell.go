@@ -299,7 +299,7 @@ func (c *cell) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Gate:        s.gate,
 		Ready:       s.ready,
 		Cluster:     c.cluster(s),
-		Settings:    o.effective(),
+		Settings:    o.Settings,
 		Cell:        c.name,
 		Away:        func(tenant string) error { return s.directory.Away(c.name, tenant) },
 		Tenants:     s.directory,

@@ -46,6 +46,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/trace"
 	"github.com/grapnelhq/grapnel/internal/transform"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Defaults of the options.
@@ -70,6 +71,8 @@ const (
 // ./grapnel-data.
 type Options struct {
 	Listen string
+	// what the server was started with, for the page that shows it; no secrets
+	Settings []wire.Setting
 	// of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
 	Store string
 	Cells []CellOptions // further cells

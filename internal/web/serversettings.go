@@ -6,11 +6,8 @@ type settingsModel struct {
 	Rows    []settingRow
 }
 
-// settingRow is one setting. Of a secret there is no value.
-type settingRow struct {
-	Name, Value, Doc string
-	Secret           bool
-}
+// settingRow is one setting.
+type settingRow struct{ Name, Value, Doc string }
 
 // serverSettings asks for the settings of the node that answers.
 func serverSettings(v *visit) (settingsModel, error) {
@@ -20,9 +17,9 @@ func serverSettings(v *visit) (settingsModel, error) {
 	}
 	var m settingsModel
 	m.Verdict.say("Grapnel "+found.Version+" runs with "+many(len(found.Settings), "setting", "settings")+".", "",
-		"They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are not sent to this page.")
+		"They are set by flags, variables or the config file when the server starts, and cannot be changed here. Secrets are variables and not shown.")
 	for _, s := range found.Settings {
-		m.Rows = append(m.Rows, settingRow{s.Name, s.Value, s.Doc, s.Secret})
+		m.Rows = append(m.Rows, settingRow{s.Name, s.Value, s.Doc})
 	}
 	m.Verdict.Acts = []act{{Label: "Nodes and tenants", Href: v.link("/nodes")}, {Label: "API keys", Href: v.link("/keys")}, {Label: "Audit", Href: v.link("/audit")}}
 	return m, nil
