@@ -50,6 +50,7 @@ type Event struct {
 	Source        string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
 	OccurredAt    time.Time         `json:"occurred_at"`
 	AcceptedAt    time.Time         `json:"accepted_at"`
+	RetainedUntil *time.Time        `json:"retained_until,omitempty" doc:"only for a single event: until then retention deletes none of its deliveries; absent: never"`
 	Deliveries    []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts; of redeliveries the newest 256"`
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and
@@ -23,6 +24,11 @@ func TestCallsOfParseo(t *testing.T) {
 	failed := w.must(200, "GET", "/webhooks/"+ep+"/deliveries?status=failed", "")["data"].([]any)
 	if len(failed) != 1 || failed[0].(map[string]any)["id"] != storeIDs.Of(dead) || failed[0].(map[string]any)["days_left"] != 30.0 {
 		t.Fatalf("failed are %v", failed)
+	}
+	event := w.must(200, "GET", "/v1/events/evt_4D3c2B", "")
+	accepted, err := time.Parse(wire.TimeLayout, event["accepted_at"].(string))
+	if until := accepted.Add(30 * 24 * time.Hour).Format(wire.TimeLayout); err != nil || event["retained_until"] != until {
+		t.Errorf("retained until %v, want %s", event["retained_until"], until)
 	}
 	// The payload as it was delivered.
 	got := w.must(200, "POST", "/webhooks/"+ep+"/test",

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -122,6 +123,14 @@ func whyNot(e *client.Event, ep *client.Endpoint) string {
 	return "Its delivery is not stored any more."
 }
 
+// unwanted is about an event without a delivery. Retention deletes none before the event's time.
+func unwanted(e *client.Event, now time.Time) string {
+	if e.RetainedUntil == nil || now.Before(*e.RetainedUntil) {
+		return "No endpoint wanted it."
+	}
+	return "No endpoint wanted it, or retention has deleted its deliveries."
+}
+
 // answer says what became of the event.
 func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	var by tally[pill]
@@ -132,7 +141,7 @@ func (m *eventModel) answer(v *visit, e *client.Event, endpoints int) {
 	case n == 0 && endpoints == 0:
 		m.Verdict.Pieces = []piece{{"No endpoint wanted it: there is none.", ""}}
 	case n == 0:
-		m.Verdict.Pieces = []piece{{"No endpoint wanted it, or retention has deleted its deliveries.", ""}}
+		m.Verdict.Pieces = []piece{{unwanted(e, v.now), ""}}
 	case len(by.order) == 1 && n > 1:
 		m.Verdict.Pieces = []piece{{many(n, "endpoint", "endpoints") + " wanted it: all ", ""}, {by.order[0].Word, by.order[0].Tone}, {".", ""}}
 	default:

@@ -236,6 +236,19 @@ func TestWhyAnEndpointDidNotGetAnEvent(t *testing.T) {
 	}
 }
 
+// TestRetentionIsNamedWhereItCouldBeTheCause: a young event has lost no delivery to retention.
+func TestRetentionIsNamedWhereItCouldBeTheCause(t *testing.T) {
+	young, old := then.Add(time.Second), then
+	for want, until := range map[string]*time.Time{
+		"No endpoint wanted it.": &young,
+		"No endpoint wanted it, or retention has deleted its deliveries.": &old,
+	} {
+		if got := unwanted(&client.Event{RetainedUntil: until}, then); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestFormsAreStill: the wizard has no live updates, which would change it under the hand.
 func TestFormsAreStill(t *testing.T) {
 	s := newSite(t, nil)
