@@ -1,6 +1,6 @@
 package wire
 
-// Settings are the settings that a server runs with. Secrets, which are variables alone, are not there.
+// Settings are the settings that a server runs with. Secrets, which only variables have, are absent.
 type Settings struct {
 	Raw
 	Version  string    `json:"version"`

@@ -14,8 +14,8 @@ type Store string
 // it.
 func (s *Store) Set(text string) error { *s = Store(text); return nil }
 
-// String is the database's place: no user, no password, no parameters, which can have either. A text
-// of another form is not shown.
+// String is the database's place: no user, no password, no parameters, which can have either. A
+// text of another form is not shown.
 func (s *Store) String() string {
 	if path, ok := strings.CutPrefix(string(*s), "sqlite:"); ok {
 		path, _, _ = strings.Cut(path, "?")

@@ -43,7 +43,8 @@ const Server = `"url": "/"`
 // and encodes an answer after the handler, when ours may have to be stored in the transaction that
 // it reports. Package strict reads the same tags instead.
 func Document(what *Description) *huma.OpenAPI {
-	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms, taken: map[string]bool{}, types: map[string]reflect.Type{}}
+	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms,
+		taken: map[string]bool{}, types: map[string]reflect.Type{}}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
@@ -106,8 +107,8 @@ func Encode(doc *huma.OpenAPI) []byte {
 	return b.Bytes()
 }
 
-// schemaName is the type's name. It drops "View", which means nothing outside of the server. Types of
-// the status page begin with Status, because the API has an incident and a promise of its own.
+// schemaName is the type's name. It drops "View", which means nothing outside of the server. Types
+// of the status page begin with Status, because the API has an incident and a promise of its own.
 func schemaName(t reflect.Type, hint string) string {
 	name := strings.ReplaceAll(huma.DefaultSchemaNamer(t, hint), "View", "")
 	if path.Base(t.PkgPath()) == "statuspage" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTwoTypesNeverShareAName: the answers with the second type would not be what the document says.
+// TestTwoTypesNeverShareAName: answers with the second type would not be what the document says.
 func TestTwoTypesNeverShareAName(t *testing.T) {
 	type Promise struct{ Objective float64 }
 	first := reflect.TypeFor[Promise]()
