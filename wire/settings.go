@@ -1,6 +1,6 @@
 package wire
 
-// Settings are the settings that a server runs with. Secrets, which only variables have, are absent.
+// Settings are the settings that a server runs with. Secrets are variables and are not listed.
 type Settings struct {
 	Raw
 	Version  string    `json:"version"`
