@@ -28,7 +28,10 @@ type Source struct {
 	MaxBody   int64 // bytes; 0: the server's limit
 	Paused    bool  // requests are refused with 503, so that providers repeat them
 	// not nil: events are read from there. Then only names, Paused and the times have an effect
-	Outbox    *Outbox
+	Outbox *Outbox
+	// when it got its first secret, if it was created without: the requests that waited for it are
+	// verified again. Zero: none waited
+	SecretAt  time.Time
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Revision  int64

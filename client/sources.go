@@ -39,6 +39,9 @@ type Provider = wire.Provider
 // Refusals are the requests that a source refused, at the node that answered, since its start.
 type Refusals = wire.Refusals
 
+// Released says what became of the requests that waited for a source's secret.
+type Released = wire.Released
+
 // SourceFilter selects sources; the zero value selects all.
 type SourceFilter struct {
 	Tenant string
@@ -67,8 +70,9 @@ func (c *Client) UpdateSource(ctx context.Context, id string, changes map[string
 	return patch[Source](ctx, c, sourcePath(id), nil, changes)
 }
 
-// RotateSourceSecret gives a source the provider's new secret. Earlier ones stay valid for overlap;
-// 0: the server's default, negative: they end at once.
+// RotateSourceSecret gives a source the provider's new secret. If it has waited for one, the
+// requests that the secret verifies become events, and Released of the answer counts them. Earlier
+// ones stay valid for overlap; 0: the server's default, negative: they end at once.
 func (c *Client) RotateSourceSecret(ctx context.Context, id, secret string, overlap time.Duration) (*Source, error) {
 	in := map[string]any{"secret": secret}
 	if overlap != 0 {

@@ -37,7 +37,7 @@ type OutboxSettings struct {
 // VerifySettings say how a source verifies. What a scheme does not read must not be given.
 type VerifySettings struct {
 	Scheme          string          `json:"scheme" required:"true" form:"scheme" doc:"signature scheme: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
-	Secret          string          `json:"secret" minLength:"1" doc:"secret shared with the provider, 8 bytes or more; for hmac, hex:… and base64:… give the bytes"`
+	Secret          string          `json:"secret" minLength:"1" doc:"secret shared with the provider, 8 bytes or more; for hmac, hex:… and base64:… give the bytes. A source whose scheme signs may be created without: it waits for its secret"`
 	Secrets         []string        `json:"secrets" minItems:"1" maxItems:"5" doc:"instead of secret: several, newest first; a signature by any of them is valid"`
 	Header          string          `json:"header" maxLength:"256" doc:"header with the signature or key"`
 	Algorithm       string          `json:"algorithm" enum:"sha1,sha256,sha512"`
@@ -65,6 +65,9 @@ type Source struct {
 	Tenant       string                 `json:"tenant"`
 	Name         string                 `json:"name"`
 	Description  string                 `json:"description"`
+	Waits        bool                   `json:"waits_for_secret" doc:"the source has no secret yet: requests that only a secret could verify get 202 and are quarantined; the secret (rotate-secret, or PATCH of verify.secret) releases those that it verifies, as events"`
+	Released     *Released              `json:"released,omitempty" doc:"only in the answer that sets the secret the source waited for; the requests that could not be looked at yet follow by themselves"`
+	Unreachable  string                 `json:"unreachable" nullable:"true" doc:"why the provider cannot reach ingest_url: no --public-url is set, and the server was asked at a loopback or private address; null: nothing speaks against it"`
 	IngestURL    string                 `json:"ingest_url" nullable:"true" doc:"URL for the provider: a path on this server, or a complete URL with --public-url; null with an outbox"`
 	Verify       Verify                 `json:"verify,omitzero" doc:"not with an outbox"`
 	Outbox       *Outbox                `json:"outbox,omitempty" doc:"only with an outbox"`
@@ -86,6 +89,14 @@ type Source struct {
 
 // MarshalJSON writes the source as the API does.
 func (s Source) MarshalJSON() ([]byte, error) { return Encode(s) }
+
+// Released says what became of the requests that waited for a source's secret.
+type Released struct {
+	Events      int `json:"events"`
+	Duplicates  int `json:"duplicates" doc:"requests that repeat an event"`
+	Conflicts   int `json:"conflicts" doc:"the same with another body; they are in the inbox"`
+	Quarantined int `json:"quarantined" doc:"the secret does not verify them, so they stay in quarantine"`
+}
 
 // Outbox is how the relay of a source's outbox is doing.
 type Outbox struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 var sources = resource[client.Source]{
@@ -21,7 +23,8 @@ var sources = resource[client.Source]{
 	head:     sourceHead, row: sourceRow, view: sourceView,
 	verbs: []verb{
 		{"create", "Create a source and show the URL for its provider",
-			"grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
+			"grapnel sources create stripe-live --scheme stripe\n" +
+				"grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
 				"grapnel sources create partner --scheme hmac --secret @partner.secret --header X-Signature --prefix sha256=\n" +
 				"grapnel sources create partner --scheme api_key --secret @partner.key --event-id event.data.id\n" +
 				"grapnel sources create orders --outbox @orders.dsn"},
@@ -42,7 +45,8 @@ func sourcesRotate(s *session) *cobra.Command {
 	var overlap time.Duration
 	var secret string
 	c := &cobra.Command{
-		Use: "rotate-secret SOURCE_ID", Short: "Set the provider's new secret", Args: takes(cobra.ExactArgs(1)),
+		Use: "rotate-secret SOURCE_ID", Short: "Set the provider's secret; release requests that waited for it",
+		Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel sources rotate-secret src_… --secret @new.secret --overlap 48h",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			text, err := s.Text("--secret", secret)
@@ -67,10 +71,39 @@ func sourceRow(_ reader, one *client.Source) []string {
 	if one.Provider.RetriesFor != nil {
 		retries = one.Provider.RetriesFor.String()
 	}
-	return []string{one.ID, one.Name, scheme, string(one.Status), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
+	return []string{one.ID, one.Name, scheme, sourceStatus(one), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
+}
+
+// sourceStatus is a source's status in words.
+func sourceStatus(one *client.Source) string {
+	if one.Waits {
+		return string(one.Status) + ", waits for its secret"
+	}
+	return string(one.Status)
+}
+
+// sourceNotes writes the next step to standard error, if one is left before webhooks can arrive.
+func sourceNotes(r reader, one *client.Source) {
+	if one.Unreachable != "" {
+		r.world.Note("%s", one.Unreachable)
+	}
+	if one.Waits {
+		r.world.Note("The source waits for its secret; its requests are quarantined meanwhile. Give the provider the URL, then set the secret "+
+			"that it shows: grapnel sources rotate-secret %s --secret @FILE", one.ID)
+	}
+}
+
+// releasedText says what became of the requests that waited for a secret.
+func releasedText(n *client.Released) string {
+	if n == nil {
+		return ""
+	}
+	return words.Many(n.Events, "event", "events") + ", " + words.Many(n.Duplicates, "duplicate", "duplicates") + ", " +
+		words.Many(n.Conflicts, "conflict", "conflicts") + "; " + strconv.Itoa(n.Quarantined) + " still in quarantine"
 }
 
 func sourceView(r reader, one *client.Source) cli.View {
+	sourceNotes(r, one)
 	by := make([]string, len(one.Dedupe.By))
 	for i, b := range one.Dedupe.By {
 		by[i] = string(b)
@@ -101,8 +134,8 @@ func sourceView(r reader, one *client.Source) cli.View {
 			r.Time(&f.LastAt), f.LastStatus, strings.TrimSuffix(f.LastReason, "."), f.LastHour)
 	}
 	form := [][]string{
-		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", string(one.Status)},
-		{"tenant", one.Tenant}, {"description", one.Description},
+		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", sourceStatus(one)},
+		{"released", releasedText(one.Released)}, {"tenant", one.Tenant}, {"description", one.Description},
 		{"scheme", one.Verify.Scheme}, {"provider", one.Provider.Title}, {"signature", one.Provider.Signature}, {"ids", ids},
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
 		{"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},

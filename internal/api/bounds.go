@@ -30,6 +30,8 @@ type Bounds struct {
 	Discard     int64         `bound:"64MiB" tiny:"4KiB"`
 	DiscardTime time.Duration `bound:"5s"`
 
+	Release time.Duration `bound:"5s"` // for the requests that waited for a source's secret; the rest is released after the answer
+
 	FailureLog time.Duration `bound:"1m"` // between two log lines about requests that the store could not serve
 
 	// Lists.

@@ -161,6 +161,8 @@ type Ingest interface {
 	Take(w http.ResponseWriter, r *http.Request, source string)
 	// Refusals says what a source refused at this node.
 	Refusals(source string) ingress.Refusals
+	// Release verifies the requests again that waited for a source's secret.
+	Release(ctx context.Context, source string) (ingress.Released, error)
 }
 
 // Outboxes knows how the relays of outboxes are doing.

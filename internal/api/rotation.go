@@ -28,8 +28,9 @@ func sourceRotationRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: reading(rotateSourceSecret),
 			name: "rotate-source-secret", tag: sourceTag, summary: "Rotate a source's secret",
-			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once.",
-			body:  jsonBody, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
+			about: "Requests are verified with the new secret and, until overlap has passed, with the earlier ones. At most 5 secrets are valid at once. " +
+				"At a source that waits for its secret, the requests that it verifies become events, and released counts them.",
+			body: jsonBody, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
 	}
 }
 
@@ -146,6 +147,6 @@ func rotateSourceSecret(a *api, c *call, in *newSourceRotation) (answer, error) 
 		}
 		return f.Err()
 	}
-	s, err := a.changeSource(c, grapnel.VerbRotate, in.Reason, edit)
-	return shown(s, err, a.sourceView(c))
+	s, freed, err := a.changeSource(c, grapnel.VerbRotate, in.Reason, edit)
+	return shown(s, err, a.released(c, freed))
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -42,7 +44,8 @@ func sourceRoutes() []route {
 
 // The fields of sources that answers and requests copy.
 var (
-	sourceFields = pairOf[grapnel.Source, wire.Source]("IngestURL", "Verify", "Outbox", "Dedupe", "Status", "Provider", "Refusals")
+	sourceFields = pairOf[grapnel.Source, wire.Source]("Waits", "Released", "Unreachable", "IngestURL", "Verify", "Outbox", "Dedupe",
+		"Status", "Provider", "Refusals")
 	intakeFields = pairOf[grapnel.Source, wire.NewSource]("Tenant", "Verify", "Outbox", "Dedupe", "Status")
 	verifyFields = pairOf[grapnel.Verify, wire.VerifySettings]("Secret", "Secrets")
 	shownVerify  = pairOf[grapnel.Verify, wire.Verify]("Secrets", "Tolerance")
@@ -112,18 +115,21 @@ func getSource(a *api, c *call) (answer, error) {
 }
 
 // changeSource applies edit to the source as it is now, and again if another request changed it
-// meanwhile.
-func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(*grapnel.Source) error) (grapnel.Source, error) {
+// meanwhile. freed: the change gave it the secret it waited for.
+func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(*grapnel.Source) error,
+) (s grapnel.Source, freed bool, err error) {
 	for tries := 1; ; tries++ {
-		s, err := a.source(c)
-		if err != nil {
-			return s, err
+		if s, err = a.source(c); err != nil {
+			return s, false, err
 		}
-		paused := s.Paused
+		paused, waited := s.Paused, ingress.Waits(&s)
 		if err := edit(&s); err != nil {
-			return s, err
+			return s, false, err
 		}
 		s.UpdatedAt = c.now
+		if freed = waited && !ingress.Waits(&s); freed {
+			s.SecretAt = c.now
+		}
 		asked, called := s.Revision, verb
 		switch {
 		case s.Paused && !paused:
@@ -144,7 +150,7 @@ func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(
 			err = first(done.Answer)
 		}
 		s.Revision = done.Revision
-		return s, err
+		return s, freed, err
 	}
 }
 
@@ -153,7 +159,7 @@ func patchSource(a *api, c *call) (answer, error) {
 	reason := c.reason()
 	edit := func(s *grapnel.Source) error {
 		var f strict.Faults
-		now := sourceSettings(s)
+		now, waited := sourceSettings(s), ingress.Waits(s)
 		if scheme := patch.Get("verify.scheme"); scheme.Exists() && scheme.Str != s.Verify.Scheme {
 			now.Verify, s.Verify = wire.VerifySettings{}, grapnel.Verify{}
 		}
@@ -166,10 +172,30 @@ func patchSource(a *api, c *call) (answer, error) {
 			return err
 		}
 		setSource(s, &in, c.now, &f)
+		if !waited && ingress.Waits(s) { // a source that verifies would stop
+			f.Add("/verify/secret", "is needed with another scheme")
+		}
 		return f.Err()
 	}
-	s, err := a.changeSource(c, grapnel.VerbChange, reason, edit)
-	return shown(s, err, a.sourceView(c))
+	s, freed, err := a.changeSource(c, grapnel.VerbChange, reason, edit)
+	return shown(s, err, a.released(c, freed))
+}
+
+// released shows a source that was changed. If that freed the requests that waited for its secret,
+// they are released first. Those that the time does not suffice for, or that a failure of the store
+// delays, are released by Receiver.Run.
+func (a *api) released(c *call, freed bool) func(*grapnel.Source) wire.Source {
+	return func(s *grapnel.Source) wire.Source {
+		v := a.viewSource(s, c)
+		if a.Ingest == nil || !freed {
+			return v
+		}
+		ctx, end := context.WithTimeout(c.Context(), a.Bounds.Release)
+		defer end()
+		done, _ := a.Ingest.Release(ctx, s.ID)
+		v.Released = &wire.Released{Events: done.Events, Duplicates: done.Duplicates, Conflicts: done.Conflicts, Quarantined: done.Left}
+		return v
+	}
 }
 
 func deleteSource(a *api, c *call) (answer, error) {
@@ -195,7 +221,11 @@ func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
 		return v
 	}
 	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
+	v.Waits = ingress.Waits(s)
 	v.IngestURL = a.links.root(c.Request) + "/in/" + s.ID
+	if a.links.public == "" && s.PublicURL == "" {
+		v.Unreachable = words.Unreachable(a.links.origin(c.Request))
+	}
 	v.Provider = wire.Provider{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: ingress.IDsSigned(s), Retries: scheme.Retries,
 		RetriesFor: spanOf(scheme.RetriesFor), Checked: scheme.Checked, Docs: scheme.Docs}
 	shownVerify.show(&s.Verify, &v.Verify)

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +48,7 @@ func badSources() []bad {
 		create("tenant", `{"name":"new","verify":{"scheme":"none"},"tenant":"a b"}`, "/tenant"),
 		verify("no scheme", `"secret":"x"`, "/verify/scheme"),
 		verify("scheme unknown", `"scheme":"nobody"`, "/verify/scheme"),
-		verify("secret missing", `"scheme":"stripe"`, "/verify/secret"),
+		verify("secret missing", `"scheme":"slack"`, "/verify/secret"),
 		verify("secret with none", `"scheme":"none","secret":"x"`, "/verify/secret"),
 		verify("secret and secrets", `"scheme":"stripe","secret":"whsec_xx","secrets":["whsec_yy"]`, "/verify/secrets"),
 		verify("secrets empty", `"scheme":"stripe","secrets":[]`, "/verify/secrets"),
@@ -227,8 +229,9 @@ func TestASourceThatSomebodyReadsCannotBeDeleted(t *testing.T) {
 
 // taker is a room that answers with what it got.
 type taker struct {
-	refused *ingress.Refusal
-	public  *url.URL
+	refused  *ingress.Refusal
+	public   *url.URL
+	released []string // sources
 }
 
 func (k *taker) Take(w http.ResponseWriter, r *http.Request, source string) {
@@ -241,6 +244,11 @@ func (k *taker) Take(w http.ResponseWriter, r *http.Request, source string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = fmt.Fprintf(w, `{"id":"%s %s %s %s","duplicate":false}`, source, r.URL.RawQuery, r.Header.Get("Content-Encoding"), body[:n])
+}
+
+func (k *taker) Release(_ context.Context, source string) (ingress.Released, error) {
+	k.released = append(k.released, source)
+	return ingress.Released{Events: 3, Duplicates: 2, Conflicts: 1, Left: 4}, nil
 }
 
 var refusedAt = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -264,6 +272,71 @@ func TestSourceTellsItsRefusals(t *testing.T) {
 	want := map[string]any{"last_at": "2026-05-04T03:02:01.000000Z", "last_status": 401.0, "last_reason": "by " + id, "last_hour": 3.0}
 	if d := cmp.Diff(want, w.must(200, "GET", "/v1/sources/"+id, "")["refusals"]); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestASourceWithoutItsSecret: a source may be created before its provider shows the secret. Every
+// answer says that it waits, and the one that sets the secret counts its requests.
+func TestASourceWithoutItsSecret(t *testing.T) {
+	in := &taker{}
+	w := newWorld(t, func(o *Options) { o.Ingest = in })
+	create := func(name, scheme string) string {
+		made := w.must(201, "POST", "/v1/sources", fmt.Sprintf(`{"name":%q,"verify":{"scheme":%q}}`, name, scheme))
+		id, _ := made["id"].(string)
+		if got := w.must(200, "GET", "/v1/sources/"+id, ""); made["waits_for_secret"] != true || got["waits_for_secret"] != true {
+			t.Errorf("%s: %v, then %v", scheme, made, got)
+		}
+		return id
+	}
+	counts := map[string]any{"events": 3.0, "duplicates": 2.0, "conflicts": 1.0, "quarantined": 4.0}
+	first, second := create("a", "stripe"), create("b", "twilio")
+	for id, set := range map[string]func() map[string]any{
+		first: func() map[string]any {
+			return w.must(200, "POST", "/v1/sources/"+first+"/rotate-secret", `{"secret":"whsec_of_stripe"}`)
+		},
+		second: func() map[string]any {
+			return w.must(200, "PATCH", "/v1/sources/"+second, `{"verify":{"secret":"token_of_twilio"}}`)
+		},
+	} {
+		in.released = nil
+		if got := w.must(200, "PATCH", "/v1/sources/"+id, `{"description":"x"}`); got["released"] != nil || len(in.released) != 0 {
+			t.Errorf("another change released: %v", got)
+		}
+		got := set()
+		if d := cmp.Diff(counts, got["released"]); d != "" || got["waits_for_secret"] != false || !slices.Equal(in.released, []string{id}) {
+			t.Errorf("%v: %s", got, d)
+		}
+		if got := w.must(200, "POST", "/v1/sources/"+id+"/rotate-secret", `{"secret":"a later secret"}`); got["released"] != nil {
+			t.Errorf("a later rotation released: %v", got)
+		}
+	}
+	for _, scheme := range []string{"slack", "api_key", "gitlab"} { // they are verified by more than a stored request has
+		w.must(422, "POST", "/v1/sources", fmt.Sprintf(`{"name":"c","verify":{"scheme":%q}}`, scheme))
+	}
+}
+
+// TestAnAddressThatProvidersCannotReach: without --public-url the server knows only how it was
+// asked.
+func TestAnAddressThatProvidersCannotReach(t *testing.T) {
+	public, err := url.Parse("http://127.0.0.1:8420") // the operator says so
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		public       *url.URL
+		host, member string
+		want         bool
+	}{
+		"loopback": {host: "127.0.0.1:8420", want: true}, "a name": {host: "grapnel.example.com"},
+		"said":          {public: public, host: "127.0.0.1:8420"},
+		"of the source": {host: "127.0.0.1:8420", member: `,"public_url":"https://hooks.example.com"`},
+	} {
+		w := newWorld(t, func(o *Options) { o.PublicURL = c.public })
+		r := w.ask(admin, "POST", "http://"+c.host+"/v1/sources", `{"name":"a","verify":{"scheme":"none"}`+c.member+`}`)
+		text, said := r.object(t)["unreachable"].(string)
+		if said != c.want || said && !strings.Contains(text, "--public-url") {
+			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ var (
 		{"name", "name", "text", "new name", "update"},
 		{"status", "status", "enabled|paused", "paused: requests get 503, so that the provider keeps and repeats them", "update"},
 		{"scheme", "verify/scheme", "text", "stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …", ""},
-		{"secret", "verify/secret", "contents", "shared with the provider; may be repeated, the newest first", ""},
+		{"secret", "verify/secret", "contents", "shared with the provider; may be repeated, the newest first; if the provider shows it later, none", ""},
 		{"header", "verify/header", "text", "header of the signature or key", ""},
 		{"algorithm", "verify/algorithm", "sha1|sha256|sha512", "hash of the signature", ""},
 		{"encoding", "verify/encoding", "hex|base64", "encoding of the signature", ""},

@@ -41,6 +41,13 @@ type Bounds struct {
 	AsideBytes int64 `bound:"64MiB" tiny:"16KiB"` // in an hour, and at once
 	AsideBody  int   `bound:"64KiB" tiny:"512"`   // of one body; the rest is cut off
 
+	// Requests that waited for their source's secret are listed ReleasePage at once, after the
+	// secret is set and then each ReleaseEvery until ReleaseLate later: another node may learn of
+	// the secret late.
+	ReleasePage  int           `bound:"64" tiny:"1"`
+	ReleaseEvery time.Duration `bound:"5s"`
+	ReleaseLate  time.Duration `bound:"1m"`
+
 	// TallyEvery is the least time between two lines of the log about the same source.
 	TallyEvery time.Duration `bound:"1m"`
 

@@ -125,8 +125,8 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 				send("src_5")
 			}
 			// Half of them first. The others begin among the requests, a few at a time: a request
-			// gives way if more begin while its bytes arrive than its share has slots, and in a real
-			// server a share has 32 times as many.
+			// gives way if more begin while its bytes arrive than its share has slots, and in a
+			// real server a share has 32 times as many.
 			more := func(n int) {
 				settled(sent + held)
 				for ; n > 0 && held < c.connections; n-- {

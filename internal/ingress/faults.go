@@ -66,7 +66,9 @@ func (f *faults) secrets(r *row, secrets []grapnel.Secret) {
 		}
 		return
 	case len(secrets) == 0:
-		f.add("secret", "is needed: %s", r.Needs)
+		if !r.mayWait() {
+			f.add("secret", "is needed: %s", r.Needs)
+		}
 		return
 	case len(secrets) > maxSecrets:
 		f.add("secrets", "are at most %d", maxSecrets)

@@ -43,7 +43,11 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "none", Secrets: secrets("s")}, "secret"},
 		{grapnel.Verify{Scheme: "none", IDHeader: "X-Id", TypeHeader: "X-Type"}, ""},
 		{grapnel.Verify{Scheme: "none", Tolerance: time.Minute}, "tolerance"},
-		{grapnel.Verify{Scheme: "stripe"}, "secret"},
+		{grapnel.Verify{Scheme: "stripe"}, ""}, // it waits for its secret
+		{grapnel.Verify{Scheme: "slack"}, "secret"},
+		{grapnel.Verify{Scheme: "api_key"}, "secret"},
+		{grapnel.Verify{Scheme: "basic", Username: "u"}, "secret"},
+		{grapnel.Verify{Scheme: "gitlab"}, "secret"},
 		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("")}, "secret"},
 		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("anything at all")}, ""},
 		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("a", "")}, "secrets/1"},
@@ -73,7 +77,7 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a1")}, "secret"},
 		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")}, ""},
 		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("zz-zz-zz")}, "secret"},
-		{grapnel.Verify{Scheme: "adyen"}, "secret"},
+		{grapnel.Verify{Scheme: "adyen"}, ""},
 		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets(
 			"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
 		// Ed25519

@@ -15,7 +15,8 @@ type incoming struct {
 	r      *http.Request
 	header http.Header
 	body   []byte
-	now    time.Time
+	now    time.Time // of its arrival
+	taken  time.Time // of its acceptance: later than now if it waited for the source's secret
 	source *source
 	origin string // scheme and host of the URL that the provider was given, as far as known
 	checks []grapnel.Check

@@ -8,6 +8,9 @@
 //   - A request is used only after it was verified, and the signature is checked over the bytes as
 //     they came. The id of an unverified request is never recorded, so an attacker cannot use up an
 //     id before the provider sends it.
+//   - A source may be created before its secret is known. Its requests are quarantined then. Those
+//     that the secret verifies, as of their arrival, become events in the order of their arrival;
+//     see Release.
 //   - The steps of the verification are stored with the request (grapnel.Check), without secrets.
 //   - Providers are data: one row of the table in rows.go, and one file of vectors.
 //   - Two bodies are equal only if all their values outside the ignored paths are: numbers digit by
@@ -40,6 +43,8 @@ import (
 type Engine interface {
 	// Source returns one that is in scope.
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
+	// Sources returns those in scope.
+	Sources(scope store.Scope) []grapnel.Source
 	// Publish commits events with their deliveries.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 }
@@ -47,6 +52,9 @@ type Engine interface {
 // Shelf keeps requests that are no events.
 type Shelf interface {
 	SetAside(ctx context.Context, a grapnel.Aside) error
+	ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error
+	Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error)
+	AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error)
 }
 
 // Options are the parts and settings of a Receiver.

@@ -50,7 +50,7 @@ func (in *incoming) event(id string) *grapnel.Event {
 	kind, key = in.told("type", s.typeOf, provider, kind), in.told("key", s.keyOf, provider, key)
 	ev := &grapnel.Event{
 		ID: id, Tenant: s.Tenant, Type: validType(kind), Key: validKey(key), Data: in.body, ContentType: in.media(),
-		OccurredAt: in.now, AcceptedAt: in.now, Source: s.ID,
+		OccurredAt: in.now, AcceptedAt: in.taken, Source: s.ID,
 	}
 	if n := hops(in.header); n > 0 {
 		ev.Metadata = map[string]string{grapnel.HopsKey: strconv.Itoa(n)}
@@ -212,7 +212,7 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 			continue
 		}
 		into.By = by
-		return &store.Known{Source: s.ID, By: identity(s.ID, by, parts...), Sum: in.document().sum, Until: in.now.Add(window)}
+		return &store.Known{Source: s.ID, By: identity(s.ID, by, parts...), Sum: in.document().sum, Until: in.taken.Add(window)}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Receiver receives requests. It is safe for concurrent use and has no goroutines of its own.
+// Receiver receives requests. It is safe for concurrent use.
 type Receiver struct {
 	o       Options
 	sources sync.Map     // id → *source, of those that were asked for; see forget
@@ -113,15 +113,8 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 		recv.refuse(w, r, s, as, *refused)
 		return
 	}
-	in := &incoming{
-		r:      r,
-		header: r.Header,
-		body:   body,
-		now:    recv.o.Now(),
-		source: s,
-		origin: recv.o.Origin(r),
-		checks: make([]grapnel.Check, 0, 4),
-	}
+	now := recv.o.Now()
+	in := recv.incoming(r, s, body, now, now)
 	if !in.verify() {
 		recv.unverified(w, in)
 		return
@@ -143,13 +136,22 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 	recv.publish(w, in)
 }
 
+func (recv *Receiver) incoming(r *http.Request, s *source, body []byte, now, taken time.Time) *incoming {
+	return &incoming{
+		r:      r,
+		header: r.Header,
+		body:   body,
+		now:    now,
+		taken:  taken,
+		source: s,
+		origin: recv.o.Origin(r),
+		checks: make([]grapnel.Check, 0, 4),
+	}
+}
+
 // publish makes an event of a verified request, unless the request was already received.
 func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
-	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random))
-	ev.Intake = in.intake()
-	known := in.known(ev.Intake, ev.Type)
-	ev.Intake.Checks = in.checks // with those of the id
-	placed, err := recv.place(in, ev, known)
+	ev, placed, err := recv.place(in, grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random), true)
 	if err != nil {
 		recv.refuse(w, in.r, in.source, failed, refusal(err))
 		return
@@ -173,28 +175,38 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 	}
 }
 
-// place commits an event, or finds the one that it repeats.
-func (recv *Receiver) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
-	events := []store.Incoming{{Event: ev, Known: known, Minted: true}}
+// place commits the event of a request under an id, or finds the one that it repeats. minted: the
+// id is new.
+func (recv *Receiver) place(in *incoming, id string, minted bool) (*grapnel.Event, store.Placed, error) {
+	ev := in.event(id)
+	ev.Intake = in.intake()
+	known := in.known(ev.Intake, ev.Type)
+	ev.Intake.Checks = in.checks // with those of the id
+	events := []store.Incoming{{Event: ev, Known: known, Minted: minted}}
 	done, err := recv.o.Engine.Publish(in.r.Context(), events, in.once(known))
 	if err == nil && done.Answer != nil {
 		placed, isNew, wrong := in.repeats(done.Answer, ev.Intake, known)
 		if wrong != nil || !isNew {
-			return placed, wrong
+			return ev, placed, wrong
 		}
 		done, err = recv.o.Engine.Publish(in.r.Context(), events, nil)
 	}
 	if err != nil {
-		return store.Placed{}, err
+		return ev, store.Placed{}, err
 	}
-	return done.Events[0], nil
+	return ev, done.Events[0], nil
 }
 
-// unverified refuses a request or, if the source is set to quarantine, sets it aside.
+// unverified refuses a request or, if the source is set to quarantine or waits for its secret, sets
+// it aside.
 func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
-	recv.logUnverified(in)
-	recv.metrics.signatures.WithLabelValues(string(in.unproved())).Inc()
-	if in.source.OnUnverified != grapnel.Quarantine {
+	waits := in.waits()
+	setAside := waits || in.source.OnUnverified == grapnel.Quarantine
+	recv.logUnverified(in, setAside)
+	if !waits {
+		recv.metrics.signatures.WithLabelValues(string(in.unproved())).Inc()
+	}
+	if !setAside {
 		if in.source.row.proof == byBasic {
 			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
 		}
@@ -202,7 +214,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 			Detail: "The request cannot be verified: " + in.complaint() + "."})
 		return
 	}
-	if most := recv.o.Bounds.AsideBody; len(in.body) > most {
+	if most := recv.o.Bounds.AsideBody; len(in.body) > most && !waits {
 		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are stored", len(in.body), most))
 		in.body = in.body[:most]
 	}
@@ -231,13 +243,13 @@ func (recv *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *all
 // logUnverified logs that a source gets requests that cannot be verified: a secret was rotated at
 // the provider and not here, or someone tries to forge one. The log has a line for each TallyEvery
 // at most, because anyone who reaches a source can send any number of them.
-func (recv *Receiver) logUnverified(in *incoming) {
+func (recv *Receiver) logUnverified(in *incoming, setAside bool) {
 	requests, due := in.source.meter.unverified.Add(in.now, recv.o.Bounds.TallyEvery)
 	if !due {
 		return
 	}
 	message := "requests not verified; refused"
-	if in.source.OnUnverified == grapnel.Quarantine {
+	if setAside {
 		message = "requests not verified; quarantined"
 	}
 	recv.o.Log.LogAttrs(in.r.Context(), slog.LevelInfo, message, slog.String("source", in.source.ID), slog.String("tenant", in.source.Tenant),

@@ -680,8 +680,8 @@ func TestGreetings(t *testing.T) {
 		!strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
 	}
-	// Zoom expects its token back, signed with the shared secret. Another language's HMAC computed the
-	// value.
+	// Zoom expects its token back, signed with the shared secret. Another language's HMAC computed
+	// the value.
 	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
 	w.now = time.Unix(1654503850, 0)
 	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
@@ -806,7 +806,7 @@ func TestSettingsThatCannotWorkAreTheServersFault(t *testing.T) {
 	w := newWorld(t)
 	for _, s := range []grapnel.Source{
 		{Verify: grapnel.Verify{Scheme: "of the future"}},
-		{Verify: grapnel.Verify{Scheme: "stripe"}},
+		{Verify: grapnel.Verify{Scheme: "slack"}},
 		{Verify: open, Type: "event.nope"},
 		{Verify: open, Dedupe: grapnel.Dedupe{Ignore: []string{"x"}}},
 	} {

@@ -21,6 +21,7 @@ type Scheme struct {
 	Type       string   // where the type is found
 	Key        string   // where the ordering key is found
 	Unsigned   bool     // the ids are not signed
+	MayWait    bool     // a source may be created before its secret is known
 	Success    int      // of accepted requests, where the provider does not take 202 for success; 0: it does
 	// duration of the provider's retries; 0: it does not retry, or unknown
 	RetriesFor time.Duration
@@ -61,7 +62,7 @@ func IDsSigned(s *grapnel.Source) bool {
 
 func (r *row) describe() Scheme {
 	s := r.Scheme
-	s.Tolerance = r.timed()
+	s.Tolerance, s.MayWait = r.timed(), r.mayWait()
 	s.Settings = slices.Clone(s.Settings)
 	if s.Tolerance && !slices.Contains(s.Settings, "tolerance") {
 		s.Settings = append(s.Settings, "tolerance")

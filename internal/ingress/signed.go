@@ -61,7 +61,7 @@ func (in *incoming) once(known *store.Known) *store.Once {
 		// after that it is too old to be verified, however far ahead its time was
 		window = 2*s.tolerance + time.Second
 	}
-	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.now.Add(window), Now: in.now,
+	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.taken.Add(window), Now: in.taken,
 		Answer: func(done any) store.Answer {
 			placed := done.(store.Accepted).Events[0]
 			// texts and bytes only: it cannot fail

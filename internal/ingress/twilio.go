@@ -101,8 +101,8 @@ func (in *incoming) urls() []string {
 		bases = append(bases, in.origin+path)
 	}
 	if public := in.source.PublicURL; public != "" {
-		// It may be the whole address, to whose query the provider adds, or that of a proxy in front of
-		// everything.
+		// It may be the whole address, to whose query the provider adds, or that of a proxy in
+		// front of everything.
 		bases = []string{public, strings.TrimSuffix(public, "/") + path}
 		if in.r.URL.RawQuery != "" {
 			address, _, _ := strings.Cut(public, "?")

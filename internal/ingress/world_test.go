@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +83,23 @@ func (w *world) Source(_ store.Scope, id string) (grapnel.Source, bool) {
 	defer w.mu.Unlock()
 	s, ok := w.sources[id]
 	return s, ok
+}
+
+func (w *world) Sources(store.Scope) []grapnel.Source {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.sources))
+}
+
+// The world's requests that are set aside are only stored; TestRelease… use real stores.
+func (w *world) ChangeAside(context.Context, grapnel.Aside, bool) error { return w.err }
+
+func (w *world) Aside(context.Context, store.Scope, string) (grapnel.Aside, error) {
+	return grapnel.Aside{}, store.ErrNotFound("request")
+}
+
+func (w *world) AsideList(context.Context, store.Scope, store.AsideQuery) ([]grapnel.Aside, error) {
+	return nil, w.err
 }
 
 // Publish keeps the promises of store.Known and store.Once.

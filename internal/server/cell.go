@@ -240,6 +240,7 @@ func (c *cell) run(ctx context.Context, silent bool) {
 	moving.Go(func() { c.queues.Run(ctx) })
 	moving.Go(func() { c.replays.Run(ctx) })
 	moving.Go(func() { c.relays.Run(ctx) })
+	moving.Go(func() { c.ingress.Run(ctx) })
 	if !silent {
 		moving.Go(func() { c.alerts.Run(ctx) })
 		moving.Go(func() { c.minutes.Run(ctx) })

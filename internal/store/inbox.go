@@ -13,9 +13,13 @@ type Inbox interface {
 	// SetAside stores a request; its Size is set from its Body. If the id is stored already,
 	// nothing changes. A reason that package grapnel does not define is grapnel.CodeInvalid.
 	SetAside(ctx context.Context, a grapnel.Aside) error
+	// ChangeAside gives a stored request the reason, event and intake of a, or with drop deletes
+	// it. a has its body. Nothing changes if its tenant has no request with its id.
+	ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error
 	// Aside returns a request with its body; grapnel.CodeNotFound if it is not in scope.
 	Aside(ctx context.Context, scope Scope, id string) (grapnel.Aside, error)
-	// AsideList returns the requests of a selection without bodies, the newest (highest id) first.
+	// AsideList returns the requests of a selection without bodies, the newest (highest id) first;
+	// with After the oldest first.
 	AsideList(ctx context.Context, scope Scope, q AsideQuery) ([]grapnel.Aside, error)
 	// Unlearn deletes at most limit Known records that expired before now, and at most limit
 	// requests that arrived (At) before asideBefore; of each the earliest first. It returns how
@@ -30,6 +34,7 @@ type AsideQuery struct {
 	Source string
 	Why    grapnel.AsideReason // empty: any
 	Before string              // only those with a lower id; empty: from the newest
+	After  string              // only those with a higher id, the lowest first; empty: the newest first
 	Limit  int                 // at most; 0: none
 }
 

@@ -140,6 +140,9 @@ func inboxRequest(v *visit) (requestModel, error) {
 	case wire.IntakeRefused:
 		m.Verdict.Next = "It could not become an event and is not delivered."
 	}
+	if src != nil && src.Waits && r.Outcome == wire.IntakeUnverified {
+		m.Verdict.Next = "It waits for the secret of its source, which makes an event of it if the provider is genuine."
+	}
 	if r.EventID != "" {
 		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Look at the event", Href: v.link("/events/" + url.PathEscape(r.EventID))})
 	}

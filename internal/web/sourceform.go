@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
@@ -35,7 +36,11 @@ func sourceBlank(scheme string, s *ingress.Scheme) *blank {
 		return b
 	}
 	if s.Needs != "" {
-		b.rows = append(b.rows, input{at: "verify/secret", label: "Secret", kind: kindSecret, when: "create", help: s.Needs})
+		help := s.Needs
+		if s.MayWait {
+			help += ". Empty: the provider shows it after it knows the address"
+		}
+		b.rows = append(b.rows, input{at: "verify/secret", label: "Secret", kind: kindSecret, when: "create", help: help})
 	}
 	for _, row := range verifyRows {
 		if name := strings.TrimPrefix(row.at, "verify/"); slices.Contains(s.Settings, name) {
@@ -121,6 +126,9 @@ func addSource(v *visit) (string, error) {
 	if scheme == outboxScheme {
 		return "The source is added. It connects to the producer's database now.", nil
 	}
+	if made.Waits {
+		return "The source is added. Give its address to the provider, and set the secret that the provider shows then.", nil
+	}
 	return "The source is added. Give its address to the provider.", nil
 }
 
@@ -130,7 +138,13 @@ func blankOf(s *client.Source) *blank {
 		return sourceBlank(outboxScheme, nil)
 	}
 	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
-	return sourceBlank(s.Verify.Scheme, &scheme)
+	b := sourceBlank(s.Verify.Scheme, &scheme)
+	for i := range b.rows {
+		if s.Waits && b.rows[i].at == "verify/secret" {
+			b.rows[i].when = "" // it is asked for here too
+		}
+	}
+	return b
 }
 
 func editSource(v *visit) (formModel, error) {
@@ -149,10 +163,18 @@ func saveSource(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return v.save(blankOf(s), "/sources/{id}", "Saved.", func(id string, changes map[string]any) error {
-		_, err := v.client.UpdateSource(v.Context(), id, changes)
+	released := ""
+	notice, err := v.save(blankOf(s), "/sources/{id}", "Saved.", func(id string, changes map[string]any) error {
+		s, err := v.client.UpdateSource(v.Context(), id, changes)
+		if err == nil && s.Released != nil {
+			n := s.Released
+			released = fmt.Sprintf(" Of the requests that waited, %s: %s.", many(n.Events, "became an event", "became events"),
+				list([]string{many(n.Duplicates, "duplicate", "duplicates"), many(n.Conflicts, "conflict", "conflicts"),
+					many(n.Quarantined, "stays in quarantine", "stay in quarantine")}))
+		}
 		return err
 	})
+	return notice + released, err
 }
 
 func deleteSourceForm(v *visit) (formModel, error) {

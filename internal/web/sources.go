@@ -43,7 +43,7 @@ func sources(v *visit) (sourcesModel, error) {
 			"A source is an address that takes the webhooks of a provider, verifies them, and turns each into one event.")
 		return m, nil
 	}
-	refused, unwell := 0, 0
+	refused, unwell, waiting := 0, 0, 0
 	for i := range found.Data {
 		r := v.sourceRow(&found.Data[i])
 		if n := found.Data[i].Refusals; n != nil {
@@ -51,6 +51,9 @@ func sources(v *visit) (sourcesModel, error) {
 		}
 		if r.Pill.Tone == toneBad {
 			unwell++
+		}
+		if found.Data[i].Waits {
+			waiting++
 		}
 		m.Rows = append(m.Rows, r)
 	}
@@ -60,6 +63,9 @@ func sources(v *visit) (sourcesModel, error) {
 			"A refused request is not stored. Its reason is on the page of its source.")
 	case unwell > 0:
 		m.Verdict.say(many(unwell, "source needs", "sources need")+" attention.", "", "")
+	case waiting > 0:
+		m.Verdict.say(many(waiting, "source waits for its secret", "sources wait for their secrets")+".", toneWait,
+			"Requests are quarantined meanwhile. The page of the source has the next step.")
 	default:
 		m.Verdict.say(many(len(m.Rows), "source accepts", "sources accept")+" all requests.", "", "No request was refused in the last hour.")
 	}
@@ -109,6 +115,8 @@ func sourcePill(s *client.Source) pill {
 			return p
 		}
 		return pill{toneNone, s.Outbox.State}
+	case s.Waits:
+		return pill{toneWait, "waits for its secret"}
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
 		return pill{toneBad, "refusing"}
 	}
@@ -121,6 +129,7 @@ type sourceModel struct {
 	Pill     pill
 	Verdict  verdict
 	Address  string
+	Warning  string // why the provider cannot reach the address
 	Provider facts
 	Settings facts
 	Requests []requestRow
@@ -146,6 +155,9 @@ func source(v *visit) (sourceModel, error) {
 	}
 	m.Verdict = v.sourceVerdict(s, m.Requests)
 	m.describe(v, s)
+	if s.Outbox == nil && s.PublicURL == "" && strings.HasPrefix(s.IngestURL, "/") { // else the operator has said it
+		m.Warning = words.Unreachable(m.Address)
+	}
 	m.Links = v.formLinks("/sources/{id}/", "edit", "Change", "delete", "Delete")
 	return m, nil
 }
@@ -162,6 +174,10 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 		if s.Outbox.Lag > 0 {
 			out.Next += " The oldest event waits for " + spoken(time.Duration(s.Outbox.Lag)) + "."
 		}
+	case s.Waits:
+		out.say("It waits for its secret.", toneWait, "Give its address to the provider, then set the secret that the provider shows. Requests that "+
+			"come before are quarantined; those that the secret verifies become events, in the order of their arrival.")
+		out.Acts = append(out.Acts, v.formLinks("/sources/{id}/", "edit", "Set the secret")...)
 	case s.Refusals != nil && s.Refusals.LastHour > 0:
 		out.say("It refused "+many(s.Refusals.LastHour, "request", "requests")+" in the last hour.", toneBad,
 			fmt.Sprintf("The last was answered with %d %s: %s", s.Refusals.LastStatus, v.at(s.Refusals.LastAt).Relative(),

@@ -295,6 +295,10 @@ func (f *Faulty) SetAside(ctx context.Context, a grapnel.Aside) error {
 	return f.do(ctx, "SetAside", func() error { return f.Store.SetAside(ctx, a) })
 }
 
+func (f *Faulty) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
+	return f.do(ctx, "ChangeAside", func() error { return f.Store.ChangeAside(ctx, a, drop) })
+}
+
 func (f *Faulty) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	return call(ctx, f, "Aside", func() (grapnel.Aside, error) { return f.Store.Aside(ctx, scope, id) })
 }

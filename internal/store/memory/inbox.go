@@ -16,14 +16,41 @@ func (s *model) aside(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.asides, id, func(a grapnel.Aside, id string) int { return cmp.Compare(a.ID, id) })
 }
 
+// reason refuses a value that is no reason to set a request aside.
+func reason(why grapnel.AsideReason) error {
+	if why == grapnel.AsideUnverified || why == grapnel.AsideConflict || why == grapnel.AsideRefused {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", why)
+}
+
 // SetAside changes nothing if the id is stored already.
 func (s *model) SetAside(_ context.Context, a grapnel.Aside) error {
-	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
-		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
+	if err := reason(a.Why); err != nil {
+		return err
 	}
 	if at, there := s.aside(a.ID); !there {
 		a.Size = len(a.Body)
 		s.asides = slices.Insert(s.asides, at, deepCopy(a))
+	}
+	return nil
+}
+
+// ChangeAside changes nothing else, and nothing of another tenant.
+func (s *model) ChangeAside(_ context.Context, a grapnel.Aside, drop bool) error {
+	if !drop {
+		if err := reason(a.Why); err != nil {
+			return err
+		}
+	}
+	at, there := s.aside(a.ID)
+	switch {
+	case !there || s.asides[at].Tenant != a.Tenant:
+	case drop:
+		s.asides = slices.Delete(s.asides, at, at+1)
+	default:
+		is := &s.asides[at]
+		is.Why, is.Event, is.Intake = a.Why, a.Event, deepCopy(a).Intake
 	}
 	return nil
 }
@@ -39,9 +66,13 @@ func (s *model) Aside(_ context.Context, scope store.Scope, id string) (grapnel.
 
 // AsideList returns at most Limit of them; no limit is none.
 func (s *model) AsideList(_ context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
-	return pick(backward(s.asides), q.Limit, func(a grapnel.Aside) bool {
+	items := backward(s.asides)
+	if q.After != "" {
+		items = slices.Values(s.asides)
+	}
+	return pick(items, q.Limit, func(a grapnel.Aside) bool {
 		return scope.Allows(a.Tenant) && either(q.Tenant, a.Tenant) && either(q.Source, a.Source) && either(string(q.Why), string(a.Why)) &&
-			(q.Before == "" || a.ID < q.Before)
+			(q.Before == "" || a.ID < q.Before) && a.ID > q.After
 	}, func(a grapnel.Aside) grapnel.Aside {
 		a.Body = nil
 		return deepCopy(a)

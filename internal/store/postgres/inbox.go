@@ -17,15 +17,25 @@ const (
 	asideQuery   = "SELECT " + asideColumns + ", packed, sum, body FROM aside WHERE id = $1"
 	addAside     = `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, packed, sum, intake, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
-	unlearn    = "DELETE FROM known WHERE key = ANY(ARRAY(SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED))"
-	dropAsides = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed +
+	changeAside = "UPDATE aside SET why = $3, event = $4, sum = $5, intake = $6 WHERE id = $1 AND tenant = $2"
+	dropAside   = "DELETE FROM aside WHERE id = $1 AND tenant = $2"
+	unlearn     = "DELETE FROM known WHERE key = ANY(ARRAY(SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED))"
+	dropAsides  = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed +
 		" ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))"
 )
 
+// reason refuses a value that is no reason to set a request aside.
+func reason(why grapnel.AsideReason) error {
+	if why == grapnel.AsideUnverified || why == grapnel.AsideConflict || why == grapnel.AsideRefused {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", why)
+}
+
 // SetAside encodes on the caller's goroutine, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
-	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
-		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
+	if err := reason(a.Why); err != nil {
+		return err
 	}
 	a.Size = len(a.Body)
 	body, packed := s.packer.Shrink(a.Body)
@@ -37,6 +47,26 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 		}
 		t.then(addAside, args...)
 		t.then(atStandbys) // it may be stored already
+		return nil
+	}})
+}
+
+// ChangeAside encodes on the caller's goroutine, as SetAside does.
+func (s *Store) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
+	sql, args := dropAside, []any{a.ID, a.Tenant}
+	if !drop {
+		if err := reason(a.Why); err != nil {
+			return err
+		}
+		a.Size = len(a.Body)
+		sql, args = changeAside, append(args, string(a.Why), a.Event, codec.SumAside(&a), codec.EncodeIntake(&a.Intake, a.ID))
+	}
+	return s.write(ctx, &change{do: func(t *tx) error {
+		if t.seals(a.Tenant) {
+			return store.ErrSealed
+		}
+		t.then(sql, args...)
+		t.then(atStandbys) // it may be no longer there
 		return nil
 	}})
 }
@@ -83,15 +113,23 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 		if q.Before != "" {
 			f.text(" AND id < ").value(q.Before)
 		}
-		most, found := q.Limit-len(list), 0
-		f.text(" ORDER BY id DESC LIMIT ").value(most)
+		most, found, order := q.Limit-len(list), 0, " ORDER BY id DESC LIMIT "
+		if q.After != "" {
+			f.text(" AND id > ").value(q.After)
+			order = " ORDER BY id LIMIT "
+		}
+		f.text(order).value(most)
 		rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 		if err != nil {
 			return nil, readError(ctx, err)
 		}
 		for rows.Next() {
 			a, err := readAside(rows)
-			found, q.Before = found+1, a.ID
+			if found++; q.After != "" {
+				q.After = a.ID
+			} else {
+				q.Before = a.ID
+			}
 			if err != nil {
 				s.log.Error("a request in the database is corrupt", "request", a.ID, "err", err)
 				continue

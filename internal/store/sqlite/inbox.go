@@ -37,6 +37,22 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	}})
 }
 
+// ChangeAside encodes on the caller's goroutine, as SetAside does.
+func (s *Store) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) error {
+	if drop {
+		return s.write(ctx, &change{shrinks: true, do: func(t *tx) error { return t.q.forgetAside.Text(a.ID).Text(a.Tenant).Run() }})
+	}
+	why, known := asides.Place(a.Why)
+	if !known || why == 0 {
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
+	}
+	a.Size = len(a.Body)
+	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
+	return s.write(ctx, &change{do: func(t *tx) error {
+		return bindName(t.q.changeAside.Int(why), a.Event).Blob(intake).Int(sum).Text(a.ID).Text(a.Tenant).Run()
+	}})
+}
+
 // readAside reads the asideColumns of a row.
 func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: readWord(q, 2, asides), Event: q.String(3), ContentType: q.String(4),
@@ -84,7 +100,11 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 			rows := r.Query(sql).Texts(values...).Int(int64(most))
 			for rows.More(&err) {
 				a, err := readAside(rows)
-				found, q.Before = found+1, a.ID
+				if found++; q.After != "" {
+					q.After = a.ID
+				} else {
+					q.Before = a.ID
+				}
 				if err != nil {
 					s.log.Error("corrupt request in the database", "request", a.ID)
 					continue
@@ -112,6 +132,7 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	f.equal("source", q.Source)
 	f.equal("tenant", q.Tenant)
 	f.add("id < ?", q.Before)
+	f.add("id > ?", q.After)
 	var parts []string
 	for _, reason := range reasons {
 		if why, known := asides.Place(reason); known {
@@ -122,7 +143,11 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	if len(parts) == 0 {
 		return "", nil
 	}
-	return strings.Join(parts, " UNION ALL ") + " ORDER BY id DESC LIMIT ?", values
+	order := " ORDER BY id DESC LIMIT ?"
+	if q.After != "" {
+		order = " ORDER BY id LIMIT ?"
+	}
+	return strings.Join(parts, " UNION ALL ") + order, values
 }
 
 // Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and

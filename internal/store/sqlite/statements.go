@@ -35,6 +35,7 @@ type statements struct {
 	known, indexed, dropKnown                 *sqlite3.Stmt
 	addKnownKey, dropKnownKeys, setKnownMoved *sqlite3.Stmt
 	addAside, dropAside, addSourceBlock       *sqlite3.Stmt
+	changeAside, forgetAside                  *sqlite3.Stmt
 
 	addTally, addHour, setVersion, setJournal                                    *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
@@ -231,6 +232,8 @@ func (q *statements) all(rows int) []text {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
 		{&q.addSourceBlock, "INSERT OR IGNORE INTO source_block (source, block) VALUES (?, ?)"},
 		{&q.dropAside, "DELETE FROM aside WHERE number = ?"},
+		{&q.changeAside, "UPDATE aside SET why = ?, event = ?, intake = ?, sum = ? WHERE id = ? AND tenant = ?"},
+		{&q.forgetAside, "DELETE FROM aside WHERE id = ? AND tenant = ?"},
 
 		{&q.document, "SELECT revision FROM document WHERE tenant = ? AND kind = ? AND id = ?"},
 		{&q.setDocument, `INSERT INTO document (tenant, kind, id, revision, at, body) VALUES (?, ?, ?, ?, ?, ?)

@@ -182,6 +182,43 @@ var inboxCases = []testCase{
 		}
 		d.same(len(d.asides(store.AsideQuery{})), 0, "set aside")
 	}},
+	{"changes a request set aside, and deletes it", func(d *driver) {
+		one, other := aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5), aside("asd_2", acme, "src_1", grapnel.AsideUnverified, 6)
+		d.setAside(one, other)
+		changed := one
+		changed.Why, changed.Event, changed.By, changed.Known = grapnel.AsideConflict, "evt_1", grapnel.ByContent, "abc"
+		changed.Checks = []grapnel.Check{{Passed: true, Text: "signature matches secret 1 of 1"}}
+		change := func(a grapnel.Aside, drop bool) {
+			d.Helper()
+			d.must(d.ChangeAside(d.ctx, a, drop), "ChangeAside")
+		}
+		foreign, absent := changed, changed
+		foreign.Tenant, absent.ID = bolt, "asd_9"
+		for _, drop := range []bool{true, false} {
+			change(foreign, drop)
+			change(absent, drop)
+		}
+		look := func(want grapnel.Aside) {
+			d.Helper()
+			got, err := d.Aside(d.ctx, everyone, want.ID)
+			d.must(err, "Aside")
+			d.same(got, want, "request "+want.ID)
+		}
+		look(one)
+		change(changed, false)
+		look(changed)
+		d.reopen()
+		look(changed)
+		look(other)
+		d.same(d.asides(store.AsideQuery{Why: grapnel.AsideConflict}), []string{"asd_1"}, "in conflict")
+		d.same(d.asides(store.AsideQuery{Why: grapnel.AsideUnverified}), []string{"asd_2"}, "unverified")
+		one.Why = "unheard of"
+		d.code(d.ChangeAside(d.ctx, one, false), grapnel.CodeInvalid, "ChangeAside")
+		for range 2 {
+			change(changed, true)
+			d.same(d.asides(store.AsideQuery{}), []string{"asd_2"}, "left")
+		}
+	}},
 	{"lists requests set aside, the newest first", func(d *driver) {
 		d.setAside(
 			aside("asd_1", acme, "src_1", grapnel.AsideUnverified, 5), aside("asd_2", acme, "src_1", grapnel.AsideConflict, 4),
@@ -202,6 +239,10 @@ var inboxCases = []testCase{
 			{"before", store.AsideQuery{Before: "asd_3"}, []string{"asd_2", "asd_1"}},
 			{"before, of a tenant", store.AsideQuery{Before: "asd_3", Tenant: acme, Why: grapnel.AsideUnverified}, []string{"asd_1"}},
 			{"limit", store.AsideQuery{Limit: 2, Source: "src_1"}, []string{"asd_5", "asd_2"}},
+			{"after", store.AsideQuery{After: "asd_2"}, []string{"asd_3", "asd_4", "asd_5"}},
+			{"after, of a source", store.AsideQuery{After: "asd", Source: "src_1", Why: grapnel.AsideUnverified}, []string{"asd_1", "asd_5"}},
+			{"after, with a limit", store.AsideQuery{After: "asd", Tenant: acme, Limit: 2}, []string{"asd_1", "asd_2"}},
+			{"between", store.AsideQuery{After: "asd_1", Before: "asd_4"}, []string{"asd_2", "asd_3"}},
 		} {
 			d.same(d.asides(c.q), c.want, c.what)
 		}
