@@ -34,12 +34,22 @@ func (k *Key) Secret() bool { return k.Series == "" && k.Portal == nil && k.Ende
 // SeriesID is the id of the record with the series of a tenant's passes.
 func SeriesID(tenant string) string { return recordID("_series_", tenant) }
 
+// EraID is the id of the record with the era of the passes of all tenants, which is a series.
+func EraID() string { return SeriesID("") }
+
+// SessionKeyOwner stands for a tenant in the record by which nodes on one database notice that they
+// have different session keys. Its series is from the key of the node that started last.
+const SessionKeyOwner = "\x00session key"
+
 // PortalID is the id of the record of how the portal of a tenant looks.
 func PortalID(tenant string) string { return recordID("_portal_", tenant) }
 
 // EndedSessions says that the sessions of a person, or of a portal link, have ended: those that
-// began at that time or before.
-type EndedSessions struct{ Before time.Time }
+// began at that time or before; or, by the id of its pass, that one session was signed out.
+type EndedSessions struct {
+	Before time.Time
+	Until  time.Time `json:",omitzero"` // the sessions would have ended by then; zero: unknown
+}
 
 // LongestSession bounds the life of sessions: the records of those that were ended are not kept for
 // ever.
@@ -48,7 +58,8 @@ const LongestSession = 30 * 24 * time.Hour
 // EndedPrefix begins the ids of records of ended sessions.
 const EndedPrefix = KeyPrefix + "_ended_"
 
-// EndedID is the id of such a record. whose is the subject of passes, or the id of a link.
+// EndedID is the id of such a record. whose is the subject of passes, the id of a link, or that of
+// a pass.
 func EndedID(tenant, whose string) string { return recordID("_ended_", tenant+"\x00"+whose) }
 
 func recordID(kind, tenant string) string {
@@ -77,6 +88,17 @@ const (
 	ScopePayloadRead    Scope = "payload:read"    // data of events, and bodies and headers of requests
 	ScopeAlertsRead     Scope = "alerts:read"     // in a portal: alerts about the endpoints that it shows
 )
+
+// Gives says whether an API key with some scopes may give a right to a portal link.
+func Gives(have []Scope, s Scope) bool {
+	switch s {
+	case ScopeEndpointsWrite, ScopeSecretsReveal:
+		return May(have, ScopeManage)
+	case ScopePayloadRead, ScopeAlertsRead:
+		return May(have, ScopeRead)
+	}
+	return May(have, s)
+}
 
 // ScopePortalOpen is the one scope of the code of a portal link.
 const ScopePortalOpen Scope = "portal:open"

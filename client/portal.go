@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/grapnelhq/grapnel/wire"
 )
@@ -35,6 +36,14 @@ func (c *Client) EndPortalSessions(ctx context.Context, tenant, subject, link, r
 // EndSessions ends the sessions of a person who has signed in, as the audit names it.
 func (c *Client) EndSessions(ctx context.Context, subject, reason string) error {
 	return c.remove(ctx, "/v1/sessions", query("reason", reason, "subject", subject))
+}
+
+// SignOut ends the session of this client, whose key is a pass.
+func (c *Client) SignOut(ctx context.Context) error { return c.remove(ctx, "/v1/sessions/current", nil) }
+
+// RotateSessions ends all sessions and portal links of all tenants.
+func (c *Client) RotateSessions(ctx context.Context, reason string) error {
+	return c.Do(ctx, http.MethodPost, "/v1/sessions/rotate", why(reason), nil, nil)
 }
 
 // OpenPortal exchanges the code of a link, which is the key of this client, for a session.

@@ -209,6 +209,12 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	if n := len(o.AdminKey); n > 0 && n < server.MinAdminKeyLen {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", n, server.MinAdminKeyLen)
 	}
+	if o.SessionKey, err = s.SecretVariable("GRAPNEL_SESSION_KEY"); err != nil {
+		return server.Options{}, err
+	}
+	if n := len(o.SessionKey); n > 0 && n < server.MinSessionKeyLen {
+		return server.Options{}, cli.Usagef("GRAPNEL_SESSION_KEY has %d characters; it needs at least %d", n, server.MinSessionKeyLen)
+	}
 	if o.People, err = f.people.options(s, f.dashboard); err != nil {
 		return server.Options{}, err
 	}

@@ -163,7 +163,7 @@ func (w *world) start() {
 	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late, Tenants: w.turn},
 		Engine: asked{w.engine, &w.deaf, &w.came, &w.other, w.crowd}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells,
 		Home: w.home, Certificate: w.shows, Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
-		Sealer: pass.NewSealer(w.engine.IDs().Subkey, noise{})})
+		Sealer: pass.NewSealer(w.engine.IDs().Subkey, nil, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })

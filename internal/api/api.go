@@ -212,8 +212,8 @@ type call struct {
 	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
 	key     grapnel.Key // whose request it is; empty on routes that need no key
 	scope   store.Scope // what that key may touch
-	keyHash [32]byte
-	pass    *pass.Pass // instead of a key; key has what it says
+	pass    *pass.Pass  // instead of a key; key has what it says
+	session *pass.Pass  // the pass of the request: the same, or the session of the key
 	query   query
 	body    []byte
 	held    held // memory for the body

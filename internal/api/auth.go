@@ -78,10 +78,15 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "Unknown API key.")
 	}
+	return a.authenticated(c, key)
+}
+
+// authenticated makes a key the caller's, if it may do what the route is for.
+func (a *api) authenticated(c *call, key grapnel.Key) error {
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key, c.keyHash, c.scope = key, hash, scopeOf(key.Tenant)
+	c.key, c.scope = key, scopeOf(key.Tenant)
 	return nil
 }
 
@@ -93,20 +98,31 @@ func scopeOf(tenant string) store.Scope {
 	return store.Of(tenant)
 }
 
-// authenticatePass does the same for a pass, which says all of that itself.
+var errPassEnded = grapnel.Errorf(codeUnauthenticated, "The pass has ended or was revoked.")
+
+// authenticatePass does the same for a pass, which says all of that itself. The session of a key
+// is as good as the key.
 func (a *api) authenticatePass(c *call, token string) error {
 	if err := a.Engine.Current(); err != nil {
 		return err // this node does not know which passes are revoked
 	}
 	p, valid := a.Passes.Open(token, a.Clock())
 	if !valid || !a.Engine.Holds(p) {
-		return grapnel.Errorf(codeUnauthenticated, "The pass has ended or was revoked.")
+		return errPassEnded
+	}
+	c.session = p
+	if p.OfKey() {
+		key, known := a.Engine.MakerKey(p)
+		if !known {
+			return errPassEnded
+		}
+		return a.authenticated(c, key)
 	}
 	key := p.Key()
 	if !c.route.admits(p, &key) {
 		return grapnel.Errorf(codeForbidden, "%s", c.route.closed(p))
 	}
-	c.pass, c.key, c.keyHash, c.scope = p, key, sha256.Sum256([]byte(token)), scopeOf(p.Tenant)
+	c.pass, c.key, c.scope = p, key, scopeOf(p.Tenant)
 	if p.Portal {
 		c.scope = c.scope.WithoutAlerts()
 	}
@@ -159,18 +175,23 @@ func (c *call) caller() string {
 // that the call needs. A call that changes something is not ended half-way: its answer would not
 // say whether the change was made.
 func (a *api) whileAllowed(c *call) (release func()) {
+	release = func() {}
 	if c.key.ID == "" || c.Method != http.MethodGet {
-		return func() {}
+		return release
 	}
-	if c.pass != nil {
-		ctx, release := a.Engine.WhilePass(c.Context(), c.pass)
-		ctx, end := context.WithTimeout(ctx, c.pass.Ends.Sub(a.Clock()))
+	if c.session != nil {
+		ctx, leave := a.Engine.WhilePass(c.Context(), c.session)
+		ctx, end := context.WithTimeout(ctx, c.session.Ends.Sub(a.Clock()))
 		c.Request = c.WithContext(ctx)
-		return func() { end(); release() }
+		release = func() { end(); leave() }
 	}
-	tenant, route := c.key.Tenant, c.route
-	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
-	c.Request = c.WithContext(ctx)
+	if c.pass == nil {
+		tenant, route := c.key.Tenant, c.route
+		ctx, leave := a.Engine.WhileKey(c.Context(), c.key.Hash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
+		c.Request = c.WithContext(ctx)
+		former := release
+		release = func() { leave(); former() }
+	}
 	return release
 }
 

@@ -87,6 +87,9 @@ type Bounds struct {
 	Sources  int `bound:"10000" tiny:"10000"`
 	Policies int `bound:"1000" tiny:"1000"`
 	Keys     int `bound:"10000" tiny:"10000"`
+	// SignOuts are the sessions that were signed out and would not have ended yet. While there are
+	// more, signing out ends all sessions of the same person, key or subject.
+	SignOuts int `bound:"1000" tiny:"2"`
 
 	Counted int64 `bound:"20000" tiny:"3"` // heads, and dead letters, that an overview counts
 

@@ -119,6 +119,8 @@ type Directory interface {
 	Series(tenant string) string
 	// Holds says whether a pass is not revoked.
 	Holds(p *pass.Pass) bool
+	// MakerKey is the key whose session a pass is; false: there is none any more.
+	MakerKey(p *pass.Pass) (grapnel.Key, bool)
 	// WhilePass returns a context that also ends once the pass is revoked.
 	WhilePass(ctx context.Context, p *pass.Pass) (context.Context, context.CancelFunc)
 	// Endings lists the records of ended sessions of a tenant.

@@ -221,8 +221,8 @@ func TestInboxHidesWhatExpressionsQuote(t *testing.T) {
 	if _, err := w.engine.Publish(t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	viewer, err := w.options.Passes.Seal(pass.Pass{Subject: "jane", Tenant: "acme", Scopes: []grapnel.Scope{grapnel.ScopeRead},
-		Ends: w.clock.Add(time.Hour)})
+	viewer, err := w.options.Passes.Seal(pass.Pass{Subject: "jane", Tenant: "acme", Role: grapnel.RoleViewer,
+		Scopes: []grapnel.Scope{grapnel.ScopeRead}, Begins: w.clock, Ends: w.clock.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,8 +232,8 @@ func TestPayloadsAreHidden(t *testing.T) {
 	w.as(acmeAdmin, 202, "POST", "/v1/events", `{"type":"mine.made","data":{"x":"payload-canary"}}`)
 	d := w.newest(t)
 	w.attempt(d, 1, 503, w.clock.Add(time.Minute))
-	viewer, err := w.options.Passes.Seal(pass.Pass{Subject: "jane", Tenant: "acme", Scopes: []grapnel.Scope{grapnel.ScopeRead},
-		Ends: w.clock.Add(time.Hour)})
+	viewer, err := w.options.Passes.Seal(pass.Pass{Subject: "jane", Tenant: "acme", Role: grapnel.RoleViewer,
+		Scopes: []grapnel.Scope{grapnel.ScopeRead}, Begins: w.clock, Ends: w.clock.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoi
 func TestLostAnswers(t *testing.T) {
 	for _, rt := range routes() {
 		if rt.method == "GET" || rt.bare != nil || rt.open != nil ||
-			slices.Contains([]string{"simulate-policy", "preview-event", "open-portal", "backtest-alert-rule"}, rt.name) ||
+			slices.Contains([]string{"simulate-policy", "preview-event", "open-portal", "backtest-alert-rule", "sign-out"}, rt.name) ||
 			strings.Contains(rt.path, "/tenants/") {
-			continue // they commit nothing, or not in this store
+			continue // they commit nothing, or not in this store, or nothing for keys
 		}
 		t.Run(rt.name, func(t *testing.T) {
 			w, names := prepared(t)

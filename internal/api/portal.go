@@ -22,7 +22,9 @@ func portalRoutes() []route {
 		{method: "POST", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: createLink,
 			name: "create-portal-link", tag: tag, summary: "Create a link that opens a tenant's portal once",
 			about: "Give the link to one person at the moment of need: its first user has the portal for the session's time. " +
-				"A key that is bound to a tenant makes links for its own tenant.",
+				"A key that is bound to a tenant makes links for its own tenant. A link has at most the rights of its maker: a key with manage gives " +
+				"endpoints:write and secrets:reveal, with read also read, payload:read and alerts:read, with replay also replay. Link and session " +
+				"end when the key is revoked or loses these rights, or when the sessions of the person who made the link are ended.",
 			body: optionalBody, takes: wire.NewPortalLink{}, gives: map[int]any{201: wire.PortalLink{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/portal-links", scope: grapnel.ScopeManage, handle: revokeLinks,
 			name: "revoke-portal-links", tag: tag, summary: "End all portal links and sessions of a tenant, or those of one subject or link",
@@ -78,6 +80,11 @@ func createLink(a *api, c *call) (answer, error) {
 	if len(in.Scopes) == 0 {
 		in.Scopes = []grapnel.Scope{grapnel.ScopeRead}
 	}
+	if lacks := c.cannotGive(in.Scopes); len(lacks) > 0 {
+		return answer{}, grapnel.Errorf(codeForbidden, "A link has at most the rights of its maker, and the maker cannot give %s. "+
+			"Name other scopes, or use a key that has them: manage gives endpoints:write and secrets:reveal; read gives read, payload:read "+
+			"and alerts:read; replay gives replay.", strings.Join(lacks, ", "))
+	}
 	subject := "portal"
 	if in.Subject != "" {
 		subject += "/" + in.Subject
@@ -85,7 +92,7 @@ func createLink(a *api, c *call) (answer, error) {
 	ends := c.now.Add(duration(in.ExpiresIn))
 	frames := a.portal(tenant).FrameAncestors
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
-		Link: a.newID(linkPrefix, c.now), Series: a.Engine.Series(tenant), Begins: c.now, Ends: ends,
+		Link: a.newID(linkPrefix, c.now), Series: a.Engine.Series(tenant), Maker: c.maker(), Begins: c.now, Ends: ends,
 		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
 			Look: pass.Look{Theme: in.Theme, Locale: in.Locale, Return: in.ReturnURL}}}
 	code, err := a.Passes.Seal(link)
@@ -107,6 +114,28 @@ func createLink(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusCreated, wire.PortalLink{ID: link.Link, URL: url + "#" + code, ExpiresAt: ends}), nil
 }
 
+// cannotGive are the scopes that the caller may not give to a link.
+func (c *call) cannotGive(scopes []grapnel.Scope) (lacks []string) {
+	for _, s := range scopes {
+		gives := grapnel.Gives(c.key.Scopes, s)
+		if c.pass != nil && (s == grapnel.ScopePayloadRead || s == grapnel.ScopeSecretsReveal) {
+			gives = c.key.May(s) // people have these scopes by themselves, and keys as a part of others
+		}
+		if !gives {
+			lacks = append(lacks, string(s))
+		}
+	}
+	return lacks
+}
+
+// maker is the caller as the passes that it makes name it.
+func (c *call) maker() *pass.Maker {
+	if c.pass != nil {
+		return &pass.Maker{ID: c.key.ID, Tenant: c.key.Tenant, Begins: c.pass.Begins}
+	}
+	return &pass.Maker{ID: c.key.ID, Tenant: c.key.Tenant, Key: pass.Mark(c.key.Hash)}
+}
+
 // openPortal exchanges the code of a link for a session. The store remembers the code with random
 // bytes in the place of a request's fingerprint: the first request to store it is answered, on any
 // node, and each later one has other bytes.
@@ -126,7 +155,7 @@ func openPortal(a *api, c *call) (answer, error) {
 	}
 	opens := c.pass.Opens
 	session := pass.Pass{Subject: c.pass.Subject, Tenant: c.pass.Tenant, Portal: true, Scopes: opens.Scopes, Endpoints: opens.Endpoints,
-		Link: c.pass.Link, Series: c.pass.Series, Begins: c.now, Ends: c.now.Add(opens.For), Look: opens.Look}
+		Link: c.pass.Link, Series: c.pass.Series, Maker: c.pass.Maker, Begins: c.now, Ends: c.now.Add(opens.For), Look: opens.Look}
 	text, err := a.Passes.Seal(session)
 	if err != nil {
 		return answer{}, err
@@ -154,15 +183,21 @@ func revokeLinks(a *api, c *call) (answer, error) {
 		}
 		return a.endSessions(c, tenant, whose)
 	}
-	var b [16]byte
-	if _, err := io.ReadFull(a.Random, b[:]); err != nil {
+	series, err := a.newSeries()
+	if err != nil {
 		return answer{}, err
 	}
-	k := grapnel.Key{ID: grapnel.SeriesID(tenant), Name: "passes", Tenant: tenant, CreatedAt: c.now,
-		Series: base64.RawURLEncoding.EncodeToString(b[:])}
+	k := grapnel.Key{ID: grapnel.SeriesID(tenant), Name: "passes", Tenant: tenant, CreatedAt: c.now, Series: series}
 	with := store.With{Audit: c.entryOf(grapnel.VerbRevoke, tenant, "portal", c.reason())}
 	_, err = a.Engine.PutKey(c.Context(), c.scope, k, with)
 	return nothing(), err
+}
+
+// newSeries makes a random series of passes.
+func (a *api) newSeries() (string, error) {
+	var b [16]byte
+	_, err := io.ReadFull(a.Random, b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:]), err
 }
 
 // portal is how the portal of a tenant looks.

@@ -465,17 +465,17 @@ func (s *fakeEngine) Portal(tenant string) (grapnel.Portal, bool) {
 	return grapnel.Portal{}, false
 }
 
-func (s *fakeEngine) Holds(p *pass.Pass) bool {
-	ended := func(tenant, whose string) bool {
-		for _, k := range s.config().Keys {
-			if k.ID == grapnel.EndedID(tenant, whose) {
-				return !p.Begins.After(k.Ended.Before)
-			}
+func (s *fakeEngine) Holds(p *pass.Pass) bool { return p.Holds(s.record) }
+
+func (s *fakeEngine) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(s.record) }
+
+func (s *fakeEngine) record(id string) *grapnel.Key {
+	for _, k := range s.config().Keys {
+		if k.ID == id {
+			return &k
 		}
-		return false
 	}
-	return !(p.Portal && p.Series != s.Series(p.Tenant) || p.Link != "" && ended(p.Tenant, p.Link) ||
-		ended(p.Tenant, p.Subject) || !p.Portal && ended("", p.Subject))
+	return nil
 }
 
 func (s *fakeEngine) Endings(tenant string) (all []grapnel.Key) {
@@ -566,7 +566,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Tenants: &town{}, Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
-		Passes: pass.NewSealer(storeIDs.Subkey, rand2.Reader),
+		Passes: pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Series("") }, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,
 		Random: w.options.Random})

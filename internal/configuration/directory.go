@@ -3,7 +3,6 @@ package configuration
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/pass"
@@ -81,35 +80,21 @@ func (b *Book) Keys(scope store.Scope) []grapnel.Key {
 }
 
 // Series is the series of the passes of a tenant that are valid; empty: none was revoked yet.
-func (b *Book) Series(tenant string) string { return b.Snapshot().series(tenant) }
-
-func (c *Snapshot) series(tenant string) string {
-	if k := find(c.keys, grapnel.SeriesID(tenant), keyID); k != nil {
+func (b *Book) Series(tenant string) string {
+	if k := b.Snapshot().key(grapnel.SeriesID(tenant)); k != nil {
 		return k.Series
 	}
 	return ""
 }
 
 // Holds says whether a pass is valid, as far as revocations are concerned.
-func (b *Book) Holds(p *pass.Pass) bool { return b.Snapshot().holds(p) }
+func (b *Book) Holds(p *pass.Pass) bool { return p.Holds(b.Snapshot().key) }
 
-func (c *Snapshot) holds(p *pass.Pass) bool {
-	switch {
-	case p.Portal && p.Series != c.series(p.Tenant):
-		return false
-	case p.Link != "" && c.ended(p.Tenant, p.Link, p.Begins):
-		return false
-	case !p.Portal && p.Tenant != "" && c.ended("", p.Subject, p.Begins): // by an admin of all tenants
-		return false
-	}
-	return !c.ended(p.Tenant, p.Subject, p.Begins)
-}
+// MakerKey is the key whose session a pass is; false: there is none any more.
+func (b *Book) MakerKey(p *pass.Pass) (grapnel.Key, bool) { return p.MakerKey(b.Snapshot().key) }
 
-// ended says whether sessions that began at a time have ended.
-func (c *Snapshot) ended(tenant, whose string, began time.Time) bool {
-	k := find(c.keys, grapnel.EndedID(tenant, whose), keyID)
-	return k != nil && k.Ended != nil && !began.After(k.Ended.Before)
-}
+// key is the key or record with an id; nil: none.
+func (c *Snapshot) key(id string) *grapnel.Key { return find(c.keys, id, keyID) }
 
 // Endings lists the records of ended sessions of a tenant; empty: those of all tenants together.
 func (b *Book) Endings(tenant string) []grapnel.Key {

@@ -2,8 +2,9 @@
 // for a person that it has authenticated in another way, such as a portal link or a sign-in.
 //
 // A pass is text that only the server can make or read: who (for the audit), the tenant, the
-// scopes, and until when, encrypted and authenticated with a secret that all nodes on one store
-// derive. So a pass is valid on every node and after a restart, and the server stores none of them.
+// scopes, and until when, encrypted and authenticated with the session key, which is outside of
+// the database. So a pass is valid after a restart and on every node with that key, the server
+// stores none of them, and the database or a backup does not suffice to make one.
 //
 // What holds here:
 //
@@ -11,11 +12,17 @@
 //   - A text that was sealed for one use opens for no other: the use is bound into the seal.
 //   - A pass of a tenant has the series of the tenant's passes. Its reader compares it with the
 //     tenant's series of now, so one change of that revokes all passes of the tenant.
+//   - A pass has an era. Its reader compares it with the era of now, so one change of that ends all
+//     passes of all tenants.
+//   - A pass may have a maker: the key or person that it got its rights from. Its reader refuses it
+//     once the maker has lost them.
+//   - No pass begins in the future or lives longer than grapnel.LongestSession, and its scopes are
+//     those of its role, of its key, or of portals.
 //   - A pass has a subject, maybe a link, and the time at which it began. Its reader knows which
 //     subjects and links have ended, and when (grapnel.EndedSessions): passes that began later are
 //     valid.
 //
-// What it does not promise: that signing out ends a pass. Passes end soon.
+// What it does not promise: that a pass of which nothing is recorded ends before its time.
 package pass
 
 import (
@@ -25,6 +32,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,11 +55,27 @@ type Pass struct {
 	Endpoints []string  `json:"n,omitempty"`
 	Link      string    `json:"k,omitempty"` // id of the portal link that it is the code of, or that opened it
 	Series    string    `json:"v,omitempty"` // of the tenant's passes when this one was made
+	Era       string    `json:"a,omitempty"` // of all passes when this one was made; Seal sets it
+	Maker     *Maker    `json:"y,omitempty"` // with it the pass ends; nil: a role gives the scopes
 	Begins    time.Time `json:"b"`
 	Ends      time.Time `json:"e"`
 	Opens     *Opening  `json:"o,omitempty"` // the pass is the code of a portal link: what that opens
 	Look      Look      `json:"l,omitzero"`  // of the pages that are shown to its holder
 }
+
+// Maker is the key or person that a pass has its rights from.
+type Maker struct {
+	ID     string    `json:"i"`           // of a key, or the subject of a person
+	Tenant string    `json:"t,omitempty"` // to which the key or person is bound; empty: all
+	Key    string    `json:"k,omitempty"` // Mark of the key's hash; empty: a person
+	Begins time.Time `json:"b,omitzero"`  // of the person's session
+}
+
+// Mark tells keys apart that had one id after each other.
+func Mark(hash [32]byte) string { return base64.RawURLEncoding.EncodeToString(hash[:9]) }
+
+// OfKey says whether the pass is the session of an API key: it does what the key may do now.
+func (p *Pass) OfKey() bool { return !p.Portal && p.Maker != nil }
 
 // Opening is the session that the code of a portal link opens.
 type Opening struct {
@@ -90,11 +114,15 @@ var ErrInvalid = errors.New("pass: not sealed here")
 type Sealer struct {
 	aead   cipher.AEAD
 	random io.Reader
+	era    func() string // nil: there is one era
 }
 
-// NewSealer takes the function that derives secrets by their use, such as grapnel.IDs.Subkey.
-func NewSealer(secret func(use string) [32]byte, random io.Reader) *Sealer {
-	return WithKey(secret("passes"), random)
+// NewSealer takes the function that derives secrets from the session key by their use, and one that
+// returns the era of now; nil: there is one era.
+func NewSealer(secret func(use string) [32]byte, era func() string, random io.Reader) *Sealer {
+	s := WithKey(secret("passes"), random)
+	s.era = era
+	return s
 }
 
 // WithKey makes a Sealer for other things than passes, with a key of their own.
@@ -118,6 +146,12 @@ func (s *Sealer) Seal(p Pass) (string, error) {
 	if len(p.Endpoints) > 0 && (!p.Portal || p.Tenant == "") {
 		return "", errors.New("pass: only a pass for the portal of one tenant can be limited to endpoints")
 	}
+	if !p.proper() {
+		return "", errors.New("pass: life too long, or scopes without their role, key or portal")
+	}
+	if s.era != nil {
+		p.Era = s.era()
+	}
 	var err error
 	if p.ID, err = s.NewID(); err != nil {
 		return "", err
@@ -129,11 +163,41 @@ func (s *Sealer) Seal(p Pass) (string, error) {
 // Is says whether a credential claims to be a pass.
 func Is(text string) bool { return strings.HasPrefix(text, Prefix) }
 
-// Open reads a pass; false: it was not sealed here, or has ended.
+// Skew is how much the clock of the node that made a pass may be ahead.
+const Skew = time.Minute
+
+// portalScopes are the scopes of sessions of portals.
+var portalScopes = []grapnel.Scope{grapnel.ScopeRead, grapnel.ScopeReplay, grapnel.ScopeEndpointsWrite, grapnel.ScopeSecretsReveal,
+	grapnel.ScopePayloadRead, grapnel.ScopeAlertsRead}
+
+// proper says whether the server makes passes like this one. What it does not make it does not
+// take, even from a caller who has the session key.
+func (p *Pass) proper() bool {
+	within := func(all []grapnel.Scope, s []grapnel.Scope) bool {
+		return !slices.ContainsFunc(s, func(s grapnel.Scope) bool { return !slices.Contains(all, s) })
+	}
+	if life := p.Ends.Sub(p.Begins); life <= 0 || life > grapnel.LongestSession {
+		return false
+	}
+	switch {
+	case p.Opens != nil:
+		return p.Portal && p.Tenant != "" && p.Role == "" && slices.Equal(p.Scopes, []grapnel.Scope{grapnel.ScopePortalOpen}) &&
+			within(portalScopes, p.Opens.Scopes) && p.Opens.For <= grapnel.LongestSession
+	case p.Portal:
+		return p.Tenant != "" && p.Role == "" && within(portalScopes, p.Scopes)
+	case p.OfKey():
+		return p.Role == "" && p.Maker.ID == p.Subject && p.Maker.Key != "" && p.Maker.Tenant == p.Tenant && len(p.Scopes) == 0
+	}
+	rights, known := grapnel.RightsOf(p.Role)
+	return known && within(append(rights.Scopes, grapnel.ScopePayloadRead), p.Scopes)
+}
+
+// Open reads a pass; false: it was not sealed here, is none that the server makes, has ended or
+// begins later.
 func (s *Sealer) Open(text string, now time.Time) (*Pass, bool) {
 	sealed, is := strings.CutPrefix(text, Prefix)
 	p := new(Pass)
-	if !is || s.OpenFor(use, sealed, p) != nil || !now.Before(p.Ends) {
+	if !is || s.OpenFor(use, sealed, p) != nil || !now.Before(p.Ends) || p.Begins.After(now.Add(Skew)) || !p.proper() {
 		return nil, false
 	}
 	return p, true

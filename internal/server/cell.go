@@ -144,6 +144,11 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		return err
 	}
 	opened.add(c.store.Close)
+	if s.session == nil { // now that the database can be used
+		if err := s.readSessionKey(c.place); err != nil {
+			return err
+		}
+	}
 	cluster, err := c.join(ctx, s)
 	if err != nil {
 		return err
@@ -203,7 +208,7 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Log:        o.Log,
 		Unverified: func(source string) int { return c.ingress.Refusals(source).Unverified },
 		PublicURL:  o.PublicURL,
-		Sealer:     pass.NewSealer(s.home(c).engine.IDs().Subkey, rand.Reader),
+		Sealer:     pass.NewSealer(s.session.secret, nil, rand.Reader),
 	}
 	if s.home(c) == c {
 		is.Disk, is.Cells = c.place.space(c.store, o.DatabaseSpace), s.otherCells
@@ -348,7 +353,8 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
 	}
 	s.directory = cells.New(cells.Options{Bounds: s.options.Bounds.Cells, Cells: known, Log: s.log})
-	passes := pass.NewSealer(s.cells[0].engine.IDs().Subkey, rand.Reader)
+	home := s.cells[0].engine
+	passes := pass.NewSealer(s.session.secret, func() string { return home.Series("") }, rand.Reader)
 	for i, c := range s.cells {
 		faces[i] = c.guarded(s, c.face(s, metrics, passes))
 	}
@@ -372,8 +378,7 @@ func tenantsOf(passes *pass.Sealer) func(string) (string, bool) {
 	}
 }
 
-// dashboard puts the pages in front of the API. Nodes that share the first cell's database share
-// sessions, because the secret of its ids is the same on all of them.
+// dashboard puts the pages in front of the API. Nodes with one session key share sessions.
 func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler {
 	if s.options.NoDashboard {
 		return face
@@ -383,7 +388,7 @@ func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler 
 		API:      face,
 		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
 		Passes:   passes,
-		Secret:   s.cells[0].engine.IDs().Subkey,
+		Secret:   s.session.secret,
 		Stopping: s.stopping.Load,
 		Log:      s.log,
 		People:   s.options.People.web(s.issuer),

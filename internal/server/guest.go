@@ -42,6 +42,14 @@ func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 	return g.home.WhileKey(ctx, hash, may)
 }
 
+// MakerKey finds a key where Caller does.
+func (g guest) MakerKey(p *pass.Pass) (grapnel.Key, bool) {
+	if p.Tenant == "" {
+		return g.home.MakerKey(p)
+	}
+	return g.Engine.MakerKey(p)
+}
+
 // Series is home's for passes of all tenants.
 func (g guest) Series(tenant string) string {
 	if tenant == "" {
@@ -50,13 +58,13 @@ func (g guest) Series(tenant string) string {
 	return g.Engine.Series(tenant)
 }
 
-// Holds asks the cell of the pass's tenant, and home, where an admin of all tenants ends a person's
-// sessions.
+// Holds asks the cell of the pass's tenant, and home, which has the era of all passes, the keys
+// that are bound to no tenant, and the people whose sessions an admin of all tenants has ended.
 func (g guest) Holds(p *pass.Pass) bool {
 	if p.Tenant == "" {
 		return g.home.Holds(p)
 	}
-	return g.Engine.Holds(p) && (p.Portal || g.home.Holds(anywhere(p)))
+	return g.Engine.Holds(within(p)) && g.home.Holds(anywhere(p))
 }
 
 // WhilePass watches a pass where Holds asks.
@@ -64,17 +72,27 @@ func (g guest) WhilePass(ctx context.Context, p *pass.Pass) (context.Context, co
 	if p.Tenant == "" {
 		return g.home.WhilePass(ctx, p)
 	}
-	ctx, end := g.Engine.WhilePass(ctx, p)
-	if p.Portal {
-		return ctx, end
-	}
+	ctx, end := g.Engine.WhilePass(ctx, within(p))
 	ctx, endHome := g.home.WhilePass(ctx, anywhere(p))
 	return ctx, func() { endHome(); end() }
 }
 
-// anywhere is a person's pass as home knows it.
+// within is a pass as the cell of its tenant knows it.
+func within(p *pass.Pass) *pass.Pass {
+	own := *p
+	own.Era = ""
+	if m := p.Maker; m != nil && m.Key != "" && m.Tenant == "" {
+		own.Maker = nil
+	}
+	return &own
+}
+
+// anywhere is a pass as home knows it.
 func anywhere(p *pass.Pass) *pass.Pass {
 	all := *p
 	all.Tenant = ""
+	if m := p.Maker; m != nil && m.Key != "" && m.Tenant != "" {
+		all.Maker = nil
+	}
 	return &all
 }

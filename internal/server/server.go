@@ -80,7 +80,9 @@ type Options struct {
 	Lease     time.Duration
 	Advertise string // address for other nodes on the same database; empty: Listen
 	// empty: the one in admin.key beside the database, which the first start writes
-	AdminKey     string
+	AdminKey string
+	// empty: the one in session.key beside the database, which the first start writes
+	SessionKey   string
 	DrainTimeout time.Duration
 	// addresses that deliveries may reach although they are not public
 	EgressAllow  []netip.Prefix
@@ -125,6 +127,7 @@ type Server struct {
 	stopping  *atomic.Bool // draining has begun
 	probes    *probes
 	key       KeyNotice
+	session   *sessionKey
 	lives     *lives
 	gate      *api.Gate
 	published published
@@ -188,6 +191,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 	}
 	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
+		return nil, err
+	}
+	if err = s.compareSessionKey(ctx, s.cells[0]); err != nil {
 		return nil, err
 	}
 	if s.key.Other != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // A live page is an EventSource at the page's own address. Every LiveEvery its connection asks the
-// page's reader for the present state. Browsers that look at the same page with the same key share
+// page's reader for the present state. Tabs that look at the same page in the same session share
 // one reader, which asks the API once for all of them. After a look it rests LiveRest times the
 // look's duration, and as often as there are readers. So all live pages together take at most one
 // in LiveRest of a processor's time, however slow their queries are: of many pages, each is looked
@@ -83,7 +83,7 @@ func (rs *readers) count() int {
 }
 
 // look returns the page as it is, and its version. v is the visit of the watcher that asks; it
-// stands for all of them, who have the same key and the same address of the page.
+// stands for all of them, who have the same session and the same address of the page.
 func (r *reader) look(v *visit) (main []byte, version int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,9 +171,9 @@ func (v *visit) event(connection *http.ResponseController, name string, data []b
 	return connection.Flush()
 }
 
-// readerName is of the reader that a visit can share: the same key, reached at the same address.
+// readerName is of the reader that a visit can share: the same session, at the same address.
 func (v *visit) readerName() string {
-	sum := sha256.Sum256([]byte(v.session.Key))
+	sum := sha256.Sum256([]byte(v.session.Pass))
 	return fmt.Sprintf("%x %s %s %s", sum, v.place.URL(""), strings.Join(scopeNames(v.session), ","), v.here())
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
 // signing is the model of the page that asks for a key.
@@ -99,7 +101,8 @@ func (w *web) signIn(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text := strings.TrimSpace(r.PostForm.Get("key"))
-	if text == "" || len(text) > w.Bounds.Key || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	if text == "" || len(text) > w.Bounds.Key || pass.Is(text) ||
+		strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		m.Problem, m.Help = "That is not an API key.", "A key begins with grp_ and has no spaces."
 		v.askForKey(http.StatusUnprocessableEntity, m)
 		return
@@ -124,12 +127,24 @@ func (v *visit) enter(text string, m signing) {
 		v.fail(err)
 		return
 	}
-	s := session{Key: text, KeyID: key.ID, Name: key.Name, Tenant: key.Tenant, Scopes: key.Scopes, Ends: v.now.Add(v.web.Bounds.Session)}
-	if err := v.begin(&s); err != nil {
+	s, err := v.web.keySession(text, key)
+	if err == nil {
+		err = v.begin(s)
+	}
+	if err != nil {
 		v.fail(err)
 		return
 	}
 	v.redirect(m.Next)
+}
+
+// keySession makes the session of an API key.
+func (w *web) keySession(text string, key *client.Key) (s *session, err error) {
+	now := w.Clock()
+	s = &session{KeyID: key.ID, Name: key.Name, Tenant: key.Tenant, Scopes: key.Scopes, Ends: now.Add(w.Bounds.Session)}
+	s.Pass, err = w.Passes.Seal(pass.Pass{Subject: key.ID, Name: key.Name, Tenant: key.Tenant, Begins: now, Ends: s.Ends,
+		Maker: &pass.Maker{ID: key.ID, Tenant: key.Tenant, Key: pass.Mark(sha256.Sum256([]byte(text)))}})
+	return s, err
 }
 
 // begin gives the browser a session.
@@ -146,7 +161,16 @@ func (v *visit) begin(s *session) (err error) {
 	return nil
 }
 
-// signOut removes the session's cookie.
+// signOut ends the session at the server. One that has ended before is no failure.
+func (v *visit) signOut() error {
+	err := v.client.SignOut(v.Context())
+	if told, ok := errors.AsType[*client.Error](err); ok && told.Status == http.StatusUnauthorized {
+		return nil
+	}
+	return err
+}
+
+// signOut ends the session and removes its cookie.
 func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
 	v := w.visit(rw, r, nil)
 	if err := v.ownForm(); err != nil {
@@ -154,6 +178,10 @@ func (w *web) signOut(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.setCookie(rw, r, sessionCookie, "", -1)
+	if err := v.signOut(); err != nil {
+		v.fail(err) // the browser is signed out; a copy of its cookie is not
+		return
+	}
 	to := "/login"
 	if _, known := w.signOutAt(v); known && v.session.Role != "" {
 		to += "?out"

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"io/fs"
@@ -18,21 +19,32 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
 // recorded is an API that gives answers of a real server, which are stored in testdata/api.
 type recorded struct {
 	t      *testing.T
 	calls  atomic.Int64
+	passes *pass.Sealer
+	now    *atomic.Pointer[time.Time]
+	over   atomic.Bool                       // the session was signed out
 	edit   func(name string, answer any) any // nil: as recorded
 	status map[string]int                    // refuse these, by name
 }
 
 func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.calls.Add(1)
-	if r.Header.Get("Authorization") != "Bearer "+goodKey {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	p, ok := api.passes.Open(token, *api.now.Load())
+	if token != goodKey && !(ok && p.OfKey() && p.Maker.Key == pass.Mark(sha256.Sum256([]byte(goodKey)))) || api.over.Load() {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"code":"unauthenticated","title":"A valid API key is needed","detail":"There is no such API key.","status":401,"errors":[],"request_id":"req_1"}`))
+		return
+	}
+	if r.Method == http.MethodDelete && r.URL.Path == "/v1/sessions/current" {
+		api.over.Store(true)
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	name := ""
@@ -109,9 +121,11 @@ func newSite(t *testing.T, change func(*Options)) *site {
 	s.now.Store(&then)
 	o := Options{API: s.api, Dev: Dev{Coach: &story{}, Codes: NewCodes()}, Clock: func() time.Time { return *s.now.Load() },
 		Secret: func(use string) [32]byte { return sha256.Sum256([]byte(use)) }}
+	o.Passes = pass.NewSealer(o.Secret, nil, rand.Reader)
 	if change != nil {
 		change(&o)
 	}
+	s.api.passes, s.api.now = o.Passes, &s.now
 	s.web = newWeb(o)
 	s.handler = s.web.mux()
 	return s
@@ -155,6 +169,7 @@ func (s *site) token(target string) string {
 
 func (s *site) signIn() {
 	s.t.Helper()
+	s.api.over.Store(false)
 	w := s.ask("POST", "/login", url.Values{"token": {s.token("/login")}, "key": {goodKey}, "next": {"/"}})
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/" {
 		s.t.Fatalf("signing in: answered %d %s", w.Code, w.Body)

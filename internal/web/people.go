@@ -134,7 +134,7 @@ func (w *web) person(c oidc.Claims, g oidc.Grant) (*session, error) {
 		s.Name = plainText(name, 100)
 	}
 	var err error
-	s.Key, err = w.Passes.Seal(pass.Pass{Subject: s.KeyID, Name: s.Name, Tenant: s.Tenant, Role: s.Role, Scopes: s.Scopes,
+	s.Pass, err = w.Passes.Seal(pass.Pass{Subject: s.KeyID, Name: s.Name, Tenant: s.Tenant, Role: s.Role, Scopes: s.Scopes,
 		Begins: w.Clock(), Ends: s.Ends})
 	return s, err
 }

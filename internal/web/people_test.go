@@ -24,7 +24,7 @@ func withIssuer(t *testing.T, only bool) func(*Options) {
 	}
 	return func(o *Options) {
 		o.People = People{Issuer: issuer, Name: "Corp <ID>", Only: only, Session: time.Hour}
-		o.Passes = pass.NewSealer(o.Secret, rand.Reader)
+		o.Passes = pass.NewSealer(o.Secret, nil, rand.Reader)
 	}
 }
 
@@ -71,12 +71,12 @@ func TestTheSessionOfAPerson(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, valid := s.web.Passes.Open(is.Key, then)
+		p, valid := s.web.Passes.Open(is.Pass, then)
 		if !valid || p.Subject != "person/a@corp.example (al?ice?)" || p.Role != test.grant.Role || p.Tenant != test.grant.Tenant || p.Portal ||
 			grapnel.May(p.Scopes, grapnel.ScopePayloadRead) != test.sees || is.Name != "Alice <b>" {
 			t.Errorf("%+v: the pass is %+v", test.grant, p)
 		}
-		if _, valid := s.web.Passes.Open(is.Key, then.Add(time.Hour)); valid || !is.Ends.Equal(then.Add(time.Hour)) {
+		if _, valid := s.web.Passes.Open(is.Pass, then.Add(time.Hour)); valid || !is.Ends.Equal(then.Add(time.Hour)) {
 			t.Error("the pass outlives the session")
 		}
 	}

@@ -98,7 +98,7 @@ func (w *web) portalSession(r *http.Request) *session {
 	if !valid || !p.Portal || p.Opens != nil {
 		return nil
 	}
-	return &session{ID: p.ID, Key: text, KeyID: p.Subject, Name: strings.TrimPrefix(p.Subject, "portal/"), Tenant: p.Tenant, Scopes: p.Scopes,
+	return &session{ID: p.ID, Pass: text, KeyID: p.Subject, Name: strings.TrimPrefix(p.Subject, "portal/"), Tenant: p.Tenant, Scopes: p.Scopes,
 		Ends: p.Ends, portal: true, framed: framed, look: p.Look, limited: p.Endpoints != nil}
 }
 
@@ -191,6 +191,10 @@ func (w *web) leave(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.setCookie(rw, r, portalCookie, "", -time.Second)
+	if err := v.signOut(); err != nil {
+		v.fail(err)
+		return
+	}
 	if to := v.session.look.Return; to != "" {
 		v.seeOther(to)
 		return

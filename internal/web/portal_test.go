@@ -16,7 +16,7 @@ import (
 // portalSite is a portal whose visitor has a pass with these scopes and this look.
 func portalSite(t *testing.T, look pass.Look, scopes ...grapnel.Scope) *site {
 	t.Helper()
-	s := newSite(t, func(o *Options) { o.Passes = pass.NewSealer(o.Secret, rand.Reader) })
+	s := newSite(t, func(o *Options) { o.Passes = pass.NewSealer(o.Secret, nil, rand.Reader) })
 	s.web.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/portal") {
 			_, _ = w.Write([]byte(`{"tenant":"default","name":"Acme Hooks","logo":null,"accent":null,"frame_ancestors":[]}`))
@@ -88,7 +88,7 @@ func TestPortalsDoNotSayGrapnel(t *testing.T) {
 func TestALinkThatWorksIsNotCalledUsed(t *testing.T) {
 	for status, want := range map[int]int{401: 401, 403: 401, 421: 503, 429: 503, 503: 503} {
 		s := newSite(t, func(o *Options) {
-			o.Passes = pass.NewSealer(o.Secret, rand.Reader)
+			o.Passes = pass.NewSealer(o.Secret, nil, rand.Reader)
 			o.API = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		})
 		w := s.ask("POST", "/portal/open", url.Values{"code": {"grpass_x"}})

@@ -12,14 +12,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
-// A session is the API key or the person that signed in, sealed into a cookie. All nodes on one
-// database derive the same sealing key from its secret, so a session works on each of them and
-// survives restarts, and strangers cannot make the server store anything.
+// A session is a pass of the API key or the person that signed in, sealed into a cookie; the key
+// itself is in no cookie. All nodes with the same session key read it, so a session works on each
+// of them and survives restarts, and strangers cannot make the server store anything.
 
 // session is what the cookie says. The name and scopes are for the layout; the API reads the key.
 type session struct {
 	ID     string          `json:"i"` // random, so that each session has its own form token
-	Key    string          `json:"k"` // of a person: a pass, which ends with the session
+	Pass   string          `json:"k"` // ends with the session
 	KeyID  string          `json:"n"` // of a person: the subject of passes
 	Role   grapnel.Role    `json:"r,omitempty"`
 	Name   string          `json:"m"`
@@ -27,7 +27,7 @@ type session struct {
 	Scopes []grapnel.Scope `json:"s"`
 	Ends   time.Time       `json:"e"`
 
-	portal  bool // it is a portal's, and Key is a pass
+	portal  bool // it is a portal's
 	framed  bool // its script sends the pass; it has no cookie
 	limited bool // to some endpoints of the tenant
 	look    pass.Look

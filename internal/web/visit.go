@@ -30,7 +30,7 @@ type visit struct {
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {
 	v := &visit{Request: r, web: w, rw: rw, page: p, session: w.session(r), place: w.place(r), now: w.Clock()}
 	if v.session != nil {
-		v.client, v.answers = w.caller(v.session.Key, r.RemoteAddr)
+		v.client, v.answers = w.caller(v.session.Pass, r.RemoteAddr)
 	}
 	return v
 }
@@ -173,7 +173,7 @@ func (v *visit) pass(to http.ResponseWriter, path string, query url.Values) erro
 		return err
 	}
 	rq.URL.RawQuery = query.Encode()
-	rq.Header.Set("Authorization", "Bearer "+v.session.Key)
+	rq.Header.Set("Authorization", "Bearer "+v.session.Pass)
 	rq.RemoteAddr, rq.RequestURI = v.RemoteAddr, rq.URL.RequestURI()
 	v.web.API.ServeHTTP(to, rq)
 	return nil

@@ -9,8 +9,8 @@
 //   - There is no second way to the data. The package sends typed requests (package client) to the
 //     API's own handler, in this process, with the key of the session. So the API decides what the
 //     key may see and do, and a revoked key ends its sessions at once.
-//   - The server stores no session: the cookie holds the key, sealed (session.go). The key of a
-//     person is a pass (package pass), which is made when the person signs in.
+//   - The server stores no session: the cookie holds a pass (package pass), which is made when a
+//     person or a key signs in and ended when they sign out (session.go). No cookie has a key.
 //   - Text from outside is escaped by html/template. Templates contain no script and no inline
 //     style, and the Content-Security-Policy refuses both.
 //   - A form is accepted from this server's own pages only: the browser says so, and the form has
@@ -20,8 +20,8 @@
 // The portal (portal.go) is a second set of such pages, for people who have a link instead of a
 // key.
 //
-// What it does not promise: that signing out invalidates copies of the cookie. Revoking the key
-// does.
+// What it does not promise: that a stolen cookie is noticed. Signing out, revoking the key, or
+// ending the person's sessions ends it.
 package web
 
 import (
@@ -40,12 +40,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/pass"
 )
 
-// Options say what the dashboard stands on. API and Secret are needed.
+// Options say what the dashboard stands on. API, Passes and Secret are needed.
 type Options struct {
 	Bounds   Bounds
 	API      http.Handler               // answers the requests of pages; all requests that are for no page
 	Origin   func(*http.Request) string // base URL of this server as the caller reaches it; nil: from Host
-	Passes   *pass.Sealer               // makes and reads passes; nil: there is no portal, and people have no sessions
+	Passes   *pass.Sealer               // makes and reads passes
 	Secret   func(use string) [32]byte  // secrets of all nodes that serve the same sessions, by their use
 	Stopping func() bool                // the server drains: live pages end; nil: never
 	Clock    func() time.Time           // nil: time.Now
@@ -159,9 +159,7 @@ func (w *web) mux() http.Handler {
 	mux.HandleFunc("GET /deliveries/export", w.headed(w.export("/deliveries/export")))
 	mux.HandleFunc("GET /dead-letters/export", w.headed(w.export("/dead-letters/export")))
 	mux.HandleFunc("GET /assets/{name}", w.asset)
-	if w.Passes != nil {
-		newPortal(w).portalMux(mux)
-	}
+	newPortal(w).portalMux(mux)
 	mux.Handle("/", w.API)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {

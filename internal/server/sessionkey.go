@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The session key seals passes, cookies and acknowledge links. It is never in the database, so
+// that neither the database nor a backup of it suffices to make a pass. It is beside admin.key, or
+// given as an option, which several nodes need to take each other's sessions.
+const (
+	sessionKeyFile   = "session.key"
+	MinSessionKeyLen = 32 // characters
+)
+
+// sessionKey derives secrets by their use.
+type sessionKey [32]byte
+
+func (k sessionKey) secret(use string) (secret [32]byte) {
+	mac := hmac.New(sha256.New, k[:])
+	mac.Write([]byte(use))
+	return [32]byte(mac.Sum(nil))
+}
+
+// readSessionKey returns the given key, else that of the file, else a new one.
+func (s *Server) readSessionKey(place Place) error {
+	text := s.options.SessionKey
+	path := filepath.Join(place.dir(), sessionKeyFile)
+	if text == "" {
+		raw, err := os.ReadFile(path)
+		text = strings.TrimSpace(string(raw))
+		switch {
+		case err == nil && len(text) < MinSessionKeyLen:
+			return fmt.Errorf("%s contains no key: delete the file, and the next start creates a new one; all sessions end", path)
+		case errors.Is(err, fs.ErrNotExist):
+			var b [32]byte
+			_, _ = rand.Read(b[:]) // it never fails
+			text = base64.RawURLEncoding.EncodeToString(b[:])
+			if err := writeKey(path, text); err != nil {
+				s.log.Warn("session.key cannot be written; sessions and portal links end with this process, unless GRAPNEL_SESSION_KEY is set",
+					"file", path, "err", err)
+			}
+		case err != nil:
+			return fmt.Errorf("the session key cannot be read: %w", err)
+		}
+	}
+	if len(text) < MinSessionKeyLen {
+		return grapnel.Errorf(grapnel.CodeInvalid, "the session key given has fewer than %d characters", MinSessionKeyLen)
+	}
+	key := sessionKey(sha256.Sum256([]byte(text)))
+	s.session = &key
+	return nil
+}
+
+// compareSessionKey warns if the node that started last on a shared database had another key. What
+// is stored is a hash of a subkey, which says nothing about a key of 32 random bytes.
+func (s *Server) compareSessionKey(ctx context.Context, home *cell) error {
+	if home.peers == nil {
+		return nil
+	}
+	hash := s.session.secret("comparison of session keys")
+	mine, theirs := base64.RawURLEncoding.EncodeToString(hash[:9]), home.engine.Series(grapnel.SessionKeyOwner)
+	if theirs == mine {
+		return nil
+	}
+	if theirs != "" {
+		s.log.Warn("session key differs from that of another node on this database; sessions and portal links of nodes with another key are " +
+			"refused here, and those of this node there. Give all nodes one GRAPNEL_SESSION_KEY")
+	}
+	now := time.Now().UTC()
+	_, err := home.engine.PutKey(ctx, store.Everyone(), grapnel.Key{ID: grapnel.SeriesID(grapnel.SessionKeyOwner), Name: "session key",
+		CreatedAt: now, Series: mine}, store.With{})
+	if err != nil {
+		return fmt.Errorf("the session key cannot be compared with that of other nodes: %w", err)
+	}
+	return nil
+}
