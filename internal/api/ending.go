@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/base64"
+	"io"
 	"strings"
 	"time"
 
@@ -89,6 +91,13 @@ func rotateSessions(a *api, c *call) (answer, error) {
 	done, err := a.Engine.PutKey(c.Context(), c.scope, grapnel.Key{ID: grapnel.EraID(), Name: "era of passes", CreatedAt: c.now, Series: era},
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbRevoke, "", "sessions", about)})
 	return answered(done, done.Answer, err, reply)
+}
+
+// newSeries makes a random series of passes.
+func (a *api) newSeries() (string, error) {
+	var b [16]byte
+	_, err := io.ReadFull(a.Random, b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:]), err
 }
 
 // clearEndings deletes some old records of ended sessions of a tenant, and counts the others of a

@@ -193,13 +193,6 @@ func revokeLinks(a *api, c *call) (answer, error) {
 	return nothing(), err
 }
 
-// newSeries makes a random series of passes.
-func (a *api) newSeries() (string, error) {
-	var b [16]byte
-	_, err := io.ReadFull(a.Random, b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:]), err
-}
-
 // portal is how the portal of a tenant looks.
 func (a *api) portal(tenant string) grapnel.Portal {
 	p, _ := a.Engine.Portal(tenant)
