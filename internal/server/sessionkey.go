@@ -50,8 +50,8 @@ func (s *Server) readSessionKey(place Place) error {
 			_, _ = rand.Read(b[:]) // it never fails
 			text = base64.RawURLEncoding.EncodeToString(b[:])
 			if err := writeKey(path, text); err != nil {
-				s.log.Warn("session.key cannot be written; sessions and portal links end with this process, unless GRAPNEL_SESSION_KEY is set",
-					"file", path, "err", err)
+				s.log.Warn("session.key not written; sessions and portal links end with this process", "file", path, "err", err,
+					"remedy", "set GRAPNEL_SESSION_KEY")
 			}
 		case err != nil:
 			return fmt.Errorf("the session key cannot be read: %w", err)
@@ -77,8 +77,8 @@ func (s *Server) compareSessionKey(ctx context.Context, home *cell) error {
 		return nil
 	}
 	if theirs != "" {
-		s.log.Warn("session key differs from that of another node on this database; sessions and portal links of nodes with another key are " +
-			"refused here, and those of this node there. Give all nodes one GRAPNEL_SESSION_KEY")
+		s.log.Warn("session key differs from that of another node; sessions and portal links of one are refused by the other",
+			"remedy", "give all nodes the same GRAPNEL_SESSION_KEY")
 	}
 	now := time.Now().UTC()
 	_, err := home.engine.PutKey(ctx, store.Everyone(), grapnel.Key{ID: grapnel.SeriesID(grapnel.SessionKeyOwner), Name: "session key",
