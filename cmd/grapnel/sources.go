@@ -132,6 +132,10 @@ func sourceView(r reader, one *client.Source) cli.View {
 	if f := one.Refusals; f != nil {
 		refused = fmt.Sprintf("last %s, with %d: %s (%d in the last hour)",
 			r.Time(&f.LastAt), f.LastStatus, strings.TrimSuffix(f.LastReason, "."), f.LastHour)
+		if one.OnUnverified == "reject" {
+			refused += "; refused requests are not stored. To store those that cannot be verified: grapnel sources update " +
+				one.ID + " --on-unverified quarantine"
+		}
 	}
 	form := [][]string{
 		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", sourceStatus(one)},

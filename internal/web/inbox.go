@@ -82,6 +82,14 @@ func inbox(v *visit) (inboxModel, error) {
 		m.Verdict.say(number+"; "+many(aside, "was", "were")+" not delivered.", "",
 			"A quarantined request could not be verified, a conflict has the id of an earlier request and another body, and a refused one could not become an event.")
 	}
+	if f.Source == "" {
+		return m, nil
+	}
+	s, err := v.client.Source(v.Context(), f.Source)
+	if err != nil {
+		return m, err
+	}
+	v.offerQuarantine(&m.Verdict, s)
 	return m, nil
 }
 

@@ -187,6 +187,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 		} else {
 			out.Next += " Repeated requests: " + sentence(s.Provider.Retries)
 		}
+		v.offerQuarantine(&out, s)
 	case len(requests) == 0:
 		out.say("It has accepted no request yet.", "", "Give its address to the provider.")
 	default:
@@ -194,6 +195,15 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	}
 	v.offerPause(&out, "/sources/{id}", s.ID, s.Status == grapnel.EndpointPaused)
 	return out
+}
+
+// offerQuarantine says where refused requests are looked for that they are not stored, and offers to
+// store those that come.
+func (v *visit) offerQuarantine(to *verdict, s *client.Source) {
+	if s.OnUnverified == grapnel.RejectUnverified && s.Refusals != nil {
+		to.Next += " Its refused requests are not stored. In quarantine those that cannot be verified are, and nobody gets them."
+		v.offer(to, "/sources/{id}/quarantine", s.ID, act{Label: "Quarantine unverified requests"})
+	}
 }
 
 func (m *sourceModel) describe(v *visit, s *client.Source) {
@@ -227,10 +237,10 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 	m.Settings.at("Changed", v.at(s.UpdatedAt))
 }
 
-// setSource makes the action that gives a source a status.
-func setSource(status grapnel.EndpointStatus, notice string) func(*visit) (string, error) {
+// setSource makes the action that changes one field of a source.
+func setSource(field string, value any, notice string) func(*visit) (string, error) {
 	return func(v *visit) (string, error) {
-		_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{"status": status})
+		_, err := v.client.UpdateSource(v.Context(), v.PathValue("id"), map[string]any{field: value})
 		return notice, err
 	}
 }
