@@ -201,7 +201,7 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 // store those that come.
 func (v *visit) offerQuarantine(to *verdict, s *client.Source) {
 	if s.OnUnverified == grapnel.RejectUnverified && s.Refusals != nil {
-		to.Next += " Its refused requests are not stored. In quarantine those that cannot be verified are, and nobody gets them."
+		to.Next += " Its refused requests are not stored. Quarantine stores those that cannot be verified and delivers none of them."
 		v.offer(to, "/sources/{id}/quarantine", s.ID, act{Label: "Quarantine unverified requests"})
 	}
 }
