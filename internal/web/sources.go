@@ -197,8 +197,8 @@ func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verd
 	return out
 }
 
-// offerQuarantine says where refused requests are looked for that they are not stored, and offers to
-// store those that come.
+// offerQuarantine says, where a person looks for refused requests, that they are not stored, and
+// offers to store later ones.
 func (v *visit) offerQuarantine(to *verdict, s *client.Source) {
 	if s.OnUnverified == grapnel.RejectUnverified && s.Refusals != nil {
 		to.Next += " Its refused requests are not stored. Quarantine stores those that cannot be verified and delivers none of them."
