@@ -32,7 +32,8 @@ func TestRefusedRequestsAreLookedForInVain(t *testing.T) {
 			}
 		}
 	}
-	if w := s.ask("POST", "/sources/src_1/quarantine", url.Values{"token": {s.token("/sources/src_1")}, "back": {"/sources/src_1"}}); w.Code != http.StatusSeeOther {
+	form := url.Values{"token": {s.token("/sources/src_1")}, "back": {"/sources/src_1"}}
+	if w := s.ask("POST", "/sources/src_1/quarantine", form); w.Code != http.StatusSeeOther {
 		t.Errorf("quarantine: answered %d", w.Code)
 	}
 }
