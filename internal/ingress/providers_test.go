@@ -52,6 +52,9 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 			}
 		}
 		line("secret", s.Needs)
+		if s.MayWait {
+			line("", "a source may be created without it, and waits for it")
+		}
 		line("other fields of `verify`", code(s.Settings))
 		line("event id", s.EventID)
 		if s.DeliveryID != s.EventID {
@@ -61,7 +64,8 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 			line(
 				"",
 				"the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event",
-					signsType: ", and is good for one type"}[find(s.Name).signs],
+					signsType:     ", and is good for one type: the same body under another id is another event",
+					signsAnything: ": the same body under another id is another event"}[find(s.Name).signs],
 			)
 		}
 		line("type", s.Type)
