@@ -21,6 +21,7 @@ var (
 	errWork = errors.New("too much work for this event")
 	errTime = errors.New("evaluation takes too long for this event")
 	errDeep = errors.New("works on values that are nested too deep")
+	errHeld = errors.New("too much memory for this event; a recursion may be without an end")
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 	nodeSize = 8   // of a value, besides its text
 	maxDepth = 256 // of a value that a function walks through
 	maxError = 200 // bytes quoted of an expression's own error
-	look     = 32  // instructions between two looks at the clock
+	look     = 32  // instructions between two looks at the clock and at the stacks
 )
 
 // meter counts the work of an evaluation. It is the context of the machine, which asks for Done
@@ -39,6 +40,9 @@ type meter struct {
 	left     int64
 	ended    error
 	steps    int
+	held     []held // the machine's stacks
+	most     int64  // bytes that they may take
+	peak     int64  // bytes that they took
 	now      func() time.Time
 	deadline time.Time
 	closed   chan struct{}
@@ -56,6 +60,45 @@ func newMeter() *meter {
 
 func (m *meter) begin(b Bounds, now func() time.Time) {
 	m.left, m.ended, m.steps, m.now, m.deadline = b.Work, nil, 0, now, now().Add(b.Time)
+	m.most, m.peak = b.Stacks, 0
+}
+
+// held is a slice of the machine that grows with the depth of calls and with open alternatives.
+type held struct {
+	slice reflect.Value
+	size  int64 // bytes of an element
+}
+
+// watch finds the stacks of a machine that is about to run. Like attach it needs reflection: if a
+// later version of the library differs, nothing is evaluated, and the tests fail.
+func (m *meter) watch(machine gojq.Iter) error {
+	m.held = m.held[:0]
+	env := reflect.ValueOf(machine)
+	if env.Kind() != reflect.Pointer || env.Elem().Kind() != reflect.Struct {
+		return errors.New("transform: the machine is not as expected")
+	}
+	for _, name := range []string{"stack", "paths", "scopes", "values", "forks"} {
+		slice := env.Elem().FieldByName(name)
+		if slice.Kind() == reflect.Pointer && slice.Elem().Kind() == reflect.Struct {
+			slice = slice.Elem().FieldByName("data")
+		}
+		if slice.Kind() != reflect.Slice {
+			return errors.New("transform: the " + name + " of the machine are not as expected")
+		}
+		m.held = append(m.held, held{slice, int64(slice.Type().Elem().Size())})
+	}
+	return nil
+}
+
+// weigh ends an evaluation whose stacks take too many bytes.
+func (m *meter) weigh() {
+	bytes := int64(0)
+	for _, h := range m.held {
+		bytes += int64(h.slice.Cap()) * h.size
+	}
+	if m.peak = max(m.peak, bytes); bytes > m.most {
+		m.end(errHeld)
+	}
 }
 
 // reason is why an evaluation failed: the meter's reason comes first, since an expression may
@@ -101,8 +144,10 @@ func (m *meter) end(why error) {
 // Done is asked before each instruction.
 func (m *meter) Done() <-chan struct{} {
 	m.charge(stepCost)
-	if m.steps++; m.steps%look == 0 && m.now().After(m.deadline) {
-		m.end(errTime)
+	if m.steps++; m.steps%look == 0 {
+		if m.weigh(); m.now().After(m.deadline) {
+			m.end(errTime)
+		}
 	}
 	if m.ended != nil {
 		return m.closed

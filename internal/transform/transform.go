@@ -8,8 +8,9 @@
 //     the same body.
 //   - Work is counted, not timed. Each instruction of the machine and each call of a function is
 //     charged before it runs, for what it may take at most, and an evaluation ends when
-//     Bounds.Work is used up. That bounds memory too, because what a call makes is charged like
-//     what it reads.
+//     Bounds.Work is used up. That bounds the memory of values too, because what a call makes is
+//     charged like what it reads. The stacks of the machine have a bound of their own
+//     (Bounds.Stacks): a recursion makes them grow with few instructions.
 //   - Numbers that an expression does not calculate with keep their digits.
 //
 // It does not preserve the order of an object's members, which come out sorted, or the space
@@ -38,6 +39,7 @@ const MaxLength = 4 << 10
 // Bounds are the limits of one evaluation; see package bounds.
 type Bounds struct {
 	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
+	Stacks int64         `bound:"4194304"  tiny:"262144"`  // bytes of the machine's stacks, which grow with the depth of calls
 	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
 	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
 }
@@ -172,6 +174,10 @@ func badSyntax(text string, err error) error {
 // run returns the one result as JSON of at most most bytes.
 func (m *machine) run(event any, most int) ([]byte, error) {
 	results := m.code.RunWithContext(m.meter, event)
+	if err := m.meter.watch(results); err != nil {
+		return nil, err
+	}
+	defer clear(m.meter.held) // an idle machine keeps no stacks
 	result, found := results.Next()
 	if err, failed := result.(error); failed {
 		return nil, m.meter.reason(err)

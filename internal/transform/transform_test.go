@@ -306,7 +306,7 @@ func fat() []byte {
 }
 
 // tight is a fifth of the default work, so that each expression ends in a fifth of the time.
-var tight = Bounds{Work: 10_000_000, Output: 1 << 20, Time: 100 * time.Millisecond}
+var tight = Bounds{Work: 10_000_000, Stacks: 4 << 20, Output: 1 << 20, Time: 100 * time.Millisecond}
 
 // mostMade is the largest memory, garbage included, that the two tries of an expression may
 // allocate.
