@@ -45,7 +45,7 @@ func TestStacksAreBounded(t *testing.T) {
 		}
 		peak, made := tr.idle[0].meter.peak, int64(after.TotalAlloc-before.TotalAlloc)
 		t.Logf("%4d KiB of stacks, %4d MiB made: %s: %v", peak>>10, made>>20, text, err)
-		// within the instructions between two looks the slice that grows last may become half as large again
+		// between two looks the slice that grows last may become half as large again
 		if peak > 3*b.Stacks/2 || !errors.Is(err, errHeld) || processors/2*peak > all {
 			t.Errorf("%s: its stacks take %d KiB: %v", text, peak>>10, err)
 		}
