@@ -20,7 +20,7 @@ var alertChannels = resource[client.Channel]{
 	head:     channelHead, row: channelRow, view: channelView,
 	verbs: []verb{
 		{"create", "Create a channel: a chat, a push service or a mailbox that alerts go to",
-			"grapnel channels create 'slack://hook:A-B-C@webhook' --severity page --description 'on call'"},
+			"grapnel channels create https://hooks.slack.com/services/T…/B…/X… --severity page --description 'on call'"},
 		{"list", "List channels and their health", ""},
 		{"get", "Show a channel", ""},
 		{"update", "Change a channel", "grapnel channels update chn_… --severity page --quiet-from 22:00 --quiet-to 07:00 --quiet-tz Europe/Berlin"},

@@ -31,6 +31,7 @@ type Service struct {
 	Title   string
 	Form    string // of its URLs
 	Example string // a URL that is read, with made up credentials
+	Pasted  string // the same as the service shows it in its settings; empty: it shows none, or one that this server cannot tell from others
 	Arrives string // what an alert becomes there
 }
 
@@ -68,9 +69,19 @@ type Target struct {
 // Read reads the URL of a channel. The error names the fault for the person who entered it. Of the
 // URL it repeats only the names of parameters.
 func Read(raw string) (*Target, error) {
+	raw = strings.TrimSpace(raw) // of pasting
 	if len(raw) > MaxURL {
 		return nil, fmt.Errorf("is longer than %d bytes", MaxURL)
 	}
+	native, err := unpaste(raw)
+	if err != nil {
+		return nil, err
+	}
+	return read(native)
+}
+
+// read reads a URL that has the scheme of its service.
+func read(raw string) (*Target, error) {
 	scheme, _, found := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
 	name, secure := strings.CutSuffix(scheme, "+https")
@@ -81,7 +92,7 @@ func Read(raw string) (*Target, error) {
 	case name == "smtps":
 		name = "smtp"
 	case name == "http" || name == "https":
-		return nil, fmt.Errorf("must be the URL of a service; for a webhook of your own write generic+%s://…", name)
+		return nil, fmt.Errorf("is the URL of no service that is known by its host; for a webhook of your own write generic+%s://…", name)
 	}
 	r := rowOf(name)
 	if r == nil || (secure || plain) && name != "generic" {

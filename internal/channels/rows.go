@@ -4,6 +4,7 @@ package channels
 type row struct {
 	Service
 	ways     []way
+	pasted   []way             // of URLs as the service shows them; url is the same in the form of ways, host "{host}" means any
 	defaults map[string]string // values that a URL may leave out
 	checks   map[string]check
 	ignored  []string // parameters that only decorate messages, in lower case
@@ -57,8 +58,12 @@ def alert: (if (d.alert_id // "") == "" then $in.id else d.alert_id end) | tostr
 // rows are all services.
 var rows = []row{
 	{
-		Service: Service{Name: "bark", Title: "Bark", Form: "bark://:key@host", Example: "bark://:dEvIcEkEyOfNobody@bark.example.com",
+		Service: Service{Name: "bark", Title: "Bark", Form: "bark://:key@host", Example: "bark://:dEvIcEkEyOfNobody@api.day.app",
+			Pasted:  "https://api.day.app/dEvIcEkEyOfNobody/Title",
 			Arrives: "a push with title, text and link; a page alert breaks through the focus modes"},
+		pasted: []way{
+			{host: "api.day.app", path: "/{key!}/{rest*}", url: "bark://:{key}@api.day.app"},
+		},
 		ways: []way{
 			{user: "{user?}", pass: "{key!}", host: "{host}", path: "/{path*}", query: "", url: "{+scheme}://{host}{+path}/push"},
 			{user: "{key!}", host: "{host}", path: "/{path*}", url: "{+scheme}://{host}{+path}/push"},
@@ -71,7 +76,19 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "discord", Title: "Discord", Form: "discord://token@id[?thread_id=id]",
-			Example: "discord://wEbHoOkToKeNoFnObOdY@123456789012345678", Arrives: "a message of a webhook, at most 2000 characters, without mentions"},
+			Example: "discord://wEbHoOkToKeNoFnObOdY@123456789012345678", Pasted: "https://discord.com/api/webhooks/123456789012345678/wEbHoOkToKeNoFnObOdY",
+			Arrives: "a message of a webhook, at most 2000 characters, without mentions"},
+		pasted: []way{
+			{host: "discord.com", path: "/api/webhooks/{id}/{token!}", query: "thread_id={thread}",
+				url: "discord://{token}@{id}?thread_id={thread}"},
+			{host: "discord.com", path: "/api/webhooks/{id}/{token!}", url: "discord://{token}@{id}"},
+			{host: "discordapp.com", path: "/api/webhooks/{id}/{token!}", query: "thread_id={thread}", url: "discord://{token}@{id}?thread_id={thread}"},
+			{host: "discordapp.com", path: "/api/webhooks/{id}/{token!}", url: "discord://{token}@{id}"},
+			{host: "canary.discord.com", path: "/api/webhooks/{id}/{token!}", query: "thread_id={thread}", url: "discord://{token}@{id}?thread_id={thread}"},
+			{host: "canary.discord.com", path: "/api/webhooks/{id}/{token!}", url: "discord://{token}@{id}"},
+			{host: "ptb.discord.com", path: "/api/webhooks/{id}/{token!}", query: "thread_id={thread}", url: "discord://{token}@{id}?thread_id={thread}"},
+			{host: "ptb.discord.com", path: "/api/webhooks/{id}/{token!}", url: "discord://{token}@{id}"},
+		},
 		ways: []way{
 			{user: "{token!}", host: "{id}", query: "thread_id={thread}", url: "https://discord.com/api/webhooks/{id}/{token}?wait=true&thread_id={thread}"},
 			{user: "{token!}", host: "{id}", url: "https://discord.com/api/webhooks/{id}/{token}?wait=true"},
@@ -90,7 +107,11 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "googlechat", Title: "Google Chat", Form: "googlechat://chat.googleapis.com/v1/spaces/space/messages?key=key&token=token",
-			Example: "googlechat://chat.googleapis.com/v1/spaces/AAAA/messages?key=kEyOfNobody&token=tOkEnOfNobody", Arrives: "a message in the space; messages of one alert share a thread"},
+			Example: "googlechat://chat.googleapis.com/v1/spaces/AAAA/messages?key=kEyOfNobody&token=tOkEnOfNobody", Pasted: "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=kEyOfNobody&token=tOkEnOfNobody",
+			Arrives: "a message in the space; messages of one alert share a thread"},
+		pasted: []way{
+			{host: "chat.googleapis.com", path: "/v1/spaces/{space}/messages", query: "key={key!}&token={token!}", url: "googlechat://chat.googleapis.com/v1/spaces/{space}/messages?key={key}&token={token}"},
+		},
 		ways: []way{{host: "chat.googleapis.com", path: "/v1/spaces/{space}/messages", query: "key={key!}&token={token!}",
 			url: "https://chat.googleapis.com/v1/spaces/{space}/messages?key={key}&token={token}&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"}},
 		method: "POST", ignored: decorations,
@@ -99,6 +120,9 @@ var rows = []row{
 	{
 		Service: Service{Name: "gotify", Title: "Gotify", Form: "gotify://host/token", Example: "gotify://push.example.com/AzyoeNS.D4iJLVa",
 			Arrives: "a message with title, text, priority 8, 5 or 2, and a link"},
+		pasted: []way{
+			{host: "{host}", path: "/{path*}/message", query: "token={token!}", url: ""},
+		},
 		ways: []way{
 			{host: "{host}", path: "/{path*}/message", query: "token={token!}", url: "{+scheme}://{host}{+path}/message", headers: map[string]string{"X-Gotify-Key": "{token}"}},
 			{host: "{host}", path: "/{path*}/{token!}", url: "{+scheme}://{host}{+path}/message", headers: map[string]string{"X-Gotify-Key": "{token}"}},
@@ -122,6 +146,9 @@ var rows = []row{
 	{
 		Service: Service{Name: "mattermost", Title: "Mattermost", Form: "mattermost://[user@]host/token[/channel]",
 			Example: "mattermost://chat.example.com/wEbHoOkToKeN", Arrives: "a message of an incoming webhook with a coloured bar"},
+		pasted: []way{
+			{host: "{host}", path: "/{path*}/hooks/{token!}", url: ""},
+		},
 		ways:    []way{{user: "{name?}", host: "{host}", path: "/{token!}/{channel?}", url: "{+scheme}://{host}/hooks/{token}"}},
 		ignored: decorations, method: "POST",
 		body: `{text: (head | calm), attachments: [{fallback: (head | calm), color: ("#" + color), text: (text | calm | cut(3900))}]} +
@@ -129,7 +156,11 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "ntfy", Title: "ntfy", Form: "ntfy://[user:password@]host/topic[?token=token]", Example: "ntfy://ntfy.sh/my-secret-topic-7f3a",
+			Pasted:  "https://ntfy.sh/my-secret-topic-7f3a",
 			Arrives: "a notification with title, text, priority 5, 4 or 3, and buttons for the links"},
+		pasted: []way{
+			{host: "ntfy.sh", path: "/{topic!}", url: "ntfy://ntfy.sh/{topic}"},
+		},
 		ways: []way{
 			{host: "{host}", path: "/{topic!}", query: "token={token!}", headers: map[string]string{"Authorization": "Bearer {token}"}, url: "{+scheme}://{host}/"},
 			{user: "{user}", pass: "{password!}", host: "{host}", path: "/{topic!}", headers: map[string]string{"Authorization": "Basic {basic}"}, url: "{+scheme}://{host}/"},
@@ -144,7 +175,12 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "opsgenie", Title: "Opsgenie", Form: "opsgenie://host/key", Example: "opsgenie://api.opsgenie.com/eb243592-faa2-4ba2-a551-1afdf565c889",
+			Pasted:  "https://api.opsgenie.com/v1/json/integrations?apiKey=eb243592-faa2-4ba2-a551-1afdf565c889",
 			Arrives: "an alert of priority P1, P3 or P5, which is closed when the alert is resolved"},
+		pasted: []way{
+			{host: "api.opsgenie.com", path: "/{rest*}", query: "apikey={key!}", url: "opsgenie://api.opsgenie.com/{key}"},
+			{host: "api.eu.opsgenie.com", path: "/{rest*}", query: "apikey={key!}", url: "opsgenie://api.eu.opsgenie.com/{key}"},
+		},
 		ways: []way{{host: "{host}", path: "/{key!}", headers: map[string]string{"Authorization": "GenieKey {key}"},
 			url: "https://{host}/v2/alerts", closing: "https://{host}/v2/alerts/{alert}/close?identifierType=alias"}},
 		ignored: append([]string{"responders", "tags", "actions", "entity", "source", "priority", "note", "user", "alias", "description", "details", "visibleto"}, decorations...),
@@ -155,7 +191,12 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "pagerduty", Title: "PagerDuty", Form: "pagerduty://[host]/integration-key", Example: "pagerduty:///eb243592faa24ba2a551q1afdf565c88",
+			Pasted:  "https://events.pagerduty.com/integration/eb243592faa24ba2a551q1afdf565c88/enqueue",
 			Arrives: "an incident, which is resolved when the alert is resolved"},
+		pasted: []way{
+			{host: "events.pagerduty.com", path: "/integration/{key!}/enqueue", url: "pagerduty://events.pagerduty.com/{key}"},
+			{host: "events.eu.pagerduty.com", path: "/integration/{key!}/enqueue", url: "pagerduty://events.eu.pagerduty.com/{key}"},
+		},
 		ways:     []way{{host: "{host?}", path: "/{key!}", url: "https://{host}/v2/enqueue"}},
 		defaults: map[string]string{"host": "events.pagerduty.com"}, ignored: append([]string{"severity", "source", "action", "details", "contexts", "client", "clienturl"}, decorations...),
 		method: "POST", closes: true,
@@ -176,6 +217,9 @@ var rows = []row{
 	{
 		Service: Service{Name: "rocketchat", Title: "Rocket.Chat", Form: "rocketchat://[user@]host/token-a/token-b[/channel]",
 			Example: "rocketchat://chat.example.com/tOkEnA/tOkEnB", Arrives: "a message of an incoming webhook with a coloured bar"},
+		pasted: []way{
+			{host: "{host}", path: "/{path*}/hooks/{a!}/{b!}", url: ""},
+		},
 		ways:    []way{{user: "{name?}", host: "{host}", path: "/{a!}/{b!}/{channel?}", url: "{+scheme}://{host}/hooks/{a}/{b}"}},
 		ignored: decorations, method: "POST",
 		body: `{text: (head | calm), attachments: [{color: ("#" + color), text: (text | calm | cut(3900))}]} +
@@ -185,7 +229,11 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "slack", Title: "Slack", Form: "slack://hook:A-B-C@webhook or slack://xoxb:token@channel-id",
-			Example: "slack://hook:WNA3PBYV6-F20DUQND3RQ-Webc4MAvoacrpPakR8phF0zi@webhook", Arrives: "a message with a coloured bar and links"},
+			Example: "slack://hook:WNA3PBYV6-F20DUQND3RQ-Webc4MAvoacrpPakR8phF0zi@webhook", Pasted: "https://hooks.slack.com/services/WNA3PBYV6/F20DUQND3RQ/Webc4MAvoacrpPakR8phF0zi",
+			Arrives: "a message with a coloured bar and links"},
+		pasted: []way{
+			{host: "hooks.slack.com", path: "/services/{a}/{b!}/{c!}", url: "slack://hook:{a}-{b}-{c}@webhook"},
+		},
 		ways: []way{
 			{user: "hook", pass: "{a}-{b!}-{c!}", host: "webhook", url: "https://hooks.slack.com/services/{a}/{b}/{c}"},
 			{user: "{kind}", pass: "{token!}", host: "{channel}", url: "https://slack.com/api/chat.postMessage", headers: map[string]string{"Authorization": "Bearer {kind}-{token}"}},
@@ -215,7 +263,14 @@ var rows = []row{
 		Service: Service{Name: "teams", Title: "Microsoft Teams",
 			Form:    "teams://group@tenant/altId/groupOwner/extraId?host=name.webhook.office.com or teams://?host=URL%20of%20a%20workflow",
 			Example: "teams://?host=https%3A%2F%2Fprod-01.westeurope.logic.azure.com%2Fworkflows%2Fx%2Finvoke%3Fsig%3Ds",
+			Pasted:  "https://prod-01.westeurope.logic.azure.com/workflows/x/invoke?sig=s",
 			Arrives: "an adaptive card with buttons for the links"},
+		pasted: []way{
+			{host: "{any}.webhook.office.com", path: "/webhookb2/{group}@{tenant}/IncomingWebhook/{alt!}/{owner}/{extra!}", url: "teams://{group}@{tenant}/{alt}/{owner}/{extra}?host={any}.webhook.office.com"},
+			{host: "{any}.webhook.office.com", path: "/webhookb2/{group}@{tenant}/IncomingWebhook/{alt!}/{owner}", url: "teams://{group}@{tenant}/{alt}/{owner}?host={any}.webhook.office.com"},
+			{host: "{any}.logic.azure.com", path: "/{rest*}", query: "sig={sig!}", url: "teams://?host={whole}"},
+			{host: "{any}.environment.api.powerplatform.com", path: "/{rest*}", query: "sig={sig!}", url: "teams://?host={whole}"},
+		},
 		ways: []way{
 			{user: "{group}", host: "{tenant}", path: "/{alt!}/{owner}/{extra!}", query: "host={org}",
 				url: "https://{org}/webhookb2/{group}@{tenant}/IncomingWebhook/{alt}/{owner}/{extra}"},
@@ -238,7 +293,11 @@ var rows = []row{
 	},
 	{
 		Service: Service{Name: "telegram", Title: "Telegram", Form: "telegram://token@telegram?chats=@channel, chat-id or chat-id:thread-id",
-			Example: "telegram://123456789:AAtOkEnOfNoBoDy_0123456789abcdefghi@telegram?chats=-1001234567890", Arrives: "a message of a bot, at most 4096 characters"},
+			Example: "telegram://123456789:AAtOkEnOfNoBoDy_0123456789abcdefghi@telegram?chats=-1001234567890", Pasted: "https://api.telegram.org/bot123456789:AAtOkEnOfNoBoDy_0123456789abcdefghi/sendMessage?chat_id=-1001234567890",
+			Arrives: "a message of a bot, at most 4096 characters"},
+		pasted: []way{
+			{host: "api.telegram.org", path: "/bot{bot}:{token!}/sendMessage", query: "chat_id={chat}", url: "telegram://{bot}:{token}@telegram?chats={chat}"},
+		},
 		ways: []way{
 			{user: "{bot}", pass: "{token!}", host: "telegram", query: "chats|channels={chat}", url: "https://api.telegram.org/bot{bot}:{token}/sendMessage"},
 		},

@@ -101,8 +101,8 @@ func titleOf(service string) string {
 }
 
 var channelBlank = blank{of: reflect.TypeFor[wire.NewChannel](), rows: []input{
-	{group: "The channel", at: "url", label: "URL of the service", kind: kindSecret, sample: "slack://hook:A-B-C@webhook",
-		help: "it holds the service's credentials and is not shown again; when you change a channel, empty keeps it"},
+	{group: "The channel", at: "url", label: "URL of the service", kind: kindSecret, sample: "https://hooks.slack.com/services/T…/B…/X…",
+		help: "as the service shows it, or in the form below; it holds the service's credentials and is not shown again; when you change a channel, empty keeps it"},
 	{at: "description", label: "Description", sample: "on call"},
 	{group: "Which alerts", at: "severities", label: "Severities", help: "none: every severity"},
 	{at: "rules", label: "Rules", sample: "endpoint_failing", help: "one on each line; empty: every rule"},
@@ -115,7 +115,11 @@ var channelBlank = blank{of: reflect.TypeFor[wire.NewChannel](), rows: []input{
 
 func samples() (all []sample) {
 	for _, s := range channels.Services() {
-		all = append(all, sample{s.Title, s.Form, s.Arrives})
+		means := s.Arrives
+		if s.Pasted != "" {
+			means += "; or paste the URL that the service shows: " + s.Pasted
+		}
+		all = append(all, sample{s.Title, s.Form, means})
 	}
 	return all
 }

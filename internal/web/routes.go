@@ -289,7 +289,7 @@ const (
 	createCommand        = "grapnel endpoints create https://example.com/hooks"
 	publishCommand       = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
 	createSourceCommand  = "grapnel sources create stripe --scheme stripe --secret @stripe.secret"
-	createChannelCommand = "grapnel channels create 'slack://hook:A-B-C@webhook'"
+	createChannelCommand = "grapnel channels create https://hooks.slack.com/services/T…/B…/X…"
 	createQueueCommand   = "grapnel queues create orders"
 	createTypeCommand    = "grapnel types create invoice.paid --schema @invoice.json --check refuse"
 	lanesCommand         = "grapnel endpoints lanes"
