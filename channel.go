@@ -16,11 +16,13 @@ const OperatorTenant = "_operator"
 // is retried, recorded and replayed like any event. The endpoint's URL is a masked form of the
 // channel's, and its filter is made of the severities and rules.
 type Channel struct {
-	Service    string          // a row of package channel: "slack", "smtp" …
-	URL        Secret          // as shoutrrr writes it; it holds the service's credentials
-	Severities []string        // only alerts of these; empty: every severity
-	Rules      []string        // only alerts of these rules; empty: every rule
-	QuietHours *QuietHours     // nil: none. Within them only alerts of the severity page are sent
+	Service    string      // a row of package channel: "slack", "smtp" …
+	URL        Secret      // as shoutrrr writes it; it holds the service's credentials
+	Severities []string    // only alerts of these; empty: every severity
+	Rules      []string    // only alerts of these rules; empty: every rule
+	QuietHours *QuietHours // nil: none. Within them only alerts of the severity page are sent
+	// it gets the alerts of all tenants, too; its tenant is OperatorTenant
+	AllTenants bool            `json:",omitempty"`
 	Digest     policy.Duration // alerts below the severity page are gathered for this long; 0: sent at once
 }
 

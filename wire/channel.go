@@ -10,7 +10,7 @@ import (
 // NewChannel has the settings of a channel. Only URL is required; the server has defaults for the
 // others.
 type NewChannel struct {
-	Tenant      string                 `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default; _operator: alerts about the server itself, for keys without a tenant"`
+	Tenant      string                 `json:"tenant" fixed:"true" form:"audience" doc:"the key's tenant, else default; _operator: alerts about the server itself; *: alerts of all tenants, and about the server; both for keys without a tenant"`
 	URL         string                 `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"service" doc:"the URL of a webhook as the service shows it (https://hooks.slack.com/services/…), or of a service as shoutrrr writes it: slack://…, telegram://…, smtp://…; it holds credentials, so answers show it masked"`
 	Description string                 `json:"description" maxLength:"1000"`
 	Severities  []string               `json:"severities" maxItems:"3" uniqueItems:"true" enum:"page,warning,info" doc:"only alerts of these: page, warning, info; none: every severity"`

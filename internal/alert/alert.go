@@ -21,6 +21,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -94,6 +95,26 @@ type Sent struct {
 	Transition Transition `json:"transition"`
 	Event      string     `json:"event"` // the id of the event; that of a digest may be in the future
 	At         time.Time  `json:"at"`
+	Operator   bool       `json:"operator,omitempty"` // it is an event of the operator, for channels of all tenants
+}
+
+// Copy is the alert as the operator's channels of all tenants get it: it names its tenant, and
+// knows of their messages alone.
+func (a *Alert) Copy() *Alert {
+	c := *a
+	c.Title = cut(a.Tenant+": "+a.Title, mostTitle)
+	c.Messages = slices.DeleteFunc(slices.Clone(a.Messages), func(s Sent) bool { return !s.Operator })
+	return &c
+}
+
+// Copied notes the messages that a copy of the alert has got since.
+func (a *Alert) Copied(c *Alert) {
+	for _, m := range c.Messages {
+		if !m.Operator {
+			m.Operator = true
+			a.sent(m)
+		}
+	}
 }
 
 // MostMessages is the number of messages that an alert remembers: the first, and the latest.

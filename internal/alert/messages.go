@@ -158,7 +158,7 @@ func (p *posting) alone(r Recipient, c *Change) {
 	}
 	p.single[c] = len(p.messages)
 	p.messages = append(p.messages, m)
-	c.Alert.sent(Sent{c.Transition, m.Event, p.now})
+	c.Alert.sent(Sent{Transition: c.Transition, Event: m.Event, At: p.now})
 }
 
 // Alone is the message that carries the change and no other, without recipients and links.
@@ -214,7 +214,7 @@ func (p *posting) hold(r Recipient, box *Box, c *Change, until time.Time) {
 	if _, counted := box.Open[event]; counted && !c.Alert.inside(event) {
 		box.Open[event]++
 	}
-	c.Alert.sent(Sent{c.Transition, event, p.now})
+	c.Alert.sent(Sent{Transition: c.Transition, Event: event, At: p.now})
 }
 
 // inside says whether a message carried a transition of the alert.

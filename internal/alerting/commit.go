@@ -18,28 +18,42 @@ type part struct {
 	keeper    *Keeper
 	tenant    string
 	now       time.Time
-	boxes     store.Document // of alert.KindMessages; Revision 0: there is none
-	due       bool           // a digest has to be sent
+	boxes     *mailbag
+	operators *mailbag // of channels that get the alerts of all tenants; the parts of a round share it
+	due       bool     // a digest has to be sent
 	changes   []alert.Change
 	revisions map[string]int64 // of stored alerts
+}
+
+// mailbag is the document of alert.KindMessages of one tenant.
+type mailbag struct {
+	tenant string // empty: the operator
+	doc    store.Document
+	next   []byte // its body after the transaction on its way; nil: it stays as it is
+}
+
+// stored notes that the transaction is durable.
+func (m *mailbag) stored() {
+	if m.next != nil {
+		m.doc.Revision, m.doc.Body, m.next = m.doc.Revision+1, m.next, nil
+	}
 }
 
 // commit stores the transitions with their messages, a page at a time.
 func (p *part) commit(ctx context.Context) error {
 	for first := true; first || len(p.changes) > 0; first = false {
 		page := p.changes[:min(len(p.changes), p.keeper.bounds.Page)]
-		var body []byte
 		_, err := p.keeper.o.Engine.PutDocuments(ctx, store.Everyone(), store.With{},
-			func(targets func(*grapnel.Event, []string) []store.Target) (writes []store.DocumentWrite, events []store.Incoming) {
-				writes, body, events = p.compose(clone(page), targets)
-				return writes, events
+			func(targets func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming) {
+				return p.compose(clone(page), targets)
 			})
 		if err != nil {
 			return err
 		}
 		p.log(page)
 		p.changes = p.changes[len(page):]
-		p.boxes.Revision, p.boxes.Body = p.boxes.Revision+1, body
+		p.boxes.stored()
+		p.operators.stored()
 	}
 	return nil
 }
@@ -55,40 +69,69 @@ func clone(changes []alert.Change) []alert.Change {
 	return all
 }
 
-// compose returns the writes and the events of some transitions, and the body of the tenant's
-// messages after them.
+// compose returns the writes and the events of some transitions.
 func (p *part) compose(changes []alert.Change, targets func(*grapnel.Event, []string) []store.Target) (
-	writes []store.DocumentWrite, body []byte, events []store.Incoming) {
+	writes []store.DocumentWrite, events []store.Incoming) {
+	writes, events, _ = p.post(p.boxes, changes, targets)
+	p.operators.next = nil
+	if eventTenant(p.tenant) != grapnel.OperatorTenant {
+		// The operator's channels for all tenants get copies of the alerts that name the tenant.
+		copies := slices.Clone(changes)
+		for i := range copies {
+			copies[i].Alert = changes[i].Alert.Copy()
+		}
+		more, also, any := p.post(p.operators, copies, targets)
+		if p.operators.next = nil; any {
+			p.operators.next = more[0].Body
+			writes, events = append(writes, more...), append(events, also...)
+			for i := range changes {
+				changes[i].Alert.Copied(copies[i].Alert)
+			}
+		}
+	}
+	for i := range changes {
+		writes = append(writes, p.writes(&changes[i])...)
+	}
+	return writes, events
+}
+
+// post decides on the messages of a tenant, and writes its document. any says whether it has
+// recipients.
+func (p *part) post(to *mailbag, changes []alert.Change, targets func(*grapnel.Event, []string) []store.Target) (
+	writes []store.DocumentWrite, events []store.Incoming, any bool) {
 	var boxes alert.Boxes
-	if p.boxes.Revision > 0 {
+	if to.doc.Revision > 0 {
 		// it was read before
-		boxes, _ = alert.DecodeBoxes(p.boxes.Body)
+		boxes, _ = alert.DecodeBoxes(to.doc.Body)
 	}
 	all := map[string]alert.Recipient{}
 	for id := range boxes.Recipients {
-		p.recipient(all, id)
+		p.recipient(to, all, id)
 	}
 	wants := func(c *alert.Change) (ids []string) {
-		ev := p.event(c.Alone(p.now))
+		ev := p.event(to, c.Alone(p.now))
 		for _, t := range targets(ev, nil) {
 			// an endpoint is not told of itself: it could not tell anybody
-			if t.Endpoint != c.Alert.Subject.ID && p.recipient(all, t.Endpoint) {
+			if t.Endpoint != c.Alert.Subject.ID && p.recipient(to, all, t.Endpoint) && (to == p.boxes || p.all(t.Endpoint)) {
 				ids = append(ids, t.Endpoint)
 			}
 		}
 		return ids
 	}
-	for _, m := range boxes.Post(p.now, p.keeper.bounds.Rules, p.tenant, changes, all, wants) {
+	for _, m := range boxes.Post(p.now, p.keeper.bounds.Rules, to.tenant, changes, all, wants) {
 		p.keeper.link(&m, p.now)
-		ev := p.event(m)
+		ev := p.event(to, m)
 		events = append(events, store.Incoming{Event: ev, Targets: targets(ev, m.To)})
 	}
-	for i := range changes {
-		writes = append(writes, p.writes(&changes[i])...)
-	}
-	body = boxes.Encode()
-	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: p.tenant, Kind: alert.KindMessages,
-		ID: alert.MessagesID(p.tenant), Revision: p.boxes.Revision, At: p.now, Body: body}}), body, events
+	to.next = boxes.Encode()
+	return append(writes, store.DocumentWrite{Document: store.Document{Tenant: to.tenant, Kind: alert.KindMessages,
+		ID: alert.MessagesID(to.tenant), Revision: to.doc.Revision, At: p.now, Body: to.next}}), events, len(all) > 0
+}
+
+// all says whether an endpoint is a channel of all tenants.
+func (p *part) all(id string) bool {
+	ep, there := p.keeper.o.Engine.Endpoint(store.Everyone(), id)
+	return there && ep.Channel != nil && ep.Channel.AllTenants
 }
 
 // writes stores a transition. A resolved alert changes its kind, so that the open ones are few.
@@ -105,12 +148,12 @@ func (p *part) writes(c *alert.Change) []store.DocumentWrite {
 }
 
 // recipient adds an endpoint to the recipients; false: it does not exist, or takes nothing.
-func (p *part) recipient(all map[string]alert.Recipient, id string) bool {
+func (p *part) recipient(to *mailbag, all map[string]alert.Recipient, id string) bool {
 	if _, known := all[id]; known {
 		return true
 	}
 	ep, there := p.keeper.o.Engine.Endpoint(store.Everyone(), id)
-	if !there || len(all) >= p.keeper.bounds.Rules.Recipients || ep.Tenant != eventTenant(p.tenant) || ep.DropReason() != "" {
+	if !there || len(all) >= p.keeper.bounds.Rules.Recipients || ep.Tenant != eventTenant(to.tenant) || ep.DropReason() != "" {
 		return false
 	}
 	r := alert.Recipient{ID: id}
@@ -133,8 +176,8 @@ func eventTenant(tenant string) string { return cmp.Or(tenant, grapnel.OperatorT
 
 // event makes the event of a message. The events of one alert stay in order at each endpoint, and
 // so does the end of a digest's incident behind the digest.
-func (p *part) event(m alert.Message) *grapnel.Event {
-	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(p.tenant), Type: m.Type, Key: cmp.Or(m.Data.AlertID, m.Event),
+func (p *part) event(to *mailbag, m alert.Message) *grapnel.Event {
+	return &grapnel.Event{ID: m.Event, Tenant: eventTenant(to.tenant), Type: m.Type, Key: cmp.Or(m.Data.AlertID, m.Event),
 		Data: m.Data.Encode(), ContentType: grapnel.JSONType, OccurredAt: p.now, AcceptedAt: p.now}
 }
 

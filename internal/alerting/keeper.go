@@ -272,10 +272,14 @@ func (k *Keeper) settingsIn(ctx context.Context, from Store) (alert.Settings, er
 // stored does not keep the others from theirs.
 func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Document, revisions map[string]int64,
 	changes []alert.Change) error {
-	parts := map[string]*part{}
+	parts, operators := map[string]*part{}, &mailbag{}
 	of := func(tenant string) *part {
 		if parts[tenant] == nil {
-			parts[tenant] = &part{keeper: k, tenant: tenant, now: now, revisions: revisions}
+			boxes := operators
+			if tenant != "" {
+				boxes = &mailbag{tenant: tenant}
+			}
+			parts[tenant] = &part{keeper: k, tenant: tenant, now: now, boxes: boxes, operators: operators, revisions: revisions}
 		}
 		return parts[tenant]
 	}
@@ -285,7 +289,7 @@ func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Doc
 			return err
 		}
 		p := of(messages[i].Tenant)
-		p.boxes, p.due = messages[i], boxes.Due(now)
+		p.boxes.doc, p.due = messages[i], boxes.Due(now)
 	}
 	for i := range changes {
 		p := of(changes[i].Alert.Tenant)

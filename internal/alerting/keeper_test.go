@@ -238,7 +238,7 @@ func TestQuietHoursOfAChannel(t *testing.T) {
 		held := func() (all []string) {
 			for _, a := range w.alerts(alerting.Query{}) {
 				for _, m := range a.Messages {
-					_, held, err := w.keeper.Message(ctx, store.Of("acme"), &a, m.Event)
+					_, held, err := w.keeper.Message(ctx, store.Of("acme"), &a, m)
 					if w.must(err); held != nil {
 						all = append(all, held.Recipient+" "+held.Until.Format(time.TimeOnly))
 					}

@@ -141,12 +141,16 @@ func (k *Keeper) put(ctx context.Context, scope store.Scope, with store.With, do
 
 // Message returns the deliveries of the event with a message about an alert, or the digest that it
 // will be sent in. There is neither if the digest was not needed, or the event was purged.
-func (k *Keeper) Message(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, *alert.Held, error) {
-	_, found, err := k.o.Store.Event(ctx, scope, eventTenant(of.Tenant), event)
+func (k *Keeper) Message(ctx context.Context, scope store.Scope, of *alert.Alert, m alert.Sent) ([]grapnel.Delivery, *alert.Held, error) {
+	tenant, event := of.Tenant, m.Event
+	if m.Operator {
+		tenant = ""
+	}
+	_, found, err := k.o.Store.Event(ctx, scope, eventTenant(tenant), event)
 	if grapnel.CodeOf(err) != grapnel.CodeNotFound {
 		return found, nil, err
 	}
-	doc, err := k.o.Store.Document(ctx, scope, of.Tenant, alert.KindMessages, alert.MessagesID(of.Tenant))
+	doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindMessages, alert.MessagesID(tenant))
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 		return nil, nil, nil
 	}
@@ -154,7 +158,7 @@ func (k *Keeper) Message(ctx context.Context, scope store.Scope, of *alert.Alert
 		return nil, nil, err
 	}
 	boxes, err := alert.DecodeBoxes(doc.Body)
-	return nil, boxes.Held(of.Tenant, event), err
+	return nil, boxes.Held(tenant, event), err
 }
 
 // Rule is a rule as it holds for one tenant, or for the operator.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -73,9 +74,13 @@ func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string]wire
 		return v, nil
 	}
 	for _, m := range al.Messages[from:] {
-		is, known := read[m.Event]
+		if m.Operator && !c.scope.Allows(grapnel.OperatorTenant) {
+			continue
+		}
+		key := fmt.Sprint(m.Event, m.Operator) // both may have one id
+		is, known := read[key]
 		if !known {
-			found, held, err := a.Alerts.Message(c.Context(), c.scope, al, m.Event)
+			found, held, err := a.Alerts.Message(c.Context(), c.scope, al, m)
 			if err != nil {
 				return v, err
 			}
@@ -87,7 +92,7 @@ func (a *api) viewAlert(c *call, al *alert.Alert, from int, read map[string]wire
 			if held != nil {
 				is.Held = &wire.AlertHeld{EndpointID: held.Recipient, Until: held.Until}
 			}
-			read[m.Event] = is
+			read[key] = is
 		}
 		is.Transition, is.At = string(m.Transition), m.At
 		v.Messages = append(v.Messages, is)

@@ -53,13 +53,21 @@ var (
 func createChannel(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewChannel](c.body, &f)
-	ep := a.newEndpoint(c, grapnel.ChannelPrefix, in.Tenant, &f)
+	tenant, every := in.Tenant, in.Tenant == allTenants
+	if every {
+		tenant = grapnel.OperatorTenant // whose things no key of a tenant sees
+	}
+	ep := a.newEndpoint(c, grapnel.ChannelPrefix, tenant, &f)
 	setChannel(a, c, &ep, &in, &f)
+	ep.Channel.AllTenants = every
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	return a.create(c, ep, func(ep *grapnel.Endpoint) any { return viewChannel(ep, viewHealth(stateOf(ep), 0, c.now)) })
 }
+
+// allTenants stands for every tenant in the settings of a channel.
+const allTenants = "*"
 
 func listChannels(a *api, c *call) (answer, error) {
 	return listOf(a, c, func(ep *grapnel.Endpoint) bool { return ep.Channel != nil }, withHealth(a, c, viewChannel))
@@ -118,6 +126,9 @@ func viewChannel(ep *grapnel.Endpoint, h wire.Health) wire.Channel {
 	v := wire.Channel{Service: ep.Channel.Service, Health: h}
 	channelFields.show(ep, &v)
 	routingFields.show(ep.Channel, &v.NewChannel)
+	if ep.Channel.AllTenants {
+		v.Tenant = allTenants
+	}
 	strict.Defaults(&v)
 	return v
 }
@@ -150,6 +161,7 @@ func setChannel(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewChannel, f *s
 		ch.URL = ep.Channel.URL
 	}
 	routingFields.set(in, ch)
+	ch.AllTenants = ep.Channel != nil && ep.Channel.AllTenants
 	if q := ch.QuietHours; q != nil && f.Err() == nil {
 		if _, err := time.LoadLocation(q.TZ); err != nil || q.TZ == "Local" {
 			f.Add("/quiet_hours/tz", "is no name of the time zone database, such as Europe/Berlin")

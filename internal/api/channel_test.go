@@ -27,7 +27,7 @@ func badChannels() []bad {
 	const url = `"url":"` + slackURL + `",`
 	all := []bad{
 		made("no url", ``, "/url"),
-		made("a url of no service", `"url":"https://hooks.slack.com/services/A/B/C"`, "/url"),
+		made("a url of no service", `"url":"https://hooks.slack.com.evil.example/services/A/B/C"`, "/url"),
 		made("an unknown service", `"url":"pager://x"`, "/url"),
 		made("a url of another form", `"url":"telegram://1:abcdefghij@telegram"`, "/url"),
 		made("an address of this network", `"url":"gotify://127.0.0.1/token"`, "/url"),
@@ -109,6 +109,28 @@ func TestTheOperatorsChannels(t *testing.T) {
 	w.as(acmeAdmin, 404, "GET", "/v1/channels/"+id, "")
 	if r := w.ask(acmeAdmin, "POST", "/v1/channels", `{"url":"`+slackURL+`","tenant":"_operator"}`); r.StatusCode != 422 {
 		t.Errorf("a tenant's key makes a channel of the operator: %d", r.StatusCode)
+	}
+}
+
+// TestAChannelOfAllTenants: keys of tenants can neither create nor see it. A pasted URL is masked.
+func TestAChannelOfAllTenants(t *testing.T) {
+	w := newWorld(t)
+	const pasted = `"url":"https://hooks.slack.com/services/WNA3PBYV6/F20DUQND3RQ/Webc4MAvoacrpPakR8phF0zi"`
+	made := w.as(admin, 201, "POST", "/v1/channels", `{`+pasted+`,"tenant":"*"}`)
+	id := made["id"].(string)
+	if made["tenant"] != "*" || made["service"] != "slack" || made["url"] != "slack://…" {
+		t.Errorf("the channel is %v", made)
+	}
+	changed := w.as(admin, 200, "PATCH", "/v1/channels/"+id, `{"severities":["page"]}`)
+	if changed["tenant"] != "*" || changed["url"] != "slack://…" {
+		t.Errorf("changed it is %v", changed)
+	}
+	w.as(acmeAdmin, 404, "GET", "/v1/channels/"+id, "")
+	if r := w.ask(acmeAdmin, "POST", "/v1/channels", `{`+pasted+`,"tenant":"*"}`); r.StatusCode != 422 {
+		t.Errorf("a tenant's key makes it: %d", r.StatusCode)
+	}
+	if all := w.as(acmeAdmin, 200, "GET", "/v1/channels", "")["data"].([]any); len(all) != 0 {
+		t.Errorf("a tenant sees %v", all)
 	}
 }
 

@@ -213,7 +213,7 @@ type Alerts interface {
 	Get(ctx context.Context, scope store.Scope, id string) (alert.Alert, error)
 	// Message returns the deliveries of the event with a message about an alert, or the digest that
 	// it waits for; neither if there is no such event.
-	Message(ctx context.Context, scope store.Scope, of *alert.Alert, event string) ([]grapnel.Delivery, *alert.Held, error)
+	Message(ctx context.Context, scope store.Scope, of *alert.Alert, m alert.Sent) ([]grapnel.Delivery, *alert.Held, error)
 	Acknowledge(ctx context.Context, scope store.Scope, id string, by grapnel.By, once func(alert.Alert) *store.Once) (
 		alert.Alert, *store.Answer, error)
 	// Follow reads the link of a message; false: it is none, or has expired.

@@ -54,6 +54,8 @@ var forms = strict.Forms{
 	"name":   {Must: "must not have control characters, nor spaces around it", Pattern: unpadded, Check: isTrimmed},
 	"id":     {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: 64},
 	"tenant": {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: grapnel.MaxTenantLength},
+	"audience": {Must: "must be * or 1 to 64 characters of [A-Za-z0-9_-]", Pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})$`), Least: 1,
+		Most: grapnel.MaxTenantLength},
 	"cursor": {Must: "must be the next of an answer to the same request", Pattern: regexp.MustCompile(`^[A-Za-z0-9_-]+$`), Later: true},
 	"type": {Must: typeRule, Pattern: eventType, Least: 1, Most: grapnel.MaxTypeLength,
 		Example: "invoice.paid"},

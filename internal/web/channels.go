@@ -110,7 +110,7 @@ var channelBlank = blank{of: reflect.TypeFor[wire.NewChannel](), rows: []input{
 	{at: "quiet_hours/to", label: "Quiet to", sample: "07:00"},
 	{at: "quiet_hours/tz", label: "Time zone", sample: "Europe/Berlin"},
 	{at: "digest", label: "Digest", sample: "15m", help: "gather alerts below the severity page for this long. Empty: send each at once"},
-	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default", help: "_operator: alerts about the server itself"},
+	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default", help: "_operator: alerts about the server itself; *: alerts of all tenants, and about the server"},
 }}
 
 func samples() (all []sample) {
