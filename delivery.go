@@ -71,8 +71,7 @@ func Statuses() []Status {
 	return []Status{Pending, Held, Delivered, Failed, Dropped, Discarded, Skipped}
 }
 
-// Test says whether a finished delivery was a test. Of a pending one only the store knows the
-// trigger.
+// Test says whether the delivery is of a test event.
 func (d *Delivery) Test() bool { return d.ReasonCode == ReasonTest }
 
 // ReasonCode says why a delivery failed, or that it was a test.
@@ -87,7 +86,7 @@ const (
 	ReasonExpired      ReasonCode = "expired"
 	ReasonEndpointGone ReasonCode = "endpoint_gone"
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
-	ReasonTest         ReasonCode = "test"    // of a finished test, whatever its status
+	ReasonTest         ReasonCode = "test"    // of a test, whatever its status
 )
 
 // Trigger is the cause of an attempt.

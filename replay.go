@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -50,6 +51,12 @@ type Selection struct {
 	StatusCode int          `json:"status_code,omitempty"`
 	// also those that were already replayed with success
 	Again bool `json:"again,omitempty"`
+}
+
+// Of says whether the selection wants deliveries of an event with this type and key.
+func (s *Selection) Of(eventType, key string) bool {
+	ofType := func(pattern string) bool { return MatchType(pattern, eventType) }
+	return (len(s.Keys) == 0 || slices.Contains(s.Keys, key)) && (len(s.Types) == 0 || slices.ContainsFunc(s.Types, ofType))
 }
 
 // Ended says whether a delivery's last attempt is one that the selection wants.

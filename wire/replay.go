@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -14,7 +16,7 @@ type NewReplay struct {
 	To         *time.Time       `json:"to" form:"time" doc:"events accepted before then"`
 	EventTypes []string         `json:"event_types" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
 	Keys       []string         `json:"keys" maxItems:"1000" form:"key" doc:"only these ordering keys"`
-	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
+	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given; under /v1/admin/webhook-endpoints delivered, failed and dropped"`
 	ErrorClass policy.Class     `json:"error_class" enum:"none,dns,connect,tls,timeout,reset,protocol,redirect,blocked,status_3xx,status_4xx,status_429,status_5xx,internal,nack,reject,lease_over" doc:"only those whose last attempt ended in this"`
 	StatusCode int              `json:"status_code" minimum:"100" maximum:"599" doc:"only those whose last attempt got this response"`
 	Deliveries []string         `json:"deliveries" minItems:"1" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
@@ -88,20 +90,47 @@ type Plan struct {
 	Raw
 	DryRun       bool     `json:"dry_run"`
 	Total        int      `json:"total" doc:"deliveries that it would create"`
+	ByStatus     ByStatus `json:"by_status" doc:"total, by the status of the originals"`
 	Keys         int      `json:"keys" doc:"number of different keys"`
 	LongestChain int      `json:"longest_chain" doc:"most deliveries of one key; they arrive one after the other"`
 	Overtaken    int      `json:"overtaken" doc:"of total: a newer delivery of their key succeeded since, so they arrive after it"`
 	Excluded     Excluded `json:"excluded"`
+	Waiting      int      `json:"waiting" doc:"pending and held deliveries that match otherwise: they are on their way and are not replayed; at most 10000 are counted"`
 	Partial      bool     `json:"partial" doc:"the count was cut short: the numbers are minimums"`
 }
 
 // MarshalJSON writes the plan as the API does.
 func (p Plan) MarshalJSON() ([]byte, error) { return Encode(p) }
 
+// ByStatus counts deliveries by final status.
+type ByStatus struct {
+	Delivered int `json:"delivered"`
+	Failed    int `json:"failed"`
+	Dropped   int `json:"dropped"`
+	Discarded int `json:"discarded"`
+	Skipped   int `json:"skipped"`
+}
+
+// String lists the statuses that have deliveries: "5 delivered, 2 dropped".
+func (b ByStatus) String() string {
+	var parts []string
+	for _, s := range []struct {
+		n    int
+		word grapnel.Status
+	}{{b.Delivered, grapnel.Delivered}, {b.Failed, grapnel.Failed}, {b.Dropped, grapnel.Dropped}, {b.Discarded, grapnel.Discarded},
+		{b.Skipped, grapnel.Skipped}} {
+		if s.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", s.n, s.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Excluded counts what matches and is left out.
 type Excluded struct {
 	AlreadyReplayed int `json:"already_replayed" doc:"already replayed with success"`
 	Discarded       int `json:"discarded" doc:"discarded by an operator"`
 	OnItsWay        int `json:"on_its_way" doc:"already being replayed"`
-	Superseded      int `json:"superseded" doc:"already replayed; their latest copies are selected instead"`
+	Superseded      int `json:"superseded" doc:"already replayed; their latest copies match too and stand for them"`
+	Tests           int `json:"tests" doc:"deliveries of test events"`
 }

@@ -98,7 +98,8 @@ const statusUsage = "only these statuses: failed (if not given), delivered, drop
 
 func replayPlan(s *session) *cobra.Command {
 	var which starting
-	c := &cobra.Command{
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use: "plan ENDPOINT_ID", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay plan ep_… --since 6h --type invoice.paid",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
@@ -107,10 +108,10 @@ func replayPlan(s *session) *cobra.Command {
 				return cli.View{}, err
 			}
 			return object(args[0], p.JSON(), [][]string{
-				{"endpoint", args[0]}, {"deliveries", count(p.Total, p.Partial)}, {"keys", strconv.Itoa(p.Keys)},
+				{"endpoint", args[0]}, {"deliveries", count(p.Total, p.Partial)}, {"by status", p.ByStatus.String()}, {"keys", strconv.Itoa(p.Keys)},
 				{"longest chain", strconv.Itoa(p.LongestChain)},
 				{"overtaken", strconv.Itoa(p.Overtaken)},
-				{"left out", strings.TrimPrefix(leftOut(p), "; left out: ")},
+				{"left out", strings.TrimPrefix(leftOut(p), "; left out: ")}, {"not replayed", onTheWay(p)}, {"selection", which.narrowness(c)},
 			}), nil
 		}),
 	}
@@ -134,7 +135,7 @@ func leftOut(p *client.ReplayPlan) string {
 		n   int
 		why string
 	}{{p.Excluded.AlreadyReplayed, "replayed already"}, {p.Excluded.Discarded, "discarded"}, {p.Excluded.OnItsWay, "being redelivered"},
-		{p.Excluded.Superseded, "replaced by later copies"}} {
+		{p.Excluded.Superseded, "replaced by later copies"}, {p.Excluded.Tests, "tests"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.why))
 		}
@@ -145,14 +146,34 @@ func leftOut(p *client.ReplayPlan) string {
 	return "; left out: " + strings.Join(parts, ", ")
 }
 
+// onTheWay says how many match and are not finished; empty: none.
+func onTheWay(p *client.ReplayPlan) string {
+	if p.Waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pending or held: they are on their way", p.Waiting)
+}
+
+// narrowness says which statuses are selected because no flag names any; empty: a flag does.
+func (w *starting) narrowness(c *cobra.Command) string {
+	if f := c.Flags().Lookup("status"); f == nil || f.Changed {
+		return ""
+	}
+	return "only failed ones; for all that the endpoint should have had: --status failed,delivered,dropped"
+}
+
 func replayStart(s *session) *cobra.Command {
 	var start starting
-	c := &cobra.Command{
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use: "start ENDPOINT_ID", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
 		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
+			if only := start.narrowness(c); only != "" {
+				r.world.Note("selected: %s", only)
+			}
 			return replayAll(ctx, r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
 		}),
 	}
@@ -176,8 +197,15 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		if err != nil {
 			return err
 		}
-		r.world.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys,
-			plan.LongestChain, overtaken(plan)+leftOut(plan))
+		var by, way string
+		if plan.Total > 0 {
+			by = ": " + plan.ByStatus.String()
+		}
+		if plan.Waiting > 0 {
+			way = "; not replayed: " + onTheWay(plan)
+		}
+		r.world.Note("%s to %s (%d keys, longest chain %d)%s%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys,
+			plan.LongestChain, by, overtaken(plan)+leftOut(plan)+way)
 		total, more = total+plan.Total, more || plan.Partial
 		if plan.Total == 0 && !plan.Partial {
 			orders[i].endpoint = ""

@@ -90,7 +90,8 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	if got := call("replay", "plan", endpoint, "--jq", ".total, .keys, .longest_chain, .excluded.discarded"); got != "5\n2\n3\n1" {
 		t.Errorf("the plan is %q", got)
 	}
-	if got := invoke(t, env, "", "replay", "start", endpoint); got.code != 2 || !strings.Contains(got.errs, "5 deliveries to "+endpoint+" (2 keys, longest chain 3); left out: 1 discarded") {
+	if got := invoke(t, env, "", "replay", "start", endpoint); got.code != 2 || !strings.Contains(got.errs, "5 deliveries to "+endpoint+" (2 keys, longest chain 3): 5 failed; left out: 1 discarded") ||
+		!strings.Contains(got.errs, "--status failed,delivered,dropped") {
 		t.Errorf("without anybody to ask: %+v", got)
 	}
 	if got := call("replay", "list", "-o", "name"); got != "" {

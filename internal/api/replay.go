@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -31,7 +32,7 @@ func replayRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, portal: grapnel.ScopeReplay, handle: startReplay,
 			name: "start-replay", tag: replayTag, summary: "Redeliver finished deliveries",
-			about: "Creates a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind its pending deliveries. It covers the deliveries that are finished when it is created. Deliveries that were replayed with success, are being redelivered or were discarded are left out, unless again says otherwise. With dry_run it only counts, and answers 200.",
+			about: "Creates a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind its pending deliveries. It covers the deliveries that are finished when it is created. Deliveries that were replayed with success, are being redelivered or were discarded are left out, unless again says otherwise, and so are tests. Pending and held deliveries are on their way and are not replayed. Without status it takes those that failed; under /v1/admin/webhook-endpoints it takes those that were delivered, failed or dropped. With dry_run it only counts, and answers 200.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: wire.NewReplay{},
 			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
 		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: listReplays,
@@ -89,7 +90,10 @@ func viewReplay(p *replay.Progress) wire.Replay {
 
 func viewPlan(p *replay.Plan) wire.Plan {
 	return wire.Plan{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Overtaken: p.Overtaken, Partial: p.Partial,
-		Excluded: wire.Excluded{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded}}
+		Waiting: p.Waiting, ByStatus: wire.ByStatus{Delivered: p.By[grapnel.Delivered], Failed: p.By[grapnel.Failed],
+			Dropped: p.By[grapnel.Dropped], Discarded: p.By[grapnel.Discarded], Skipped: p.By[grapnel.Skipped]},
+		Excluded: wire.Excluded{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded,
+			Tests: p.Tests}}
 }
 
 func (c *call) viewItem(i *grapnel.ReplayItem) wire.Item {
@@ -97,12 +101,19 @@ func (c *call) viewItem(i *grapnel.ReplayItem) wire.Item {
 		Status: i.Status}
 }
 
+// printedHome is where a replay without a status takes all that its endpoint should have had: its
+// users replay a period.
+const printedHome = "/v1/admin/webhook-endpoints/"
+
 func startReplay(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[wire.NewReplay](c.body, &f)
 	ep, err := a.endpoint(c)
 	if err != nil {
 		return answer{}, err
+	}
+	if len(in.Status) == 0 && len(in.Deliveries) == 0 && strings.Contains(c.Pattern, printedHome) {
+		in.Status = replay.All()
 	}
 	r := asked(&in, ep.ID, &f)
 	if f.Err() == nil {

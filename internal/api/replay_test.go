@@ -62,7 +62,8 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	before := w.dump()
 	plan := w.must(200, "POST", path, `{"dry_run":true}`)
 	if d := cmp.Diff(map[string]any{"dry_run": true, "total": 4.0, "keys": 2.0, "longest_chain": 2.0, "overtaken": 0.0, "partial": false,
-		"excluded": map[string]any{"already_replayed": 0.0, "discarded": 1.0, "on_its_way": 0.0, "superseded": 0.0}}, plan); d != "" {
+		"excluded":  map[string]any{"already_replayed": 0.0, "discarded": 1.0, "on_its_way": 0.0, "superseded": 0.0, "tests": 0.0},
+		"by_status": map[string]any{"delivered": 0.0, "discarded": 0.0, "dropped": 0.0, "failed": 4.0, "skipped": 0.0}, "waiting": 1.0}, plan); d != "" {
 		t.Errorf("the plan: %s", d)
 	}
 	if d := cmp.Diff(before, w.dump()); d != "" {

@@ -55,6 +55,10 @@ func TestCallsOfPaylera(t *testing.T) {
 	home := "/v1/admin/webhook-endpoints/" + ep
 	dead := w.over(t, `{"type":"invoice.paid","data":1,"aggregate_type":"invoice","aggregate_id":"inv_123"}`, grapnel.Failed)
 	w.over(t, `{"type":"invoice.sent","data":1}`, grapnel.Failed)
+	w.over(t, `{"type":"invoice.paid","data":1}`, grapnel.Delivered)
+	w.over(t, `{"type":"invoice.paid","data":1}`, grapnel.Delivered)
+	w.over(t, `{"type":"invoice.paid","data":1}`, grapnel.Dropped)
+	w.must(202, "POST", "/v1/events", `{"type":"invoice.paid","data":1}`) // still pending
 	w.clock = time.Date(2026, 5, 6, 15, 0, 0, 0, time.UTC)
 	w.over(t, `{"type":"invoice.paid","data":1}`, grapnel.Failed)
 	w.must(200, "PATCH", home, `{"status":"disabled"}`)
@@ -65,12 +69,30 @@ func TestCallsOfPaylera(t *testing.T) {
 	if len(failed) != 3 || failed[2].(map[string]any)["id"] != storeIDs.Of(dead) {
 		t.Errorf("failed are %v", failed)
 	}
-	if got := w.must(202, "POST", home+"/replay", `{
+	const asPrinted = `
 "from": "2026-05-06T08:00:00Z",
 "to": "2026-05-06T14:00:00Z",
 "event_types": ["invoice.paid"]
-}`); got["total"] != 1.0 || got["status"] != "running" {
+}`
+	plan := w.must(200, "POST", home+"/replay", `{"dry_run":true,`+asPrinted)
+	if fmt.Sprint(plan["by_status"]) != "map[delivered:2 discarded:0 dropped:1 failed:1 skipped:0]" ||
+		plan["total"] != 4.0 || plan["waiting"] != 1.0 {
+		t.Errorf("the plan is %v", plan)
+	}
+	if got := w.must(200, "POST", "/v1/endpoints/"+ep+"/replay", `{"dry_run":true,`+asPrinted); got["total"] != 1.0 {
+		t.Errorf("on the other path the plan is %v", got)
+	}
+	if got := w.must(200, "POST", home+"/replay", `{"dry_run":true,"status":["failed"],`+asPrinted); got["total"] != 1.0 {
+		t.Errorf("with a status the plan is %v", got)
+	}
+	if got := w.must(202, "POST", home+"/replay", "{"+asPrinted); got["total"] != 4.0 || got["status"] != "running" {
 		t.Errorf("the replay is %v", got)
+	}
+	w.must(200, "POST", home+"/deliveries/"+storeIDs.Of(dead)+"/retry", "")
+	w.finish(w.newest(t), grapnel.Delivered, "", "")
+	plan = w.must(200, "POST", home+"/replay", `{"dry_run":true,`+asPrinted)
+	if left := plan["excluded"].(map[string]any); plan["total"] != 3.0 || left["already_replayed"] != 1.0 {
+		t.Errorf("after one was retried with success the plan is %v", plan)
 	}
 	if got := w.must(200, "POST", home+"/deliveries/"+storeIDs.Of(dead)+"/retry", ""); got["replay_of"] != storeIDs.Of(dead) ||
 		got["key"] != "invoice/inv_123" {

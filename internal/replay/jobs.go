@@ -62,6 +62,11 @@ const (
 	MaxRate     = 10_000
 )
 
+// All are the statuses of the deliveries that an endpoint should have had.
+func All() []grapnel.Status {
+	return []grapnel.Status{grapnel.Delivered, grapnel.Failed, grapnel.Dropped}
+}
+
 // Order is a request to start a replay.
 type Order struct {
 	Request
@@ -77,15 +82,18 @@ type Started struct {
 
 // Plan is the preview of a replay.
 type Plan struct {
-	Total           int  // deliveries to create
-	Keys            int  // different ones; deliveries without a key are not counted
-	LongestChain    int  // most deliveries of one key, which arrive one after another
-	Overtaken       int  // of Total: something newer of their key has been delivered since, so the receiver gets them after it
-	AlreadyReplayed int  // left out: a replay has delivered them already
-	Discarded       int  // left out: an operator has discarded them
-	OnItsWay        int  // left out: its redelivery is pending
-	Superseded      int  // left out: it was redelivered, and its copy is selected instead
-	Partial         bool // counting took too long: the true numbers may be higher
+	Total           int                    // deliveries to create
+	By              map[grapnel.Status]int // of Total, by the status of the originals
+	Keys            int                    // different ones; deliveries without a key are not counted
+	LongestChain    int                    // most deliveries of one key, which arrive one after another
+	Overtaken       int                    // of Total: something newer of their key was delivered since, and the receiver has it
+	AlreadyReplayed int                    // left out: a replay has delivered them already
+	Discarded       int                    // left out: an operator has discarded them
+	OnItsWay        int                    // left out: its redelivery is pending
+	Superseded      int                    // left out: it was redelivered, and its copy stands for it
+	Tests           int                    // left out: deliveries of test events
+	Waiting         int                    // pending deliveries that match otherwise; they are on their way
+	Partial         bool                   // counting took too long: the true numbers may be higher
 }
 
 // Progress is a replay with its current progress.

@@ -17,8 +17,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	// The selection covers deliveries finished by now. A store's times are in microseconds, so one
 	// that finishes in the rest of this microsecond is left out.
 	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
-	plan := &counting{selection: &o.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan,
-		end: r.now().Add(r.bounds.Within)}
+	plan := counted(&o.Selection, r.bounds.Plan, r.now().Add(r.bounds.Within))
 	if err := r.count(plan, r.candidates(ctx, &ep, plan, now)); err != nil {
 		return Started{}, err
 	}

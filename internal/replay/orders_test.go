@@ -296,30 +296,33 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: %s", what, diff)
 			}
 		}
-		same("all", plan(nil), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358})
-		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, Keys: 1,
-			LongestChain: 357})
-		same("delivered ones", plan(func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Delivered} }), replay.Plan{})
-		same("with a status code", plan(func(q *replay.Request) { q.Selection.StatusCode = 503 }), replay.Plan{})
-		same("with an error class", plan(func(q *replay.Request) { q.Selection.Class = policy.ClassTimeout }), replay.Plan{})
+		none := replay.Plan{By: map[grapnel.Status]int{}}
+		failed := func(n int) map[grapnel.Status]int { return map[grapnel.Status]int{grapnel.Failed: n} }
+		same("all", plan(nil), replay.Plan{Total: 2500, By: failed(2500), Keys: 7, LongestChain: 358})
+		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, By: failed(357),
+			Keys: 1, LongestChain: 357})
+		same("delivered ones", plan(func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Delivered} }), none)
+		same("with a status code", plan(func(q *replay.Request) { q.Selection.StatusCode = 503 }), none)
+		same("with an error class", plan(func(q *replay.Request) { q.Selection.Class = policy.ClassTimeout }), none)
 		if n := reflect.TypeFor[grapnel.Selection]().NumField(); n != 9 {
 			t.Errorf("a selection has %d fields: brief plans have to know the new ones as well", n)
 		}
 		few := func(q *replay.Request) { q.Selection.Deliveries = []int64{1, 2, 3, 8} }
-		same("those named", plan(few), replay.Plan{Total: 4, Keys: 3, LongestChain: 2})
+		same("those named", plan(few), replay.Plan{Total: 4, By: failed(4), Keys: 3, LongestChain: 2})
 		w.must(w.store.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: 9, Discard: "of no use", At: time.Now()}))
 		w.is(w.begin(few), grapnel.ReplayCompleted, time.Minute)
 		w.receiver.answer(200, time.Hour)
 		w.begin(func(q *replay.Request) { q.Selection.Deliveries = []int64{10, 11} })
 		time.Sleep(3 * time.Second)
-		same("the rest", plan(nil), replay.Plan{Total: 2493, Keys: 7, LongestChain: 357, AlreadyReplayed: 4, Discarded: 1, OnItsWay: 2})
+		same("the rest", plan(nil), replay.Plan{Total: 2493, By: failed(2493), Keys: 7, LongestChain: 357,
+			AlreadyReplayed: 4, Discarded: 1, OnItsWay: 2, Waiting: 2})
 		// Number 8 is the second of its key and was delivered, so the first, delivered as well,
 		// would arrive after it.
-		same("again", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358,
-			Overtaken: 1})
+		same("again", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, By: failed(2500), Keys: 7,
+			LongestChain: 358, Overtaken: 1, Waiting: 2})
 		w.endpoint(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
-		same("without order", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7,
-			LongestChain: 1, Overtaken: 1})
+		same("without order", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, By: failed(2500), Keys: 7,
+			LongestChain: 1, Overtaken: 1, Waiting: 2})
 
 		for field, change := range map[string]func(*replay.Request){
 			"/rate":        func(q *replay.Request) { q.Rate = -1 },

@@ -21,6 +21,7 @@ const (
 	putAway
 	onItsWay
 	superseded
+	trial
 )
 
 // excluded is the reason for leaving d out of a replay, by its current marks.
@@ -30,8 +31,13 @@ func excluded(d *grapnel.Delivery, s *grapnel.Selection) exclusion {
 		// Its copy has finished in a selected status as well. With both, every replay would double
 		// the number of its failures.
 		return superseded
+	case d.Test():
+		return trial
 	case s.Again:
 		return meant
+	case d.ReplayOf != 0 && d.Status == grapnel.Delivered && len(s.Deliveries) == 0 && slices.Contains(s.Status, grapnel.Failed):
+		// A selection of all ends means events and not deliveries: this event was replayed with success.
+		return alreadyReplayed
 	case !d.Mark.DiscardedAt.IsZero():
 		return putAway
 	case d.Mark.ReplayResult == grapnel.Delivered:
@@ -52,7 +58,7 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	if q.CountFor > 0 {
 		end = r.now().Add(min(q.CountFor, r.bounds.Within))
 	}
-	c := &counting{selection: &q.Selection, events: map[string][]int64{}, atOnce: r.bounds.Plan, end: end}
+	c := counted(&q.Selection, r.bounds.Plan, end)
 	if q.CountFor > 0 {
 		c.brief, c.atOnce = true, min(c.atOnce, r.bounds.Brief)
 	}
@@ -64,8 +70,34 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 		return Plan{}, err
 	}
 	c.sum(&ep)
-	err = r.overtaken(ctx, &ep, c)
+	if err := r.overtaken(ctx, &ep, c); err != nil {
+		return Plan{}, err
+	}
+	err = r.waiting(ctx, &ep, c)
 	return c.Plan, err
+}
+
+// waiting counts the pending deliveries that a selection would mean if they were finished.
+func (r *Runner) waiting(ctx context.Context, ep *grapnel.Endpoint, c *counting) error {
+	s := c.selection
+	q := store.DeliveryQuery{Endpoint: ep.ID, Status: []grapnel.Status{grapnel.Pending, grapnel.Held}, From: s.From, To: s.To, Limit: c.atOnce}
+	for len(s.Deliveries) == 0 && c.Waiting < r.bounds.Waiting {
+		q.Within = c.left(r.now())
+		list, resume, err := r.store.DeliverySearch(ctx, store.Of(ep.Tenant), q, "")
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if c.Waiting < r.bounds.Waiting && s.Of(list[i].Type, list[i].Key) {
+				c.Waiting++
+			}
+		}
+		if resume == 0 || !r.now().Before(c.end) {
+			return nil
+		}
+		q.Before = resume
+	}
+	return nil
 }
 
 // check validates the request and fills in defaults. It returns the endpoint.
@@ -119,6 +151,10 @@ type counting struct {
 	atOnce    int                // read between two looks at the clock
 	end       time.Time          // of counting
 	brief     bool               // no single read may take long either
+}
+
+func counted(s *grapnel.Selection, atOnce int, end time.Time) *counting {
+	return &counting{Plan: Plan{By: map[grapnel.Status]int{}}, selection: s, events: map[string][]int64{}, atOnce: atOnce, end: end}
 }
 
 // reading reads the next deliveries of a plan, after the row id at which the last reading ended; 0:
@@ -202,8 +238,11 @@ func (c *counting) count(d *grapnel.Delivery) {
 		c.OnItsWay++
 	case superseded:
 		c.Superseded++
+	case trial:
+		c.Tests++
 	case meant:
 		c.Total++
+		c.By[d.Status]++
 		if d.Key != "" {
 			c.events[d.Key] = append(c.events[d.Key], d.EventSeq)
 		}

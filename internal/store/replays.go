@@ -69,10 +69,8 @@ func (q *CandidateQuery) Takes(scope Scope, d *grapnel.Delivery, accepted time.T
 		return true
 	}
 	when := EventQuery{From: sel.From, To: sel.To}
-	ofType := func(pattern string) bool { return grapnel.MatchType(pattern, d.Type) }
 	return (slices.Contains(sel.Status, d.Status) || len(sel.Status) == 0 && d.Status == grapnel.Failed) && sel.Ended(&d.Last) &&
-		(len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) && (len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) &&
-		when.Takes(scope, d.Tenant, d.Type, d.Key, accepted)
+		sel.Of(d.Type, d.Key) && when.Takes(scope, d.Tenant, d.Type, d.Key, accepted)
 }
 
 // ReplayStep is one step of a replay.

@@ -25,6 +25,7 @@ type wizardModel struct {
 	Search  search
 	IDs     []string // deliveries that were picked by hand; empty: the search selects
 	Again   bool
+	Wider   string // the same search with all statuses; empty: it names its statuses
 	Verdict verdict
 	Rows    []planRow
 	Notes   []string // what to know before it is started
@@ -76,6 +77,9 @@ func wizard(v *visit) (wizardModel, error) {
 		return m, nil
 	}
 	var c choice
+	if len(f.Status) == 0 && len(m.IDs) == 0 {
+		m.Wider = v.link("/replays/new" + withQuery("q", s.with("status", "failed,delivered,dropped")))
+	}
 	if len(m.IDs) > 0 {
 		c, err = v.chooseNamed(m.IDs, m.Again)
 	} else {
@@ -101,7 +105,7 @@ func wizard(v *visit) (wizardModel, error) {
 func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 	only := query["endpoint"]
 	var total client.ReplayPlan
-	started, longest := 0, 0
+	started, longest, waiting := 0, 0, 0
 	var ill []string
 	states := map[string]*client.Endpoint{}
 	ids := make([]string, len(orders))
@@ -159,8 +163,18 @@ func (m *wizardModel) plan(v *visit, orders []order, query url.Values) error {
 			total.Total, total.Keys, total.Overtaken = total.Total+plan.Total, total.Keys+plan.Keys, total.Overtaken+plan.Overtaken
 			total.LongestChain, longest = max(total.LongestChain, plan.LongestChain), max(longest, plan.Total)
 			total.Partial = total.Partial || plan.Partial
+			total.ByStatus.Delivered += plan.ByStatus.Delivered
+			total.ByStatus.Failed += plan.ByStatus.Failed
+			total.ByStatus.Dropped += plan.ByStatus.Dropped
+			total.ByStatus.Discarded += plan.ByStatus.Discarded
+			total.ByStatus.Skipped += plan.ByStatus.Skipped
 		}
 		m.Rows = append(m.Rows, row)
+		waiting += plan.Waiting
+	}
+	if waiting > 0 {
+		m.Notes = append(m.Notes, many(waiting, "pending or held delivery matches", "pending or held deliveries match")+
+			" too: on the way already, and not replayed.")
 	}
 	switch n := len(ill); {
 	case n == 1:
@@ -190,7 +204,7 @@ func leftOut(e *wire.Excluded) string {
 		said string
 	}{
 		{e.AlreadyReplayed, "delivered again already"}, {e.OnItsWay, "being delivered again now"}, {e.Superseded, "replaced by their redelivery"},
-		{e.Discarded, "discarded"},
+		{e.Discarded, "discarded"}, {e.Tests, "tests"},
 	} {
 		if x.n > 0 {
 			parts = append(parts, count(x.n)+" "+x.said)
@@ -222,6 +236,9 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 		at = fmt.Sprintf(" to %d endpoints", replays)
 	}
 	m.Verdict.Pieces = []piece{{number + " will be delivered again" + at + ".", ""}}
+	if by := total.ByStatus.String(); by != "" {
+		m.Notes = append(m.Notes, "By their status: "+by+".")
+	}
 	took := spoken(max(time.Duration(longest)*time.Second/usualRate, time.Second))
 	var next []string
 	if total.Keys > 0 {

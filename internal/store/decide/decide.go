@@ -58,7 +58,9 @@ func (d *Pending) Shown() store.Head {
 // Enter makes d a new pending delivery. first says that no pending delivery of its lane is before
 // it; the delay applies only then.
 func (d *Pending) Enter(first bool, delay time.Duration) {
-	d.Due, d.Anchor, d.Wide = None, None, None
+	if d.Due, d.Anchor, d.Wide = None, None, None; !d.Trigger.Counts() {
+		d.Code = grapnel.ReasonTest
+	}
 	if first {
 		d.Lead(d.Created, delay)
 	}

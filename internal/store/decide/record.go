@@ -48,8 +48,11 @@ func (d *Pending) Apply(c *store.Change, attempt bool) {
 	if c.Status.Final() {
 		return
 	}
-	if d.Code, d.Reason = c.ReasonCode, c.Reason; d.Trigger.Counts() {
+	d.Code, d.Reason = c.ReasonCode, c.Reason
+	if d.Trigger.Counts() {
 		d.Trigger = c.Trigger
+	} else {
+		d.Code = grapnel.ReasonTest
 	}
 	if !d.Head {
 		return

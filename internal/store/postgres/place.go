@@ -54,7 +54,8 @@ var pendingFields = fields[*place]{
 	stored("head", "boolean", func(p *place) *bool { return &p.Head }).changes(),
 	stored("blocked", "boolean", func(p *place) *bool { return &p.Blocked }).from("false"),
 	textual("trigger", func(p *place) *grapnel.Trigger { return &p.Trigger }).changes(),
-	textual("code", func(p *place) *grapnel.ReasonCode { return &p.Code }).from("''"),
+	textual("code", func(p *place) *grapnel.ReasonCode { return &p.Code }).
+		from("CASE u.trigger WHEN 'test' THEN 'test' ELSE '' END"),
 	textual("reason", func(p *place) *string { return &p.Reason }).from("''"),
 	stored("status_code", "integer", func(p *place) *int32 { return &p.statusCode }).from("0"),
 	textual("class", func(p *place) *policy.Class { return &p.class }).from("''"),

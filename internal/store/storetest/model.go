@@ -102,7 +102,9 @@ func (r *row) shown() grapnel.Delivery {
 // add creates a delivery of e, in a lane or not, and returns the new heads.
 func (m *model) add(e *grapnel.Event, r row, ordered bool, delay time.Duration) []store.Head {
 	r.Seq, r.EventSeq, r.EventID = int64(len(m.rows)+1), e.Seq, e.ID
-	r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key
+	if r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key; r.trigger == grapnel.TriggerTest {
+		r.ReasonCode = grapnel.ReasonTest
+	}
 	if ordered && r.Key != "" && r.Status == grapnel.Pending {
 		r.Position = m.positions.next(r.EndpointID, r.Key)
 	}
@@ -137,9 +139,7 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
 				if t.Drop != "" {
 					r.Status, r.Reason, r.FinishedAt, r.uncounted = grapnel.Dropped, t.Drop, e.AcceptedAt, t.Uncounted
-					if t.Trigger == grapnel.TriggerTest {
-						r.uncounted, r.ReasonCode = true, grapnel.ReasonTest
-					}
+					r.uncounted = r.uncounted || t.Trigger == grapnel.TriggerTest
 				}
 				done.Heads = append(done.Heads, m.add(&e, r, t.Ordered, t.Delay)...)
 				if t.Drop != "" {
@@ -204,10 +204,7 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 func (m *model) apply(r *row, c store.Change) {
 	r.lease = nil
 	if r.trigger == grapnel.TriggerTest {
-		c.Uncounted, c.Trigger = true, grapnel.TriggerTest
-		if c.Status != grapnel.Pending {
-			c.ReasonCode = grapnel.ReasonTest
-		}
+		c.Uncounted, c.Trigger, c.ReasonCode = true, grapnel.TriggerTest, grapnel.ReasonTest
 	}
 	if c.Attempt != nil {
 		r.AttemptsMade++
@@ -243,8 +240,7 @@ func (m *model) end(endpoint string, e store.Ending, limit int) (n int) {
 	for _, r := range m.rows {
 		if r.EndpointID == endpoint && r.Status == grapnel.Pending && n < limit {
 			r.Status, r.ReasonCode, r.Reason, r.FinishedAt, r.Waiting = e.Status, e.ReasonCode, e.Reason, e.At, grapnel.Waiting{}
-			r.lease, r.uncounted = nil, e.Uncounted
-			if r.trigger == grapnel.TriggerTest {
+			if r.lease, r.uncounted = nil, e.Uncounted; r.trigger == grapnel.TriggerTest {
 				r.uncounted, r.ReasonCode = true, grapnel.ReasonTest
 			}
 			m.over(r)
