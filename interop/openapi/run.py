@@ -3,7 +3,7 @@
 
 It builds the binary, starts it on loopback, installs the tools at the versions of requirements.txt and
 package-lock.json into a cache, and prints what each of them found. It ends with 1 if there is a finding.
-Arguments choose among the tools; --seed and --examples are Schemathesis's.
+Arguments choose among the tools; --seed, --examples and --path are Schemathesis's.
 """
 
 import argparse
@@ -188,7 +188,7 @@ def schemathesis(tools, document, address, receiver, work, options):
         tools[0] / "schemathesis", "--config-file", HERE / "schemathesis.toml", "run", address + "/openapi.json",
         "--header", f"Authorization: Bearer {KEY}", "--continue-on-failure", "--phases", "examples,coverage,fuzzing,stateful",
         "--max-examples", options.examples, "--seed", options.seed, "--report", "junit", "--report-junit-path", work / "report.xml",
-        "--no-color", cwd=work, timeout=1800,
+        "--no-color", *(["--include-path-regex", options.path] if options.path else []), cwd=work, timeout=1800,
         env={"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
              "GRAPNEL_WORLD": str(work / "world.json"), "GRAPNEL_NOTES": str(notes)})
     (work / "schemathesis.log").write_text(text)
@@ -242,6 +242,7 @@ def main():
     parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"of {', '.join(CHECKS)}; all if none is given")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--examples", default="30", help="of Schemathesis, for each operation")
+    parser.add_argument("--path", help="a regular expression: Schemathesis asks only the operations whose path it finds")
     parser.add_argument("--keep", action="store_true", help="keep the directory with logs and generated clients")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends with it
