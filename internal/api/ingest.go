@@ -16,7 +16,8 @@ func ingestRoutes() []route {
 			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
 			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries (200 to a provider " +
 				"that takes no 202 for success), and 200 for a duplicate: id is that of the first request, and conflict says that the " +
-				"body differs. An unverified request gets 401, or the answer to an accepted one if the source quarantines.",
+				"body differs. An unverified request gets 401, or the answer to an accepted one if the source quarantines, or waits for its " +
+				"secret and the request lacks nothing else.",
 			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
 	}
 }

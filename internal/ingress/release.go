@@ -114,9 +114,9 @@ func (recv *Receiver) release(ctx context.Context, s *source, a *grapnel.Aside, 
 		done.Conflicts++
 		a.Why, a.Event, a.Intake = grapnel.AsideConflict, placed.ID, *ev.Intake
 		return recv.o.Store.ChangeAside(ctx, *a, false)
-	case placed.Duplicate:
+	case placed.Duplicate && placed.ID != ev.ID:
 		done.Duplicates++
-	default:
+	default: // also if another node, or a run before, has made its event
 		done.Events++
 	}
 	return recv.o.Store.ChangeAside(ctx, *a, true)

@@ -258,13 +258,13 @@ func TestTwoNodesRelease(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			events += done.Events
-			if err != nil || done.Left+done.Conflicts != 0 {
+			if err != nil || done.Left+done.Conflicts+done.Duplicates != 0 {
 				t.Errorf("%+v, %v", done, err)
 			}
 		})
 	}
 	nodes.Wait()
-	if got := w.arrived(); !slices.Equal(got, want) || events != len(want) || len(w.asides()) != 0 {
+	if got := w.arrived(); !slices.Equal(got, want) || events < len(want) || len(w.asides()) != 0 {
 		t.Errorf("%v arrived, %d counted, %d left", got, events, len(w.asides()))
 	}
 }
