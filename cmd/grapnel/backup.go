@@ -20,7 +20,8 @@ func (s *session) backupCommand() *cobra.Command {
 		Long: "Copy the SQLite database of --store to a new file that is complete by itself. A server may go on meanwhile: " +
 			"the copy has everything that it acknowledged before. To restore it, stop the server, move the data directory " +
 			"away, and put the file where --store says. A copy that another tool made of the database alone lacks the " +
-			"journal and the file of data, and a server refuses it: give it to --store to make a usable one of what it has.",
+			"journal and the file of data, and a server refuses it: give it to --store to make a usable one of what it has. " +
+			"The exit code of a copy that is not complete is 9.",
 		Example: "grapnel backup --store sqlite:/var/lib/grapnel/grapnel.db --to /backup/grapnel.db",
 		Args:    takes(cobra.NoArgs),
 	}
@@ -36,13 +37,16 @@ func (s *session) backupCommand() *cobra.Command {
 		}
 		state := "complete"
 		if !whole {
-			state = "not complete: the journal or the file of data was not beside the database, so its last writes or data of events are missing"
+			state = "not complete: the journal, the file of data or a part of it was not beside the database, so its last writes or data of events are missing"
 		}
 		doc := cli.Encode(struct {
 			File     string `json:"file"`
 			Complete bool   `json:"complete"`
 		}{to, whole})
-		return p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}}))
+		if err := p.Print(object(to, doc, [][]string{{"backup", to}, {"state", state}})); err != nil || whole {
+			return err
+		}
+		return cli.Partial("%s is not complete", to)
 	})
 	return needs(c, "to")
 }

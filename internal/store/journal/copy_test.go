@@ -36,7 +36,7 @@ func TestACopyBesideItsOwner(t *testing.T) {
 	}{
 		"the other half": {func(j *Journal, write func()) { write(); j.Turn(); write() }, 2, "cde"},
 		"emptied": {func(j *Journal, write func()) {
-			if err := j.Empty(); err != nil {
+			if err := j.Empty(3); err != nil {
 				t.Error(err)
 			}
 			write()

@@ -47,6 +47,12 @@ func Punch(f *os.File, at, size int64) error {
 	return os.NewSyscallError("fallocate", retried(func() error { return syscall.Fallocate(int(f.Fd()), punch|keepSize, at, size) }))
 }
 
+// Zero makes the bytes of a part of a file zeros, and keeps its blocks.
+func Zero(f *os.File, at, size int64) error {
+	const zero = 16
+	return os.NewSyscallError("fallocate", retried(func() error { return syscall.Fallocate(int(f.Fd()), zero, at, size) }))
+}
+
 func retried(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {

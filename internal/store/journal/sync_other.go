@@ -19,5 +19,8 @@ func Allocate(f *os.File, at, size int64) error { return errors.ErrUnsupported }
 // Punch is not possible here.
 func Punch(f *os.File, at, size int64) error { return errors.ErrUnsupported }
 
+// Zero is not possible here.
+func Zero(f *os.File, at, size int64) error { return errors.ErrUnsupported }
+
 // Size is the number of bytes of a file.
 func Size(info os.FileInfo) int64 { return info.Size() }

@@ -31,6 +31,7 @@ var frozen = map[string]string{
 	"sqlite/0014_journal.sql":         "fb3d9657b79ac81a85698ee2eb0d6c87fcdd7958d5731cbc49c5a04d32e9a232",
 	"sqlite/0015_endings.sql":         "901e1c6fbb8606b1202f6d0f1514739d3b10fbe3d15ed66e5008b1106c9885a5",
 	"sqlite/0016_data_file.sql":       "6e82c1e57724fa998f7b4d40697f5d0f8357b1317c161ff4f503837c16e1dc0b",
+	"sqlite/0017_files.sql":           "25ca2678690546f6b8ddf28832f910345cb4a095ff26fa3299dbd647a194ba72",
 	"postgres/0001_main_street.sql":   "95445c2d76b15e4230312c83747d7ba619f895b573e719782e31238836db271c",
 	"postgres/0002_archive.sql":       "e0a25a8bded7a6075f0ec77dae9747f68351868e6c48e2bcb8ddb19e0047c567",
 	"postgres/0003_ownership.sql":     "8566dc9588388adb48963bb3f0a2fd4067f30ece9f124b3d8ddaff19add47710",

@@ -68,6 +68,13 @@ func Backup(ctx context.Context, path, to string) (whole bool, err error) {
 	if journaled || errors.Is(err, fs.ErrNotExist) {
 		err = copyTables(ctx, path, part)
 	}
+	if err == nil && !journaled { // a server that has just begun may have made one meanwhile, which has all frames
+		if err = journal.Copy(file+".journal", part+".journal"); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		} else {
+			journaled = err == nil
+		}
+	}
 	if err == nil {
 		whole, err = complete(ctx, part, file+".data", journaled)
 	}
@@ -175,20 +182,18 @@ func putBack(ctx context.Context, conn *sqlite3.Conn, path string) (lost bool, e
 		seq, packed int64
 		data        []byte
 	}
-	key, err := one(conn, "SELECT key FROM journal")
-	if err != nil {
-		return false, err
-	}
-	needed, err := one(conn, "SELECT data FROM journal")
+	var p position
+	q := conn.Query("SELECT key, data FROM journal")
+	err = single(q, func() { p.key, p.data = uint64(q.Integer(0)), q.Integer(1) == 1 })
 	d := dataFile{path: path, copied: true}
 	if err == nil {
 		err = conn.Exec("PRAGMA synchronous = OFF") // the copy is synced before it gets its name
 	}
 	if err == nil {
-		err = d.open(uint64(key), needed == 1)
+		err = d.open(p)
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for last := int64(0); err == nil && needed == 1; err = ctx.Err() {
+	for last := int64(0); err == nil && p.data; err = ctx.Err() {
 		rows, err := each(conn.Query(apartQuery).Int(last), func(q *sqlite3.Stmt) (r row, err error) {
 			r.seq = q.Integer(0)
 			if r.data, r.packed, err = d.whole(q.Bytes(2), q.Integer(1)); errors.Is(err, codec.ErrMangled) {

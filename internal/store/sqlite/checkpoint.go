@@ -149,8 +149,9 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 		c.store.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
 	default:
 		c.pages.Add(int64(log-copied) - before)
-		if log == copied { // so all that was in the log when the checkpoint began is synced
+		if log == copied { // so all that was in the log when the checkpoint began is synced, in both files
 			y.synced.Store(max(filled, y.synced.Load()))
+			y.alone.Store(max(filled, y.alone.Load()))
 		}
 	}
 	c.store.stats.checkpointed()

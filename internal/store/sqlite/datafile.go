@@ -22,6 +22,9 @@ import (
 // holes in it (holes.go). Data without a row (of a repeated event, or of a batch that a crash cut
 // off) become a part of these.
 //
+// Each write ends with a mark: the key of the database and where it ends. The tables and each frame
+// say where the last write ends, so a start notices a file that is too short or of another moment.
+//
 // The writer calls all methods but thaw and punch, which any goroutine may call.
 type dataFile struct {
 	path   string
@@ -32,7 +35,9 @@ type dataFile struct {
 	used  bool                    // what the next commit notes: rows may refer to it
 	noted bool                    // what the tables say, also after a loss of power
 	never bool                    // it cannot be used here
+	key   uint64                  // of the database
 	at    atomic.Int64            // where the next data go
+	until int64                   // where the last write ends that rows may refer to; 0: unknown
 	grown int64                   // the file has blocks up to here
 	last  int64                   // the highest place that a row refers to, as far as this process knows
 	found []*codec.Frozen
@@ -46,11 +51,11 @@ const (
 
 // open opens the file of a database that refers to it. Beside another one, such as a backup in the
 // place of its database, there must be none with data: create would overwrite it.
-func (d *dataFile) open(key uint64, needed bool) error {
+func (d *dataFile) open(p position) error {
 	if err := d.close(); err != nil { // of an earlier try
 		return err
 	}
-	if d.used, d.noted = needed, needed; !needed {
+	if d.used, d.noted, d.key, d.until = p.data, p.data, p.key, 0; !p.data {
 		if info, err := os.Stat(d.path); !d.copied && err == nil && info.Size() > 2*dataHeader {
 			return fmt.Errorf("%s has data of events of another database: move that file away, or put its database back", d.path)
 		}
@@ -76,12 +81,67 @@ func (d *dataFile) open(key uint64, needed bool) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
-	case err != nil || string(head[:]) != string(newHead(key)):
+	case err != nil || string(head[:]) != string(newHead(p.key)):
 		return d.missing(errors.New("the file belongs to another database"))
+	case p.until > 0 && !p.needed && info.Size() > p.until:
+		return fmt.Errorf("%s is newer than the database: it has data up to %d, and the database refers to %d; %s",
+			d.path, info.Size(), p.until, wayOut)
+	}
+	d.until = p.until
+	if err := d.marked(); err != nil {
+		return err
 	}
 	// Behind the last row's data may be some of a batch that was not answered.
-	d.grown = (info.Size() + dataHeader - 1) &^ (dataHeader - 1)
+	d.begin(max(info.Size(), d.until))
+	return nil
+}
+
+// begin lets the next data go behind a place.
+func (d *dataFile) begin(behind int64) {
+	d.grown = (behind + dataHeader - 1) &^ (dataHeader - 1)
 	d.at.Store(d.grown)
+}
+
+// reaches notes that a frame was written when the file's last write ended there.
+func (d *dataFile) reaches(until int64) { d.until = max(d.until, until) }
+
+// marked fails unless the file has the last write that the tables and the frames know of.
+func (d *dataFile) marked() error {
+	file := d.file.Load()
+	if file == nil || d.copied || d.until <= dataHeader {
+		return nil
+	}
+	there := make([]byte, markSize)
+	switch _, err := file.ReadAt(there, d.until-markSize); {
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case err != nil || string(there) != string(d.mark(nil, d.until)):
+		return d.missing(fmt.Errorf("the file is older or was cut off: the database refers to data up to %d, which are not there", d.until))
+	}
+	return nil
+}
+
+const markSize = 16
+
+// mark appends what the last bytes of a write are that ends at a place.
+func (d *dataFile) mark(b []byte, until int64) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, d.key), uint64(until))
+}
+
+// settle ends the file behind the last write, before the tables say that they need no journal. So a
+// file that is longer then is of a later moment.
+func (d *dataFile) settle() error {
+	file := d.file.Load()
+	if file == nil || d.copied || !d.used || d.until == 0 {
+		return nil
+	}
+	if err := d.marked(); err != nil {
+		return err
+	}
+	if err := errors.Join(file.Truncate(d.until), file.Sync()); err != nil {
+		return err
+	}
+	d.begin(d.until)
 	return nil
 }
 
@@ -124,7 +184,7 @@ func (d *dataFile) create(key uint64) (err error) {
 		return errors.Join(err, file.Close(), os.Remove(d.path))
 	}
 	d.at.Store(dataHeader)
-	d.grown = 2 * dataHeader
+	d.key, d.until, d.grown = key, dataHeader, 2*dataHeader
 	d.file.Store(file)
 	return nil
 }
@@ -163,7 +223,12 @@ func (d *dataFile) put(batch []*request) (synced func() error, err error) {
 	begin := d.at.Load()
 	end := begin
 	for i, f := range d.found {
-		if d.out = append(d.out, f.Data...); len(d.out) >= d.bounds.ApartWrite || i == len(d.found)-1 {
+		d.out = append(d.out, f.Data...)
+		last := i == len(d.found)-1
+		if last {
+			d.out = d.mark(d.out, end+int64(len(d.out))+markSize)
+		}
+		if last || len(d.out) >= d.bounds.ApartWrite {
 			err = d.write(end)
 			end, d.out = end+int64(len(d.out)), emptied(d.out, 2*d.bounds.ApartWrite)
 		}
@@ -177,6 +242,7 @@ func (d *dataFile) put(batch []*request) (synced func() error, err error) {
 		begin = place.Until
 	}
 	d.at.Store(end)
+	d.until = end
 	clear(d.found)
 	file, done := d.file.Load(), make(chan error, 1)
 	go func() { done <- journal.Sync(file) }()
@@ -192,17 +258,22 @@ func (d *dataFile) put(batch []*request) (synced func() error, err error) {
 func (d *dataFile) write(at int64) error {
 	for d.grown < at+int64(len(d.out)) {
 		if err := journal.Allocate(d.file.Load(), d.grown, d.bounds.ApartStep); err != nil {
-			if journal.Full(err) {
-				return err
-			}
-			return fmt.Errorf("%w: %w", journal.ErrFailed, err)
+			return unwritten(err)
 		}
 		d.grown += d.bounds.ApartStep
 	}
 	if _, err := d.file.Load().WriteAt(d.out, at); err != nil {
-		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
+		return unwritten(err)
 	}
 	return nil
+}
+
+// unwritten is the error of a write. Bytes that a full disk has not taken may be written later.
+func unwritten(err error) error {
+	if journal.Full(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", journal.ErrFailed, err)
 }
 
 // whole returns data and their encoding, from the file if they are there.
@@ -258,15 +329,10 @@ func (d *dataFile) same(p *codec.Packer, f *codec.Frozen, data []byte, packed in
 	return p.Same(&here, data, packed)
 }
 
-// close ends the file behind the last data, and closes it.
+// close closes the file.
 func (d *dataFile) close() error {
-	file := d.file.Swap(nil)
-	if file == nil {
-		return nil
+	if file := d.file.Swap(nil); file != nil {
+		return file.Close()
 	}
-	var err error
-	if at := d.at.Load(); !d.copied && d.grown > at {
-		err = file.Truncate(at)
-	}
-	return errors.Join(err, file.Close())
+	return nil
 }

@@ -100,9 +100,10 @@ func (w *writer) cut() error {
 		c.pages.Store(0)
 		c.length.Store(0)
 		w.young.synced.Store(w.young.number)
+		w.young.alone.Store(w.young.number)
 		c.store.reach("the log was cut off")
 		if w.young.journal != nil {
-			err = w.young.journal.Empty()
+			err = w.young.journal.Empty(w.young.number)
 		}
 	}
 	if broken(err) {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/grapnelhq/grapnel"
@@ -54,9 +55,11 @@ func writeEntry(f *codec.Flow, o operation) bool {
 // replay applies the entries of a frame again.
 func (t *tx) replay(frame []byte) error {
 	f := codec.From(frame)
-	var event, delivery int64
+	var event, delivery, until int64
 	codec.Number(f, &event)
 	codec.Number(f, &delivery)
+	codec.Number(f, &until)
+	t.data.reaches(until)
 	t.events.repeat(event)
 	t.deliveries.repeat(delivery)
 	for f.More() {
@@ -64,17 +67,23 @@ func (t *tx) replay(frame []byte) error {
 		codec.Number(f, &kind)
 		e := anew(kind)
 		if e == nil {
-			return fmt.Errorf("sqlite: the journal has an entry of kind %d, which this program does not know", kind)
+			return fmt.Errorf("%w: it has an entry of kind %d, which this program does not know", errReplay, kind)
 		}
 		if e.flow(f); f.Bad() {
 			break
 		}
 		if err := t.do(e); err != nil {
-			return fmt.Errorf("sqlite: applying an entry of the journal again: %w", err)
+			return fmt.Errorf("%w: %w", errReplay, err)
 		}
 	}
-	return f.End()
+	if err := f.End(); err != nil {
+		return fmt.Errorf("%w: %w", errReplay, err)
+	}
+	return nil
 }
+
+// errReplay is in the chain of the error of a frame that cannot be applied again.
+var errReplay = errors.New("sqlite: a frame of the journal cannot be applied again")
 
 func (o *appending) flow(f *codec.Flow) {
 	codec.Maybe(f, &o.batch, (*batch).flow)

@@ -64,8 +64,9 @@ func TestLeasesCopiedInTheMiddle(t *testing.T) {
 		began := known.settled()
 		until(t, "progress", func() bool { return known.settled() >= began+40 || t.Failed() })
 		var c copied
-		known.note(func() { c.granted, c.settled = maps.Clone(known.granted), maps.Clone(known.done) })
-		c.path = snapshot(t, path)
+		c.path = killed(t, s, path, "", func() {
+			known.note(func() { c.granted, c.settled = maps.Clone(known.granted), maps.Clone(known.done) })
+		})
 		known.note(func() {
 			for token := range known.settling {
 				if !c.settled[token] {

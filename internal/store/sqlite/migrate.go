@@ -60,21 +60,37 @@ func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	if err != nil {
 		return before, err
 	}
-	held, err := lock(file + ".lock")
+	held, err := lockBoth(file)
 	if err != nil {
 		return before, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
+	if err := fits(file); err != nil {
+		return before, fmt.Errorf("opening the database %s: %w", path, err)
+	}
 	conn, err := connect(path, sqlite3.ReadWrite, 16<<10)
 	if err != nil {
 		return before, fmt.Errorf("opening the database %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if before, err = missing(conn, migrations); err == nil {
-		err = migrate(conn, migrations, usable)
+		err = migrateAt(file, conn)
 	}
 	before.Place = path
 	return before, err
+}
+
+// migrateAt brings the database at path to the schema of this program. One without tables has no
+// journal yet.
+func migrateAt(path string, conn *sqlite3.Conn) error {
+	if status, err := missing(conn, migrations); err != nil {
+		return err
+	} else if status.Has == 0 {
+		if err := alone(path, ".journal", ".data"); err != nil {
+			return err
+		}
+	}
+	return migrate(conn, migrations, usable)
 }
 
 // missing returns how far a database is, and refuses one whose schema is newer than this program.

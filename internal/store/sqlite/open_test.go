@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -81,6 +82,47 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTheLockIsRemoved: without the lock file a second process is refused all the same, where the
+// file of the tables can be locked.
+func TestTheLockIsRemoved(t *testing.T) {
+	s, path := openNew(t)
+	if err := os.Remove(path + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{Ballast: -1}); runtime.GOOS == "linux" && grapnel.CodeOf(err) != grapnel.CodeConflict {
+		t.Errorf("opened twice: %v", err)
+	}
+	if _, err := publish(t, s, "evt_1", 10); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheJournalLosesItsName: a frame in a file that the next process would not find is not
+// acknowledged, and the store ends.
+func TestTheJournalLosesItsName(t *testing.T) {
+	for name, lose := range map[string]func(string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".away") },
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, nil, 0o600))
+		},
+	} {
+		s, path := openNew(t)
+		for i := range 2 { // the second one is a frame
+			if _, err := publish(t, s, fmt.Sprint("evt_", i), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := lose(path + ".journal"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := publish(t, s, "evt_2", 10); err == nil || grapnel.CodeOf(err) != "" {
+			t.Errorf("%s: an event was accepted: %v", name, err)
+		}
+		failed(t, s)
 	}
 }
 

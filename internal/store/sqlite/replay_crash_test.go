@@ -62,7 +62,7 @@ func TestReplayCopiedInTheMiddle(t *testing.T) {
 			}
 			at = now.Started
 		}
-		copies = append(copies, snapshot(t, path))
+		copies = append(copies, killed(t, s, path, "", func() {}))
 	}
 	stop()
 	runner.Wait()

@@ -42,7 +42,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +92,7 @@ type Store struct {
 	log         *slog.Logger
 	now         func() time.Time
 	lock        io.Closer
+	opened      bool
 
 	moved   chan struct{} // closed when no entry moves to the index of Known keys any more
 	closing chan struct{}
@@ -151,6 +151,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", named, err)
 	}
+	s.opened = true
 	go s.moveRecent(s.writer.tx.recent.out, s.writer.tx.recent.back)
 	go s.writer.run()
 	go s.checkpoints.run()
@@ -161,7 +162,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.lock, err = lock(path + ".lock"); err != nil {
+	if s.lock, err = lockBoth(path); err != nil {
 		return err
 	}
 	if s.packer, err = codec.NewPacker(); err != nil {
@@ -183,12 +184,15 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 
 // connect opens all connections.
 func (s *Store) connect(path string) error {
+	if err := fits(path); err != nil {
+		return err
+	}
 	conn, err := connect(path, sqlite3.ReadWrite, s.bounds.WriterCache>>10)
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, replayed: &s.replayed}
-	if err := migrate(conn, migrations, usable); err != nil {
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds, packer: s.packer, data: s.data, young: &s.writer.young, replayed: &s.replayed}
+	if err := migrateAt(path, conn); err != nil {
 		return err
 	}
 	if err := s.writer.tx.prepare(); err != nil {
@@ -253,34 +257,13 @@ func (s *Store) disconnect() error {
 		s.checkpoints.conn = nil
 	}
 	if t := s.writer.tx; t != nil {
-		if s.failed() != nil {
-			t.conn.KeepLog()
+		if s.failed() != nil || !s.opened {
+			t.conn.KeepLog() // the files may not fit together
 		}
 		errs = append(errs, t.conn.Close())
 		s.writer.tx = nil
 	}
 	return errors.Join(errs...)
-}
-
-// locate creates the file unless it exists, and returns its path without symbolic links. Lock,
-// journal and ballast are beside the file itself, so they are the same by each of its names. An
-// empty file beside a log, a journal or a file of data is refused: SQLite deletes such a log,
-// catchUp the journal, and the data would be overwritten.
-func locate(path string) (string, error) {
-	if err := create(path); err != nil {
-		return "", err
-	}
-	file, err := filepath.EvalSymlinks(path)
-	if info, failed := os.Stat(file); err != nil || failed != nil || info.Size() > 0 {
-		return file, cmp.Or(err, failed, unmixed(file))
-	}
-	for _, beside := range []string{file + "-wal", file + ".journal", file + ".data"} {
-		if info, err := os.Stat(beside); err == nil && info.Size() > 0 {
-			return "", fmt.Errorf("the database was moved, deleted or emptied, and writes of it are in %s: "+
-				"put the database back, or move that file away too", beside)
-		}
-	}
-	return file, nil
 }
 
 // create creates an empty file that only its owner may read, and makes its name durable. SQLite
@@ -317,6 +300,7 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, err
 		err = verify(conn)
 	}
 	if err != nil {
+		conn.KeepLog()
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil

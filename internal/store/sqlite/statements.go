@@ -123,7 +123,7 @@ func (q *statements) all(rows int) []text {
 		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
-		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?, data = ?"},
+		{&q.setJournal, "UPDATE journal SET number = ?, needed = ?, data = ?, generation = ?, frame = ?, alone = ?, until = ?"},
 		{&q.totalHour, "SELECT body FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.setTotalHour, "INSERT OR REPLACE INTO total_hour (hour, target, tenant, body) VALUES (?, ?, ?, ?)"},
 		{&q.account, "SELECT hour, totals FROM tally WHERE target = ? AND tenant = ? AND status = 1"},

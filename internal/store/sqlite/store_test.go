@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
@@ -70,8 +71,8 @@ func conforms(t *testing.T, histories int, o Options) {
 			if n := numberIn(t, s.(*Store), wrongLettersQuery); n != 0 {
 				t.Errorf("%d dead letters are stored but are none, or the reverse", n)
 			}
-			// While the writer waits, the log is not restarted: otherwise the database copied before the
-			// restart and the log copied after it would lack the pages in between.
+			// While the writer waits, the log is not restarted: otherwise the database copied
+			// before the restart and the log copied after it would lack the pages in between.
 			release := hold(t, s.(*Store))
 			path := snapshot(t, paths[s])
 			release()
@@ -122,6 +123,30 @@ func snapshot(t *testing.T, path string) string {
 		copyFile(t, path+suffix, to+suffix)
 	}
 	return to
+}
+
+// killed copies the files as a process leaves them that is killed at the writer's next step of a
+// name, or at any; a fill is asked for. now is called before.
+func killed(t *testing.T, s *Store, path, step string, now func()) string {
+	t.Helper()
+	copied := make(chan string, 1)
+	err := s.write(t.Context(), looking(func(*sqlite3.Conn) error {
+		s.step = func(at string) {
+			if step == "" || at == step {
+				s.step = nil
+				now()
+				copied <- snapshot(t, path)
+			}
+		}
+		return nil
+	}))
+	if err == nil {
+		err = s.write(t.Context(), filling{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return <-copied
 }
 
 func copyFile(t *testing.T, from, to string) {

@@ -17,6 +17,7 @@ type tx struct {
 	bounds   *Bounds
 	packer   *codec.Packer
 	data     *dataFile
+	young    *young
 	q        *statements
 	names    names
 	recent   recent
@@ -149,7 +150,13 @@ func (t *tx) combine(number uint64, needed bool) error {
 		}
 	}
 	if number != t.number || needed != t.needed || t.data.used != t.data.noted {
-		if err := t.q.setJournal.Int(int64(number)).Bool(needed).Bool(t.data.used).Run(); err != nil {
+		y, frame := t.young, uint64(0)
+		if y.journal != nil {
+			frame = y.journal.Last()
+		}
+		q := t.q.setJournal.Int(int64(number | widened)).Bool(needed).Bool(t.data.used).Int(int64(y.generation))
+		err := q.Int(int64(frame | widened)).Int(int64(y.alone.Load() | widened)).Int(t.data.until | widened).Run()
+		if err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,13 +24,14 @@ import (
 // that were not synced are lost then, and with them their numbers. The journal keeps each frame
 // until SQLite's log was synced with its changes.
 type young struct {
-	path    string
-	key     uint64
-	journal *journal.Journal // nil until the first frame of this process
-	number  uint64           // of the last durable batch
-	half    int              // operations in the half of the journal that is being written
-	loose   bool             // commits of the connection are not synced
-	large   bool             // the batch does not fit into a frame
+	path       string
+	key        uint64
+	journal    *journal.Journal // nil until the first frame of this process
+	generation uint64           // of the journal
+	number     uint64           // of the last durable batch
+	half       int              // operations in the half of the journal that is being written
+	loose      bool             // commits of the connection are not synced
+	large      bool             // the batch does not fit into a frame
 
 	frames []byte // the young ones, one after the other, each with its header
 	ends   []int  // where each of them ends
@@ -44,64 +44,13 @@ type young struct {
 	filled atomic.Uint64 // the number that the tables hold
 	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
 	synced atomic.Uint64 // the one that they still hold after a loss of power
+	alone  atomic.Uint64 // the one that their file holds without SQLite's log
 }
 
 const (
-	journalQuery = "SELECT key, number, needed, data FROM journal"
-	strict       = "PRAGMA synchronous = FULL"
-	loose        = "PRAGMA synchronous = NORMAL"
+	strict = "PRAGMA synchronous = FULL"
+	loose  = "PRAGMA synchronous = NORMAL"
 )
-
-// catchUp brings the tables up to the journal of a process that did not close them. After it no
-// journal is needed.
-func (s *Store) catchUp() error {
-	w, y := &s.writer, &s.writer.young
-	q, data := w.tx.conn.Query(journalQuery), false
-	err := single(q, func() {
-		y.key, y.number, w.tx.needed, data = uint64(q.Integer(0)), uint64(q.Integer(1)), q.Integer(2) == 1, q.Integer(3) == 1
-	})
-	if err != nil {
-		return err
-	}
-	w.tx.number = y.number
-	if err := s.data.open(y.key, data); err != nil {
-		return err
-	}
-	if w.tx.needed {
-		if err := w.readJournal(); err != nil {
-			return errors.Join(err, w.tx.rollback())
-		}
-		s.reach("the tables have caught up")
-	}
-	y.filled.Store(y.number)
-	y.synced.Store(y.number)
-	return journal.Remove(y.path)
-}
-
-// readJournal applies the frames that the tables lack, in one transaction.
-func (w *writer) readJournal() error {
-	if err := w.tx.begin(); err != nil {
-		return err
-	}
-	last, err := journal.Read(w.young.path, w.young.key, w.young.number, func(frame []byte) error {
-		if err := w.tx.replay(frame); err != nil || !w.tx.owed.enough() {
-			return err
-		}
-		return w.tx.flush()
-	})
-	if errors.Is(err, journal.ErrMissing) {
-		return fmt.Errorf("the process that used the database last did not close it, so its last writes may be in its journal only. "+
-			"Put that file back; for a copy that was made without it, see `grapnel backup`: %w", err)
-	}
-	if err != nil {
-		return err
-	}
-	if last > w.young.number {
-		w.store.log.Info("the tables have the last writes of the journal now", "transactions", last-w.young.number)
-	}
-	w.young.number = last
-	return w.tx.commit(last, false)
-}
 
 // transact does a batch. It returns at which request it failed, or -1.
 func (w *writer) transact(batch []*request) (culprit int, err error) {
@@ -124,6 +73,11 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	w.young.synced.Store(number)
 	w.aged(w.all())
 	w.store.reach("SQLite has committed")
+	if j := w.young.journal; j != nil {
+		if err := j.Committed(number); err != nil && !full(err) { // without that note a start has less to compare
+			return -1, err
+		}
+	}
 	return -1, nil
 }
 
@@ -172,10 +126,9 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 	case y.journal == nil:
 		// This batch is committed with the note that the journal is needed, before the first frame.
 		young = false
-		if y.journal, err = journal.Create(y.path, y.key, w.store.bounds.Journal); err != nil {
+		if err = w.createJournal(); err != nil {
 			return false, err
 		}
-		w.store.reach("the journal was created")
 	case !w.tx.needed:
 		young = false
 	case w.store.data.lacks(batch):
@@ -201,6 +154,22 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		}
 	}
 	return young, w.resume()
+}
+
+// createJournal makes the journal of this process. The next commit notes its generation.
+func (w *writer) createJournal() error {
+	y := &w.young
+	drawn, err := one(w.tx.conn, "SELECT random()")
+	if err != nil {
+		return err
+	}
+	j, err := journal.Create(y.path, y.key, uint64(drawn), y.number, w.store.bounds.Journal)
+	if err != nil {
+		return err
+	}
+	y.journal, y.generation = j, uint64(drawn)
+	w.store.reach("the journal was created")
+	return nil
 }
 
 // room says whether the half of the journal that is being written has room for another frame.
@@ -271,6 +240,7 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 	f := codec.Into(append(y.frames, make([]byte, journal.Header)...))
 	codec.Number(f, &event)
 	codec.Number(f, &delivery)
+	codec.Number(f, &w.store.data.until)
 	for _, r := range batch {
 		if r.err == nil && writeEntry(f, r.operation) {
 			operations++
@@ -308,6 +278,9 @@ func (w *writer) endJournal() error {
 		return nil
 	}
 	err := w.tryFill(false)
+	if err == nil {
+		err = w.store.data.settle()
+	}
 	if err == nil {
 		err = w.sync(true)
 	}

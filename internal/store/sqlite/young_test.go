@@ -86,10 +86,9 @@ func contentWith(t *testing.T, path string, b Bounds) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	key, err := one(conn, "SELECT key FROM journal")
-	used, failed := one(conn, "SELECT data FROM journal")
+	p, err := readPosition(conn)
 	data := &dataFile{path: path + ".data"}
-	if err := errors.Join(err, failed, data.open(uint64(key), used == 1)); err != nil {
+	if err := errors.Join(err, data.open(p)); err != nil {
 		t.Fatal(err)
 	}
 	defer data.close()
@@ -337,24 +336,23 @@ func loosePower(t *testing.T, s *Store, earlier, into string) int {
 	if earlier == "" {
 		return 0
 	}
-	numbers := func(path string) string {
+	number := func(path string) uint64 {
 		conn, err := connect(path, sqlite3.ReadWrite, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		return rows(t, conn, "SELECT number FROM journal")[0]
+		p, err := readPosition(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.number
 	}
-	var had, has uint64
-	if _, err := fmt.Sscan(numbers(snapshot(t, earlier)), &had); err != nil {
-		t.Fatal(err)
-	}
+	had := number(snapshot(t, earlier))
 	if had < s.writer.young.synced.Load() {
 		return 0
 	}
-	if _, err := fmt.Sscan(numbers(snapshot(t, into)), &has); err != nil {
-		t.Fatal(err)
-	}
+	has := number(snapshot(t, into))
 	for _, suffix := range []string{"", "-wal"} {
 		if err := os.RemoveAll(into + suffix); err != nil {
 			t.Fatal(err)

@@ -68,6 +68,13 @@ func Open(path string, mode Mode) (*Conn, error) {
 	return c, nil
 }
 
+// OpenAlone opens a database file without its log, and without locks. It may only be read, before
+// anything else writes to it.
+func OpenAlone(path string) (*Conn, error) {
+	name := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+	return Open("file:"+name+"?immutable=1", ReadOnly|sqlite3.SQLITE_OPEN_URI)
+}
+
 // Close finalizes all statements and closes the connection.
 func (c *Conn) Close() error {
 	for _, s := range c.statements {
