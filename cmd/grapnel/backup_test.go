@@ -13,6 +13,10 @@ func TestBackupSaysWhatIsMissing(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	store := func(dir string) string { return "sqlite:" + filepath.Join(dir, "grapnel.db") }
 	p := launch(t, map[string]string{"GRAPNEL_ADMIN_KEY": adminKey}, "serve", "--listen", "127.0.0.1:0", "--store", store(from))
+	env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY": adminKey}
+	if got := invoke(t, env, "", "send", "a.b", "-d", "1"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
 	for _, suffix := range []string{"", "-wal"} {
 		b, err := os.ReadFile(filepath.Join(from, "grapnel.db"+suffix))
 		if err == nil {
