@@ -41,8 +41,10 @@ type Endpoint struct {
 	Status         EndpointStatus
 	DisabledReason string
 	DisabledAt     time.Time
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	// one answer disabled it, such as a 410: what is pending is held, even if the policy drops
+	DisabledByAnswer bool
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
 	// set while a deleted endpoint's pending deliveries are being finished
 	DeletedAt time.Time
 	Revision  int64 // grows with every change of this endpoint
@@ -109,7 +111,7 @@ func (ep *Endpoint) SentHeaders() map[string]string {
 // DropReason is the reason for which an event accepted while the endpoint is disabled is dropped at
 // once; empty: its delivery is held.
 func (ep *Endpoint) DropReason() string {
-	if ep.Status != EndpointDisabled || ep.Policy.Disable.Pending != policy.PendingDrop {
+	if ep.Status != EndpointDisabled || ep.DisabledByAnswer || ep.Policy.Disable.Pending != policy.PendingDrop {
 		return ""
 	}
 	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"

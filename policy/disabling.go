@@ -27,7 +27,9 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 		return Verdict{Changed: s.Pardon(), Recovered: recovered}
 	}
 	if o.Decision == DisableEndpoint {
-		return s.condemn("a delivery ended with an outcome for which the policy disables: "+o.Cause, o.Ended)
+		v := s.condemn("a delivery ended with an outcome for which the policy disables: "+o.Cause, o.Ended)
+		s.SentencedByAnswer = true
+		return v
 	}
 	if !o.Counts || o.Outcome.Class == ClassInternal || o.Outcome.Class == ClassBlocked {
 		return Verdict{}
@@ -55,7 +57,7 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 // Pardon resets the count. It says whether the count was above zero.
 func (s *Standing) Pardon() bool {
 	was := s.Strikes > 0 || !s.FailingSince.IsZero() || s.Warned > 0 || !s.SentencedAt.IsZero()
-	s.Strikes, s.FailingSince, s.Warned, s.SentencedAt, s.Sentence = 0, time.Time{}, 0, time.Time{}, ""
+	s.Strikes, s.FailingSince, s.Warned, s.SentencedAt, s.Sentence, s.SentencedByAnswer = 0, time.Time{}, 0, time.Time{}, "", false
 	return was
 }
 
@@ -68,13 +70,13 @@ func (s *Standing) condemn(why string, now time.Time) Verdict {
 }
 
 // strikes says whether an outcome is of the class that disables. Some 4xx concern the moment and
-// not the endpoint, and a 410 disables at once.
+// not the endpoint. A 410 that is retried is one like any other.
 func (d Disable) strikes(o Outcome) bool {
 	if o.Class != d.Of {
 		return false
 	}
 	switch o.Status {
-	case 408, 410, 425, 429:
+	case 408, 425, 429:
 		return false
 	}
 	return true

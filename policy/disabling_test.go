@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,22 +11,22 @@ import (
 
 // slate is an endpoint with a count towards disabling.
 type slate struct {
-	st    Standing
-	rules Disable
-	now   time.Time
+	st     Standing
+	policy Policy
+	rules  Disable
+	now    time.Time
 }
 
 // newSlate has the rules of a preset.
 func newSlate(preset string) *slate {
 	p, _ := Preset(preset)
-	return &slate{rules: p.Disable, now: dawn}
+	return &slate{policy: p, rules: p.Disable, now: dawn}
 }
 
 // see advances the clock and ends the first attempt of a delivery.
 func (s *slate) see(after time.Duration, o Outcome, change ...func(*Sighting)) Verdict {
 	s.now = s.now.Add(after)
-	p, _ := Preset("paylera")
-	seen := Sighting{Outcome: o, Decision: p.Decide(o), Cause: "it said no", Started: s.now, Ended: s.now, First: true, Counts: true}
+	seen := Sighting{Outcome: o, Decision: s.policy.Decide(o), Cause: "it said no", Started: s.now, Ended: s.now, First: true, Counts: true}
 	for _, f := range change {
 		f(&seen)
 	}
@@ -53,6 +54,9 @@ func TestAHundredDeliveriesInARow(t *testing.T) {
 		}
 		if n == 100 && (!strings.Contains(v.Disable, "100 deliveries in a row") || !strings.Contains(v.Disable, "it said no")) {
 			t.Errorf("the reason is %q", v.Disable)
+		}
+		if s.st.SentencedByAnswer {
+			t.Errorf("delivery %d: its answer alone has sentenced the endpoint", n)
 		}
 		if n < 100 && s.st.Strikes != n {
 			t.Fatalf("delivery %d is counted as %d", n, s.st.Strikes)
@@ -95,6 +99,7 @@ func TestWhatCountsTowardsTheHundred(t *testing.T) {
 		{name: "429 that came as one of the others", o: Outcome{Status: 429, Class: ClassStatus4xx}},
 		{name: "blocked", o: Outcome{Class: ClassBlocked}, ignored: true},
 		{name: "our own fault", o: Outcome{Class: ClassInternal}, ignored: true},
+		{name: "410 that is retried", o: gone, counts: true},
 		{name: "400", o: Outcome{Status: 400, Class: ClassStatus4xx}, counts: true},
 		{name: "404", o: Outcome{Status: 404, Class: ClassStatus4xx}, counts: true},
 		{name: "422 to what a person asked for", o: invalid, change: uncounted, ignored: true},
@@ -131,12 +136,18 @@ func TestWhatCountsTowardsTheHundred(t *testing.T) {
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
-	for _, preset := range []string{"paylera", "standard"} {
-		s := newSlate(preset)
+	for _, p := range Presets() {
+		s, preset := newSlate(p.Name), p.Name
+		if slices.Contains([]string{"parseo", "paylera", "paylera-24h", "sent"}, preset) { // their documents retry it
+			if v := s.see(0, gone); v.Disable != "" || s.st.SentencedByAnswer {
+				t.Errorf("%s: %+v", preset, v)
+			}
+			continue
+		}
 		if v := s.see(0, gone); !v.Changed || !strings.Contains(v.Disable, "it said no") || v.Warning > 0 {
 			t.Errorf("%s: %+v", preset, v)
 		}
-		if s.st.SentencedAt != s.now || s.st.Sentence == "" {
+		if s.st.SentencedAt != s.now || s.st.Sentence == "" || !s.st.SentencedByAnswer {
 			t.Errorf("%s: the sentence is not kept: %+v", preset, s.st)
 		}
 	}
@@ -235,7 +246,7 @@ func TestDisablingWipesTheSlate(t *testing.T) {
 func TestAnyWayToBeingDisabled(t *testing.T) {
 	outcomes := append(append(wide(), answers()...), neither()...)
 	rapid.Check(t, func(t *rapid.T) {
-		s := &slate{now: dawn, rules: Disable{
+		s := &slate{now: dawn, policy: standard(), rules: Disable{
 			Consecutive: rapid.IntRange(0, 20).
 				Draw(t, "consecutive"),
 			Of:    rapid.SampledFrom([]Class{ClassStatus4xx, ClassStatus5xx, ClassTimeout}).Draw(t, "of"),
@@ -250,8 +261,7 @@ func TestAnyWayToBeingDisabled(t *testing.T) {
 				o,
 				func(s *Sighting) { s.Counts, s.First = counts, first },
 			)
-			p, _ := Preset("paylera")
-			decided := p.Decide(o)
+			decided := s.policy.Decide(o)
 			switch {
 			case v.Changed != (s.st != before) && v.Disable == "":
 				t.Fatalf("%+v made of %+v, changed is %v", s.st, before, v.Changed)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -58,7 +59,8 @@ func TestShapesAreDocumented(t *testing.T) {
 
 func presetTable() string {
 	var b strings.Builder
-	b.WriteString("| preset | timeout | waits | jitter | attempts | from first to last | given up |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| preset | timeout | waits | jitter | attempts | from first to last | given up | answers not merely retried | unlike its document |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range Presets() {
 		r := p.Reach()
 		limit := ""
@@ -67,7 +69,7 @@ func presetTable() string {
 		}
 		fmt.Fprintf(
 			&b,
-			"| `%s` | %s | %s | %s | %d | %s%s | %s |\n",
+			"| `%s` | %s | %s | %s | %d | %s%s | %s | %s | %s |\n",
 			p.Name,
 			p.Timeout,
 			waits(&p.Schedule),
@@ -76,9 +78,60 @@ func presetTable() string {
 			Duration(r.Nominal),
 			limit,
 			strings.ReplaceAll(string(p.OnExhausted), "_", " "),
+			decided(&p, undocumented(p.Name)),
+			decided(&p, documented(p.Name)),
 		)
 	}
 	return b.String()
+}
+
+// undocumented is what nothing is said about: a queue's messages have no answers.
+func undocumented(preset string) func(int) Decision {
+	if preset == QueuePreset || preset == "hooque" {
+		return nil
+	}
+	return func(int) Decision { return Retry }
+}
+
+// documented is what the document of a preset says about an answer with this status; nil: it says
+// nothing, or is no other's document.
+func documented(preset string) func(status int) Decision {
+	switch preset {
+	case "parseo", "paylera", "paylera-24h", "sent": // "a non-2xx response", "Non-2xx HTTP response (3xx, 4xx, 5xx)", "doesn't return a 2xx"
+		return func(int) Decision { return Retry }
+	case "webhookify": // its table of statuses: 429 is "Retry with backoff"
+		return func(status int) Decision {
+			return cmp.Or(map[int]Decision{400: Fail, 404: Fail, 410: DisableEndpoint, 429: Throttle}[status], Retry)
+		}
+	}
+	return nil
+}
+
+// decided are the statuses that are decided otherwise than by other, each run of one decision as
+// one.
+func decided(p *Policy, other func(int) Decision) string {
+	if other == nil {
+		return ""
+	}
+	var parts []string
+	var from int
+	var same Decision
+	for status := 300; status <= 600; status++ {
+		d := p.Decide(Outcome{Status: status, Class: ClassStatus4xx})
+		if status == 600 || d == other(status) {
+			d = ""
+		}
+		if d == same {
+			continue
+		}
+		if same != "" && from == status-1 {
+			parts = append(parts, fmt.Sprintf("%d %s", from, same))
+		} else if same != "" {
+			parts = append(parts, fmt.Sprintf("%d-%d %s", from, status-1, same))
+		}
+		from, same = status, d
+	}
+	return strings.Join(parts, ", ")
 }
 
 func waits(s *Schedule) string {

@@ -26,7 +26,7 @@ func ExamplePolicy_After() {
 	// Output:
 	// retry 08:01:16
 	// throttle 08:05:16
-	// disable true
+	// retry false
 }
 
 // All faults of a policy are reported at once.

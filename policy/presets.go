@@ -81,6 +81,7 @@ func variations() []func(p *Policy) {
 			p.Timeout = 30 * sec
 			p.Schedule = stopping(0, sec, 5*sec, 30*sec, 5*mins, 30*mins, 2*hour, 6*hour, 24*hour)
 			p.MaxAttempts = 9
+			p.Classify = everyAnswerRetried()
 		},
 		func(p *Policy) {
 			p.Name = "paylera"
@@ -100,6 +101,7 @@ func variations() []func(p *Policy) {
 			p.MaxAttempts = 0
 			p.MaxAge = 24 * hour
 			p.OnExhausted = Discard
+			p.Classify = everyAnswerRetried()
 		},
 		func(p *Policy) {
 			p.Name = "webhookify"
@@ -128,12 +130,19 @@ func variations() []func(p *Policy) {
 	}
 }
 
+// everyAnswerRetried is for documents that retry every answer but 2xx, and so a 410. The pause after
+// a 429 is Grapnel's own: it is a retry too, and uses up an attempt.
+func everyAnswerRetried() map[string]Decision {
+	return map[string]Decision{"410": Retry, "429": Throttle}
+}
+
 // paylera disables for 4xx alone, as its document says; the document gives no time after which a
 // dead endpoint is disabled.
 func paylera(p *Policy) {
 	p.Timeout = 10 * sec
 	p.Schedule = stopping(0, 15*sec, mins, 5*mins, 30*mins, 2*hour, 6*hour, 12*hour, 24*hour)
 	p.MaxAttempts = 9
+	p.Classify = everyAnswerRetried()
 	p.Disable = Disable{Consecutive: 100, Of: ClassStatus4xx, Pending: PendingDrop}
 }
 

@@ -217,7 +217,7 @@ func (r *simulation) settle() {
 		e := &r.events[i]
 		switch {
 		case e.phase >= deliveredEvent:
-		case r.disabled > 0 && r.Policy.Disable.Pending == PendingDrop:
+		case r.disabled > 0 && r.Policy.Disable.Pending == PendingDrop && !r.standing.SentencedByAnswer:
 			e.phase, e.over, e.affected = droppedEvent, max(r.disabled, e.arrived), true
 		case r.Keys > 0 && r.stuck[i%r.Keys]:
 			e.phase = blockedEvent

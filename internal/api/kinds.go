@@ -103,7 +103,7 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	switch {
 	case status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
+		ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = "", time.Time{}, false
 	case ep.Status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
 		if why := c.query.text(reasonParam.name); why != "" {

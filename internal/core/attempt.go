@@ -89,30 +89,31 @@ var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in *Finished) {
 	v := newVerdict(ep.config, &h.Head, in, c.seed(h.Delivery), now)
 	var news []News
-	disable := c.judge(now, ep, h, &v, &news)
+	sentenced := c.judge(now, ep, h, &v, &news)
 	ch, told := v.change()
 	ch.Attempt = v.attempt(h.trigger(), h.due)
 	if v.again() && ep.belated(h) && ch.EndpointWide {
 		ch.Due, ch.Attempt.NextAttemptAt = now, now // the failure belongs to the outage that has ended
 	}
 	c.record(ep, h, ch, append(news, told...), in.Event)
-	if disable != "" && ep.config.Status == grapnel.EndpointEnabled {
-		c.disable(now, ep, disable)
+	if sentenced && ep.config.Status == grapnel.EndpointEnabled {
+		c.disable(now, ep)
 	}
 }
 
-// disable closes an endpoint in memory at once and asks for the change to be stored. The stored
-// change comes back as Configured.
-func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
-	ep.config, ep.confirmed = closed(ep.config, reason, now), false
+// disable closes a sentenced endpoint in memory at once and asks for the change to be stored. The
+// stored change comes back as Configured.
+func (c *Core) disable(now time.Time, ep *endpoint) {
+	st := &ep.gate.standing
+	ep.config, ep.confirmed = closed(ep.config, st.Sentence, now, st.SentencedByAnswer), false
 	ep.window.park()
 	c.confirm(now, ep)
 }
 
 // closed is a copy of the endpoint with status disabled.
-func closed(cfg *grapnel.Endpoint, reason string, at time.Time) *grapnel.Endpoint {
+func closed(cfg *grapnel.Endpoint, reason string, at time.Time, byAnswer bool) *grapnel.Endpoint {
 	is := *cfg
-	is.Status, is.DisabledReason, is.DisabledAt = grapnel.EndpointDisabled, reason, at
+	is.Status, is.DisabledReason, is.DisabledAt, is.DisabledByAnswer = grapnel.EndpointDisabled, reason, at, byAnswer
 	return &is
 }
 
@@ -128,7 +129,7 @@ func (c *Core) carryOut(now time.Time, ep *endpoint) {
 		ep.gate.dirty = st.Pardon()
 		return
 	}
-	c.disable(now, ep, st.Sentence)
+	c.disable(now, ep)
 }
 
 // confirm asks for the core's own disabling to be stored, again after a failure.
@@ -137,7 +138,7 @@ func (c *Core) confirm(now time.Time, ep *endpoint) {
 		return // the outcomes that led here, with their notifications, are recorded first
 	}
 	ep.confirming = true
-	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason})
+	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason, ByAnswer: ep.config.DisabledByAnswer})
 }
 
 // disabled applies the answer to Disable. After a success Configured has come or is about to come.

@@ -191,7 +191,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 	case cfg.Revision == ep.config.Revision && !ep.confirmed:
 		// The core's disabling is not stored yet, and this revision is older than it: the policy
 		// changed, or the configuration was read again.
-		cfg, stands = closed(cfg, ep.config.DisabledReason, ep.config.DisabledAt), true
+		cfg, stands = closed(cfg, ep.config.DisabledReason, ep.config.DisabledAt, ep.config.DisabledByAnswer), true
 	default:
 		opens = !ep.open()
 	}

@@ -206,6 +206,7 @@ type Forget struct{ Endpoint string }
 type Disable struct {
 	Endpoint string
 	Reason   string
+	ByAnswer bool // one answer is the reason
 }
 
 // Left answers Leave once nothing of the endpoint is in flight or on its way to the store; the core

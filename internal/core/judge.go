@@ -11,13 +11,13 @@ import (
 )
 
 // judge applies an attempt's outcome to its endpoint: circuit, ramp, progress towards being
-// disabled. It appends the operational events, and returns the reason to disable the endpoint,
-// empty if there is none. A failed test says nothing about its endpoint; one that succeeds closes
-// the circuit like any other attempt.
-func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (disable string) {
+// disabled. It appends the operational events, and says whether the endpoint's standing has a new
+// sentence. A failed test says nothing about its endpoint; one that succeeds closes the circuit like
+// any other attempt.
+func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (sentenced bool) {
 	in, step := v.in, &v.step
 	if v.test && step.Decision != policy.Deliver {
-		return ""
+		return false
 	}
 	took := min(max(now.Sub(h.started), 0), maxCharge) // the clock may have jumped meanwhile
 	s := policy.Sighting{
@@ -42,7 +42,7 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]N
 		*news = append(*news, News{Type: grapnel.EventEndpointFailing, Percent: verdict.Warning,
 			Reason: fmt.Sprintf("%d %% of the way to being disabled; last: %s", verdict.Warning, s.Cause)})
 	}
-	return verdict.Disable
+	return verdict.Disable != ""
 }
 
 // hurry has deliveries made due that the endpoint's outage delayed: their next times were set for

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestStatusIsTold: being disabled and being enabled again are told once each, other changes are
@@ -138,6 +140,74 @@ func TestADisablingThatARestartInterruptedIsCarriedOut(t *testing.T) {
 		}
 		b.knows("w", map[string]int{"delivery_failed": 1, "disabled": 1})
 	})
+}
+
+// TestOneAnswerDropsNothing: under a policy that drops what is pending, a single 410 ends its own
+// delivery and disables. The others are held, through a restart, and so is a new one; they arrive
+// once the endpoint is enabled. Refusals in a row drop, as the policy says.
+func TestOneAnswerDropsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		restart bool
+		gone    bool
+		want    map[grapnel.Status]int
+	}{
+		"one 410":                     {gone: true, want: map[grapnel.Status]int{grapnel.Failed: 1, grapnel.Pending: 20}},
+		"one 410 and a restart":       {gone: true, restart: true, want: map[grapnel.Status]int{grapnel.Failed: 1, grapnel.Pending: 20}},
+		"a hundred refusals in a row": {want: map[grapnel.Status]int{grapnel.Dropped: 101}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			losingBubble(t, func(t *testing.T, b *bench, l *losing) {
+				r := &receiver{then: status(http.StatusNotFound)}
+				p, _ := policy.Preset("paylera")
+				p.Classify = map[string]policy.Decision{"410": policy.DisableEndpoint}
+				b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
+				for i := range 19 {
+					b.publish(fmt.Sprint("k", i), 1)
+				}
+				time.Sleep(time.Second)
+				if c.gone {
+					r.answer(status(http.StatusGone))
+					if c.restart {
+						l.set(false, true)
+					}
+					b.publish("gone", 1)
+				} else {
+					b.publish("", 81)
+				}
+				time.Sleep(time.Second)
+				if c.restart {
+					b.halt()
+					l.set(false, false)
+					b.start(core.Options{})
+				}
+				time.Sleep(time.Minute)
+				b.publish("late", 1)
+				time.Sleep(time.Minute)
+				got := map[grapnel.Status]int{}
+				for _, d := range b.deliveries("ep") {
+					got[d.Status]++
+					if d.Status == grapnel.Failed && d.ReasonCode != grapnel.ReasonPermanent {
+						t.Errorf("the refused one is %s: %s", d.ReasonCode, d.Reason)
+					}
+				}
+				ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
+				if !maps.Equal(got, c.want) || ep.Status != grapnel.EndpointDisabled {
+					t.Fatalf("it is %s (%s), with %v, want %v", ep.Status, ep.DisabledReason, got, c.want)
+				}
+				if !c.gone {
+					return
+				}
+				r.answer(status(http.StatusOK))
+				b.update("ep", func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledByAnswer = grapnel.EndpointEnabled, false })
+				time.Sleep(50 * time.Hour)
+				for _, d := range b.deliveries("ep") {
+					if d.Status != grapnel.Delivered && d.ReasonCode != grapnel.ReasonPermanent {
+						t.Errorf("%d is %s: %s", d.Seq, d.Status, d.Reason)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestWarningsAreTold: on the way to being disabled at half and shortly before the end, and when it

@@ -92,6 +92,7 @@ func (e *Engine) disable(ctx context.Context, d core.Disable) error {
 		}
 		now := e.now()
 		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, now, now
+		ep.DisabledByAnswer = d.ByAnswer
 		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, store.With{Audit: &grapnel.AuditEntry{
 			At: ep.UpdatedAt, Tenant: ep.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable, Endpoint: ep.ID, Reason: d.Reason,
 		}})

@@ -290,7 +290,7 @@ func (m *member) disable(d core.Disable) {
 		if ep.Status == grapnel.EndpointDisabled {
 			return false
 		}
-		ep.Status, ep.DisabledReason, ep.DisabledAt = grapnel.EndpointDisabled, d.Reason, m.now()
+		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.DisabledByAnswer = grapnel.EndpointDisabled, d.Reason, m.now(), d.ByAnswer
 		return true
 	}, done)
 }

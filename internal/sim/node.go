@@ -265,7 +265,7 @@ func (n *node) disable(d core.Disable) {
 			err = errCommit
 		default:
 			r.act(history.Disable, func(ep *grapnel.Endpoint) {
-				ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, d.Reason
+				ep.Status, ep.DisabledReason, ep.DisabledByAnswer = grapnel.EndpointDisabled, d.Reason, d.ByAnswer
 			})
 		}
 		n.step(core.Disabled{Endpoint: d.Endpoint, Err: err})

@@ -176,8 +176,10 @@ func (s *stage) publishers(try func(p *published, done func())) {
 	}
 }
 
-func enable(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = grapnel.EndpointEnabled, "" }
-func pause(ep *grapnel.Endpoint)  { ep.Status = grapnel.EndpointPaused }
+func enable(ep *grapnel.Endpoint) {
+	ep.Status, ep.DisabledReason, ep.DisabledByAnswer = grapnel.EndpointEnabled, "", false
+}
+func pause(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused }
 func disable(ep *grapnel.Endpoint) {
 	ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, "a person disabled it"
 }
