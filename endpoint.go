@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
@@ -26,11 +27,11 @@ type Endpoint struct {
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy
-	Ordering       Ordering
+	Ordering       Ordering // empty: it says nothing, see Order
 	RateLimit      *RateLimit
 	MaxConcurrency int
 	Headers        map[string]string
-	Format         Format
+	Format         Format // empty: it says nothing, see Shape
 	// a jq expression over the standard body that gives the one to send; empty: the preset's, if it
 	// has one
 	Transform      string
@@ -41,7 +42,7 @@ type Endpoint struct {
 	Status         EndpointStatus
 	DisabledReason string
 	DisabledAt     time.Time
-	// one answer disabled it, such as a 410: what is pending is held, even if the policy drops
+	// one answer disabled it, such as a 410: pending deliveries are held, even if the policy drops
 	DisabledByAnswer bool
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
@@ -58,15 +59,24 @@ type Shape struct {
 	Transform string // empty: the body is that of the format
 }
 
-// Shape is the current shape: the endpoint's own settings before those of its preset. A preset's
-// transform belongs to the standard format.
+// Shape is the current shape: the endpoint's own settings before those of its policy's preset. A
+// preset's transform belongs to the standard format.
 func (ep *Endpoint) Shape() Shape {
-	s := Shape{Format: ep.Format, Transform: ep.Transform}
-	if s.Transform == "" && (ep.Format == FormatStandard || ep.Format == "") {
-		s.Transform = policy.ShapeOf(ep.PolicyName).Transform
+	preset := ep.Policy.RequestShape()
+	s := Shape{Format: cmp.Or(ep.Format, Format(preset.Format), FormatStandard), Transform: ep.Transform}
+	if s.Transform == "" && s.Format == FormatStandard {
+		s.Transform = preset.Transform
 	}
 	return s
 }
+
+// Order is the endpoint's ordering: its own setting before that of its policy's preset.
+func (ep *Endpoint) Order() Ordering {
+	return cmp.Or(ep.Ordering, Ordering(ep.Policy.RequestShape().Ordering), OrderByKey)
+}
+
+// Ordered says whether an event waits for earlier events of its key.
+func (ep *Endpoint) Ordered() bool { return ep.Order() == OrderByKey }
 
 // ShapeAt is the shape at a time. An event keeps the shape of its acceptance, whatever the
 // endpoint's becomes.
@@ -94,9 +104,10 @@ func (ep *Endpoint) Reshaped(was Shape, now time.Time) {
 	ep.Former = append(slices.Clip(ep.Former), was)
 }
 
-// SentHeaders are the endpoint's own headers, and those of its preset that it does not set itself.
+// SentHeaders are the endpoint's own headers, and those of its policy's preset that it does not set
+// itself.
 func (ep *Endpoint) SentHeaders() map[string]string {
-	preset := policy.ShapeOf(ep.PolicyName).Headers
+	preset := ep.Policy.RequestShape().Headers
 	if len(preset) == 0 {
 		return ep.Headers
 	}

@@ -17,7 +17,7 @@ type NewEndpoint = wire.NewEndpoint
 // Endpoint is where events go.
 type Endpoint = wire.Endpoint
 
-// PresetShape has a preset's headers and transform, which apply unless the endpoint sets its own.
+// PresetShape has a preset's settings of requests, which apply unless the endpoint sets its own.
 type PresetShape = wire.PresetShape
 
 // HealthUnknown is the state of an endpoint while the server does not know it, because it starts or

@@ -24,8 +24,7 @@ import (
 type published struct {
 	file   string
 	policy string
-	format grapnel.Format
-	data   []string // of the events, in order; all have one key, so the order is fixed
+	data   []string // of the events, in order; all have one key
 	check  func(t *testing.T, s receiverState, ids []string)
 }
 
@@ -67,7 +66,7 @@ func each(t *testing.T, s receiverState, ids []string) {
 	for _, p := range s.Processed {
 		got = append(got, p.ID)
 	}
-	if !slices.Equal(got, ids) {
+	if slices.Sort(got); !slices.Equal(got, ids) { // two of the documents promise no order
 		t.Errorf("processed were %v, want %v", got, ids)
 	}
 }
@@ -78,14 +77,16 @@ func eachMessage(t *testing.T, s receiverState, _ []string) {
 		got = append(got, p.Payload.MessageID)
 	}
 	// Go's sample reads no message_id: its type is open.
+	slices.Sort(got)
 	if want := []string{"msg_1", "msg_2", "msg_3"}; !slices.Equal(got, want) {
 		t.Errorf("processed were %v, want %v", got, want)
 	}
 }
 
 // TestPublishedReceiversRunUnchanged: the receivers in the presets' documents run as printed, with
-// only the preset and the address set. Each event is processed once, and its repetition is
-// recognised. Stand-ins fill what the samples leave open: framework, database, queue.
+// only the preset and the address set, and then with every field of the preset edited once. Each
+// event is processed once, and its repetition is recognised. Stand-ins fill what the samples leave
+// open: framework, database, queue.
 func TestPublishedReceiversRunUnchanged(t *testing.T) {
 	beside(t, busy)
 	c := newChild(t, program{}, t.TempDir())
@@ -93,19 +94,20 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 	c.ready(20 * time.Second)
 	three := []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}
 	for _, p := range []published{
-		{"sent.ts", "sent", grapnel.FormatRaw, messages, eachMessage},
-		{"sent.py", "sent", grapnel.FormatRaw, messages, eachMessage},
-		{"sent.go.txt", "sent", grapnel.FormatRaw, messages, eachMessage},
-		{"sent_queue.js", "sent", grapnel.FormatRaw, messages, func(t *testing.T, s receiverState, ids []string) {
+		{"sent.ts", "sent", messages, eachMessage},
+		{"sent.py", "sent", messages, eachMessage},
+		{"sent.go.txt", "sent", messages, eachMessage},
+		{"sent_queue.js", "sent", messages, func(t *testing.T, s receiverState, ids []string) {
 			var got []string
 			for _, job := range s.Jobs {
 				got = append(got, job.EventID)
 			}
-			if want := append(slices.Clone(ids), ids[0]); !slices.Equal(got, want) {
+			slices.Sort(got)
+			if want := append([]string{ids[0]}, ids...); !slices.Equal(got, want) {
 				t.Errorf("the jobs have the ids %v, want %v", got, want)
 			}
 		}},
-		{"parseo.js", "parseo", grapnel.FormatStandard, three, func(t *testing.T, s receiverState, ids []string) {
+		{"parseo.js", "parseo", three, func(t *testing.T, s receiverState, ids []string) {
 			each(t, s, ids)
 			for _, p := range s.Processed {
 				if p.OccurredAt.IsZero() || !p.OccurredAt.Equal(p.Timestamp) {
@@ -113,10 +115,10 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 				}
 			}
 		}},
-		{"webhookify_redis.js", "webhookify", grapnel.FormatStandard, three, each},
-		{"webhookify_postgres.js", "webhookify", grapnel.FormatStandard, three, each},
-		{"webhookify_hash.js", "webhookify", grapnel.FormatStandard, three, each},
-		{"webhookify_sequence.js", "webhookify", grapnel.FormatStandard, []string{
+		{"webhookify_redis.js", "webhookify", three, each},
+		{"webhookify_postgres.js", "webhookify", three, each},
+		{"webhookify_hash.js", "webhookify", three, each},
+		{"webhookify_sequence.js", "webhookify", []string{
 			`{"order_id":"ord_1","version":1,"status":"open"}`, `{"order_id":"ord_1","version":3,"status":"paid"}`,
 			`{"order_id":"ord_1","version":2,"status":"stale"}`,
 		}, func(t *testing.T, s receiverState, _ []string) {
@@ -128,6 +130,7 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 		t.Run(p.file, func(t *testing.T) {
 			url := runReceiver(t, p.file)
 			endpoint := c.publishedEndpoint(p, url)
+			c.editedOnce(endpoint, p.policy)
 			ids := c.publishTo(p)
 			delivered := c.delivered(t, endpoint, len(ids))
 			// The first event is sent again, as a replay does.
@@ -144,9 +147,10 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 // testPublishedDeadLetters: the sample gives up on an event at its fifth retry, which it reads from
 // x-retry-count.
 func testPublishedDeadLetters(t *testing.T, c *child) {
-	p := published{file: "webhookify_dlq.js", policy: "webhookify", format: grapnel.FormatStandard, data: []string{`{"n":1}`}}
+	p := published{file: "webhookify_dlq.js", policy: "webhookify", data: []string{`{"n":1}`}}
 	url := runReceiver(t, p.file)
 	endpoint := c.publishedEndpoint(p, url)
+	c.editedOnce(endpoint, p.policy)
 	ids := c.publishTo(p)
 	var id string
 	for attempts := 1; attempts <= 6; attempts++ {
@@ -173,7 +177,7 @@ func testPublishedDeadLetters(t *testing.T, c *child) {
 // testPublishedCalls: failed deliveries are listed, and an event is sent as a test as its receiver
 // got it, including occurredAt.
 func testPublishedCalls(t *testing.T, c *child) {
-	p := published{file: "parseo.js", policy: "parseo", format: grapnel.FormatStandard, data: []string{`{"n":1.50}`}}
+	p := published{file: "parseo.js", policy: "parseo", data: []string{`{"n":1.50}`}}
 	url := runReceiver(t, p.file)
 	endpoint := c.publishedEndpoint(p, url)
 	c.must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+endpoint, map[string]any{"transform": `error("not yet")`}, nil)
@@ -207,8 +211,34 @@ func (c *child) publishedEndpoint(p published, url string) string {
 	c.t.Helper()
 	var made struct{ ID string }
 	c.must(http.StatusCreated, http.MethodPost, "/v1/endpoints",
-		map[string]any{"url": url + p.path(), "policy": p.policy, "format": p.format, "event_types": []string{"order.made"}}, &made)
+		map[string]any{"url": url + p.path(), "policy": p.policy, "event_types": []string{"order.made"}}, &made)
 	return made.ID
+}
+
+// editedOnce edits every field of the endpoint's preset, each with a PATCH of its own.
+func (c *child) editedOnce(endpoint, preset string) {
+	c.t.Helper()
+	edits := map[string]any{
+		"timeout": "9s", "jitter": 0.2, "max_attempts": 11, "max_age": "47h", "success": []string{"200-204"},
+		"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "20s", "40s"}, "tail": "repeat"},
+		"classify": map[string]any{"418": "fail"}, "retry_after": "ignore", "on_exhausted": "dead_letter", "then": "block",
+		"disable": map[string]any{"consecutive": 70}, "breaker": false,
+	}
+	var fields, changed map[string]any
+	c.must(http.StatusOK, http.MethodGet, "/v1/policies/"+preset, nil, &fields)
+	for field := range fields {
+		if slices.Contains([]string{"id", "name", "tenant", "preset", "changes", "created_at", "updated_at"}, field) {
+			continue
+		}
+		edit, known := edits[field]
+		if !known {
+			c.t.Errorf("the test has no edit of %s", field)
+		}
+		c.must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+endpoint, map[string]any{"policy": map[string]any{field: edit}}, &changed)
+	}
+	if rules, own := changed["policy"].(map[string]any); !own || rules["preset"] != preset || rules["timeout"] != "9s" {
+		c.t.Errorf("the edited policy is %v", changed["policy"])
+	}
 }
 
 // path is where the sample listens.

@@ -28,6 +28,9 @@ type checker struct{ reader }
 func (p *Policy) check() Errors {
 	var c checker
 	c.name(p.Name)
+	if _, known := Preset(p.Shape); p.Shape != "" && !known {
+		c.wrong("/shape", "is not the name of a preset")
+	}
 	c.between("/timeout", p.Timeout, MinTimeout, MaxTimeout)
 	c.schedule(&p.Schedule)
 	c.jitter(p.Jitter)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestShapesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	want.WriteString("| preset | headers | transform |\n|---|---|---|\n")
+	want.WriteString("| preset | headers | transform | format | ordering |\n|---|---|---|---|---|\n")
 	for _, p := range Presets() {
 		shape := ShapeOf(p.Name)
 		var headers []string
@@ -47,8 +48,8 @@ func TestShapesAreDocumented(t *testing.T) {
 		if shape.Transform != "" {
 			transform = "`" + shape.Transform + "`"
 		}
-		if len(headers) > 0 || transform != "" {
-			fmt.Fprintf(&want, "| `%s` | %s | %s |\n", p.Name, strings.Join(headers, " "), transform)
+		if !reflect.DeepEqual(shape, Shape{}) {
+			fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s |\n", p.Name, strings.Join(headers, " "), transform, shape.Format, shape.Ordering)
 		}
 	}
 	_, rest, _ := strings.Cut(string(raw), "<!-- shapes -->\n")

@@ -45,7 +45,11 @@ const (
 )
 
 // reader collects errors while values are read from a document.
-type reader struct{ errs Errors }
+type reader struct {
+	errs  Errors
+	named func(string) (Policy, bool) // finds the base of a policy
+	usual string                      // the base of a policy that names none
+}
 
 func (r *reader) wrong(pointer, format string, args ...any) {
 	r.errs = append(r.errs, FieldError{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})

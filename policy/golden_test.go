@@ -63,7 +63,8 @@ func TestPresetsHaveTheirGoldenTimes(t *testing.T) {
 func TestQueueHasTwoNames(t *testing.T) {
 	one, found := Preset(QueuePreset)
 	other, also := Preset("hooque")
-	one.Name, other.Name = "", ""
+	one, other = one.Copy(""), other.Copy("")
+	one.Shape, other.Shape = "", ""
 	if !found || !also || !reflect.DeepEqual(one, other) {
 		t.Errorf("queue is\n%+v, and hooque\n%+v", one, other)
 	}

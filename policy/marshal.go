@@ -12,9 +12,15 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	}{plain(p), unlessZero(p.MaxAttempts), unlessZero(p.MaxAge)})
 }
 
-// UnmarshalJSON is Parse.
+// UnmarshalJSON reads what MarshalJSON has written, every field included, so its base is not looked
+// up. A field that an earlier version did not write is what it was then: that of standard.
 func (p *Policy) UnmarshalJSON(raw []byte) error {
-	parsed, err := Parse(raw)
+	asWritten := func(preset string) (Policy, bool) {
+		p := standard()
+		p.Preset = preset
+		return p, true
+	}
+	parsed, err := parse(raw, reader{named: asWritten, usual: "standard"})
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,21 @@ import (
 	"slices"
 )
 
-// Parse reads a policy's JSON form. It returns all errors at once, as Errors: unknown and duplicate
-// fields, wrong types, values out of range.
-// fields, wrong types, values out of range.
+// Parse is ParseOn with the presets alone.
+func Parse(raw []byte) (Policy, error) { return ParseOn(raw, Preset) }
+
+// ParseOn reads a policy's JSON form. It returns all errors at once, as Errors: unknown and
+// duplicate fields, wrong types, values out of range.
 //
-// Omitted fields come from the preset "standard". But standard's limit of attempts does not cut a
-// document that ends by itself: by a table that stops, or by max_age. null means no limit for
-// max_attempts and max_age, the default for breaker, and the same as an omission for other fields.
-func Parse(raw []byte) (Policy, error) {
-	var r reader
+// Omitted fields come from the policy that "preset" names, which named finds, else from the default
+// preset. But its limit of attempts does not cut a schedule that the document has and that ends by
+// itself: by a table that stops, or by max_age. null means no limit for max_attempts and max_age,
+// the default for breaker, and the same as an omission for other fields.
+func ParseOn(raw []byte, named func(string) (Policy, bool)) (Policy, error) {
+	return parse(raw, reader{named: named, usual: DefaultPreset})
+}
+
+func parse(raw []byte, r reader) (Policy, error) {
 	root, ok := r.document(raw, "a policy")
 	if !ok {
 		return Policy{}, r.errs
@@ -26,12 +32,12 @@ func Parse(raw []byte) (Policy, error) {
 	return p, nil
 }
 
-// policy reads the fields. An invalid field keeps standard's value, so that it causes no second
+// policy reads the fields. An invalid field keeps the base's value, so that it causes no second
 // error.
 func (r *reader) policy(root node) Policy {
-	p := standard()
-	p.Name = ""
-	if root.has("schedule") || root.has("max_age") {
+	p := r.base(root)
+	limit := p.MaxAttempts
+	if root.has("schedule") {
 		p.MaxAttempts = unlimited
 	}
 	for _, m := range root.members {
@@ -47,21 +53,41 @@ func (r *reader) policy(root node) Policy {
 	if p.MaxAttempts == unlimited {
 		p.MaxAttempts = 0
 		if p.Schedule.endless() && p.MaxAge == 0 {
-			p.MaxAttempts = standard().MaxAttempts
+			p.MaxAttempts = limit
 		}
 	}
 	return p
 }
 
+// base is what the document's fields change.
+func (r *reader) base(root node) Policy {
+	usual, _ := Preset(r.usual)
+	for _, m := range root.members {
+		if m.name != "preset" || m.kind == kindNull {
+			continue
+		}
+		var name string
+		before := len(r.errs)
+		word(r, m.node, &name)
+		if base, ok := r.named(name); ok {
+			return base.Copy(name)
+		}
+		if len(r.errs) == before {
+			r.wrong(m.pointer, "is not the name of a policy")
+		}
+	}
+	return usual.Copy(r.usual)
+}
+
 // unlimited marks max_attempts as left out by a document that may end by itself.
 const unlimited = -1 << 31
 
-const policyFields = "name, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, on_exhausted, " +
-	"then, disable, breaker"
+const policyFields = "name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, " +
+	"on_exhausted, then, disable, breaker"
 
 func isField(name string) bool {
 	switch name {
-	case "name", "timeout", "schedule", "jitter", "max_attempts", "max_age", "success", "classify", "retry_after",
+	case "name", "preset", "shape", "timeout", "schedule", "jitter", "max_attempts", "max_age", "success", "classify", "retry_after",
 		"on_exhausted", "then", "disable", "breaker":
 		return true
 	}
@@ -72,6 +98,9 @@ func (r *reader) field(p *Policy, m member) {
 	switch m.name {
 	case "name":
 		word(r, m.node, &p.Name)
+	case "preset": // see base
+	case "shape":
+		word(r, m.node, &p.Shape)
 	case "timeout":
 		r.duration(m.node, &p.Timeout)
 	case "schedule":

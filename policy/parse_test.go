@@ -166,7 +166,7 @@ func TestPresetsAreWrittenAsTheContractSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"name":"paylera","timeout":"10s","schedule":{"mode":"since_previous","delays":["0s","15s","1m","5m","30m",` +
+	const want = `{"name":"paylera","preset":"paylera","timeout":"10s","schedule":{"mode":"since_previous","delays":["0s","15s","1m","5m","30m",` +
 		`"2h","6h","12h","24h"],"tail":"stop"},"jitter":0,"success":["2xx"],"classify":{"410":"retry","429":"throttle"},` +
 		`"retry_after":"extend","on_exhausted":"dead_letter","then":"advance","disable":{"consecutive":100,"of":"status_4xx",` +
 		`"after":"0s","pending":"drop"},"breaker":null,"max_attempts":9,"max_age":null}`

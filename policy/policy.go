@@ -9,9 +9,13 @@ import (
 )
 
 // Policy says how deliveries to an endpoint are tried. Its JSON form is that of the API; decode it
-// with Parse. Omitted fields come from the preset "standard" when it is resolved.
+// with Parse. Omitted fields come from the policy that Preset names.
 type Policy struct {
-	Name        string              `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// its base: a preset, or a named policy of which it is a copy. A preset names itself.
+	Preset string `json:"preset,omitempty"`
+	// the preset whose Shape it has; empty: that of Preset
+	Shape       string              `json:"shape,omitempty"`
 	Timeout     Duration            `json:"timeout"`
 	Schedule    Schedule            `json:"schedule"`
 	Jitter      Jitter              `json:"jitter"`

@@ -1,7 +1,11 @@
 package policy
 
 import (
+	"cmp"
+	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +18,7 @@ func Presets() []Policy {
 		p := standard()
 		p.Jitter = Jitter{} // only where the document has one
 		change(&p)
+		p.Preset = p.Name
 		presets = append(presets, p)
 	}
 	return presets
@@ -29,20 +34,60 @@ func Preset(name string) (Policy, bool) {
 	return all[i], true
 }
 
-// Shape has the request settings of a preset's document. It is not part of a policy: it applies to
-// an endpoint whose policy is named like the preset, after the endpoint's own settings.
+// DefaultPreset is the policy of endpoints that name none, and the base of policies that name none.
+const DefaultPreset = "standard"
+
+// Shape has the request settings of a preset's document, for an endpoint that does not say them
+// itself. A policy has the shape of the preset that it was made from, whatever else was changed.
 type Shape struct {
 	Headers   map[string]string // values may hold names in braces
 	Transform string            // a jq expression over the standard body; empty: the body as it is
+	Format    string            // of the body; empty: nothing is said
+	Ordering  string            // key or none; empty: nothing is said
 }
 
-// ShapeOf returns the shape that a preset's name brings with it; that of all other names is empty.
-func ShapeOf(name string) Shape {
-	switch name {
-	case "parseo": // "Reconcile state by the event's occurredAt timestamp"
-		return Shape{Transform: `. + {occurredAt: .timestamp}`}
-	case "sent": // "the X-Webhook-ID header [...] is the unique delivery identifier"
-		return Shape{Headers: map[string]string{"X-Webhook-ID": "{event.id}"}}
+// RequestShape is the shape that the policy's preset brings with it.
+func (p *Policy) RequestShape() Shape { return ShapeOf(p.shape()) }
+
+func (p *Policy) shape() string { return cmp.Or(p.Shape, p.Preset) }
+
+// Copy is a policy that has this one as its base, under this name, and differs in nothing.
+func (p Policy) Copy(of string) Policy {
+	shape := p.shape()
+	p.Name, p.Preset, p.Shape = "", of, ""
+	if shape != of {
+		p.Shape = shape
+	}
+	return p
+}
+
+// Changes are the fields, by their names in JSON, in which the policy differs from its base.
+func (p Policy) Changes(base Policy) (names []string) {
+	p.Shape, base.Shape = p.shape(), base.shape()
+	is, was := reflect.ValueOf(p), reflect.ValueOf(base)
+	for i := range is.NumField() {
+		name, _, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
+		if name == "name" || name == "preset" {
+			continue
+		}
+		a, errA := json.Marshal(is.Field(i).Interface())
+		b, errB := json.Marshal(was.Field(i).Interface())
+		if errA != nil || errB != nil || string(a) != string(b) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ShapeOf returns the shape of a preset's document; that of all others is empty.
+func ShapeOf(preset string) Shape {
+	switch preset {
+	case "parseo": // "No ordering guarantee. Reconcile state by the event's occurredAt timestamp"
+		return Shape{Transform: `. + {occurredAt: .timestamp}`, Ordering: "none"}
+	case "paylera", "paylera-24h": // "Strict FIFO per aggregate_id"
+		return Shape{Ordering: "key"}
+	case "sent": // "the X-Webhook-ID header [...] is the unique delivery identifier"; its samples read the data as the whole body
+		return Shape{Headers: map[string]string{"X-Webhook-ID": "{event.id}"}, Format: "raw", Ordering: "none"}
 	case "webhookify": // "req.headers['x-retry-count']", and "req.body.id || req.headers['x-webhook-id']"
 		return Shape{Headers: map[string]string{"X-Webhook-ID": "{event.id}", "X-Retry-Count": "{retry}"}}
 	}
@@ -60,6 +105,7 @@ const (
 func standard() Policy {
 	return Policy{
 		Name:        "standard",
+		Preset:      "standard",
 		Timeout:     15 * sec,
 		Schedule:    stopping(0, 5*sec, 5*mins, 30*mins, 2*hour, 5*hour, 10*hour, 14*hour, 20*hour, 24*hour),
 		Jitter:      Jitter{Fraction: 0.1},
@@ -130,8 +176,8 @@ func variations() []func(p *Policy) {
 	}
 }
 
-// everyAnswerRetried is for documents that retry every answer but 2xx, and so a 410. The pause after
-// a 429 is Grapnel's own: it is a retry too, and uses up an attempt.
+// everyAnswerRetried is for documents that retry every answer but 2xx, and so a 410. The pause
+// after a 429 is Grapnel's own: it is a retry too, and uses up an attempt.
 func everyAnswerRetried() map[string]Decision {
 	return map[string]Decision{"410": Retry, "429": Throttle}
 }

@@ -43,19 +43,20 @@ const (
 //	{"policy":"paylera" | {…}, "outage":{"kind":"down|flaky|slow","after":"10m","duration":"6h","error_rate":0.3,"latency":"12s"},
 //	 "rate":"4/min" | {"per_minute":4}, "duration":"24h", "keys":10, "seed":1}
 //
-// The defaults: the policy standard, an outage that is down from the start, 4 events per minute
+// The defaults: the default policy, an outage that is down from the start, 4 events per minute
 // until the outage ends, no keys, seed 1. Only the outage's duration is required. named finds a
 // policy by its name; nil knows the presets. Faults are returned as Errors.
 func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, error) {
-	var r reader
+	if named == nil {
+		named = Preset
+	}
+	r := reader{named: named, usual: DefaultPreset}
 	root, ok := r.document(raw, "a scenario")
 	if !ok {
 		return Scenario{}, r.errs
 	}
-	if named == nil {
-		named = Preset
-	}
-	s := Scenario{Policy: standard(), Outage: Outage{Kind: OutageDown}, Rate: 4, Seed: 1}
+	usual, _ := Preset(DefaultPreset)
+	s := Scenario{Policy: usual, Outage: Outage{Kind: OutageDown}, Rate: 4, Seed: 1}
 	if !root.has("outage") {
 		r.wrong("/outage/duration", "is required")
 	}
@@ -63,7 +64,7 @@ func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, err
 		switch {
 		case m.kind == kindNull && slices.Contains([]string{"policy", "outage", "rate", "duration", "keys", "seed"}, m.name):
 		case m.name == "policy":
-			r.policyOrName(m.node, &s.Policy, named)
+			r.policyOrName(m.node, &s.Policy)
 		case m.name == "outage":
 			r.outage(m.node, &s.Outage)
 		case m.name == "rate":
@@ -90,10 +91,10 @@ func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, err
 	return s, nil
 }
 
-func (r *reader) policyOrName(n node, into *Policy, named func(string) (Policy, bool)) {
+func (r *reader) policyOrName(n node, into *Policy) {
 	switch n.kind {
 	case kindString:
-		p, ok := named(n.text)
+		p, ok := r.named(n.text)
 		if !ok {
 			r.wrong(n.pointer, "is not the name of a policy")
 			return

@@ -25,7 +25,7 @@ type Standing struct {
 	// time of the decision to disable the endpoint
 	SentencedAt time.Time `json:"sentenced_at,omitzero"`
 	Sentence    string    `json:"sentence,omitempty"` // the reason for the decision
-	// one answer alone decided it: what is pending is held, even if the policy drops
+	// one answer alone decided it: pending deliveries are held, even if the policy drops
 	SentencedByAnswer bool `json:"sentenced_by_answer,omitempty"`
 }
 

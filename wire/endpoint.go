@@ -18,12 +18,12 @@ type NewEndpoint struct {
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter         string             `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
 	Source         string             `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
-	Policy         any                `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: standard"`
-	Ordering       grapnel.Ordering   `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
+	Policy         any                `json:"policy" form:"policy" doc:"the name of a policy, or a policy, whose preset names its base; none: default"`
+	Ordering       grapnel.Ordering   `json:"ordering" nullable:"true" enum:"key,none" doc:"none: events of one key do not wait for each other; that of the policy's preset if not given, else key"`
 	RateLimit      *grapnel.RateLimit `json:"rate_limit" nullable:"true" doc:"none: no limit"`
 	MaxConcurrency int                `json:"max_concurrency" default:"32" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
 	Headers        map[string]string  `json:"headers" maxProperties:"32" names:"header-name" form:"header-value" doc:"sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces; values are [redacted] for a key without the scope manage"`
-	Format         grapnel.Format     `json:"format" default:"standard" enum:"standard,raw,cloudevents" doc:"form of the request; standard if not given"`
+	Format         grapnel.Format     `json:"format" nullable:"true" enum:"standard,raw,cloudevents" doc:"form of the request; that of the policy's preset if not given, else standard"`
 	Transform      string             `json:"transform" nullable:"true" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        grapnel.Signing    `json:"signature_headers" default:"standard" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
 	Trace          bool               `json:"trace" doc:"requests have the header traceparent, so that the receiver continues the publisher's trace; false if not given. tracestate and baggage are never sent"`
@@ -42,7 +42,8 @@ type Endpoint struct {
 	ID string `json:"id"`
 	NewEndpoint
 	Policy         json.RawMessage `json:"policy" before:"ordering" form:"policy" doc:"the name of a preset or of a policy of the tenant, or a policy"`
-	PresetShape    *PresetShape    `json:"preset_shape" before:"signature_headers" nullable:"true" doc:"headers and transform that the preset named by policy adds, unless the endpoint sets its own; null: none"`
+	PolicyChanges  []string        `json:"policy_changes" before:"ordering" doc:"fields of its own policy that differ from the one that policy.preset names; a named policy has none"`
+	PresetShape    *PresetShape    `json:"preset_shape" before:"signature_headers" nullable:"true" doc:"what the policy's preset says about requests and the endpoint does not; null: nothing"`
 	Secrets        []Secret        `json:"secrets" before:"status" doc:"secrets that sign now, newest first"`
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
@@ -55,10 +56,12 @@ type Endpoint struct {
 // MarshalJSON writes the endpoint as the API does.
 func (e Endpoint) MarshalJSON() ([]byte, error) { return Encode(e) }
 
-// PresetShape has a preset's headers and transform, which apply unless the endpoint sets its own.
+// PresetShape has a preset's settings of requests, which apply unless the endpoint sets its own.
 type PresetShape struct {
 	Headers   map[string]string `json:"headers"`
 	Transform string            `json:"transform" nullable:"true"`
+	Format    string            `json:"format" nullable:"true"`
+	Ordering  string            `json:"ordering" nullable:"true"`
 }
 
 // Secret says that a secret signs, not which one it is.

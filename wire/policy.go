@@ -9,7 +9,8 @@ type Policy struct {
 	ID        string    `json:"id" nullable:"true" doc:"null: a preset"`
 	Name      string    `json:"name"`
 	Tenant    string    `json:"tenant" nullable:"true"`
-	Preset    bool      `json:"preset"`
+	Preset    string    `json:"preset" doc:"the policy that it was made from; a preset names itself"`
+	Changes   []string  `json:"changes" doc:"fields in which it differs from that one"`
 	CreatedAt time.Time `json:"created_at" nullable:"true"`
 	UpdatedAt time.Time `json:"updated_at" nullable:"true"`
 }

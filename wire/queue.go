@@ -18,7 +18,7 @@ type NewQueue struct {
 	Filter      string                 `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
 	Source      string                 `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
 	Policy      any                    `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: the preset queue"`
-	Ordering    grapnel.Ordering       `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
+	Ordering    grapnel.Ordering       `json:"ordering" nullable:"true" enum:"key,none" doc:"none: events of one key do not wait for each other; that of the policy's preset if not given, else key"`
 	Lease       policy.Duration        `json:"lease" default:"30s" form:"lease" doc:"duration of a lease, 1s to 12h; 30s if not given"`
 	MaxLeased   int                    `json:"max_leased" default:"1000" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
 	Quiet       bool                   `json:"quiet" doc:"only its consumers notice it: no webhook_endpoint.* events are about it, no statistics count it, and a delivery that would be a dead letter or block its key is discarded; false if not given"`
@@ -35,6 +35,7 @@ type Queue struct {
 	ID string `json:"id"`
 	NewQueue
 	Policy         json.RawMessage `json:"policy" before:"ordering" form:"policy" doc:"the name of a preset or of a policy of the tenant, or a policy"`
+	PolicyChanges  []string        `json:"policy_changes" before:"ordering" doc:"fields of its own policy that differ from the one that policy.preset names; a named policy has none"`
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
 	*QueueCounts                   // nil: the server did not say

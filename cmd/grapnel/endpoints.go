@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 var endpoints = resource[client.Endpoint]{
@@ -147,7 +148,7 @@ func endpointRow(_ reader, e *client.Endpoint) []string {
 		types = strings.Join(e.EventTypes, ",")
 	}
 	return []string{e.ID, string(e.Status), string(e.Health.State), count(e.Health.Held, e.Health.HeldMore), e.URL, types,
-		policyName(e.Policy), e.Tenant}
+		words.Policy(e.Policy, e.PolicyChanges), e.Tenant}
 }
 
 func endpointView(r reader, e *client.Endpoint) cli.View {
@@ -176,17 +177,10 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 	return v
 }
 
-// presetShape is the headers and the transform that the preset adds, on one line.
+// presetShape is what the preset says about requests, on one line.
 func presetShape(p *client.PresetShape) string {
 	if p == nil {
 		return ""
 	}
-	var parts []string
-	if len(p.Headers) > 0 {
-		parts = append(parts, "headers "+cli.Compact(cli.Encode(p.Headers)))
-	}
-	if p.Transform != "" {
-		parts = append(parts, "transform "+p.Transform)
-	}
-	return strings.Join(parts, "; ")
+	return words.Request(p.Headers, p.Transform, p.Format, p.Ordering)
 }

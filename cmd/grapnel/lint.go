@@ -147,5 +147,5 @@ func policyArgument(ctx context.Context, s *session, argument string) (policy.Po
 		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
 		return policy.Policy{}, f
 	}
-	return cli.ReadPolicy(json.RawMessage(text))
+	return cli.ParsePolicy(json.RawMessage(text))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
@@ -190,7 +192,7 @@ func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *cl
 	if !all.Quiet { // an older program created it
 		changes["quiet"] = true
 	}
-	if l.policy != "" && l.policy != policyName(all.Policy) {
+	if l.policy != "" && l.policy != words.Policy(all.Policy, all.PolicyChanges) {
 		changes["policy"] = l.policy
 	}
 	if len(changes) > 0 {
@@ -242,7 +244,8 @@ func listenName(l *listening) string {
 // policyOf is the policy of a queue: it says which answers are permanent.
 func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, error) {
 	doc := q.Policy
-	if name := policyName(doc); name != "(its own)" {
+	var name string
+	if json.Unmarshal(doc, &name) == nil {
 		if p, ok := policy.Preset(name); ok {
 			return &p, nil
 		}

@@ -7,23 +7,24 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 var policies = resource[client.Policy]{
 	path: "/v1/policies", plural: "policies", id: "POLICY_ID", document: true,
 	settings: cli.PolicySettings, filters: cli.OnlyTenant,
-	head: []string{"NAME", "ID", "TENANT", "ATTEMPTS", "REACHES"},
+	head: []string{"NAME", "ID", "TENANT", "ATTEMPTS", "REACHES", "MADE FROM"},
 	row: func(_ reader, p *client.Policy) []string {
 		attempts, reach := cli.Reach(p.JSON())
-		return []string{p.Name, p.ID, p.Tenant, attempts, reach}
+		return []string{p.Name, p.ID, p.Tenant, attempts, reach, madeFrom(p)}
 	},
 	view: func(_ reader, p *client.Policy) cli.View {
 		rules, table := policyParts(p.JSON())
-		return object(p.Name, p.JSON(), rules, table)
+		return object(p.Name, p.JSON(), append(rules, []string{"made from", madeFrom(p)}), table)
 	},
 	created: func(_ reader, p *client.Policy) cli.View {
 		rules, table := policyParts(p.JSON())
-		return object(p.ID, p.JSON(), append([][]string{{"id", p.ID}}, rules...), table)
+		return object(p.ID, p.JSON(), append(append([][]string{{"id", p.ID}}, rules...), []string{"made from", madeFrom(p)}), table)
 	},
 	verbs: []verb{
 		{"list", "List presets and saved policies", ""},
@@ -37,6 +38,14 @@ var policies = resource[client.Policy]{
 
 func (s *session) policiesCommand() *cobra.Command {
 	return group("policies", "Look at policies, check and save them", append(policies.commands(s), policiesLint(s))...)
+}
+
+// madeFrom is the base of a saved policy, and the fields in which it differs.
+func madeFrom(p *client.Policy) string {
+	if p.ID == "" {
+		return ""
+	}
+	return words.Base(p.Preset, p.Changes)
 }
 
 // policyParts is a policy for people: its rules, and when it attempts.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 var queues = resource[client.Queue]{
@@ -46,7 +47,7 @@ func queueRow(_ reader, q *client.Queue) []string {
 		types = strings.Join(q.EventTypes, ",")
 	}
 	row := append([]string{q.Name, string(q.Status)}, countsOf(q)...)
-	return append(row, types, q.Source, policyName(q.Policy), q.ID, q.Tenant)
+	return append(row, types, q.Source, words.Policy(q.Policy, q.PolicyChanges), q.ID, q.Tenant)
 }
 
 // countsOf are the counts of a queue that the answer has.

@@ -80,11 +80,3 @@ func positive[N int | int64](n N) string {
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-func policyName(doc json.RawMessage) string {
-	var name string
-	if json.Unmarshal(doc, &name) == nil {
-		return name
-	}
-	return "(its own)"
-}

@@ -48,26 +48,41 @@ func endpointRoutes() []route {
 
 // The fields of endpoints that answers and requests copy.
 var (
-	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "Headers", "PresetShape", "Secret", "Secrets", "Health")
-	settingFields  = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret")
+	endpointFields = pairOf[grapnel.Endpoint, wire.Endpoint]("Policy", "PolicyChanges", "Headers", "PresetShape", "Secret", "Secrets",
+		"Health")
+	settingFields = pairOf[grapnel.Endpoint, wire.NewEndpoint]("Tenant", "Policy", "Secret")
 )
 
-// viewPreset is the part of an endpoint's request that its preset says.
+// viewPreset is the part of an endpoint's request that its policy's preset says.
 func viewPreset(ep *grapnel.Endpoint) *wire.PresetShape {
-	transform := ""
+	preset := ep.Policy.RequestShape()
+	v := wire.PresetShape{Headers: map[string]string{}}
 	if ep.Transform == "" {
-		transform = ep.Shape().Transform
+		v.Transform = ep.Shape().Transform
 	}
-	headers := map[string]string{}
+	if ep.Format == "" {
+		v.Format = preset.Format
+	}
+	if ep.Ordering == "" {
+		v.Ordering = preset.Ordering
+	}
 	for name, value := range ep.SentHeaders() {
 		if _, own := ep.Headers[name]; !own {
-			headers[name] = value
+			v.Headers[name] = value
 		}
 	}
-	if transform == "" && len(headers) == 0 {
+	if v.Transform == "" && v.Format == "" && v.Ordering == "" && len(v.Headers) == 0 {
 		return nil
 	}
-	return &wire.PresetShape{Headers: headers, Transform: transform}
+	return &v
+}
+
+// viewChanges are the fields of an endpoint's own policy that differ from the policy's base.
+func (a *api) viewChanges(ep *grapnel.Endpoint) []string {
+	if ep.PolicyName != "" {
+		return nil
+	}
+	return ep.Policy.Changes(a.base(ep.Tenant, &ep.Policy))
 }
 
 // redacted stands for the value of an endpoint's own header, which may be a credential of its
@@ -86,7 +101,7 @@ func createEndpoint(a *api, c *call) (answer, error) {
 	}
 	ep.Secrets = []grapnel.Secret{{Text: secret, CreatedAt: c.now}}
 	return a.create(c, ep, func(ep *grapnel.Endpoint) any {
-		v := viewEndpoint(c, ep, viewHealth(stateOf(ep), 0, c.now))
+		v := a.viewEndpoint(c, ep, viewHealth(stateOf(ep), 0, c.now))
 		if c.mayReveal() {
 			v.Secret = secret
 		}
@@ -98,7 +113,7 @@ func listEndpoints(a *api, c *call) (answer, error) {
 	label, ids := c.query.text("label"), c.query.all("id")
 	return listOf(a, c, func(ep *grapnel.Endpoint) bool {
 		return ep.Queue == nil && ep.Channel == nil && (label == "" || labelled(ep, label)) && (len(ids) == 0 || slices.Contains(ids, ep.ID))
-	}, withHealth(a, c, func(ep *grapnel.Endpoint, h wire.Health) wire.Endpoint { return viewEndpoint(c, ep, h) }))
+	}, withHealth(a, c, func(ep *grapnel.Endpoint, h wire.Health) wire.Endpoint { return a.viewEndpoint(c, ep, h) }))
 }
 
 // idsParam lets a page with the names of some endpoints ask for these, however many there are.
@@ -136,7 +151,7 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
+	return jsonAnswer(http.StatusOK, a.viewEndpoint(c, &ep, health[0])), nil
 }
 
 // reset puts changed settings on an endpoint. Events accepted before keep the former shape.
@@ -150,9 +165,10 @@ func reset(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *stric
 }
 
 // viewEndpoint is an endpoint as its caller may see it.
-func viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.Endpoint {
-	v := wire.Endpoint{Policy: showPolicy(ep), PresetShape: viewPreset(ep), Health: h}
+func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.Endpoint {
+	v := wire.Endpoint{Policy: showPolicy(ep), PolicyChanges: a.viewChanges(ep), PresetShape: viewPreset(ep), Health: h}
 	endpointFields.show(ep, &v)
+	v.Ordering, v.Format = ep.Order(), ep.Shape().Format
 	strict.Defaults(&v)
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
@@ -223,7 +239,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 			f.Add("/event_types/"+strconv.Itoa(i), "is a type that a portal cannot subscribe to")
 		}
 	}
-	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
+	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, &ep.Policy, f)
 	if in.Signing == grapnel.SigningSvix {
 		for name := range in.Headers {
 			if strings.HasPrefix(strings.ToLower(name), "svix-") {

@@ -100,8 +100,8 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 	}{
 		{`{"url":"https://b.example"}`, func(ep grapnel.Endpoint) bool { return ep.URL == "https://b.example" && ep.MaxConcurrency == 7 }},
 		{`{"description":null,"filter":null,"ordering":null,"format":null,"max_concurrency":null}`, func(ep grapnel.Endpoint) bool {
-			return ep.Description == "" && ep.Filter == "" && ep.Ordering == grapnel.OrderByKey &&
-				ep.Format == grapnel.FormatStandard && ep.MaxConcurrency == 32
+			return ep.Description == "" && ep.Filter == "" && ep.Ordering == "" && ep.Ordered() &&
+				ep.Format == "" && ep.Shape().Format == grapnel.FormatStandard && ep.MaxConcurrency == 32
 		}},
 		{`{"event_types":["b"]}`, func(ep grapnel.Endpoint) bool { return slices.Equal(ep.EventTypes, []string{"b"}) }},
 		{`{"event_types":null}`, func(ep grapnel.Endpoint) bool { return len(ep.EventTypes) == 0 }},
@@ -399,15 +399,19 @@ func TestARedactedHeaderStays(t *testing.T) {
 // TestShapesOfPresets: what a preset adds is shown where the endpoint says nothing itself.
 func TestShapesOfPresets(t *testing.T) {
 	w := newWorld(t)
+	shape := func(transform, format, ordering any, headers map[string]any) any {
+		return map[string]any{"headers": headers, "transform": transform, "format": format, "ordering": ordering}
+	}
+	none := map[string]any{}
 	for body, want := range map[string]any{
 		`{"url":"https://a.example"}`:                                                            nil,
-		`{"url":"https://a.example","policy":"parseo"}`:                                          map[string]any{"headers": map[string]any{}, "transform": ". + {occurredAt: .timestamp}"},
-		`{"url":"https://a.example","policy":"sent"}`:                                            map[string]any{"headers": map[string]any{"X-Webhook-ID": "{event.id}"}, "transform": nil},
+		`{"url":"https://a.example","policy":"parseo"}`:                                          shape(". + {occurredAt: .timestamp}", nil, "none", none),
+		`{"url":"https://a.example","policy":"sent"}`:                                            shape(nil, "raw", "none", map[string]any{"X-Webhook-ID": "{event.id}"}),
 		`{"url":"https://a.example","policy":"svix"}`:                                            nil,
 		`{"url":"https://a.example","policy":{}}`:                                                nil,
-		`{"url":"https://a.example","policy":"parseo","transform":"."}`:                          nil,
-		`{"url":"https://a.example","policy":"parseo","format":"raw"}`:                           nil,
-		`{"url":"https://a.example","policy":"sent","headers":{"x-webhook-id":"{delivery.id}"}}`: nil,
+		`{"url":"https://a.example","policy":"parseo","transform":"."}`:                          shape(nil, nil, "none", none),
+		`{"url":"https://a.example","policy":"parseo","format":"raw"}`:                           shape(nil, nil, "none", none),
+		`{"url":"https://a.example","policy":"sent","headers":{"x-webhook-id":"{delivery.id}"}}`: shape(nil, "raw", "none", none),
 	} {
 		made := w.must(201, "POST", "/v1/endpoints", body)
 		if d := cmp.Diff(want, made["preset_shape"]); d != "" {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -44,10 +46,11 @@ func patching[S any](find finding, show showing, settings func(*grapnel.Endpoint
 	return func(a *api, c *call) (answer, error) {
 		ep, err := a.change(c, find, c.reason(), func(ep *grapnel.Endpoint) error {
 			var f strict.Faults
-			in, err := patched(c, settings(ep), &f)
-			if err != nil {
+			whole := a.policyPatched(c, ep, merged(settings(ep), gjson.ParseBytes(c.body), &f), &f)
+			if err := f.Err(); err != nil {
 				return err
 			}
+			in := decode[S](whole, &f)
 			set(a, c, ep, &in, &f)
 			return f.Err()
 		}, notOnce)

@@ -30,11 +30,11 @@ func policyRoutes() []route {
 			gives: map[int]any{200: policyView{}}},
 		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,
 			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
-			about: "Fields that it leaves out come from the preset standard.",
+			about: "Fields that it leaves out come from the policy that preset names, else from the preset default. preset may also name a policy of the tenant.",
 			body:  jsonBody, takes: newPolicy{}, gives: map[int]any{201: policyView{}}},
 		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: patchPolicy,
 			name: "update-policy", tag: "Policies", summary: "Change a policy",
-			about: "A JSON merge patch. Endpoints that name the policy use the change at once. The name cannot change while an endpoint uses it.",
+			about: "A JSON merge patch. Endpoints that name the policy use the change at once. The name, and the shape that its preset brings, cannot change while an endpoint names it.",
 			body:  patchBody, takes: policyPatch{}, gives: map[int]any{200: policyView{}}},
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
 			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
@@ -54,7 +54,7 @@ func (v policyView) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.rules.Name = "" // the head has it
+	v.rules.Name, v.rules.Preset = "", "" // the head has them
 	body, err := json.Marshal(v.rules)
 	if err != nil {
 		return nil, err
@@ -62,9 +62,10 @@ func (v policyView) MarshalJSON() ([]byte, error) {
 	return append(append(head[:len(head)-1], ','), body[1:]...), nil
 }
 
-func viewPolicy(p *grapnel.NamedPolicy) policyView {
+func (a *api) viewPolicy(p *grapnel.NamedPolicy) policyView {
 	return policyView{
-		wire.Policy{ID: p.ID, Name: p.Name, Tenant: p.Tenant, Preset: p.ID == "", CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt},
+		wire.Policy{ID: p.ID, Name: p.Name, Tenant: p.Tenant, Preset: p.Policy.Preset, Changes: p.Policy.Changes(a.base(p.Tenant, &p.Policy)),
+			CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt},
 		p.Policy,
 	}
 }
@@ -96,7 +97,7 @@ func listPolicies(a *api, c *call) (answer, error) {
 			return "_" + p.Name, only // an underscore comes before any id
 		}
 		return p.ID, p.Tenant
-	}, each(viewPolicy))
+	}, each(a.viewPolicy))
 }
 
 // namedPolicy is the one that the path names: an own one by its id, a preset by its name.
@@ -126,7 +127,7 @@ func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 
 func getPolicy(a *api, c *call) (answer, error) {
 	p, err := a.namedPolicy(c)
-	return shown(p, err, viewPolicy)
+	return shown(p, err, a.viewPolicy)
 }
 
 // splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to
@@ -156,8 +157,8 @@ func splitPolicy(doc gjson.Result, f *strict.Faults) (name, tenant optional, res
 	return name, tenant, own.Encode()
 }
 
-// readPolicy reads a named policy's document.
-func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, optional) {
+// readPolicy reads a named policy's document. was is the policy that it had, or empty.
+func (a *api) readPolicy(doc gjson.Result, owner func(optional) string, was *policy.Policy, f *strict.Faults) grapnel.NamedPolicy {
 	name, tenant, rest := splitPolicy(doc, f)
 	switch {
 	case !name.given:
@@ -165,14 +166,14 @@ func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, option
 	case !grapnel.ValidID(name.text):
 		f.Add("/name", "must be 1 to 64 characters of [A-Za-z0-9_-]")
 	}
-	np := grapnel.NamedPolicy{Name: name.text}
+	np := grapnel.NamedPolicy{Name: name.text, Tenant: owner(tenant)}
 	if rest != nil {
-		p, err := policy.Parse(rest)
+		p, err := policy.ParseOn(rest, a.bases(np.Tenant, was))
 		addPolicyErrors(f, "", err)
 		np.Policy = p
 	}
 	np.Policy.Name = name.text
-	return np, tenant
+	return np
 }
 
 func taken(name string) error {
@@ -185,8 +186,8 @@ func taken(name string) error {
 // createPolicy makes a policy that endpoints of its tenant can name.
 func createPolicy(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	p, tenant := readPolicy(gjson.ParseBytes(c.body), &f)
-	p.Tenant = c.tenant(tenant, "/tenant", &f)
+	owner := func(tenant optional) string { return c.tenant(tenant, "/tenant", &f) }
+	p := a.readPolicy(gjson.ParseBytes(c.body), owner, &policy.Policy{}, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
@@ -197,7 +198,7 @@ func createPolicy(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
-	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
+	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, a.viewPolicy(&p)) }
 	done, err := a.Engine.PutPolicy(c.Context(), c.scope, p,
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, p.Tenant, p.ID, p.Name)})
 	return answered(done, done.Answer, err, reply)
@@ -216,31 +217,35 @@ func patchPolicy(a *api, c *call) (answer, error) {
 		}
 		return c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name), nil
 	})
-	return shown(p, err, viewPolicy)
+	return shown(p, err, a.viewPolicy)
 }
 
 func (a *api) mergePolicy(c *call, is *grapnel.NamedPolicy, patch gjson.Result) error {
 	old := *is
 	var f strict.Faults
-	for _, fixed := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
+	for _, fixed := range []string{"id", "tenant", "changes", "created_at", "updated_at"} {
 		if patch.IsObject() && patch.Get(fixed).Exists() {
 			f.Add("/"+fixed, "cannot be changed")
 		}
 	}
-	current := old.Policy
-	current.Name = old.Name
-	merged := strict.Merge(gjson.ParseBytes(encode(current)), patch, "/", &f)
+	doc := strict.NewObject(gjson.ParseBytes(a.mergedPolicy(old.Tenant, old.Policy, patch, "/", &f)))
+	if patch.IsObject() && !patch.Get("name").Exists() {
+		doc.Set("name", encode(old.Name))
+	}
 	if err := f.Err(); err != nil {
 		return err
 	}
-	p, _ := readPolicy(gjson.ParseBytes(merged), &f)
+	p := a.readPolicy(gjson.ParseBytes(doc.Encode()), func(optional) string { return old.Tenant }, &old.Policy, &f)
 	if err := f.Err(); err != nil {
 		return err
 	}
-	if p.Name != old.Name {
-		if err := renamable(a, old); err != nil {
+	// An event keeps the shape of its acceptance, which only a change of its endpoint puts on record.
+	if p.Name != old.Name || !reflect.DeepEqual(p.Policy.RequestShape(), old.Policy.RequestShape()) {
+		if err := unnamed(a, old); err != nil {
 			return err
 		}
+	}
+	if p.Name != old.Name {
 		if err := taken(p.Name); err != nil {
 			return err
 		}
@@ -250,8 +255,8 @@ func (a *api) mergePolicy(c *call, is *grapnel.NamedPolicy, patch gjson.Result) 
 	return nil
 }
 
-// renamable says whether no endpoint knows a policy by its name.
-func renamable(a *api, p grapnel.NamedPolicy) error {
+// unnamed says whether no endpoint knows a policy by its name.
+func unnamed(a *api, p grapnel.NamedPolicy) error {
 	for _, ep := range a.Engine.Endpoints(store.Of(p.Tenant)) {
 		if ep.PolicyName == p.Name {
 			return grapnel.Errorf(grapnel.CodeConflict, "Endpoint %s names this policy.", ep.ID)
@@ -268,14 +273,15 @@ func deletePolicy(a *api, c *call) (answer, error) {
 	return nothing(), err
 }
 
-// policy finds the policy that an endpoint names, or reads the one that it brings.
-func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy.Policy) {
+// policy finds the policy that an endpoint names, or reads the one that it brings. was is the one
+// that it had.
+func (a *api) policy(given any, tenant string, was *policy.Policy, f *strict.Faults) (string, policy.Policy) {
 	raw, _ := given.(json.RawMessage) // as strict.Decode leaves it; nil: none
-	name := "standard"
+	name := policy.DefaultPreset
 	switch v := gjson.ParseBytes(raw); {
 	case len(raw) == 0:
 	case v.IsObject():
-		p, err := policy.Parse(raw)
+		p, err := policy.ParseOn(raw, a.bases(tenant, was))
 		addPolicyErrors(f, "/policy", err)
 		return "", p
 	case v.Type == gjson.String:
@@ -298,6 +304,62 @@ func (a *api) policyNamed(tenant, name string) (policy.Policy, bool) {
 		return own[i].Policy, true
 	}
 	return policy.Preset(name)
+}
+
+// bases finds what a policy may be based on: a preset, or another policy of the tenant. A policy
+// whose base was deleted goes on as it is.
+func (a *api) bases(tenant string, was *policy.Policy) func(string) (policy.Policy, bool) {
+	return func(name string) (policy.Policy, bool) {
+		p, ok := a.policyNamed(tenant, name)
+		if !ok && was.Preset == name {
+			return *was, true
+		}
+		return p, ok
+	}
+}
+
+// base is the policy that this one is based on.
+func (a *api) base(tenant string, p *policy.Policy) policy.Policy {
+	if base, ok := a.bases(tenant, p)(p.Preset); ok {
+		return base
+	}
+	base, _ := policy.Preset(policy.DefaultPreset)
+	return base
+}
+
+// mergedPolicy is a merge patch applied to a policy. A field that differs from the base stays, and
+// any other comes from the base that the result names. That there is no limit of attempts was said
+// of the schedule, so it goes with it.
+func (a *api) mergedPolicy(tenant string, is policy.Policy, patch gjson.Result, at string, f *strict.Faults) []byte {
+	changes, rebased := is.Changes(a.base(tenant, &is)), patch.Get("preset").Exists()
+	is.Name = ""
+	if is.MaxAttempts == 0 && patch.Get("schedule").Exists() {
+		changes = slices.DeleteFunc(changes, func(name string) bool { return name == "max_attempts" })
+	}
+	own := strict.NewObject(gjson.Result{})
+	gjson.ParseBytes(encode(is)).ForEach(func(name, v gjson.Result) bool {
+		if name.Str == "preset" || slices.Contains(changes, name.Str) || !rebased && patch.Get(name.Str).Exists() {
+			own.Set(name.Str, []byte(v.Raw))
+		}
+		return true
+	})
+	return strict.Merge(gjson.ParseBytes(own.Encode()), patch, at, f)
+}
+
+// policyPatched merges an object for the policy into the one that the endpoint has. If that one has
+// a name, the name becomes the base of the result. whole are the settings, all else merged.
+func (a *api) policyPatched(c *call, ep *grapnel.Endpoint, whole []byte, f *strict.Faults) []byte {
+	patch := gjson.GetBytes(c.body, "policy")
+	if !patch.IsObject() {
+		return whole
+	}
+	is := ep.Policy
+	if ep.PolicyName != "" {
+		is = is.Copy(ep.PolicyName)
+	}
+	settings := strict.NewObject(gjson.ParseBytes(whole))
+	settings.Set("policy", a.mergedPolicy(ep.Tenant, is, patch, "/policy/", f))
+	return settings.Encode()
 }
 
 func addPolicyErrors(f *strict.Faults, pointer string, err error) {

@@ -56,7 +56,7 @@ func queueRoutes() []route {
 // The fields of queues that answers and requests copy: those that every endpoint has, and their
 // own.
 var (
-	queueFields = pairOf[grapnel.Endpoint, wire.Queue]("Name", "Policy", "Lease", "MaxLeased", "Quiet", "Consumers",
+	queueFields = pairOf[grapnel.Endpoint, wire.Queue]("Name", "Policy", "PolicyChanges", "Lease", "MaxLeased", "Quiet", "Consumers",
 		"Ready", "Leased", "Delayed", "Waiting", "Blocked", "Dead", "OldestAge", "OldestAt")
 	matchingFields = pairOf[wire.NewEndpoint, wire.NewQueue]("Name", "Lease", "MaxLeased", "Quiet")
 	leasingFields  = pairOf[grapnel.Queue, wire.NewQueue]("Tenant", "Description", "EventTypes", "Filter", "Source", "Policy", "Ordering", "Status")
@@ -73,7 +73,7 @@ func createQueue(a *api, c *call) (answer, error) {
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	return a.create(c, ep, func(ep *grapnel.Endpoint) any { return viewQueue(ep, &grapnel.QueueCounts{}, nil, c.now) })
+	return a.create(c, ep, func(ep *grapnel.Endpoint) any { return a.viewQueue(ep, &grapnel.QueueCounts{}, nil, c.now) })
 }
 
 func listQueues(a *api, c *call) (answer, error) {
@@ -84,7 +84,7 @@ func listQueues(a *api, c *call) (answer, error) {
 		for i := 0; i < len(eps) && err == nil; i++ {
 			var counts grapnel.QueueCounts
 			counts, err = broker.Counts(c.Context(), eps[i].ID)
-			all[i] = viewQueue(&eps[i], &counts, nil, c.now)
+			all[i] = a.viewQueue(&eps[i], &counts, nil, c.now)
 		}
 		return all, err
 	})
@@ -103,7 +103,7 @@ func showQueue(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewQueue(&ep, &counts, consumers, c.now)), nil
+	return jsonAnswer(http.StatusOK, a.viewQueue(&ep, &counts, consumers, c.now)), nil
 }
 
 // newPurge empties a queue.
@@ -132,9 +132,10 @@ func purgeQueue(a *api, c *call) (answer, error) {
 }
 
 // viewQueue is a queue with its counts. Consumers that are nil are not shown.
-func viewQueue(ep *grapnel.Endpoint, n *grapnel.QueueCounts, consumers []grapnel.Consumer, now time.Time) wire.Queue {
-	v := wire.Queue{Policy: showPolicy(ep), QueueCounts: &wire.QueueCounts{OldestAt: timeOf(n.Oldest)}}
+func (a *api) viewQueue(ep *grapnel.Endpoint, n *grapnel.QueueCounts, consumers []grapnel.Consumer, now time.Time) wire.Queue {
+	v := wire.Queue{Policy: showPolicy(ep), PolicyChanges: a.viewChanges(ep), QueueCounts: &wire.QueueCounts{OldestAt: timeOf(n.Oldest)}}
 	queueFields.show(ep, &v)
+	v.Ordering = ep.Order()
 	leasingFields.show(ep.Queue, &v.NewQueue)
 	countFields.show(n, v.QueueCounts)
 	if !n.Oldest.IsZero() {

@@ -77,7 +77,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 	reply := func(ep grapnel.Endpoint, secret string, h wire.Health) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
-			v := viewEndpoint(c, &ep, h)
+			v := a.viewEndpoint(c, &ep, h)
 			if c.mayReveal() {
 				v.Secret = secret
 			}

@@ -109,7 +109,7 @@ func (s *fakeEngine) Publish(ctx context.Context, events []store.Incoming, once 
 	for i := range events {
 		for _, ep := range c.Endpoints {
 			if wants(&ep, events[i].Event) {
-				events[i].Targets = append(events[i].Targets, store.Target{Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey,
+				events[i].Targets = append(events[i].Targets, store.Target{Endpoint: ep.ID, Ordered: ep.Ordered(),
 					Trigger: grapnel.TriggerSchedule, Drop: ep.DropReason()})
 			}
 		}
@@ -153,7 +153,7 @@ func (s *fakeEngine) Retry(ctx context.Context, scope store.Scope, delivery int6
 	}
 	ep, _ := s.Endpoint(scope, d.EndpointID)
 	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual,
-		Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once,
+		Ordered: ep.Ordered(), At: s.now(), Once: once,
 		Audit: s.entry(grapnel.VerbRetry, d, by)})
 }
 

@@ -10,21 +10,34 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// ReadPolicy reads a policy, also in the API's form, which has an owner and times besides the
-// rules.
+// ReadPolicy reads a policy as the API answers it: with every field, and with a base that may be
+// known to the server alone.
 func ReadPolicy(doc json.RawMessage) (policy.Policy, error) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(doc, &fields) == nil {
-		for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at", "revision"} {
-			delete(fields, name)
-		}
-		doc = Encode(fields)
-	}
-	p, err := policy.Parse(doc)
+	var p policy.Policy
+	err := json.Unmarshal(rulesOf(doc), &p)
 	return p, invalidFields(err)
+}
+
+// ParsePolicy reads a policy that a person has written, or copied from an answer.
+func ParsePolicy(doc json.RawMessage) (policy.Policy, error) {
+	p, err := policy.Parse(rulesOf(doc))
+	return p, invalidFields(err)
+}
+
+// rulesOf is a policy's document without the owner and the times that answers have besides.
+func rulesOf(doc json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(doc, &fields) != nil {
+		return doc
+	}
+	for _, name := range []string{"id", "tenant", "changes", "created_at", "updated_at", "revision"} {
+		delete(fields, name)
+	}
+	return Encode(fields)
 }
 
 // invalidFields turns an error of package policy into one that names the fields and exits as a
@@ -63,7 +76,7 @@ const mostRows = 40
 
 // PolicyForm is what a policy says.
 func PolicyForm(p *policy.Policy) [][]string {
-	r := p.Reach()
+	r, shape := p.Reach(), p.RequestShape()
 	return [][]string{
 		{"name", p.Name},
 		{"attempts", attemptsOf(r)},
@@ -74,6 +87,7 @@ func PolicyForm(p *policy.Policy) [][]string {
 		{"classify", Compact(Encode(p.Classify))},
 		{"retry after", string(p.RetryAfter)},
 		{"exhausted", string(p.OnExhausted) + ", then " + string(p.Then)},
+		{"requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering)},
 	}
 }
 

@@ -237,7 +237,7 @@ func (c *Snapshot) setKeys(keys []grapnel.Key) {
 
 func target(ep *grapnel.Endpoint) store.Target {
 	return store.Target{
-		Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
+		Endpoint: ep.ID, Ordered: ep.Ordered(), Trigger: grapnel.TriggerSchedule,
 		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Quiet(),
 	}
 }
@@ -259,7 +259,7 @@ func (c *Snapshot) resolve(ep *grapnel.Endpoint) {
 		ep.Policy = p
 		return
 	}
-	ep.Policy, _ = policy.Preset("standard")
+	ep.Policy, _ = policy.Preset(policy.DefaultPreset)
 }
 
 // Endpoints returns all endpoints, sorted by id, with deleted ones until they are removed.

@@ -13,7 +13,7 @@ import (
 // of the receiver.
 func TestSentHeadersAreKept(t *testing.T) {
 	d := delivery(endpoint("http://hooks.example/in?x=1"))
-	d.Endpoint.Signing, d.Endpoint.PolicyName, d.Endpoint.Format = grapnel.SigningSvix, "webhookify", grapnel.FormatCloudEvents
+	d.Endpoint.Signing, d.Endpoint.Policy.Preset, d.Endpoint.Format = grapnel.SigningSvix, "webhookify", grapnel.FormatCloudEvents
 	d.Endpoint.Headers = map[string]string{
 		"Authorization": "Bearer cr3dential",
 		"X-Env":         "cr3dential",

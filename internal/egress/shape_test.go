@@ -126,7 +126,8 @@ func TestPresetsBringTheirShape(t *testing.T) {
 		want      []string
 		never     string
 	}{
-		{"sent", nil, "", []string{"\r\nX-Webhook-Id: evt_1\r\n", `{"id":"evt_1","type"`}, "occurredAt"},
+		{"sent", nil, "", []string{"\r\nX-Webhook-Id: evt_1\r\n", "\r\n\r\n{\"amount\":1}"}, `"id"`},
+		{"sent, standard", nil, "", []string{"\r\nX-Webhook-Id: evt_1\r\n", `{"id":"evt_1","type"`}, "occurredAt"},
 		{"webhookify", nil, "", []string{"\r\nX-Retry-Count: 2\r\n", "\r\nX-Webhook-Id: evt_1\r\n"}, "occurredAt"},
 		{"parseo", nil, "", []string{`"occurredAt":"2026-01-02T03:04:05.678901Z","timestamp":`, `"data":{"amount":1}`, `"id":"evt_1"`},
 			"X-Webhook"},
@@ -139,7 +140,7 @@ func TestPresetsBringTheirShape(t *testing.T) {
 	} {
 		d := shapely(c.transform)
 		name, format, _ := strings.Cut(c.preset, ", ")
-		d.Endpoint.PolicyName, d.Endpoint.Headers, d.Endpoint.Format = name, c.headers, grapnel.Format(format)
+		d.Endpoint.Policy.Preset, d.Endpoint.Headers, d.Endpoint.Format = name, c.headers, grapnel.Format(format)
 		raw, r := wire(t, Options{}, d)
 		for _, part := range c.want {
 			if !strings.Contains(raw, part) {
@@ -151,7 +152,7 @@ func TestPresetsBringTheirShape(t *testing.T) {
 		}
 	}
 	d := shapely("")
-	d.Endpoint.PolicyName, d.Endpoint.Headers = "sent", map[string]string{}
+	d.Endpoint.Policy.Preset, d.Endpoint.Headers = "sent", map[string]string{}
 	for i := range MaxCustomHeaders {
 		d.Endpoint.Headers[fmt.Sprintf("X-%d", i)] = "x"
 	}

@@ -67,7 +67,7 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		trigger = grapnel.TriggerTest
 	}
 	return o.again(ctx, scope, ep.Tenant, store.Redelivery{
-		Of: delivery, Trigger: trigger, Ordered: ep.Ordering == grapnel.OrderByKey, At: o.now(), Once: once,
+		Of: delivery, Trigger: trigger, Ordered: ep.Ordered(), At: o.now(), Once: once,
 		Audit: o.entry(grapnel.VerbRetry, d, by),
 	})
 }

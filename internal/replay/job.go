@@ -161,7 +161,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 			}
 			if step.To = list[i].Seq; excluded(&list[i], &r.Selection) == meant {
 				step.Items = append(step.Items, store.Redelivery{Of: list[i].Seq, Trigger: grapnel.TriggerReplay,
-					Ordered: ep.Ordering == grapnel.OrderByKey, At: now, Seen: &list[i].Mark})
+					Ordered: ep.Ordered(), At: now, Seen: &list[i].Mark})
 			}
 		}
 		if atTheEnd = resume == 0; !atTheEnd {

@@ -220,7 +220,7 @@ func (c *counting) left(now time.Time) time.Duration { return max(c.end.Sub(now)
 // sum fills in the fields that concern all counted deliveries.
 func (c *counting) sum(ep *grapnel.Endpoint) {
 	c.Keys, c.LongestChain = len(c.events), min(c.Total, 1)
-	if ep.Ordering == grapnel.OrderByKey {
+	if ep.Ordered() {
 		for _, events := range c.events {
 			c.LongestChain = max(c.LongestChain, len(events))
 		}

@@ -336,7 +336,7 @@ func (m *member) again(d *grapnel.Delivery) {
 	var made store.Redelivered
 	m.call(1, func() (err error) {
 		made, err = c.model.Again(context.Background(), store.Everyone(), store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerManual,
-			Ordered: ep.Ordering == grapnel.OrderByKey, At: m.now()})
+			Ordered: ep.Ordered(), At: m.now()})
 		return err
 	}, func(err error) {
 		if err != nil {

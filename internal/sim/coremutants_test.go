@@ -116,7 +116,7 @@ func TestLeaveMutantsAreCaught(t *testing.T) { areCaught(t, leaveMutants, "TestC
 // seed that did.
 var seldom = map[string]int{
 	"a closed endpoint admits nothing":                                        3660,
-	"a closed endpoint forgets its reserve":                                   2680,
+	"a closed endpoint forgets its reserve":                                   12570,
 	"a closed endpoint starts nothing":                                        390,
 	"a page of hastened deliveries is read":                                   240,
 	"an endpoint's return makes due what waited for it":                       220,

@@ -258,7 +258,7 @@ func (w *world) again(n *node, d *grapnel.Delivery, at int) {
 		return
 	}
 	made, err := w.model.Again(context.Background(), store.Everyone(), store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerManual,
-		Ordered: r.config.Ordering == grapnel.OrderByKey, At: w.now()})
+		Ordered: r.config.Ordered(), At: w.now()})
 	if err != nil {
 		panic(err)
 	}

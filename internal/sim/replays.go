@@ -151,7 +151,7 @@ func (w *world) step(p *rerun) (over bool) {
 			continue
 		}
 		step.Items = append(step.Items, store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerReplay,
-			Ordered: p.r.config.Ordering == grapnel.OrderByKey, At: w.now()})
+			Ordered: p.r.config.Ordered(), At: w.now()})
 		if _, asked := p.orders[d.Seq]; !asked {
 			p.orders[d.Seq] = len(w.history.Actions)
 			w.history.Actions = append(w.history.Actions, history.Action{Kind: history.Retry, Endpoint: r.Endpoint, Delivery: d.PlainID(),

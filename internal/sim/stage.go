@@ -119,7 +119,7 @@ func (s *stage) createEndpoints(all []kind, adjust func(*grapnel.Endpoint)) (mad
 		}
 		ep.Revision = put.Revision
 		made = append(made, ep)
-		k.limits.ID, k.limits.Unordered, k.limits.Timeout = ep.ID, ep.Ordering == grapnel.Unordered, 5*time.Second
+		k.limits.ID, k.limits.Unordered, k.limits.Timeout = ep.ID, !ep.Ordered(), 5*time.Second
 		if !k.limits.Blocks {
 			k.limits.Permanent = []int{404, 410}
 		}
@@ -142,7 +142,7 @@ func (p *published) event(now time.Time) *grapnel.Event {
 
 // target is what a node stores for an endpoint that gets an event.
 func target(ep *grapnel.Endpoint) store.Target {
-	return store.Target{Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
+	return store.Target{Endpoint: ep.ID, Ordered: ep.Ordered(), Trigger: grapnel.TriggerSchedule,
 		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason()}
 }
 

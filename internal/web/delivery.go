@@ -1,13 +1,13 @@
 package web
 
 import (
-	"encoding/json"
 	"html/template"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // deliveryModel is one delivery: the reason for its state, its attempts, and the plan.
@@ -165,7 +165,7 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 		m.Facts.add("Position of its key", count(d.Sequence))
 	}
 	if ep != nil {
-		m.Facts.add("Policy", policyName(ep.Policy))
+		m.Facts.add("Policy", words.Policy(ep.Policy, ep.PolicyChanges))
 	}
 	if d.ReplayOf != nil {
 		m.Facts.link("Repeats", *d.ReplayOf, v.link("/deliveries/"+url.PathEscape(*d.ReplayOf)))
@@ -178,15 +178,6 @@ func (m *deliveryModel) facts(v *visit, d *client.Delivery, event *client.Event,
 		m.Facts.add("Source", event.Source)
 	}
 	m.Facts.add("Tenant", d.Tenant)
-}
-
-// policyName is the name of an endpoint's policy; one that has none is the endpoint's own.
-func policyName(raw json.RawMessage) string {
-	var name string
-	if json.Unmarshal(raw, &name) == nil {
-		return name
-	}
-	return "its own"
 }
 
 // others are the deliveries of the same event at other endpoints.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -69,7 +70,7 @@ func (v *visit) plan(d *client.Delivery, ep *client.Endpoint) string {
 	}
 	last := d.Planned[len(d.Planned)-1]
 	return fmt.Sprintf("The policy is %s. If every attempt fails, number %d is the last one, in %s.",
-		policyName(ep.Policy), last.Number, spoken(max(last.At.Sub(v.now), time.Second)))
+		words.Policy(ep.Policy, ep.PolicyChanges), last.Number, spoken(max(last.At.Sub(v.now), time.Second)))
 }
 
 func deliveredAfter(d *client.Delivery) string {

@@ -225,11 +225,14 @@ func (f *facts) subscription(types []string, filter, source string, order grapne
 }
 
 func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
-	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, policyName(e.Policy), "")
+	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, words.Policy(e.Policy, e.PolicyChanges), v.policyLink(e.Policy))
 	if e.RateLimit != nil {
 		m.Settings.add("Rate", fmt.Sprintf("at most %g per second", e.RateLimit.PerSecond))
 	}
 	m.Settings.add("At once", many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
+	if p := e.PresetShape; p != nil {
+		m.Settings.add("By the policy's preset", words.Request(p.Headers, p.Transform, p.Format, p.Ordering))
+	}
 	m.Settings.add("Transform", e.Transform, "Tenant", e.Tenant)
 	m.Settings.at("Created", v.at(e.CreatedAt))
 	m.Settings.at("Changed", v.at(e.UpdatedAt))

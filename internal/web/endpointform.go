@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -66,6 +67,11 @@ func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
 		switch in.at {
 		case "policy":
 			choices[in.at], err = v.policyOptions("standard")
+		case "ordering":
+			choices[in.at] = []option{{Word: "as the policy's preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
+		case "format":
+			choices[in.at] = []option{{Word: "as the policy's preset says, else standard"}, {Value: "standard", Word: "standard"},
+				{Value: "raw", Word: "raw"}, {Value: "cloudevents", Word: "cloudevents"}}
 		case "source":
 			choices[in.at], err = v.sourceOptions()
 		}
@@ -75,9 +81,31 @@ func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
 	}
 	var doc json.RawMessage
 	if is != nil {
-		doc = is.JSON()
+		doc = ownSettings(is)
+		if own := words.Policy(is.Policy, is.PolicyChanges); textOf(kindChoice, is.Policy) == itsOwn && choices["policy"] != nil {
+			choices["policy"] = append(choices["policy"], option{Value: itsOwn, Word: own})
+		}
 	}
 	return v.form(b, doc, choices, foldedGroups...)
+}
+
+// ownSettings is an endpoint as its answer shows it, without what its policy's preset says.
+func ownSettings(is *client.Endpoint) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if p := is.PresetShape; p == nil || json.Unmarshal(is.JSON(), &fields) != nil {
+		return is.JSON()
+	} else {
+		for name, says := range map[string]string{"ordering": p.Ordering, "format": p.Format} {
+			if says != "" {
+				delete(fields, name)
+			}
+		}
+	}
+	doc, err := json.Marshal(fields)
+	if err != nil {
+		return is.JSON()
+	}
+	return doc
 }
 
 // mostOptions bounds the policies and sources that a choice offers.

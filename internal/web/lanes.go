@@ -173,8 +173,8 @@ func (v *visit) laneOwner(id string) (name string, then policy.Then, err error) 
 func (v *visit) thenOf(raw json.RawMessage) (policy.Then, error) {
 	var named string
 	if json.Unmarshal(raw, &named) != nil {
-		rules, err := policy.Parse(raw)
-		if err != nil {
+		var rules policy.Policy
+		if json.Unmarshal(raw, &rules) != nil {
 			return "", nil
 		}
 		return rules.Then, nil

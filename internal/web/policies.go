@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -45,7 +46,7 @@ func policies(v *visit) (policiesModel, error) {
 			reach := rules.Reach()
 			r.Attempts, r.Reach, r.Then = attemptsWord(reach.Attempts), spoken(reach.Nominal), thenWords(&rules)
 		}
-		if p.Preset {
+		if p.ID == "" {
 			m.Preset = append(m.Preset, r)
 		} else {
 			m.Own = append(m.Own, r)
@@ -87,14 +88,15 @@ func policyRules(p *client.Policy) (policy.Policy, error) {
 	if err := json.Unmarshal(p.JSON(), &fields); err != nil {
 		return policy.Policy{}, err
 	}
-	for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at", "revision"} {
+	for _, name := range []string{"id", "tenant", "changes", "created_at", "updated_at", "revision"} {
 		delete(fields, name)
 	}
 	doc, err := json.Marshal(fields)
 	if err != nil {
 		return policy.Policy{}, err
 	}
-	return policy.Parse(doc)
+	var rules policy.Policy
+	return rules, json.Unmarshal(doc, &rules)
 }
 
 func attemptsWord(n int) string {
@@ -154,7 +156,7 @@ func policyPage(v *visit) (policyModel, error) {
 	}
 	v.title = p.Name
 	m := policyModel{ID: p.ID, Name: p.Name}
-	if p.Preset {
+	if p.ID == "" {
 		for _, a := range v.offers("Copy it into a policy of your own", "/policies/new") {
 			a.Href += withQuery("from", p.Name)
 			m.Links = append(m.Links, a)
@@ -215,10 +217,12 @@ func (m *policyModel) schedule(reach policy.Reach) {
 }
 
 func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
-	kind := "your own"
-	if p.Preset {
+	kind := "your own, made from " + words.Base(p.Preset, p.Changes)
+	if p.ID == "" {
 		kind = "a preset"
 	}
+	shape := rules.RequestShape()
+	m.Facts.add("Requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering))
 	m.Facts.add("It is", kind, "Timeout", spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
 	m.Facts.add("Success", strings.Join(rules.Success, ", "), "Retry-After", string(rules.RetryAfter))
 	if rules.MaxAge > 0 {
@@ -282,7 +286,9 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 
 // simulated asks the API for a simulation; nil: others are running.
 func (v *visit) simulated(rules *policy.Policy, outage map[string]any, rate int) (*policy.Report, error) {
-	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": rules, "outage": outage,
+	whole := *rules
+	whole.Preset = "" // every field is given, and the base may be another tenant's
+	text, err := v.client.SimulatePolicy(v.Context(), map[string]any{"policy": whole, "outage": outage,
 		"rate": fmt.Sprintf("%d/min", rate), "seed": 1})
 	if told, ok := errors.AsType[*client.Error](err); ok && told.Status >= 500 {
 		return nil, nil

@@ -21,6 +21,8 @@ type policyRequest struct {
 
 var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
 	{group: "The policy", at: "name", label: "Name", sample: "patient", help: "endpoints name it. It cannot change while one does"},
+	{at: "preset", label: "Made from", kind: kindText, sample: "standard",
+		help: "a preset, or a policy of yours. Headers, transform, format and order of the preset apply where an endpoint says nothing"},
 	{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"},
 	{group: "Attempts", at: "schedule/mode", label: "Pauses", kind: kindChoice},
 	{at: "schedule/delays", label: "Table of pauses", sample: "0s\n5s\n5m", help: "one on each line; the first is before the first attempt. Not for exponential pauses"},
@@ -114,7 +116,7 @@ func editPolicy(v *visit) (policyFormModel, error) {
 	if err != nil {
 		return m, err
 	}
-	if p.Preset {
+	if p.ID == "" {
 		return m, refused(http.StatusConflict, "A preset cannot be changed.", "Add a policy of your own that begins with it.")
 	}
 	f, err := v.form(&policyBlank, p.JSON(), policyChoices, foldedOfPolicies...)
@@ -155,6 +157,7 @@ func (m *policyFormModel) rehearse(v *visit) error {
 	if err == nil {
 		delete(doc, "tenant")
 		delete(doc, "name")
+		delete(doc, "preset") // the form has every rule
 		var text []byte
 		if text, err = json.Marshal(doc); err != nil {
 			return err

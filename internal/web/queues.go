@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // queuesModel is the list of queues.
@@ -233,7 +234,7 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 }
 
 func (m *queueModel) settings(v *visit, q *client.Queue) {
-	m.Settings.subscription(q.EventTypes, q.Filter, q.Source, q.Ordering, policyName(q.Policy), v.policyLink(q.Policy))
+	m.Settings.subscription(q.EventTypes, q.Filter, q.Source, q.Ordering, words.Policy(q.Policy, q.PolicyChanges), v.policyLink(q.Policy))
 	m.Settings.add("Lease", spoken(time.Duration(q.Lease)), "Leases of one consumer", "at most "+count(q.MaxLeased))
 	m.Settings.add("Description", q.Description, "Tenant", q.Tenant)
 	m.Settings.at("Created", v.at(q.CreatedAt))

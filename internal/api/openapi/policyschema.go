@@ -53,7 +53,7 @@ func NamedPolicy(r huma.Registry, head reflect.Type) *huma.Schema {
 	return named(r, "NamedPolicy", func() *huma.Schema {
 		s := (&describer{registry: r}).object(head, answered)
 		for name, property := range policyProperties() {
-			if name != "name" {
+			if name != "name" && name != "preset" {
 				s.Properties[name] = property
 			}
 		}
@@ -179,7 +179,11 @@ func policyProperties() map[string]*huma.Schema {
 		Object(map[string]*huma.Schema{"add": durationFrom(0, 24*time.Hour)}, "add")}
 	one, most := 1, policy.MaxAttempts
 	return map[string]*huma.Schema{
-		"name":         {Type: huma.TypeString, Pattern: `^[A-Za-z0-9_.-]{0,64}$`},
+		"name": {Type: huma.TypeString, Pattern: `^[A-Za-z0-9_.-]{0,64}$`},
+		"preset": {Type: huma.TypeString, Examples: []any{policy.DefaultPreset},
+			Description: "its base: a preset or a policy of the tenant, from which the fields come that are left out; default if not given"},
+		"shape": described(enum(presetNames()...),
+			"the preset whose headers, transform, format and ordering apply where the endpoint sets none; that of its base if not given"),
 		"timeout":      described(durationFrom(policy.MinTimeout, policy.MaxTimeout), "of one attempt: connecting, sending, the whole answer"),
 		"schedule":     scheduleSchema(),
 		"jitter":       {AnyOf: jitter, Description: "added to each wait, never subtracted: a fraction of it, or up to a fixed time"},
@@ -216,6 +220,13 @@ func policyProperties() map[string]*huma.Schema {
 			{Type: "null"},
 		}},
 	}
+}
+
+func presetNames() (names []string) {
+	for _, p := range policy.Presets() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 func scheduleSchema() *huma.Schema {
