@@ -12,8 +12,8 @@ import (
 
 // judge applies an attempt's outcome to its endpoint: circuit, ramp, progress towards being
 // disabled. It appends the operational events, and says whether the endpoint's standing has a new
-// sentence. A failed test says nothing about its endpoint; one that succeeds closes the circuit like
-// any other attempt.
+// sentence. A failed test says nothing about its endpoint; one that succeeds closes the circuit
+// like any other attempt.
 func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]News) (sentenced bool) {
 	in, step := v.in, &v.step
 	if v.test && step.Decision != policy.Deliver {

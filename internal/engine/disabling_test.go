@@ -142,9 +142,9 @@ func TestADisablingThatARestartInterruptedIsCarriedOut(t *testing.T) {
 	})
 }
 
-// TestOneAnswerDropsNothing: under a policy that drops pending deliveries, a single 410 ends its own
-// delivery and disables. The others are held, through a restart, and so is a new one; they arrive
-// once the endpoint is enabled. Refusals in a row drop, as the policy says.
+// TestOneAnswerDropsNothing: under a policy that drops pending deliveries, a single 410 ends its
+// own delivery and disables. The others are held, through a restart, and so is a new one; they
+// arrive once the endpoint is enabled. Refusals in a row drop, as the policy says.
 func TestOneAnswerDropsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		restart bool
