@@ -29,6 +29,9 @@ type Phases = wire.Phases
 // SignatureCheck says which of today's secrets make the signatures of an attempt.
 type SignatureCheck = wire.SignatureCheck
 
+// SentBody is the body of the request that an attempt sent.
+type SentBody = wire.SentBody
+
 // SignedParts are what a signature covers.
 type SignedParts = wire.SignedParts
 
@@ -69,6 +72,11 @@ func (c *Client) Delivery(ctx context.Context, id string) (*Delivery, error) {
 // now.
 func (c *Client) Signature(ctx context.Context, id string, attempt int) (*SignatureCheck, error) {
 	return get[SignatureCheck](ctx, c, deliveryPath(id)+"/attempts/"+strconv.Itoa(attempt)+"/signature", nil)
+}
+
+// SentBody is the body that an attempt sent, made again from the event.
+func (c *Client) SentBody(ctx context.Context, id string, attempt int) (*SentBody, error) {
+	return get[SentBody](ctx, c, deliveryPath(id)+"/attempts/"+strconv.Itoa(attempt)+"/body", nil)
 }
 
 // Deliveries lists deliveries, the newest first.

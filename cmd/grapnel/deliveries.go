@@ -18,12 +18,11 @@ import (
 
 var deliveries = resource[client.Delivery]{
 	path: "/v1/deliveries", id: "DELIVERY_ID", head: deliveryHead, row: deliveryRow, view: deliveryView,
-	verbs: []verb{{"get", "Show a delivery, its attempts and its next ones", ""}},
 }
 
 func (s *session) deliveriesCommand() *cobra.Command {
 	return group("deliveries", "Look at deliveries, retry or skip them", slices.Concat(
-		deliveries.commands(s),
+		[]*cobra.Command{deliveriesGet(s)},
 		deliveries.levers(s, []lever[client.Delivery]{
 			{"retry", "Try deliveries now; a finished one gets a new delivery",
 				"grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry", (*client.Client).Retry, false},
@@ -39,6 +38,64 @@ func (s *session) deliveriesCommand() *cobra.Command {
 		})...)
 }
 
+// deliveriesGet shows a delivery, or prints the body that an attempt sent.
+func deliveriesGet(s *session) *cobra.Command {
+	var body bool
+	var attempt int
+	c := &cobra.Command{
+		Use: "get", Short: "Show a delivery, its attempts and its next ones",
+		Example: "grapnel deliveries get dlv_…\n" +
+			"grapnel deliveries get dlv_… --body --attempt 2 > body.json",
+	}
+	deliveries.get(s, c)
+	show, whole := c.RunE, s.withReader(func(ctx context.Context, r reader, args []string) error {
+		n, err := attemptOrLast(ctx, r, args[0], attempt)
+		if err != nil {
+			return err
+		}
+		is, err := r.SentBody(ctx, args[0], n)
+		if err != nil {
+			return err
+		}
+		sent, some := is.Content()
+		if !some {
+			return fmt.Errorf("attempt %d of %s: %s", n, args[0], is.Sentence)
+		}
+		if is.Verdict != "signed" {
+			s.Note("%s", is.Sentence)
+		}
+		_, err = s.Stdout.Write(sent)
+		return err
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case body:
+			return whole(cmd, args)
+		case attempt != 0:
+			return cli.Usagef("--attempt: needs --body; without it all attempts are shown")
+		}
+		return show(cmd, args)
+	}
+	c.Flags().BoolVar(&body, "body", false, "print the body that was sent, and nothing else")
+	c.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt whose body is printed; 0: the last one")
+	return c
+}
+
+// attemptOrLast is the number of an attempt; for 0 that of the delivery's last one.
+func attemptOrLast(ctx context.Context, r reader, id string, number int) (int, error) {
+	if number != 0 {
+		return number, nil
+	}
+	d, err := r.Delivery(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if len(d.Attempts) == 0 {
+		return 0, cli.Usagef("%s: no attempt was made", id)
+	}
+	return d.Attempts[len(d.Attempts)-1].Number, nil
+}
+
 // deliveriesVerify computes the signature of an attempt again.
 func deliveriesVerify(s *session) *cobra.Command {
 	var attempt int
@@ -47,17 +104,11 @@ func deliveriesVerify(s *session) *cobra.Command {
 		Args:    takes(cobra.ExactArgs(1)),
 		Example: "grapnel deliveries verify dlv_… --attempt 2",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			if attempt == 0 {
-				d, err := r.Delivery(ctx, args[0])
-				if err != nil {
-					return cli.View{}, err
-				}
-				if len(d.Attempts) == 0 {
-					return cli.View{}, cli.Usagef("%s: no attempt was made", args[0])
-				}
-				attempt = d.Attempts[len(d.Attempts)-1].Number
+			n, err := attemptOrLast(ctx, r, args[0], attempt)
+			if err != nil {
+				return cli.View{}, err
 			}
-			return viewOf(r, signatureView)(r.Signature(ctx, args[0], attempt))
+			return viewOf(r, signatureView)(r.Signature(ctx, args[0], n))
 		}),
 	}
 	c.Flags().IntVar(&attempt, "attempt", 0, "number of the attempt; 0: the last one")

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 const (
@@ -68,6 +71,25 @@ func (w *world) checkOf(id string, number int) map[string]any {
 	return got
 }
 
+// sentBody asks for the body that an attempt sent.
+func (w *world) sentBody(id string, number int) (is wire.SentBody) {
+	w.t.Helper()
+	got := w.must(200, "GET", fmt.Sprintf("/v1/deliveries/%s/attempts/%d/body", id, number), "")
+	text, err := json.Marshal(got)
+	if err == nil {
+		err = json.Unmarshal(text, &is)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return is
+}
+
+func bytesOf(is wire.SentBody) []byte {
+	body, _ := is.Content()
+	return body
+}
+
 func (w *world) receiver(key, settings string) string {
 	w.t.Helper()
 	return w.as(key, 201, "POST", "/v1/endpoints", `{"url":"http://receiver.example/hook"`+settings+`}`)["id"].(string)
@@ -108,6 +130,10 @@ func TestTheSignedBodyIsMadeAgain(t *testing.T) {
 				if got["verdict"] != "current" || signed["body_sha256"] != hex.EncodeToString(sum[:]) || signed["body_bytes"] != float64(len(sent)) ||
 					(body != "") != (tc.text != "") || !strings.Contains(body, tc.text) || signed["timestamp"] != float64(at.Unix()) {
 					t.Errorf("sent %q, answered %v", sent, got)
+				}
+				if whole := w.sentBody(id, 1); whole.Verdict != "signed" || !bytes.Equal(bytesOf(whole), sent) || whole.Bytes != len(sent) ||
+					whole.SHA256 != hex.EncodeToString(sum[:]) || (whole.Body == nil) != (tc.text == "") {
+					t.Errorf("sent %q, the body made again is %+v", sent, whole)
 				}
 				one := got["signatures"].([]any)[0].(map[string]any)
 				if one["secret"] != 1.0 || one["matches"] != "secret 1 of 1 (created 2026-01-02T03:04:05Z)" {
@@ -150,6 +176,10 @@ func TestTheSignatureDuringAndAfterRotation(t *testing.T) {
 	w.must(200, "POST", "/v1/endpoints/"+ep+"/rotate-secret", `{"overlap":"1h"}`)
 	expect(1, "none", "rotated since.", []any{nil})
 	expect(2, "earlier", "an earlier secret", []any{2.0, nil})
+	one, two := w.sentBody(id, 1), w.sentBody(id, 2)
+	if one.Verdict != "unproved" || two.Verdict != "signed" || !bytes.Equal(bytesOf(one), bytesOf(two)) {
+		t.Errorf("the bodies are %+v and %+v", one, two)
+	}
 	w.must(404, "GET", "/v1/deliveries/"+id+"/attempts/3/signature", "")
 	w.must(404, "GET", "/v1/deliveries/"+id+"/attempts/01/signature", "")
 }
@@ -173,18 +203,29 @@ func TestASignatureThatCannotBeChecked(t *testing.T) {
 		Due: w.clock, Trigger: grapnel.TriggerSchedule}}); err != nil {
 		t.Fatal(err)
 	}
+	for number, verdict := range map[int]string{1: "not_sent", 2: "signed", 3: "not_rebuilt"} {
+		is := w.sentBody(id, number)
+		if body, some := is.Content(); is.Verdict != verdict || is.Sentence == "" || some != (verdict == "signed") {
+			t.Errorf("attempt %d: the body is %q, %+v", number, body, is)
+		}
+	}
 	if got := w.checkOf(id, 3); got["verdict"] != "none" || !strings.Contains(got["sentence"].(string), "not the one that was sent") {
 		t.Errorf("of other bytes: %v", got)
 	}
 	w.key("key_globex", "grp_test_globex", "globex", grapnel.ScopeAdmin)
-	w.as("grp_test_globex", 404, "GET", at, "")
-	w.as(w.pass(portalScopes), 200, "GET", at, "")
-	w.as(w.pass(portalScopes, "ep_other"), 404, "GET", at, "")
-	if got := w.as(w.pass([]grapnel.Scope{grapnel.ScopeRead}), 403, "GET", at, ""); !strings.Contains(fmt.Sprint(got), "payload:read") {
-		t.Errorf("hidden payloads: %v", got)
+	for _, at := range []string{at, strings.TrimSuffix(at, "signature") + "body"} {
+		w.as("grp_test_globex", 404, "GET", at, "")
+		w.as(w.pass(portalScopes), 200, "GET", at, "")
+		w.as(w.pass(portalScopes, "ep_other"), 404, "GET", at, "")
+		if got := w.as(w.pass([]grapnel.Scope{grapnel.ScopeRead}), 403, "GET", at, ""); !strings.Contains(fmt.Sprint(got), "payload:read") {
+			t.Errorf("hidden payloads: %v", got)
+		}
 	}
 	w.as(acmeAdmin, 204, "DELETE", "/v1/endpoints/"+ep, "")
 	if got := w.checkOf(id, 2); got["verdict"] != "not_rebuilt" || !strings.Contains(got["sentence"].(string), "endpoint was deleted") {
 		t.Errorf("the endpoint is gone: %v", got)
+	}
+	if is := w.sentBody(id, 2); is.Verdict != "not_rebuilt" || !strings.Contains(is.Sentence, "endpoint was deleted") || bytesOf(is) != nil {
+		t.Errorf("the endpoint is gone: %+v", is)
 	}
 }

@@ -121,7 +121,42 @@ func (m *deliveryModel) timeline(v *visit, d *client.Delivery) {
 	}
 }
 
-func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
+// sent asks for the body that the shown attempt sent.
+func (m *deliveryModel) sent(v *visit, d *client.Delivery, a *client.Attempt) {
+	switch {
+	case a.PayloadHidden:
+		m.Request.Note = hiddenNote
+		return
+	case d.Message != nil:
+		return
+	case a.RequestHeaders == nil:
+		m.Request.Note = "No request was sent in this attempt, or its headers were not recorded."
+		return
+	}
+	is, err := v.client.SentBody(v.Context(), d.ID, a.Number)
+	if err != nil { // the rest of the page is still true
+		m.Request.Note = "Making the body again failed."
+		told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
+		if ok && told.Status != http.StatusInternalServerError {
+			m.Request.Note += " " + sentence(told.Detail)
+		}
+		return
+	}
+	m.Sent = *is
+	if is.Verdict != "signed" {
+		m.Request.Note = is.Sentence
+	}
+	switch body, some := is.Content(); {
+	case is.Body != nil && *is.Body != "":
+		m.Request.Body, m.Request.Raw = v.readable(body), *is.Body
+	case is.Body != nil:
+		m.Request.Note = "The request had no body."
+	case some:
+		m.Request.Note = many(len(body), "byte", "bytes") + " of " + is.ContentType + " are not shown."
+	}
+}
+
+func (m *deliveryModel) messages(v *visit, d *client.Delivery, ep *client.Endpoint) {
 	if m.Shown == nil {
 		return
 	}
@@ -131,19 +166,9 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 		address = ep.URL
 	}
 	m.Request = message{First: "POST " + address, Headers: headers(a.RequestHeaders)}
-	if a.RequestHeaders == nil {
-		m.Request.Note = "The headers of this attempt were not recorded."
-	}
-	switch {
-	case event == nil:
-		m.Request.Note = "Retention has deleted the event's data."
-	case event.PayloadHidden:
-		m.Request.Note = hiddenNote
-	case event.DataBase64 != nil:
-		m.Request.Note = many(len(event.DataBase64), "byte", "bytes") + " of " + event.ContentType + " are not shown."
-	default:
-		m.Request.Body, m.Request.Raw = v.readable(event.Data), string(event.Data)
-		m.Request.Note = "Event data as published. The body sent is the endpoint's format of it."
+	m.sent(v, d, a)
+	if ep != nil && ep.Revision != a.PolicyRevision && a.RequestHeaders != nil {
+		m.Request.Note = strings.TrimSpace(m.Request.Note + " The endpoint was changed since; the address is that of now.")
 	}
 	if is := d.Message; is != nil {
 		m.Request.First, m.Request.Body, m.Request.Raw = is.Method+" "+is.URL, v.readable([]byte(is.Body)), is.Body

@@ -31,10 +31,13 @@ type deliveryModel struct {
 	Others   []deliveryRow // of the same event, at other endpoints
 	Before   int           // the number of the attempt before the shown one; 0: none
 	Changes  []diffLine    // how the shown attempt differs from the one before
-	Curl     string        // sends the shown attempt's request again
-	Local    string        // the command that brings deliveries of the endpoint to a local server
-	Signed   string        // which bytes are signed
-	CheckAt  string        // where the signature is computed again
+	Sent     client.SentBody
+	Curl     string // sends the shown attempt's request again
+	Masked   string // headers whose values Curl does not have
+	Stale    bool   // receivers refuse the timestamp of Curl by now
+	Local    string // the command that brings deliveries of the endpoint to a local server
+	Signed   string // which bytes are signed
+	CheckAt  string // where the signature is computed again
 	Check    *signatureCheck
 	Compare  string
 	Audit    []auditLine
@@ -105,7 +108,7 @@ func delivery(v *visit) (deliveryModel, error) {
 	m.attempts(v, d)
 	m.Verdict = v.deliveryVerdict(d, ep, &m)
 	m.timeline(v, d)
-	m.messages(v, d, event, ep)
+	m.messages(v, d, ep)
 	m.facts(v, d, event, ep)
 	m.tools(v, d, event, ep)
 	m.check(v, d, event)

@@ -1,17 +1,22 @@
 package web
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/sign"
 )
 
 const (
 	localServer = "http://localhost:3000/hooks"
 	mostDone    = 20
+	redacted    = "[redacted]" // the API's word for the value of an endpoint's own header
 )
 
 // tools are what can be done with the shown attempt elsewhere: send it again by hand, have it come
@@ -34,26 +39,52 @@ func (m *deliveryModel) tools(v *visit, d *client.Delivery, event *client.Event,
 			m.Changes = folded(lines)
 		}
 	}
-	if event == nil || d.Message != nil || event.DataBase64 != nil || len(event.Data) > v.web.Bounds.Body || a.RequestHeaders == nil {
+	body, is := m.Sent.Content()
+	if d.Message != nil || !is || len(body) > v.web.Bounds.Body {
 		return
 	}
 	address := localServer
 	if ep != nil && ep.URL != "" {
 		address = ep.URL
 	}
-	words := []string{"curl -X POST " + shellQuote(address)}
-	for _, h := range m.Request.Headers {
-		switch h.Name {
-		case "content-length", "host", "user-agent", "accept-encoding", "traceparent":
-			continue
-		}
-		words = append(words, "-H "+shellQuote(h.Name+": "+h.Value))
-	}
-	m.Curl = strings.Join(append(words, "--data-binary "+shellQuote(string(event.Data))), " ")
+	m.Curl, m.Masked = requestCurl(address, m.Request.Headers, body)
+	m.Stale = v.now.Sub(a.StartedAt) > sign.DefaultTolerance
 	id, at := a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-id")], a.RequestHeaders[headerOf(a.RequestHeaders, "webhook-timestamp")]
 	if id != "" && at != "" {
 		m.Signed = fmt.Sprintf("%s.%s.BODY", id, at)
 	}
+}
+
+// requestCurl is the command that sends a request again, and the names of the headers whose values
+// are not known. A body that a terminal or a clipboard could change is given in base64.
+func requestCurl(address string, headers []header, body []byte) (command, masked string) {
+	words := []string{"curl"}
+	if strings.ContainsAny(address, "[]{}") {
+		words = append(words, "-g")
+	}
+	words = append(words, "-X POST", shellQuote(address))
+	var hidden []string
+	for _, h := range headers {
+		switch h.Name {
+		case "content-length", "host", "accept-encoding", "traceparent":
+			continue
+		}
+		if h.Value == redacted {
+			hidden = append(hidden, h.Name)
+		}
+		text := h.Name + ": " + h.Value
+		if h.Value == "" {
+			text = h.Name + ";" // curl takes a colon with nothing behind it for "leave this header out"
+		}
+		words = append(words, "-H "+shellQuote(text))
+	}
+	masked = strings.Join(hidden, ", ")
+	fragile := func(r rune) bool { return unicode.IsControl(r) && r != '\n' }
+	if utf8.Valid(body) && strings.IndexFunc(string(body), fragile) < 0 {
+		return strings.Join(append(words, "--data-raw", shellQuote(string(body))), " "), masked
+	}
+	sent := "printf %s " + base64.StdEncoding.EncodeToString(body) + " | base64 -d | "
+	return sent + strings.Join(append(words, "--data-binary @-"), " "), masked
 }
 
 // headerOf is a header's name as it is written among headers.

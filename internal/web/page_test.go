@@ -62,7 +62,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/events/preview$`, "preview"}, {`^/v1/event-types$`, "event_types"}, {`^/v1/event-types/[^/]+/compare$`, "compare"}, {`^/v1/event-types/[^/]+(/versions(/\d+)?)?$`, "event_type"},
 		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/pol_own$`, "own_policy"}, {`^/v1/policies/[^/]+$`, "policy"},
 		{`^/v1/slo$`, "slo"}, {`^/v1/incidents$`, "incidents"}, {`^/v1/incidents/[^/]+(/updates)?$`, "incident"}, {`^/v1/duplicates$`, "duplicates"}, {`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/settings$`, "settings"}, {`^/v1/tenants$`, "tenants"},
-		{`^/v1/deliveries/[^/]+/attempts/\d+/signature$`, "signature"}, {`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/[\w-]+)?$`, "endpoint"},
+		{`^/v1/deliveries/[^/]+/attempts/\d+/signature$`, "signature"}, {`^/v1/deliveries/[^/]+/attempts/\d+/body$`, "sent_body"}, {`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/[\w-]+)?$`, "endpoint"},
 	} {
 		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
 			name = is.name
