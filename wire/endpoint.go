@@ -12,7 +12,7 @@ import (
 // the others.
 type NewEndpoint struct {
 	Tenant         string             `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
-	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as POST requests"`
+	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"URL that gets deliveries as POST requests; values of its query are [redacted] for a caller who may not change the endpoint"`
 	Description    string             `json:"description" maxLength:"1000"`
 	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`

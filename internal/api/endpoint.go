@@ -170,6 +170,7 @@ func (a *api) viewEndpoint(c *call, ep *grapnel.Endpoint, h wire.Health) wire.En
 	endpointFields.show(ep, &v)
 	v.Ordering, v.Format = ep.Order(), ep.Shape().Format
 	strict.Defaults(&v)
+	v.URL = c.address(v.URL)
 	v.Headers = make(map[string]string, len(ep.Headers))
 	for name, value := range ep.Headers {
 		if !c.key.May(grapnel.ScopeManage) {

@@ -171,7 +171,7 @@ func (a *api) viewIssue(c *call, i *issue.Issue) wire.Issue {
 // nameOf is how sentences name an endpoint.
 func (a *api) nameOf(c *call, endpoint string) string {
 	if ep, ok := a.Engine.Endpoint(c.scope, endpoint); ok {
-		return cmp.Or(ep.Description, ep.URL)
+		return cmp.Or(ep.Description, withoutQuery(ep.URL))
 	}
 	return endpoint
 }

@@ -148,7 +148,7 @@ func (s *survey) view() *wire.Overview {
 	for i := range s.troubles[:min(len(s.troubles), mostAttention)] {
 		t := &s.troubles[i]
 		s.Attention = append(s.Attention, wire.OverviewEndpoint{ID: t.endpoint.ID, Tenant: t.endpoint.Tenant, Description: t.endpoint.Description,
-			URL: t.endpoint.URL, DisabledReason: t.endpoint.DisabledReason, Health: viewHealth(t.health, int(t.held), s.now)})
+			URL: withoutQuery(t.endpoint.URL), DisabledReason: t.endpoint.DisabledReason, Health: viewHealth(t.health, int(t.held), s.now)})
 	}
 	s.Hours = []wire.Bucket{}
 	var all grapnel.Totals

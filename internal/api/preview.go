@@ -116,7 +116,8 @@ func previewRequest(ep *grapnel.Endpoint, ev *grapnel.Event, c *call, b transfor
 	if err != nil {
 		return nil, grapnel.Invalid("?endpoint", "the endpoint would get no request: %s", err)
 	}
-	rq := &wire.PreviewRequest{Method: http.MethodPost, URL: ep.URL, Headers: map[string]string{}, Body: strings.ToValidUTF8(string(body), "\ufffd")}
+	rq := &wire.PreviewRequest{Method: http.MethodPost, URL: c.address(ep.URL), Headers: map[string]string{},
+		Body: strings.ToValidUTF8(string(body), "\ufffd")}
 	for name := range header {
 		rq.Headers[strings.ToLower(name)] = header.Get(name)
 	}

@@ -125,7 +125,7 @@ func (a *api) filter(c *call, s *selection, endpoint string) {
 // callable are the endpoints and queues that a search can name.
 func (a *api) callable(c *call) (all []search.Named) {
 	for _, ep := range a.Engine.Endpoints(c.scope) {
-		all = append(all, search.Named{ID: ep.ID, Name: cmp.Or(ep.Description, ep.URL)})
+		all = append(all, search.Named{ID: ep.ID, Name: cmp.Or(ep.Description, withoutQuery(ep.URL))})
 	}
 	for _, q := range a.Engine.Queues(c.scope) {
 		name := q.Description
