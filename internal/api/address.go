@@ -6,6 +6,10 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// redacted stands for the value of an endpoint's own header, or of a parameter of its URL, which may
+// be a credential of its receiver.
+const redacted = "[redacted]"
+
 // address is the URL of an endpoint as its caller may see it. A query is as often a credential as
 // the value of a header, so callers who may not change the endpoint see the names of its parameters
 // and no values.

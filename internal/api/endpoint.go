@@ -85,10 +85,6 @@ func (a *api) viewChanges(ep *grapnel.Endpoint) []string {
 	return ep.Policy.Changes(a.base(ep.Tenant, &ep.Policy))
 }
 
-// redacted stands for the value of an endpoint's own header, which may be a credential of its
-// receiver.
-const redacted = "[redacted]"
-
 // createEndpoint makes an endpoint, with a secret that is shown in this answer only.
 func createEndpoint(a *api, c *call) (answer, error) {
 	var f strict.Faults
