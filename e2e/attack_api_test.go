@@ -183,7 +183,7 @@ func TestAttackByStreams(t *testing.T) {
 	if soak() {
 		streams = 4000
 	}
-	a := newAttacked(t, program{})
+	a := newAttacked(t, program{flag: []string{"--bounds", fmt.Sprintf("api.openstreams=%d", streams)}})
 	v := a.newVictim("beside")
 	a.by(attacker, grapnel.ScopeManage, http.StatusCreated, http.MethodPost, "/v1/queues",
 		map[string]any{"name": "q", "event_types": []string{"never"}}, nil)

@@ -6,8 +6,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// redacted stands for the value of an endpoint's own header, or of a parameter of its URL, which may
-// be a credential of its receiver.
+// redacted stands for the value of an endpoint's own header, or of a parameter of its URL: either
+// may be a credential of its receiver.
 const redacted = "[redacted]"
 
 // address is the URL of an endpoint as its caller may see it. A query is as often a credential as

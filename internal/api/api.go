@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/channels"
@@ -127,6 +128,7 @@ type api struct {
 	links        links
 	claims       sync.Map // of strings: the idempotency keys being worked on
 	streams      streams
+	linked       *allowance.Tenants // portal links that were created
 	cursors      *cursors
 	simulations  chan struct{} // one for each that runs
 	explanations chan struct{} // the same

@@ -67,9 +67,14 @@ type Bounds struct {
 	// shorter than Heartbeat, or each silence would end the stream.
 	StreamNothing time.Duration `bound:"1s" tiny:"20ms"`
 	StreamSlow    time.Duration `bound:"10s"`             // for which a caller may take nothing in
+	OpenStreams   int           `bound:"500" tiny:"20"`   // of one tenant's queues at once
 	Streams       int           `bound:"1000"`            // streams remembered after their end
 	StreamKept    time.Duration `bound:"15m"`             // for which each of them is
 	StreamSent    int           `bound:"10000" least:"2"` // leases remembered of one stream, of which half are forgotten at a time
+
+	// Portal links. A tenant may make LinkBurst at once, and one more in each LinkPause.
+	LinkBurst int           `bound:"300" tiny:"300"`
+	LinkPause time.Duration `bound:"200ms" tiny:"200ms"`
 
 	// Idempotency keys.
 	AnswerKept   time.Duration `bound:"48h"` // for which an answer is given again

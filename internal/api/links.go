@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -52,6 +53,24 @@ func (l *links) origin(r *http.Request) string {
 		return l.root(r)
 	}
 	return (&url.URL{Scheme: scheme, Host: host}).String() + l.root(r)
+}
+
+// known says whether that is more than the caller's word: anyone who can make a server send a Host
+// of their choice would choose where links that are credentials lead.
+func (l *links) known(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	at, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return l.public != "" || l.trusts(r) || host == "localhost" || err == nil && at.Unmap().IsLoopback()
+}
+
+// Known says whether Origin's answer is the operator's word or that of a proxy it trusts, or leads
+// to this machine.
+func Known(public *url.URL, proxies []netip.Prefix) func(*http.Request) bool {
+	l := newLinks(public, proxies)
+	return l.known
 }
 
 // root is what links begin with that others will follow than the caller: where the operator says

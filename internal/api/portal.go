@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/pass"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
@@ -76,6 +77,14 @@ func createLink(a *api, c *call) (answer, error) {
 	}
 	if err := f.Err(); err != nil {
 		return answer{}, err
+	}
+	if !c.links.known(c.Request) {
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The server does not know its public address, and a link to the address that a request "+
+			"names could lead anywhere. Start it with --public-url, or with --trusted-proxies behind a proxy.")
+	}
+	if !a.linked.Use(tenant, c.now, c.now, a.Bounds.LinkPause) {
+		return answer{}, &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.LinkPause,
+			Detail: "Too many portal links are created for this tenant. A link is for one person at the moment of need."}
 	}
 	if len(in.Scopes) == 0 {
 		in.Scopes = []grapnel.Scope{grapnel.ScopeRead}

@@ -29,7 +29,7 @@ var linkMade = regexp.MustCompile(`^link lnk_[0-9a-z]{26} for portal$`)
 func TestALinkOpensOnce(t *testing.T) {
 	w := newWorld(t)
 	at, code := w.link(`{"scopes":["read"],"subject":"jane"}`)
-	if at != "http://example.com/portal" {
+	if at != "http://localhost/portal" {
 		t.Errorf("the link leads to %s", at)
 	}
 	var opened atomic.Int64
@@ -152,7 +152,7 @@ func TestSettingsOfAPortal(t *testing.T) {
 	if before != w.dump() {
 		t.Error("something has changed")
 	}
-	if url, _ := w.link(""); !strings.HasPrefix(url, "http://example.com/portal?of=") {
+	if url, _ := w.link(""); !strings.HasPrefix(url, "http://localhost/portal?of=") {
 		t.Errorf("the link of a portal that can be framed is %s", url)
 	}
 	if got := w.as(w.pass(portalScopes, "ep_1"), 200, "GET", at, ""); got["name"] != "Acme" {

@@ -18,6 +18,29 @@ import (
 type streams struct {
 	mu   sync.Mutex
 	byID map[string]*sent
+	now  map[string]int // open streams of each tenant
+}
+
+// enter counts a stream of a tenant; false: it has too many.
+func (ss *streams) enter(tenant string, most int) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.now == nil {
+		ss.now = map[string]int{}
+	}
+	if ss.now[tenant] >= most {
+		return false
+	}
+	ss.now[tenant]++
+	return true
+}
+
+func (ss *streams) leave(tenant string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.now[tenant]--; ss.now[tenant] == 0 {
+		delete(ss.now, tenant)
+	}
 }
 
 // sent is what one stream has sent.

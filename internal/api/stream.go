@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
@@ -38,8 +39,14 @@ func stream(a *api, c *call) (answer, error) {
 	if c.Method == http.MethodHead {
 		return nothing(), nil
 	}
+	a.resume(c, room, &q) // the stream before this one leaves first
+	if !a.streams.enter(q.Tenant, a.Bounds.OpenStreams) {
+		return answer{}, &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.Heartbeat,
+			Detail: "The tenant has " + strconv.Itoa(a.Bounds.OpenStreams) +
+				" open streams, which is the most. Close some, or poll with next?wait=."}
+	}
 	return answer{instead: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		a.resume(c, room, &q)
+		defer a.streams.leave(q.Tenant)
 		w.Header().Set("Content-Type", typeEvents)
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers the stream would stop it
 		w.WriteHeader(http.StatusOK)

@@ -387,6 +387,7 @@ func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler 
 		Bounds:   s.options.Bounds.Web,
 		API:      face,
 		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
+		Known:    api.Known(s.options.PublicURL, s.options.Proxies),
 		Passes:   passes,
 		Secret:   s.session.secret,
 		Stopping: s.stopping.Load,

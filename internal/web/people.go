@@ -46,6 +46,11 @@ func (w *web) startPeople(rw http.ResponseWriter, r *http.Request) {
 	if len(next) > w.Bounds.Next {
 		next = "/"
 	}
+	if !w.Known(r) { // the issuer would send the person's code wherever the request says
+		v.fail(refused(http.StatusConflict, "This server does not know its public address.",
+			"Ask its administrator to start it with --public-url, or with --trusted-proxies behind a proxy."))
+		return
+	}
 	to, flow, err := w.People.Issuer.Begin(r.Context(), v.place.URL(callbackPath))
 	if err != nil {
 		v.noSession(err, next, nil)

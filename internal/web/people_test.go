@@ -54,6 +54,17 @@ func TestTheSignInPageOffersTheIssuer(t *testing.T) {
 	}
 }
 
+// TestASignInGoesWhereTheOperatorSays: not where the Host of a request says.
+func TestASignInGoesWhereTheOperatorSays(t *testing.T) {
+	s := newSite(t, func(o *Options) {
+		withIssuer(t, false)(o)
+		o.Known = func(*http.Request) bool { return false }
+	})
+	if w := s.ask("GET", "/login/start", nil); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "--public-url") {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
 // TestTheSessionOfAPerson has a pass with the scopes of the role, which ends with the session.
 func TestTheSessionOfAPerson(t *testing.T) {
 	s := newSite(t, withIssuer(t, false))

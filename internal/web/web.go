@@ -45,6 +45,7 @@ type Options struct {
 	Bounds   Bounds
 	API      http.Handler               // answers the requests of pages; all requests that are for no page
 	Origin   func(*http.Request) string // base URL of this server as the caller reaches it; nil: from Host
+	Known    func(*http.Request) bool   // whether Origin is more than the caller's word; nil: always
 	Passes   *pass.Sealer               // makes and reads passes
 	Secret   func(use string) [32]byte  // secrets of all nodes that serve the same sessions, by their use
 	Stopping func() bool                // the server drains: live pages end; nil: never
@@ -119,6 +120,9 @@ func newWeb(o Options) *web {
 	}
 	if o.Stopping == nil {
 		o.Stopping = func() bool { return false }
+	}
+	if o.Known == nil {
+		o.Known = func(*http.Request) bool { return true }
 	}
 	if o.Origin == nil {
 		o.Origin = func(r *http.Request) string { return "http://" + r.Host }
