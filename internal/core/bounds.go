@@ -41,6 +41,9 @@ type Bounds struct {
 	// Unproven is the number of attempts in flight allowed to an endpoint none of whose attempts
 	// has finished.
 	Unproven int `bound:"8"`
+	// Tried is the number of deliveries of an endpoint that are remembered because a repair brought
+	// them forward in vain. Beyond it none is brought forward.
+	Tried int `bound:"4096"`
 }
 
 // Late bounds overdue deliveries; see late.go.

@@ -216,6 +216,7 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.confirm(now, ep)
 	c.end(now, ep)
 	c.hurry(now, ep)
+	c.seek(now, ep)
 	ep.window.refill(now)
 	c.expire(now, ep)
 	c.load(now, ep)

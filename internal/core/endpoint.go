@@ -38,6 +38,8 @@ type endpoint struct {
 	replanned bool      // a Hasten failed, so some deliveries may be due earlier than the window says
 	hastenAt  time.Time // no Hasten before this, after one that failed
 
+	repair repair // of an endpoint that refused events
+
 	newest     int64         // highest delivery row id when config was read
 	confirmed  bool          // config is stored; false between the core's own disabling and its confirmation
 	confirming bool          // a Disable is on its way

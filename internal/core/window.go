@@ -25,6 +25,7 @@ type head struct {
 	due      time.Time // when it may be attempted: Head.Due, or later after a fault of this process
 	phase    phase
 	misfires int           // consecutive faults of this process; they consume no attempt
+	forward  bool          // a repair has brought it forward, and it has not been attempted since
 	probe    bool          // running as a probe of whether the endpoint has recovered
 	slow     bool          // running, at an endpoint with slow attempts
 	unproven bool          // running, begun when no attempt of its endpoint had finished
@@ -315,6 +316,7 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 			}
 			c.admit(now, ep, h)
 		}
+		c.forward(now, ep, in.Heads)
 		if n := len(in.Heads); n >= in.Limit && n > 0 {
 			w.chillBehind(in.Heads[n-1].Due, complete)
 		}

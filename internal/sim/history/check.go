@@ -84,6 +84,7 @@ type checker struct {
 	actions    map[string][]*Action          // by delivery, of Skip and Retry
 	stopping   map[string][]*Action          // by endpoint, all other kinds, in the order of their calls
 	lived      map[*Endpoint][]time.Duration // when an endpoint's answer may have reached the sender, in order
+	took       map[*Endpoint][]time.Duration // when an endpoint with a breaker took an event, in order
 	found      []Violation
 }
 
@@ -91,7 +92,7 @@ func index(h History) *checker {
 	c := &checker{History: h,
 		originals: map[pair][]*delivery{}, endpoint: map[string]*Endpoint{}, byID: map[string]*event{},
 		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{},
-		lived: map[*Endpoint][]time.Duration{}}
+		lived: map[*Endpoint][]time.Duration{}, took: map[*Endpoint][]time.Duration{}}
 	c.Faults = slices.Clone(h.Faults)
 	slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.End, b.End) })
 	for i := range h.Endpoints {
@@ -127,7 +128,13 @@ func index(h History) *checker {
 	for _, r := range h.Receipts {
 		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !r.AnswerLost {
 			c.lived[ep] = append(c.lived[ep], r.End)
+			if r.Status < 300 {
+				c.took[ep] = append(c.took[ep], r.End)
+			}
 		}
+	}
+	for _, ends := range c.took {
+		slices.Sort(ends)
 	}
 	for _, ends := range c.lived {
 		slices.Sort(ends)

@@ -72,6 +72,7 @@ func (c *checker) schedule(d *delivery) {
 	if len(delays) == 0 {
 		return
 	}
+	forward := 0 // attempts that a repair may have brought forward
 	for i := 1; i < len(d.receipts); i++ {
 		before, r := d.receipts[i-1], d.receipts[i]
 		if !r.automatic() || before.Attempt < 1 || r.Attempt <= before.Attempt {
@@ -95,10 +96,39 @@ func (c *checker) schedule(d *delivery) {
 			continue
 		}
 		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since-c.Limits.Transit, r.Start) })
-		if r.Start-since+c.Limits.Transit < wait && !jumped {
+		early := r.Start-since+c.Limits.Transit < wait && !jumped
+		if early && c.repaired(d.endpoint, before, r) {
+			if forward++; forward <= 1+c.restarts(d.endpoint, r.Start) {
+				continue
+			}
+		}
+		if early {
 			c.report(Schedule, d, r.Start, "attempt %d after %v, not before %v was configured", r.Attempt, r.Start-since, wait)
 		}
 	}
+}
+
+// repaired says whether an attempt may come early because its endpoint has taken an event since the
+// attempt before. A process brings each delivery forward once at most.
+func (c *checker) repaired(ep *Endpoint, before, r *Receipt) bool {
+	took := c.took[ep]
+	at, _ := slices.BinarySearchFunc(took, before.Start-c.Limits.Transit, func(end, from time.Duration) int { return cmp.Compare(end, from) })
+	return at < len(took) && took[at] <= r.Start
+}
+
+// restarts is the number of processes that have begun to decide about an endpoint up to a time.
+func (c *checker) restarts(ep *Endpoint, until time.Duration) (n int) {
+	for _, f := range c.Faults {
+		if f.Kind != CommitUnknown && f.Kind != ClockJump && f.Start <= until {
+			n++
+		}
+	}
+	for _, t := range c.Terms {
+		if t.Endpoint == ep.ID && t.Start <= until {
+			n++
+		}
+	}
+	return n
 }
 
 // hastened says whether an attempt may come early because its endpoint has recovered: the attempt
