@@ -235,11 +235,14 @@ func providers(t *testing.T) []provider {
 
 // believer says whether a source accepts a request. It is an engine that counts.
 type believer struct {
-	source grapnel.Source
-	events int
+	ingress.Shelf // nothing is released in this test
+	source        grapnel.Source
+	events        int
 }
 
 func (b *believer) Source(store.Scope, string) (grapnel.Source, bool) { return b.source, true }
+
+func (b *believer) Sources(store.Scope) []grapnel.Source { return []grapnel.Source{b.source} }
 
 func (b *believer) Publish(_ context.Context, events []store.Incoming, _ *store.Once) (store.Accepted, error) {
 	b.events++
