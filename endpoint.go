@@ -133,6 +133,10 @@ func (ep *Endpoint) DropReason() string {
 // Only a queue can be quiet.
 func (ep *Endpoint) Quiet() bool { return ep.Queue != nil && ep.Queue.Quiet }
 
+// Uncounted says that no statistics count its deliveries: those of a channel are messages about the
+// tenant's deliveries, and no such deliveries themselves.
+func (ep *Endpoint) Uncounted() bool { return ep.Quiet() || ep.Channel != nil }
+
 // DefaultMaxConcurrency is the limit of an endpoint's simultaneous requests if it sets none.
 const DefaultMaxConcurrency = 32
 

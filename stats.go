@@ -17,7 +17,8 @@ type Totals struct {
 	Discarded           int64
 	Skipped             int64
 	Retried             int64   // of the finished ones: with more than one attempt
-	FirstAttemptSuccess int64   // of the delivered ones: with one attempt
+	FirstAttempts       int64   // recorded first attempts, whether or not their delivery is finished
+	FirstAttemptSuccess int64   // of them: those that succeeded
 	Attempts            int64   // recorded attempts, whether or not they finished a delivery
 	Latency             Latency // of the attempts that got an answer
 
@@ -38,6 +39,7 @@ func (t *Totals) Add(o *Totals) {
 	t.Discarded += o.Discarded
 	t.Skipped += o.Skipped
 	t.Retried += o.Retried
+	t.FirstAttempts += o.FirstAttempts
 	t.FirstAttemptSuccess += o.FirstAttemptSuccess
 	t.Attempts += o.Attempts
 	t.Latency.Add(&o.Latency)
@@ -64,9 +66,12 @@ type Tried struct {
 	Again    bool          // the delivery stayed pending
 }
 
-// Tried counts a recorded attempt.
-func (t *Totals) Tried(a *Tried) {
+// Tried counts a recorded attempt, whose number of its delivery is given.
+func (t *Totals) Tried(a *Tried, number int) {
 	t.Attempts++
+	if number == 1 {
+		t.FirstAttempts++
+	}
 	if a.Answered {
 		t.Latency.Count(a.Duration)
 	}
@@ -132,6 +137,14 @@ func (t *Totals) Finished() int64 {
 // Attempted is the number of finished deliveries that had at least one attempt.
 func (t *Totals) Attempted() int64 { return t.Finished() - t.Tries[0] }
 
+// FailedAttempts is the number of recorded attempts that failed.
+func (t *Totals) FailedAttempts() int64 {
+	return t.Classes.all() - t.Classes[classCell(policy.ClassNone)]
+}
+
+// TriedAgain is the number of recorded attempts that left their delivery pending.
+func (t *Totals) TriedAgain() int64 { return t.Retries.all() }
+
 // Counted is the number of finished deliveries that have been counted with their attempts. It is
 // less than Finished if an earlier version counted some of them.
 func (t *Totals) Counted() (n int64) {
@@ -167,6 +180,13 @@ type ClassCounts [classCells]int64
 
 // Reasons counts deliveries by reason code.
 type Reasons [reasonCells]int64
+
+func (c *ClassCounts) all() (n int64) {
+	for _, cell := range c {
+		n += cell
+	}
+	return n
+}
 
 func classCell(c policy.Class) int {
 	return max(slices.Index(countedClasses[:], c), 0)

@@ -19,6 +19,7 @@ type Stats struct {
 	Groups  []Group  `json:"groups,omitempty" doc:"with by: the busiest first, hours and days the oldest first"`
 	Reasons []Reason `json:"reasons,omitempty" doc:"with by=reason: the most frequent first"`
 	All     *Figures `json:"all,omitempty" doc:"with by: the figures of all groups together"`
+	Pending *int64   `json:"pending,omitempty" doc:"with by: the deliveries of the selection that are pending now; not with type, by which they are not counted"`
 }
 
 // MarshalJSON writes the statistics as the API does.
@@ -38,10 +39,28 @@ type Totals struct {
 	Discarded           int64   `json:"discarded"`
 	Skipped             int64   `json:"skipped"`
 	Retried             int64   `json:"retried" doc:"finished deliveries with more than one attempt"`
-	FirstAttemptSuccess int64   `json:"first_attempt_success" doc:"deliveries that succeeded at the first attempt"`
+	FirstAttempts       int64   `json:"first_attempts" doc:"first attempts that were made, whether or not their delivery is finished"`
+	FirstAttemptSuccess int64   `json:"first_attempt_success" doc:"first attempts that succeeded"`
 	Attempted           int64   `json:"attempted" doc:"finished deliveries that had at least one attempt"`
 	Attempts            int64   `json:"attempts"`
+	FailedAttempts      int64   `json:"failed_attempts" doc:"attempts that failed"`
+	TriedAgain          int64   `json:"tried_again" doc:"attempts after which the delivery stayed pending"`
 	Latency             Latency `json:"latency" doc:"latency of answered attempts; exact to a fifth"`
+}
+
+// FirstAttemptRate is the part of the first attempts that succeeded; nil without any. Totals of
+// earlier versions have successes without first attempts, of which there is no rate either.
+func (t *Totals) FirstAttemptRate() *float64 {
+	if t.FirstAttempts < max(t.FirstAttemptSuccess, 1) {
+		return nil
+	}
+	rate := float64(t.FirstAttemptSuccess) / float64(t.FirstAttempts)
+	return &rate
+}
+
+// Finished is the number of finished deliveries.
+func (t *Totals) Finished() int64 {
+	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
 }
 
 // Latency are percentiles; nil when no attempt got an answer.
@@ -61,8 +80,8 @@ type Group struct {
 // Figures are the totals of a group and what follows from them. docs/stats.md defines each.
 type Figures struct {
 	Totals
-	FirstAttemptSuccessRate *float64         `json:"first_attempt_success_rate" nullable:"true" doc:"part of the attempted deliveries that succeeded at the first attempt; attempted: finished with at least one attempt"`
-	RetryRate               *float64         `json:"retry_rate" nullable:"true" doc:"part of the attempted deliveries that needed more than one attempt"`
+	FirstAttemptSuccessRate *float64         `json:"first_attempt_success_rate" nullable:"true" doc:"part of the first attempts that succeeded"`
+	RetryRate               *float64         `json:"retry_rate" nullable:"true" doc:"part of the attempted deliveries that needed more than one attempt; attempted: finished with at least one attempt"`
 	AttemptsPerDelivery     *float64         `json:"attempts_per_delivery" nullable:"true" doc:"mean attempts of the attempted deliveries"`
 	AttemptCounts           []AttemptCount   `json:"attempt_counts" doc:"finished deliveries by number of attempts, none left out but zeros"`
 	TimeToSuccess           Latency          `json:"time_to_success" doc:"from the creation of a delivery to its success, of the delivered ones; exact to a fifth"`

@@ -46,20 +46,15 @@ func (s *session) statsCommand() *cobra.Command {
 	return c
 }
 
-var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "SKIPPED", "RETRIED", "FIRST TRY", "ATTEMPTS",
-	"P50", "P95", "P99"}
+var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "SKIPPED", "RETRIED", "FIRST TRY", "OF", "ATTEMPTS",
+	"ERRORS", "P50", "P95", "P99"}
 
 func statsRow(at string, t *client.Totals) []string {
 	row := []string{at}
 	for _, n := range []int64{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried} {
 		row = append(row, number(n))
 	}
-	var first *float64
-	if t.Attempted > 0 {
-		first = new(float64)
-		*first = float64(t.FirstAttemptSuccess) / float64(t.Attempted)
-	}
-	row = append(row, percent(first), number(t.Attempts))
+	row = append(row, percent(t.FirstAttemptRate()), number(t.FirstAttempts), number(t.Attempts), number(t.FailedAttempts))
 	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {
 		text := ""
 		if d != nil {

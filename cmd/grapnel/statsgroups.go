@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/internal/insight"
+	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -32,26 +33,35 @@ func groupsView(stats *client.Stats) cli.View {
 	})
 	if stats.All != nil {
 		v.Parts[0].Rows = append(v.Parts[0].Rows, groupRow("total", stats.All))
+		v.Parts[0].Text = statsSaid(stats)
 	}
 	return v
 }
 
-var groupHead = []string{"DELIVERED", "DEAD", "FIRST TRY", "RETRIED", "TRIES", "TO SUCCESS P50", "P95", "P99", "LATENCY P50", "P95", "P99",
+// statsSaid is the totals as a sentence: what finished, what did not, and what failed meanwhile.
+func statsSaid(stats *client.Stats) string {
+	parts := []string{words.Many(stats.All.Finished(), "delivery", "deliveries") + " finished"}
+	if stats.Pending != nil {
+		parts = append(parts, words.Count(*stats.Pending)+" pending now")
+	}
+	if text := words.FailedAttempts(&stats.All.Totals); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ") + ".\n"
+}
+
+var groupHead = []string{"DELIVERED", "DEAD", "FIRST TRY", "OF", "RETRIED", "TRIES", "TO SUCCESS P50", "P95", "P99", "LATENCY P50", "P95", "P99",
 	"ERRORS", "DUPLICATES"}
 
 func groupRow(name string, f *client.Figures) []string {
-	var errors int64
-	for _, n := range f.Errors {
-		errors += n
-	}
-	row := []string{name, number(f.Delivered), number(f.Failed), percent(f.FirstAttemptSuccessRate), percent(f.RetryRate), ""}
+	row := []string{name, number(f.Delivered), number(f.Failed), percent(f.FirstAttemptSuccessRate), number(f.FirstAttempts), percent(f.RetryRate), ""}
 	if f.AttemptsPerDelivery != nil {
 		row[len(row)-1] = fmt.Sprintf("%.2f", *f.AttemptsPerDelivery)
 	}
 	for _, l := range []client.Latency{f.TimeToSuccess, f.Latency} {
 		row = append(row, brief(l.P50), brief(l.P95), brief(l.P99))
 	}
-	return append(row, number(errors), number(f.Duplicates))
+	return append(row, number(f.FailedAttempts), number(f.Duplicates))
 }
 
 func percent(part *float64) string {

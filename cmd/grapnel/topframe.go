@@ -90,7 +90,11 @@ func topLines(f *topFrame, width int, paint func(tone, text string) string) (lin
 		}
 	}
 	for _, figure := range words.Figures(&o.Totals, words.Count(o.Pending.All)) {
-		row(figure.Name, strings.TrimSpace(figure.Value+" "+figure.Unit))
+		text := strings.TrimSpace(figure.Value + " " + figure.Unit)
+		if figure.Note != "" {
+			text += ", " + figure.Note
+		}
+		row(figure.Name, text)
 	}
 	if f.rates != nil {
 		row("Per second", fmt.Sprintf("%.1f created, %.1f delivered, %.1f failed", f.rates.created, f.rates.delivered, f.rates.failed))

@@ -20,7 +20,7 @@ func TestBacktestJudgesAsLiveRulesDo(t *testing.T) {
 		for at := from.Add(-BaselineFor); at.Before(to); {
 			at = at.Add(time.Duration(rapid.SampledFrom([]int{1, 1, 2, 30, 700}).Draw(t, "pause")) * time.Hour)
 			failed := rapid.Int64Range(0, 60).Draw(t, "failed")
-			buckets = append(buckets, grapnel.Bucket{At: at, Totals: grapnel.Totals{Failed: failed, Delivered: 60,
+			buckets = append(buckets, grapnel.Bucket{At: at, Totals: grapnel.Totals{Failed: failed, FirstAttempts: 60,
 				FirstAttemptSuccess: rapid.Int64Range(0, 60).Draw(t, "first")}})
 		}
 		for _, name := range []string{DeadLetters, FirstAttempts} {

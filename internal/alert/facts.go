@@ -262,8 +262,8 @@ func (h *Hours) samples(of Subject) []Sample {
 			number(h.Usual.Failed)), Also{}}}
 	if drop, known := h.Usual.drop(&h.Last); known && h.Tenant != "" {
 		all = append(all, Sample{FirstAttempts, h.Tenant, of, drop,
-			fmt.Sprintf("%s percent of the deliveries that ended in the last hour went at the first attempt; usually it is %s percent.",
-				number(100*h.Last.First/h.Last.Ended), number(100*h.Usual.Success)), Also{}})
+			fmt.Sprintf("%s percent of the %.0f first attempts of the last hour succeeded; usually it is %s percent.",
+				number(100*h.Last.Good/h.Last.Firsts), h.Last.Firsts, number(100*h.Usual.Success)), Also{}})
 	}
 	return all
 }

@@ -31,9 +31,9 @@ func TestEveryRuleCanFire(t *testing.T) {
 			CertificateUntil: begin.Add(5 * 24 * time.Hour)},
 	},
 		Backlogs: []Backlog{{"t", 9000, 1000}, {"", 9000, 1000}},
-		Hours: []Hours{{"t", Hour{30, 10, 60}, Baseline{Failed: 1, Success: 0.99, Ended: 1000}, []Group{{ep("slow"),
-			grapnel.ReasonPermanent, 1, begin, begin, "failed: the endpoint answered 400"}}}, {"", Hour{30, 10, 60},
-			Baseline{Failed: 1, Success: 0.99, Ended: 1000}, nil}},
+		Hours: []Hours{{"t", Hour{30, 60, 10}, Baseline{Failed: 1, Success: 0.99, Firsts: 1000}, []Group{{ep("slow"),
+			grapnel.ReasonPermanent, 1, begin, begin, "failed: the endpoint answered 400"}}}, {"", Hour{30, 60, 10},
+			Baseline{Failed: 1, Success: 0.99, Firsts: 1000}, nil}},
 		Sources: []Source{{&grapnel.Source{ID: "src", Tenant: "t", Name: "stripe"}, ago(48 * time.Hour), 40}},
 		Disk:    &Disk{5, 100}, Imbalance: &off,
 		Burns: []Burn{{"availability", "1 h and 5 min", 20, 30, 13.44, grapnel.SeverityPage}},
@@ -74,12 +74,12 @@ func TestEveryRuleCanFire(t *testing.T) {
 	}
 }
 
-// totals are 60 days of an hour each, in which 100 deliveries end.
+// totals are 60 days of an hour each, in which 100 first attempts are made.
 func totals(failed func(day, hour int) int64) (all []grapnel.Bucket) {
 	for i := range 60 * 24 {
 		n := failed(i/24, i%24)
 		all = append(all, grapnel.Bucket{At: begin.Add(time.Duration(i-60*24) * time.Hour), Totals: grapnel.Totals{Failed: n,
-			Delivered: 100 - n, FirstAttemptSuccess: 98 - n}})
+			FirstAttempts: 100, FirstAttemptSuccess: 98 - n}})
 	}
 	return all
 }

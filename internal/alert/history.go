@@ -9,29 +9,33 @@ import (
 // Baseline is what a usual hour of a tenant looks like.
 type Baseline struct {
 	Failed  float64 // dead letters of an hour
-	Success float64 // part of the ended deliveries that went at the first attempt
-	Ended   float64 // deliveries in all hours together
+	Success float64 // part of the first attempts that succeeded
+	Firsts  float64 // first attempts in all hours together
 }
 
 // Hour is what happened in an hour. Its numbers are fractions where parts of hours are added.
-type Hour struct{ Failed, First, Ended float64 }
+type Hour struct {
+	Failed float64 // dead letters
+	Firsts float64 // first attempts, counted when they were made
+	Good   float64 // of them: those that succeeded
+}
 
 // BaselineFor is how long before an hour its baseline begins.
 const BaselineFor = 28 * 24 * time.Hour
 
 const (
 	leastUsual = 2  // dead letters an hour: fewer count as this
-	leastEnded = 50 // deliveries in an hour: of fewer a success rate says nothing
+	leastFirst = 50 // first attempts in an hour: of fewer a success rate says nothing
 )
 
 // hour makes an hour of totals.
 func hour(t *grapnel.Totals) Hour {
-	return Hour{Failed: float64(t.Failed), First: float64(t.FirstAttemptSuccess), Ended: float64(t.Delivered + t.Failed)}
+	return Hour{Failed: float64(t.Failed), Firsts: float64(t.FirstAttempts), Good: float64(t.FirstAttemptSuccess)}
 }
 
 // add adds a part of an hour.
 func (h *Hour) add(o Hour, part float64) {
-	h.Failed, h.First, h.Ended = h.Failed+part*o.Failed, h.First+part*o.First, h.Ended+part*o.Ended
+	h.Failed, h.Firsts, h.Good = h.Failed+part*o.Failed, h.Firsts+part*o.Firsts, h.Good+part*o.Good
 }
 
 // LastHour is the hour before a time, of the totals by the hour: the current hour, and of the hour
@@ -69,12 +73,12 @@ func Usual(buckets []grapnel.Bucket, at time.Time) Baseline {
 
 // baseline is that of a sum of hours, from the first with any total up to a time.
 func (h *Hour) baseline(first, at time.Time) Baseline {
-	b := Baseline{Ended: h.Ended}
+	b := Baseline{Firsts: h.Firsts}
 	if hours := at.Sub(later(first, at.Add(-BaselineFor))).Hours(); !first.IsZero() && hours >= 1 {
 		b.Failed = h.Failed / hours
 	}
-	if h.Ended > 0 {
-		b.Success = h.First / h.Ended
+	if h.Firsts > 0 {
+		b.Success = h.Good / h.Firsts
 	}
 	return b
 }
@@ -83,12 +87,12 @@ func (h *Hour) baseline(first, at time.Time) Baseline {
 func (b *Baseline) deadLetters(h *Hour) float64 { return h.Failed / max(b.Failed, leastUsual) }
 
 // drop is by how many percentage points an hour's success is below the usual; false: there were too
-// few deliveries.
+// few first attempts.
 func (b *Baseline) drop(h *Hour) (float64, bool) {
-	if h.Ended < leastEnded || b.Ended < leastEnded {
+	if h.Firsts < leastFirst || b.Firsts < leastFirst {
 		return 0, false
 	}
-	return 100 * (b.Success - h.First/h.Ended), true
+	return 100 * (b.Success - h.Good/h.Firsts), true
 }
 
 // Backtest returns the hours between two times in which a rule would have fired, given the totals

@@ -96,7 +96,7 @@ var rules = []Rule{
 		Tenants: true, Operator: true, Severity: grapnel.SeverityWarning, Unit: Times, Threshold: 3, Hold: time.Minute,
 		Calm: 5 * time.Minute},
 	{Name: FirstAttempts, Title: "fewer first attempts succeed than usual",
-		About:   "Percentage points by which the success of first attempts in the last hour is below that of the 28 days before, from 50 deliveries an hour on.",
+		About:   "Percentage points by which the success of first attempts in the last hour is below that of the 28 days before, from 50 first attempts an hour on. An attempt counts when it is made, not when its delivery ends.",
 		Tenants: true, Severity: grapnel.SeverityWarning, Unit: Points, Threshold: 20, Calm: 10 * time.Minute, Backtest: true},
 	{Name: SourceSilent, Title: "receives nothing",
 		About:   "Seconds since the source received its last event. A source that never received one does not count.",

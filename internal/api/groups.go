@@ -109,6 +109,9 @@ func (a *api) grouped(c *call) (answer, error) {
 	}
 	figures := viewFigures(&all)
 	v.Data, v.Totals, v.All = []wire.Bucket{}, figures.Totals, &figures
+	if v.Pending, err = a.pendingOf(c, &q); err != nil {
+		return answer{}, err
+	}
 	if v.By == byReason {
 		v.Reasons = viewReasons(&all)
 		return jsonAnswer(http.StatusOK, v), nil
@@ -123,11 +126,28 @@ func (a *api) grouped(c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, v), nil
 }
 
+// pendingOf counts the pending deliveries that will be in such totals when they finish; nil: they
+// are not counted by type.
+func (a *api) pendingOf(c *call, q *store.TotalsQuery) (*int64, error) {
+	if q.Type != "" {
+		return nil, nil
+	}
+	counts, err := a.History.Counts(c.Context(), c.scope)
+	n := new(int64)
+	for id, of := range counts {
+		ep, there := a.Engine.Endpoint(c.scope, id)
+		if there && (q.Endpoint == "" || q.Endpoint == id) && (q.Tenant == "" || q.Tenant == ep.Tenant) && !ep.Uncounted() {
+			*n += of[grapnel.Pending]
+		}
+	}
+	return n, err
+}
+
 // viewFigures computes the figures.
 func viewFigures(t *grapnel.Totals) wire.Figures {
 	f := wire.Figures{Totals: viewTotals(t), TimeToSuccess: viewPercentiles(t.Success.Percentile), Duplicates: t.Duplicates,
 		Errors: map[string]int64{}, RetryReasons: map[string]int64{}, EndReasons: map[string]int64{}, AttemptCounts: []wire.AttemptCount{}}
-	f.FirstAttemptSuccessRate = ratio(t.FirstAttemptSuccess, t.Attempted())
+	f.FirstAttemptSuccessRate = f.FirstAttemptRate()
 	f.RetryRate = ratio(t.Retried, t.Attempted())
 	f.AttemptsPerDelivery = ratio(t.Spent, t.Counted()-t.Tries[0])
 	for attempts, n := range t.Tries {

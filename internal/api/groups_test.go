@@ -201,11 +201,15 @@ func (r *recount) of(d *grapnel.Delivery, when time.Time) *counted {
 func (r *recount) delivery(d *grapnel.Delivery) {
 	for _, a := range d.Attempts {
 		c := r.of(d, a.StartedAt.Add(a.Duration))
-		c.Attempts++
+		if c.Attempts++; a.Number == 1 {
+			c.FirstAttempts++
+		}
 		if a.Class != policy.ClassNone {
+			c.FailedAttempts++
 			c.Errors[string(a.Class)]++
 		}
 		if a.Decision == policy.Retry {
+			c.TriedAgain++
 			c.RetryReasons[string(a.Class)]++
 		}
 		if a.StatusCode > 0 {
@@ -241,9 +245,12 @@ func (c *counted) figures() wire.Figures {
 	f.Duplicates, f.Attempted = c.duplicates, c.attempted
 	f.Latency, f.TimeToSuccess = percentiles(c.latency, 100*time.Microsecond), percentiles(c.success, time.Millisecond)
 	if c.attempted > 0 {
-		first, again := float64(c.FirstAttemptSuccess)/float64(c.attempted), float64(c.Retried)/float64(c.attempted)
-		mean := float64(c.spent) / float64(c.attempted)
-		f.FirstAttemptSuccessRate, f.RetryRate, f.AttemptsPerDelivery = &first, &again, &mean
+		again, mean := float64(c.Retried)/float64(c.attempted), float64(c.spent)/float64(c.attempted)
+		f.RetryRate, f.AttemptsPerDelivery = &again, &mean
+	}
+	if c.FirstAttempts > 0 {
+		first := float64(c.FirstAttemptSuccess) / float64(c.FirstAttempts)
+		f.FirstAttemptSuccessRate = &first
 	}
 	f.AttemptCounts = []wire.AttemptCount{}
 	slices.Sort(c.attempts)

@@ -32,11 +32,12 @@ func spanParams(more ...string) []param {
 	}
 }
 
-var totalFields = pairOf[grapnel.Totals, wire.Totals]("Attempted", "Latency")
+var totalFields = pairOf[grapnel.Totals, wire.Totals]("Attempted", "FailedAttempts", "TriedAgain", "Latency")
 
 func viewTotals(t *grapnel.Totals) (v wire.Totals) {
 	totalFields.show(t, &v)
-	v.Attempted, v.Latency = t.Attempted(), viewPercentiles(t.Latency.Percentile)
+	v.Attempted, v.FailedAttempts, v.TriedAgain = t.Attempted(), t.FailedAttempts(), t.TriedAgain()
+	v.Latency = viewPercentiles(t.Latency.Percentile)
 	return v
 }
 

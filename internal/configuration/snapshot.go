@@ -238,7 +238,7 @@ func (c *Snapshot) setKeys(keys []grapnel.Key) {
 func target(ep *grapnel.Endpoint) store.Target {
 	return store.Target{
 		Endpoint: ep.ID, Ordered: ep.Ordered(), Trigger: grapnel.TriggerSchedule,
-		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Quiet(),
+		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Uncounted(),
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *chores) carryOut(effect core.Effect) {
 // end finishes pending deliveries of an endpoint.
 func (c *chores) end(ctx context.Context, d core.End) (ended int, err error) {
 	ep := c.book.Snapshot().At(d.Endpoint)
-	d.Ending.Uncounted = ep != nil && ep.Quiet()
+	d.Ending.Uncounted = ep != nil && ep.Uncounted()
 	c.pending.begin()
 	ended, err = c.store.End(ctx, d.Endpoint, d.Ending, d.Limit)
 	var gone []share

@@ -26,6 +26,7 @@ type Metrics struct {
 	duplicates     *prometheus.CounterVec
 	deliveries     *prometheus.CounterVec
 	attempts       *prometheus.CounterVec
+	firsts         *prometheus.CounterVec
 	seconds        prometheus.Histogram
 	phases         *prometheus.HistogramVec
 	lag            prometheus.Histogram
@@ -56,6 +57,7 @@ type Metrics struct {
 	byKind        map[string]prometheus.Counter // events
 	byOutcome     map[grapnel.Status]prometheus.Counter
 	once, retried prometheus.Observer // time to success
+	first         map[bool]prometheus.Counter
 }
 
 func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bool) *Metrics {
@@ -71,6 +73,9 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bo
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_attempts_total",
 			Help: "Attempts, by result, error class and trigger. internal: the fault was the server's; the attempt is repeated and not recorded."},
 			[]string{"result", "error_class", "trigger"}),
+		firsts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_first_attempts_total",
+			Help: "Recorded first attempts of deliveries, by result, as statistics count them: without channels and quiet queues."},
+			[]string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempt_duration_seconds",
 			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "grapnel_attempt_phase_seconds",
@@ -133,6 +138,7 @@ func newMetrics(promised func(promise.Indicator, bool, time.Duration), silent bo
 	for _, to := range []string{toOpen, toClosed} {
 		m.breakers.WithLabelValues(to)
 	}
+	m.first = map[bool]prometheus.Counter{true: m.firsts.WithLabelValues("success"), false: m.firsts.WithLabelValues("failure")}
 	m.once, m.retried = m.success.WithLabelValues("false"), m.success.WithLabelValues("true")
 	for _, stage := range []string{stageID, stageSource, stageKey} {
 		m.duplicates.WithLabelValues(stage)
@@ -194,8 +200,8 @@ func (m *Metrics) watch(p *pending, a *admission, shards *ownership.Shards, i *i
 // Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append(
-		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.phases, m.lag, m.tries, m.success, m.letters,
-			m.alerts, m.recordFailures, m.damaged, m.foreign, m.shed, m.waits, m.breakers, m.purged, m.imbalance},
+		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.firsts, m.seconds, m.phases, m.lag, m.tries, m.success,
+			m.letters, m.alerts, m.recordFailures, m.damaged, m.foreign, m.shed, m.waits, m.breakers, m.purged, m.imbalance},
 		m.more...)
 }
 
@@ -285,9 +291,15 @@ func (m *Metrics) Balances() (all, unequal int64) { return m.balances.Load(), m.
 
 func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
-		test := page[i].Attempt != nil && !page[i].Attempt.Trigger.Counts()
-		if results[i].Applied && page[i].Status.Final() && !m.silent && !test {
-			m.finished(&page[i])
+		c := &page[i]
+		if test := c.Attempt != nil && !c.Attempt.Trigger.Counts(); !results[i].Applied || m.silent || test {
+			continue
+		}
+		if c.Attempt != nil && c.Subject.Attempts == 0 && !c.Uncounted {
+			m.first[c.Status == grapnel.Delivered].Inc()
+		}
+		if c.Status.Final() {
+			m.finished(c)
 		}
 	}
 }

@@ -147,14 +147,17 @@ func tellStatus(c *configuration.Snapshot, ep *grapnel.Endpoint, at time.Time, b
 	return &store.Batch{Config: c.Version, Events: []store.Incoming{in}}
 }
 
-// hush removes the operational events and the counting from a change of a quiet queue's delivery. A
-// failure becomes a discard.
+// hush has a change not counted if its endpoint is not. It removes the operational events of a
+// quiet queue's delivery, whose failure becomes a discard.
 func hush(c *configuration.Snapshot, ch *core.Change) {
 	ep := c.At(ch.Endpoint)
-	if ep == nil || !ep.Quiet() {
+	if ep == nil || !ep.Uncounted() {
 		return
 	}
-	ch.News, ch.Uncounted = nil, true
+	if ch.Uncounted = true; !ep.Quiet() {
+		return
+	}
+	ch.News = nil
 	if ch.Status == grapnel.Failed || ch.Blocked {
 		ch.Status, ch.ReasonCode, ch.Blocked = grapnel.Discarded, grapnel.ReasonNone, false
 		ch.Reason = "discarded because the queue is quiet:  " + strings.TrimPrefix(ch.Reason, "failed: ")

@@ -78,8 +78,12 @@ type minute struct {
 	whole bool             // no other endpoint had anything
 }
 
-// count is a grapnel.Totals without distributions, but for the deliveries without an attempt.
-type count struct{ delivered, failed, dropped, discarded, skipped, retried, first, attempts, untried int64 }
+// count is a grapnel.Totals without distributions, but for the deliveries without an attempt, the
+// failed attempts, and those that were followed by another.
+type count struct {
+	delivered, failed, dropped, discarded, skipped, retried, firsts, first, attempts int64
+	untried, failures, again                                                         int64
+}
 
 // New returns a Keeper. Nothing is known before Run.
 func New(o Options) *Keeper {
@@ -218,13 +222,14 @@ func (k *Keeper) Of(endpoint string) (from, to time.Time, list []grapnel.Bucket)
 }
 
 func of(t *grapnel.Totals) count {
-	return count{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried, t.FirstAttemptSuccess, t.Attempts,
-		t.Tries[0]}
+	return count{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried, t.FirstAttempts,
+		t.FirstAttemptSuccess, t.Attempts, t.Tries[0], t.FailedAttempts(), t.TriedAgain()}
 }
 
 func (c count) totals() grapnel.Totals {
 	return grapnel.Totals{Delivered: c.delivered, Failed: c.failed, Dropped: c.dropped, Discarded: c.discarded, Skipped: c.skipped,
-		Retried: c.retried, FirstAttemptSuccess: c.first, Attempts: c.attempts, Tries: grapnel.Tries{c.untried}}
+		Retried: c.retried, FirstAttempts: c.firsts, FirstAttemptSuccess: c.first, Attempts: c.attempts,
+		Tries: grapnel.Tries{c.untried}, Classes: grapnel.ClassCounts{c.failures}, Retries: grapnel.ClassCounts{c.again}}
 }
 
 // minus is the growth since an earlier count. Totals become lower only when a tenant's rows are
@@ -239,7 +244,8 @@ func (c count) plus(o count) count {
 
 func (c count) with(o count, f func(int64, int64) int64) count {
 	return count{f(c.delivered, o.delivered), f(c.failed, o.failed), f(c.dropped, o.dropped), f(c.discarded, o.discarded),
-		f(c.skipped, o.skipped), f(c.retried, o.retried), f(c.first, o.first), f(c.attempts, o.attempts), f(c.untried, o.untried)}
+		f(c.skipped, o.skipped), f(c.retried, o.retried), f(c.firsts, o.firsts), f(c.first, o.first), f(c.attempts, o.attempts),
+		f(c.untried, o.untried), f(c.failures, o.failures), f(c.again, o.again)}
 }
 
 func (c count) any() bool { return c != count{} }

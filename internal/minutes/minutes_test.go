@@ -30,9 +30,10 @@ type end struct {
 
 // ends are what a delivery's end can add to each kind of count.
 var ends = []grapnel.Totals{
-	{Delivered: 1, Attempts: 1, FirstAttemptSuccess: 1},
+	{Delivered: 1, Attempts: 1, FirstAttempts: 1, FirstAttemptSuccess: 1},
+	{Attempts: 1, FirstAttempts: 1, Classes: grapnel.ClassCounts{1}, Retries: grapnel.ClassCounts{1}},
 	{Delivered: 1, Attempts: 3, Retried: 1},
-	{Failed: 1, Attempts: 2, Retried: 1},
+	{Failed: 1, Attempts: 2, Retried: 1, Classes: grapnel.ClassCounts{1}},
 	{Dropped: 1, Tries: grapnel.Tries{1}},
 	{Discarded: 1, Attempts: 1},
 	{Skipped: 1, Tries: grapnel.Tries{1}},

@@ -31,9 +31,9 @@ func (p *counted) events(more string) string {
 	return fmt.Sprintf(`sum(rate(grapnel_promise_events_total{promise=%q%s}[$w]))`, p.Name, more)
 }
 
-// firstAttempts is the part of finished deliveries that their first attempt delivered.
-const firstAttempts = `sum(rate(grapnel_time_to_success_seconds_count{retried="false"}[1h])) / ` +
-	`(sum(rate(grapnel_attempts_per_delivery_count[1h])) > 0)`
+// firstAttempts is the part of the first attempts that succeeded.
+const firstAttempts = `sum(rate(grapnel_first_attempts_total{result="success"}[1h])) / ` +
+	`(sum(rate(grapnel_first_attempts_total[1h])) > 0)`
 
 // sign is an alert that is no promise: something is wrong or will be soon.
 type sign struct {

@@ -148,12 +148,12 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last, newest str
 			out.Pieces = []piece{{"It is healthy. Nothing was sent in the last 24 h.", ""}}
 		default:
 			out.Pieces = []piece{{"It takes its deliveries.", ""}}
-			failed := "None"
+			failed := "none"
 			if total.Failed > 0 {
 				failed = count(total.Failed)
 			}
-			out.Next = fmt.Sprintf("%s in the last 24 h, %s %% at the first attempt. %s failed.",
-				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Attempted), failed)
+			out.Next = fmt.Sprintf("%s delivered in the last 24 h, and %s failed. %s", many(total.Delivered, "delivery was", "deliveries were"),
+				failed, words.Attempts(&total))
 		}
 	} else {
 		out.Pieces = []piece{{"It " + words.Happened(v.now, about(e)), healthPill(e.Health.State).Tone}, {".", ""}}
@@ -197,9 +197,7 @@ func lastResult(lanes []client.Lane, recent []client.Delivery) string {
 
 func sum(hours []hour) (t client.Totals) {
 	for i := range hours {
-		h := &hours[i]
-		t.Delivered, t.Failed, t.Attempts = t.Delivered+h.Delivered, t.Failed+h.Failed, t.Attempts+h.Attempts
-		t.FirstAttemptSuccess, t.Attempted = t.FirstAttemptSuccess+h.FirstAttemptSuccess, t.Attempted+h.Attempted
+		add(&t, &hours[i].Totals)
 	}
 	return t
 }

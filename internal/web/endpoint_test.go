@@ -97,7 +97,7 @@ func TestTheChartOfAListHasTheWholeSpan(t *testing.T) {
 	s.signIn()
 	for since, is := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour} {
 		ago = is
-		if body := s.ask("GET", "/deliveries?q=since:"+since, nil).Body.String(); !strings.Contains(body, "5 delivered and 0 failed.") {
+		if body := s.ask("GET", "/deliveries?q=since:"+since, nil).Body.String(); !strings.Contains(body, "5 delivered, 0 failed.") {
 			t.Errorf("deliveries of %s ago are not in the chart", since)
 		}
 	}

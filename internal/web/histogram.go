@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/web/picture"
 )
 
-// histogram is what deliveries ended in, by time, above a list: it selects the list's time. The
+// histogram is what deliveries ended in, and which attempts are retried, by time, above a list: it
+// selects the list's time. The
 // totals are the API's, of all deliveries or of one endpoint, and stay when retention deletes
 // deliveries; so the work for it does not grow with the number of deliveries.
 type histogram struct {
@@ -29,8 +30,8 @@ type histogram struct {
 
 // histogramRow is a column in words.
 type histogramRow struct {
-	At                       moment
-	Delivered, Other, Failed string
+	At                              moment
+	Delivered, Other, Again, Failed string
 }
 
 // spans are the parts of time that a histogram shows, each in columns of equal width.
@@ -44,7 +45,8 @@ var spans = []struct {
 	{"30 days", "30d", 24 * time.Hour, 30, "day"}, {"A year", "364d", 14 * 24 * time.Hour, 26, "day"},
 }
 
-// histogram asks the API for totals. It is nil if no delivery ended in its time.
+// histogram asks the API for totals. It is nil if no delivery ended or was tried again in
+// its time.
 func (v *visit) histogram(path string, s *search) (*histogram, error) {
 	f := &s.Filter
 	span := spans[0]
@@ -64,9 +66,10 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 	if stats, err = optional(stats, err); err != nil || stats == nil {
 		return nil, err
 	}
-	h := &histogram{Hint: "ended in the last " + span.name, Search: s.always(), From: v.at(from), Step: int64(span.width.Seconds())}
+	h := &histogram{Hint: "ended or tried again in the last " + span.name, Search: s.always(), From: v.at(from),
+		Step: int64(span.width.Seconds())}
 	if span.name == "A year" {
-		h.Hint = "ended in the last year"
+		h.Hint = "ended or tried again in the last year"
 	}
 	if !s.timeOnly() {
 		h.Hint += ", whatever else the search says"
@@ -75,36 +78,36 @@ func (v *visit) histogram(path string, s *search) (*histogram, error) {
 		h.slow = fmt.Sprintf("%dms", max(time.Duration(*p).Milliseconds(), 1))
 	}
 	columns := make([]client.Totals, n)
-	var good, bad int64
+	var all client.Totals
 	for i := range stats.Data {
 		at := int(stats.Data[i].At.Sub(from) / span.width)
 		if at < 0 || at >= len(columns) || stats.Data[i].At.Before(from) {
 			continue
 		}
-		c, t := &columns[at], &stats.Data[i].Totals
-		c.Delivered, c.Failed, c.Dropped = c.Delivered+t.Delivered, c.Failed+t.Failed, c.Dropped+t.Dropped+t.Discarded+t.Skipped
+		add(&columns[at], &stats.Data[i].Totals)
 	}
 	var bins []picture.Bin
 	for i := range columns {
 		c, at := &columns[i], from.Add(time.Duration(i)*span.width)
 		next := at.Add(span.width)
-		good, bad = good+c.Delivered, bad+c.Failed
+		add(&all, c)
 		limited := !f.From.IsZero() || !f.To.IsZero()
 		chosen := limited && next.After(f.From) && (f.To.IsZero() || at.Before(f.To))
 		if chosen {
-			h.ended += c.Delivered + c.Failed + c.Dropped
+			h.ended += c.Finished()
 		}
 		href := v.link(path + withQuery("q", s.within(at, next)))
-		bar := column(at.Format("Mon 2 Jan 15:04 UTC"), href, c.Delivered, c.Dropped, c.Failed)
+		bar := column(at.Format("Mon 2 Jan 15:04 UTC"), href, c)
 		bins = append(bins, picture.Bin{Chosen: chosen, Bar: bar})
-		if c.Delivered+c.Failed+c.Dropped > 0 {
-			h.Rows = append(h.Rows, histogramRow{v.at(at), count(c.Delivered), count(c.Dropped), count(c.Failed)})
+		if c.Finished()+c.TriedAgain > 0 {
+			h.Rows = append(h.Rows, histogramRow{v.at(at), count(c.Delivered), count(c.Finished() - c.Delivered - c.Failed),
+				count(c.TriedAgain), count(c.Failed)})
 		}
 	}
 	if len(h.Rows) == 0 && f.From.IsZero() {
 		return nil, nil
 	}
-	h.Says = fmt.Sprintf("%s delivered and %s failed.", count(good), count(bad))
+	h.Says = outcome(&all) + "."
 	h.Picture = drawn(picture.Histogram(bins, h.Says))
 	form := "Mon 15:04"
 	if span.bucket == "day" {

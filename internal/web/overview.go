@@ -31,7 +31,7 @@ type overviewModel struct {
 type figure struct {
 	Name, Value, Unit string
 	Spark             template.HTML
-	Note              string // instead of a line
+	Note              string // instead of a line, or below it
 	Tone              string
 }
 
@@ -119,8 +119,12 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 	}{
 		{func(h *hour) (float64, bool) { return float64(h.Delivered), true }, "Delivered per hour."},
 		{func(h *hour) (float64, bool) {
-			return float64(h.FirstAttemptSuccess) / float64(max(h.Attempted, 1)) * 100, h.Attempted > 0
-		}, "Share delivered at the first attempt, per hour."},
+			rate := h.FirstAttemptRate()
+			if rate == nil {
+				return 0, false
+			}
+			return *rate * 100, true
+		}, "Share of the first attempts that succeeded, per hour."},
 		{func(h *hour) (float64, bool) {
 			if h.Latency.P95 == nil {
 				return 0, false
@@ -129,7 +133,7 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 		}, "95th percentile of the time to an answer, per hour."},
 	}
 	for i, f := range words.Figures(day, waiting) {
-		one := figure{Name: f.Name, Value: f.Value, Unit: f.Unit, Tone: f.Tone}
+		one := figure{Name: f.Name, Value: f.Value, Unit: f.Unit, Tone: f.Tone, Note: f.Note}
 		if i < len(lines) {
 			var values []float64
 			for h := range hours {
@@ -144,16 +148,16 @@ func figures(hours []hour, day *client.Totals, waiting string) (all []figure) {
 	return all
 }
 
-// outcomes is the chart of what deliveries ended in, by hour. Each column leads to its deliveries.
+// outcomes is the chart of what deliveries ended in, and of the attempts after which they did not
+// end, by hour. Each column leads to its deliveries.
 func (v *visit) outcomes(hours []hour, endpoint string) chart {
 	c := chart{Title: "Deliveries", Hint: "last 24 h, by hour"}
 	var bars []picture.Bar
-	var good, bad, others int64
+	var all client.Totals
 	worst := -1
 	for i := range hours {
 		h := &hours[i]
-		other := h.Dropped + h.Discarded + h.Skipped
-		good, bad, others = good+h.Delivered, bad+h.Failed, others+other
+		add(&all, &h.Totals)
 		if h.Failed > 0 && (worst < 0 || h.Failed > hours[worst].Failed) {
 			worst = i
 		}
@@ -161,29 +165,50 @@ func (v *visit) outcomes(hours []hour, endpoint string) chart {
 		if endpoint != "" {
 			q = "endpoint:" + endpoint + " " + q
 		}
-		bars = append(bars, column(h.At.UTC().Format("Mon 15:04 UTC"), v.link("/deliveries"+withQuery("q", q)), h.Delivered, other, h.Failed))
+		bars = append(bars, column(h.At.UTC().Format("Mon 15:04 UTC"), v.link("/deliveries"+withQuery("q", q)), &h.Totals))
 	}
-	if good+bad+others == 0 {
+	if all.Finished()+all.TriedAgain == 0 {
 		c.Empty = "No delivery ended in the last 24 h."
 		return c
 	}
-	c.Says = fmt.Sprintf("%s delivered and %s failed in the last 24 h.", count(good), count(bad))
+	c.Says = fmt.Sprintf("%s in the last 24 h.", outcome(&all))
 	if worst >= 0 {
-		c.Says += fmt.Sprintf(" %s failures were in the hour from %s.", words.Most(hours[worst].Failed, bad, "Most", "The most"),
+		c.Says += fmt.Sprintf(" %s failures were in the hour from %s.", words.Most(hours[worst].Failed, all.Failed, "Most", "The most"),
 			hours[worst].At.UTC().Format("15:04 UTC"))
 	}
-	c.Hint = fmt.Sprintf("%s delivered, %s failed in 24 h", count(good), count(bad))
+	c.Hint = outcome(&all) + " in 24 h"
 	c.Picture = drawn(picture.Bars(bars, c.Says))
 	c.Axis = []string{hours[0].At.UTC().Format("15:04"), hours[len(hours)/3].At.UTC().Format("15:04"), hours[2*len(hours)/3].At.UTC().Format("15:04"), "now (UTC)"}
 	return c
 }
 
-// column is what deliveries ended in within a part of time.
-func column(name, href string, delivered, other, failed int64) picture.Bar {
-	return picture.Bar{Href: href, Says: fmt.Sprintf("%s: %s delivered, %s failed", name, count(delivered), count(failed)),
+// column is what deliveries ended in within a part of time, and the attempts that were tried again.
+func column(name, href string, t *client.Totals) picture.Bar {
+	return picture.Bar{Href: href, Says: name + ": " + outcome(t),
 		Parts: []picture.Part{
-			{Tone: toneOK, Value: float64(delivered)}, {Tone: toneNone, Value: float64(other)}, {Tone: toneBad, Value: float64(failed)},
+			{Tone: toneOK, Value: float64(t.Delivered)}, {Tone: toneNone, Value: float64(t.Dropped + t.Discarded + t.Skipped)},
+			{Tone: toneWait, Value: float64(t.TriedAgain)}, {Tone: toneBad, Value: float64(t.Failed)},
 		}}
+}
+
+// outcome says what column draws.
+func outcome(t *client.Totals) string {
+	text := count(t.Delivered) + " delivered, "
+	if t.TriedAgain > 0 {
+		text += many(t.TriedAgain, "attempt", "attempts") + " to be retried, "
+	}
+	return text + count(t.Failed) + " failed"
+}
+
+// add adds the counts of other totals; their percentiles cannot be added.
+func add(t, more *client.Totals) {
+	for _, n := range [...]struct{ to, more *int64 }{
+		{&t.Delivered, &more.Delivered}, {&t.Failed, &more.Failed}, {&t.Dropped, &more.Dropped}, {&t.Discarded, &more.Discarded},
+		{&t.Skipped, &more.Skipped}, {&t.Attempts, &more.Attempts}, {&t.FailedAttempts, &more.FailedAttempts},
+		{&t.TriedAgain, &more.TriedAgain}, {&t.FirstAttempts, &more.FirstAttempts}, {&t.FirstAttemptSuccess, &more.FirstAttemptSuccess},
+	} {
+		*n.to += *n.more
+	}
 }
 
 // ahead is the forecast: the attempts that are scheduled, by the hour in which they are due.

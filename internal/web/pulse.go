@@ -49,10 +49,10 @@ func (v *visit) minutePulse(counted *client.Stats) pulse {
 	return p
 }
 
-// troubled says whether deliveries failed in the hour, or many needed a second attempt: the hours
-// that heart draws in red and amber.
+// troubled says whether deliveries failed in the hour, or more than a tenth of the attempts: the
+// hours that heart draws in red and amber.
 func (h *hour) troubled() bool {
-	return h.Failed > 0 || 10*h.FirstAttemptSuccess < 9*h.Attempts
+	return h.Failed > 0 || 10*h.FailedAttempts > h.Attempts
 }
 
 // heart is how the endpoint was; in full, each beat says what happened in it. An hour without a
@@ -83,8 +83,8 @@ func heart(u unit, hours []hour, full bool) template.HTML {
 			beats = append(beats, picture.Beat{Tone: tone})
 			continue
 		}
-		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s delivered, %s failed", h.At.UTC().Format(u.form),
-			many(h.Attempts, "attempt", "attempts"), count(h.Delivered), count(h.Failed))})
+		beats = append(beats, picture.Beat{Tone: tone, Says: fmt.Sprintf("%s: %s, %s", h.At.UTC().Format(u.form),
+			many(h.Attempts, "attempt", "attempts"), outcome(&h.Totals))})
 	}
 	return drawn(picture.Heart(beats, fmt.Sprintf("The last %s: %d without trouble, %d with trouble, the others without attempts.",
 		many(known, u.one, u.many), good, bad)))

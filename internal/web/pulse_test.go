@@ -15,7 +15,8 @@ func TestMinutesThatAreNotKnownStayBlank(t *testing.T) {
 	page := func() string { return s.ask("GET", "/endpoints/ep_1", nil).Body.String() }
 	body := page()
 	for text, n := range map[string]int{
-		"UTC: 3 attempts, 3 delivered, 0 failed": 1, "UTC: 14 attempts, 0 delivered, 0 failed": 2, // one of them is an hour
+		"UTC: 3 attempts, 3 delivered, 0 failed": 1,
+		"UTC: 14 attempts, 0 delivered, 14 attempts to be retried, 0 failed": 2, // one of them is an hour
 		"09:13 UTC: 0 attempts, 0 delivered, 0 failed": 1, "09:09 UTC:": 0, "09:23 UTC:": 0,
 		"1 minute without trouble, 3 minutes with trouble and 9 minutes without attempts. ":                 1,
 		"Before that no minute was counted: the server has counted them since 09:10 UTC.":                   1,
@@ -40,12 +41,12 @@ func TestMinutesThatAreNotKnownStayBlank(t *testing.T) {
 // TestAFewFailedAttemptsAreTrouble: of an endpoint that is down, an hour may have one retry only.
 func TestAFewFailedAttemptsAreTrouble(t *testing.T) {
 	for _, c := range []struct {
-		attempts, first int64
-		troubled        bool
-	}{{0, 0, false}, {1, 1, false}, {1, 0, true}, {2, 1, true}, {9, 8, true}, {10, 9, false}, {11, 9, true}} {
-		h := hour{At: then, Totals: client.Totals{Attempts: c.attempts, FirstAttemptSuccess: c.first}}
+		attempts, failed int64
+		troubled         bool
+	}{{0, 0, false}, {1, 0, false}, {1, 1, true}, {2, 1, true}, {9, 1, true}, {10, 1, false}, {11, 2, true}} {
+		h := hour{At: then, Totals: client.Totals{Attempts: c.attempts, FailedAttempts: c.failed}}
 		if h.troubled() != c.troubled {
-			t.Errorf("%d attempts, %d of them delivered at first: trouble is %v", c.attempts, c.first, h.troubled())
+			t.Errorf("%d of %d attempts failed: trouble is %v", c.failed, c.attempts, h.troubled())
 		}
 	}
 }

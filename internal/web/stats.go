@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/web/picture"
+	"github.com/grapnelhq/grapnel/internal/words"
 )
 
 // statsModel says how well deliveries go, by one grouping.
@@ -167,7 +168,7 @@ func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
 	if f == nil {
 		f = new(client.Figures)
 	}
-	finished := finishedOf(f)
+	finished := f.Finished()
 	if finished+f.Attempts+f.Duplicates == 0 {
 		m.Verdict.Pieces = []piece{{"Nothing was delivered or attempted in the last " + span + ".", ""}}
 		m.Empty = "Choose a longer time above, or publish an event."
@@ -177,20 +178,24 @@ func (m *statsModel) statsAnswer(stats *client.Stats, span string) {
 	case finished == 0:
 		m.Verdict.Pieces = []piece{{"No delivery finished in the last " + span + "; " + many(f.Attempts, "attempt was", "attempts were") + " made.", ""}}
 	case f.Failed == 0:
-		m.Verdict.Pieces = []piece{{count(f.Delivered) + " of " + many(finished, "delivery", "deliveries") + " arrived in the last " + span + ", and none failed.", ""}}
+		m.Verdict.Pieces = []piece{{count(f.Delivered) + " of " + many(finished, "finished delivery", "finished deliveries") + " arrived in the last " + span + ", and none failed.", ""}}
 	default:
-		m.Verdict.Pieces = []piece{{count(f.Failed) + " of " + many(finished, "delivery", "deliveries") + " failed", toneBad},
+		m.Verdict.Pieces = []piece{{count(f.Failed) + " of " + many(finished, "finished delivery", "finished deliveries") + " failed", toneBad},
 			{" in the last " + span + "; " + percent(f.Delivered, finished) + "\u00a0% arrived.", ""}}
 	}
-	if worst := worstOf(stats); worst != "" {
-		m.Verdict.Next = worst
+	pending := ""
+	if stats.Pending != nil {
+		pending = many(*stats.Pending, "delivery is", "deliveries are") + " pending now."
 	}
+	m.Verdict.Next = strings.Join(slices.DeleteFunc([]string{pending, words.Attempts(&f.Totals), worstOf(stats)},
+		func(text string) bool { return text == "" }), " ")
 	m.Figures = []figure{
 		{Name: "Delivered", Value: count(f.Delivered), Note: many(f.Failed, "dead letter", "dead letters")},
 		{Name: "At the first attempt", Value: partOf(f.FirstAttemptSuccessRate), Unit: unitOf(f.FirstAttemptSuccessRate),
-			Note: "retried: " + withUnit(f.RetryRate)},
+			Note: "of " + many(f.FirstAttempts, "first attempt", "first attempts")},
 		{Name: "Time to success, p95", Value: within(f.TimeToSuccess.P95), Note: "half within " + within(f.TimeToSuccess.P50)},
-		{Name: "Time to an answer, p95", Value: within(f.Latency.P95), Note: each(f.AttemptsPerDelivery) + " attempts for each delivery"},
+		{Name: "Time to an answer, p95", Value: within(f.Latency.P95),
+			Note: each(f.AttemptsPerDelivery) + " attempts for each finished delivery"},
 	}
 }
 
@@ -204,17 +209,16 @@ func (v *visit) statsChart(s *statsState, stats *client.Stats) *chart {
 	for i := range stats.Groups {
 		by[stats.Groups[i].Name] = &stats.Groups[i].Figures
 	}
-	c := chart{Title: "Deliveries", Hint: "finished, by " + s.by}
+	c := chart{Title: "Deliveries", Hint: "finished or tried again, by " + s.by}
 	var bars []picture.Bar
 	for at := stats.From; at.Before(stats.To); at = at.Add(width) {
 		f := by[at.UTC().Format(time.RFC3339)]
 		if f == nil {
 			f = new(client.Figures)
 		}
-		bars = append(bars, column(at.UTC().Format(form), v.finishedIn(s, at, at.Add(width)),
-			f.Delivered, f.Dropped+f.Discarded+f.Skipped, f.Failed))
+		bars = append(bars, column(at.UTC().Format(form), v.finishedIn(s, at, at.Add(width)), &f.Totals))
 	}
-	says := fmt.Sprintf("%s delivered and %s failed, in %s.", count(stats.All.Delivered), count(stats.All.Failed), many(len(bars), s.by, s.by+"s"))
+	says := fmt.Sprintf("%s, in %s.", outcome(&stats.All.Totals), many(len(bars), s.by, s.by+"s"))
 	c.Picture = drawn(picture.Bars(bars, says))
 	middle := stats.From.Add(stats.To.Sub(stats.From) / 2).Truncate(width)
 	c.Axis = []string{stats.From.UTC().Format(form), middle.UTC().Format(form), "now"}

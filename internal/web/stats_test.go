@@ -59,7 +59,8 @@ func TestStatisticsSayWhatTheAnswerHas(t *testing.T) {
 		}
 		all := m["all"].(map[string]any)
 		all["delivered"], all["failed"], all["dropped"], all["discarded"], all["skipped"] = 970.0, 30.0, 0.0, 0.0, 0.0
-		all["first_attempt_success_rate"], all["retry_rate"], all["attempts_per_delivery"] = 0.9, nil, 1.25
+		all["first_attempt_success_rate"], all["first_attempts"], all["attempts_per_delivery"] = 0.9, 1200.0, 1.25
+		m["pending"], all["attempts"], all["failed_attempts"] = 200.0, 1400.0, 230.0
 		g := m["groups"].([]any)[0].(map[string]any)
 		g["name"], g["failed"] = "invoice.<paid>", 29.0
 		m["groups"] = []any{g, map[string]any{"name": "", "other": true, "delivered": 5.0}}
@@ -67,8 +68,9 @@ func TestStatisticsSayWhatTheAnswerHas(t *testing.T) {
 	}
 	s.api.edit = fill
 	body := s.ask("GET", "/stats", nil).Body.String()
-	for _, want := range []string{"30 of " + count(1000) + " deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
-		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "retried: –", "1.25 attempts for each delivery", "all others", "the busiest 1; the last row adds up the others"} {
+	for _, want := range []string{"30 of " + count(1000) + " finished deliveries failed", "in the last 24 h; 97\u00a0% arrived.",
+		"Most dead letters: invoice.&lt;paid&gt;, 29.", "<dd>90 <small>%</small>", "of " + count(1200) + " first attempts", "200 deliveries are pending now.",
+		"230 of " + count(1400) + " attempts failed.", "1.25 attempts for each finished delivery", "all others", "the busiest 1; the last row adds up the others"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not have %q", want)
 		}
@@ -91,7 +93,7 @@ func TestStatisticsByTimeHaveAColumnForEachPart(t *testing.T) {
 	s.api.edit = func(name string, answer any) any {
 		if m, is := answer.(map[string]any); is && name == "stats_groups" {
 			g := m["groups"].([]any)[0].(map[string]any)
-			g["name"], g["delivered"], g["failed"] = "2026-11-23T07:00:00Z", 7.0, 1.0
+			g["name"], g["delivered"], g["failed"], g["tried_again"] = "2026-11-23T07:00:00Z", 7.0, 1.0, 2.0
 			m["from"], m["to"], m["groups"] = "2026-11-23T04:00:00Z", "2026-11-23T10:00:00Z", []any{g}
 		}
 		return answer
@@ -99,7 +101,8 @@ func TestStatisticsByTimeHaveAColumnForEachPart(t *testing.T) {
 	body := s.ask("GET", "/stats?by=hour&since=6h&endpoint=ep_1", nil).Body.String()
 	svg := body[strings.Index(body, `<svg class="pic bars"`):]
 	svg = svg[:strings.Index(svg, "</svg>")]
-	if n := strings.Count(svg, "<title>"); n != 6 || !strings.Contains(svg, "Mon 07:00 UTC: 7 delivered, 1 failed") ||
+	if n := strings.Count(svg, "<title>"); n != 6 ||
+		!strings.Contains(svg, "Mon 07:00 UTC: 7 delivered, 2 attempts to be retried, 1 failed") ||
 		!strings.Contains(svg, "Mon 08:00 UTC: 0 delivered, 0 failed") {
 		t.Errorf("%d columns: %s", n, svg)
 	}

@@ -59,18 +59,16 @@ func (m *statsModel) rows(v *visit, s *statsState, stats *client.Stats) error {
 	var most int64
 	for i := range stats.Groups {
 		if !stats.Groups[i].Other {
-			most = max(most, finishedOf(&stats.Groups[i].Figures))
+			most = max(most, stats.Groups[i].Finished()+stats.Groups[i].TriedAgain)
 		}
 	}
 	for i := range stats.Groups {
 		g := &stats.Groups[i]
 		row := statsRow{Name: cmp.Or(names[g.Name], g.Name), Delivered: count(g.Delivered), Dead: count(g.Failed),
 			First: withUnit(g.FirstAttemptSuccessRate), Each: each(g.AttemptsPerDelivery), P95: within(g.TimeToSuccess.P95),
-			Fails: count(failedAttempts(&g.Figures)), Bad: g.Failed > 0}
+			Fails: count(g.FailedAttempts), Bad: g.Failed > 0}
 		if m.Chart == nil && !g.Other {
-			all := finishedOf(&g.Figures)
-			row.Bar = drawn(picture.Progress(int(g.Delivered), int(g.Failed), 0, int(most),
-				fmt.Sprintf("%s of %s delivered, %s failed.", count(g.Delivered), count(all), count(g.Failed))))
+			row.Bar = drawn(picture.Progress(int(g.Delivered), int(g.Failed), int(g.TriedAgain), int(most), outcome(&g.Totals)+"."))
 		}
 		v.statsLinks(s, g, &row)
 		m.Rows = append(m.Rows, row)
@@ -194,17 +192,6 @@ func worstOf(stats *client.Stats) string {
 		name = map[string]string{"hour": at.UTC().Format("Mon 15:04 UTC"), "day": at.UTC().Format("Mon 2 Jan")}[stats.By]
 	}
 	return "Most dead letters: " + name + ", " + count(worst.Failed) + "."
-}
-
-func finishedOf(f *client.Figures) int64 {
-	return f.Delivered + f.Failed + f.Dropped + f.Discarded + f.Skipped
-}
-
-func failedAttempts(f *client.Figures) (n int64) {
-	for _, more := range f.Errors {
-		n += more
-	}
-	return n
 }
 
 // partOf is a ratio as a number of per cent, 100 only if it is all; a dash if there is none.

@@ -42,21 +42,46 @@ func Health(state grapnel.HealthState) Pill {
 	return Pill{None, "unknown"}
 }
 
-// Figure is one of the large numbers of an overview.
-type Figure struct{ Name, Value, Unit, Tone string }
+// Figure is one of the large numbers of an overview. Its note says what it is a part of, or what it
+// leaves out.
+type Figure struct{ Name, Value, Unit, Tone, Note string }
 
 // Figures are the four numbers of an overview. waiting is the number of deliveries that are
 // pending, as text.
 func Figures(day *wire.Totals, waiting string) [4]Figure {
-	first := Figure{"At the first attempt", Percent(day.FirstAttemptSuccess, day.Attempted), "%", OK}
-	if day.Attempted == 0 {
-		first.Unit = ""
+	first := Figure{Name: "At the first attempt", Value: "–", Tone: OK}
+	if day.FirstAttemptRate() != nil {
+		first.Value, first.Unit = Percent(day.FirstAttemptSuccess, day.FirstAttempts), "%"
+		first.Note = "of " + Many(day.FirstAttempts, "first attempt", "first attempts")
 	}
-	answer := Figure{"Time to an answer, p95", "–", "", OK}
+	answer := Figure{Name: "Time to an answer, p95", Value: "–", Tone: OK}
 	if day.Latency.P95 != nil {
 		answer.Value = Took(time.Duration(*day.Latency.P95))
 	}
-	return [4]Figure{{"Delivered", Count(day.Delivered), "in 24 h", OK}, first, answer, {"Waiting now", waiting, "held or due", Hold}}
+	return [4]Figure{{"Delivered", Count(day.Delivered), "in 24 h", OK, FailedAttempts(day)}, first, answer,
+		{Name: "Waiting now", Value: waiting, Unit: "held or due", Tone: Hold}}
+}
+
+// FailedAttempts says how many attempts failed, those of pending deliveries included; empty: no
+// attempt was made.
+func FailedAttempts(t *wire.Totals) string {
+	switch {
+	case t.Attempts == 0:
+		return ""
+	case t.FailedAttempts == 0:
+		return "no attempt failed"
+	}
+	return Count(t.FailedAttempts) + " of " + Many(t.Attempts, "attempt", "attempts") + " failed"
+}
+
+// Attempts is how the attempts went, as sentences; empty: none was made.
+func Attempts(t *wire.Totals) string {
+	text := Sentence(FailedAttempts(t))
+	if t.FirstAttemptRate() == nil {
+		return text
+	}
+	return fmt.Sprintf("%s %% of %s succeeded; %s.", Percent(t.FirstAttemptSuccess, t.FirstAttempts),
+		Many(t.FirstAttempts, "first attempt", "first attempts"), FailedAttempts(t))
 }
 
 // Capped is a number that may be a lower bound.

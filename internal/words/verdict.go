@@ -101,14 +101,14 @@ func well(o *wire.Overview) Verdict {
 		v.Next = fmt.Sprintf("Of the deliveries that ended in the last 24 h, %s delivered and %s failed. A failed delivery is stored as a dead letter "+
 			"until retention deletes it.", Count(day.Delivered), Count(day.Failed))
 	case day.Delivered > 0:
-		v.Next = fmt.Sprintf("%s delivered in the last 24 h, %s %% of them at the first attempt. None failed.",
-			Many(day.Delivered, "delivery was", "deliveries were"), Percent(day.FirstAttemptSuccess, day.Delivered))
+		v.Next = fmt.Sprintf("%s delivered in the last 24 h, and none failed.", Many(day.Delivered, "delivery was", "deliveries were"))
 	default:
 		v.Next = "No delivery ended in the last 24 h."
 		if others := day.Dropped + day.Discarded + day.Skipped; others > 0 {
 			v.Next = fmt.Sprintf("No delivery was delivered or failed in the last 24 h; %s dropped, discarded or skipped.", Many(others, "was", "were"))
 		}
 	}
+	v.Next = strings.TrimSpace(v.Next + " " + Attempts(day))
 	return v
 }
 

@@ -42,7 +42,8 @@ func TestOverallVerdict(t *testing.T) {
 	}{
 		{"none", overview(0), "There is no endpoint yet.", ""},
 		{"one well", overview(1), "The endpoint takes its deliveries.", "No delivery ended"},
-		{"all well", with(overview(2), wire.Totals{Delivered: 10, FirstAttemptSuccess: 9}), "All 2 endpoints take their deliveries.", "90 % of them"},
+		{"all well", with(overview(2), wire.Totals{Delivered: 10, FirstAttempts: 12, FirstAttemptSuccess: 9, Attempts: 15, FailedAttempts: 5}),
+			"All 2 endpoints take their deliveries.", "and none failed. 75 % of 12 first attempts succeeded; 5 of 15 attempts failed."},
 		{"well, with failures", with(overview(1), wire.Totals{Delivered: 10, Failed: 3}), "The endpoint takes its deliveries.", "10 delivered and 3 failed"},
 		{"one open", overview(1, open("acme-prod", 412)),
 			"acme-prod has failed for 8 min. 412 deliveries wait in order; nothing is lost.", "as a probe in 30 s; the others are held. Once it works, the held deliveries take about 21 s."},
@@ -63,15 +64,21 @@ func TestOverallVerdict(t *testing.T) {
 	}
 }
 
-// TestFirstAttemptsAreOfAttemptedDeliveries: also of those that were discarded after attempts, and
-// of none that had no attempt.
-func TestFirstAttemptsAreOfAttemptedDeliveries(t *testing.T) {
-	day := wire.Totals{Delivered: 6, FirstAttemptSuccess: 6, Failed: 1, Discarded: 4, Dropped: 9, Attempted: 10}
-	if f := Figures(&day, "")[1]; f.Value != "60" || f.Unit != "%" {
-		t.Errorf("%s %s", f.Value, f.Unit)
+// TestFirstAttemptsCountFromWhenTheyAreMade: also those of deliveries that are not finished; and
+// there is no share of none, or of the successes of a version that did not count the others.
+func TestFirstAttemptsCountFromWhenTheyAreMade(t *testing.T) {
+	outage := wire.Totals{Delivered: 6, FirstAttempts: 20, FirstAttemptSuccess: 6, Attempted: 6, Attempts: 50, FailedAttempts: 44}
+	figures := Figures(&outage, "")
+	if f := figures[1]; f.Value != "30" || f.Unit != "%" || f.Note != "of 20 first attempts" {
+		t.Errorf("%+v", f)
 	}
-	if f := Figures(&wire.Totals{Dropped: 9}, "")[1]; f.Value != "–" || f.Unit != "" {
-		t.Errorf("%s %s", f.Value, f.Unit)
+	if f := figures[0]; f.Note != "44 of 50 attempts failed" {
+		t.Errorf("%+v", f)
+	}
+	for _, none := range []wire.Totals{{Dropped: 9}, {Delivered: 9, FirstAttempts: 3, FirstAttemptSuccess: 9, Attempts: 9}} {
+		if f := Figures(&none, "")[1]; f.Value != "–" || f.Unit != "" || f.Note != "" {
+			t.Errorf("%+v of %+v", f, none)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func TestLayoutOfTotals(t *testing.T) {
 	if came, err := DecodeTotals(unhex(t, stored)); err != nil || came != want {
 		t.Errorf("%+v, %v", came, err)
 	}
-	want.Latency[3], want.Success[127] = 1<<33, 1<<34
+	want.Latency[3], want.Success[127], want.FirstAttempts = 1<<33, 1<<34, 1<<35
 	if came, err := DecodeTotals(EncodeTotals(&want)); err != nil || came != want {
 		t.Errorf("of many attempts: %+v, %v", came, err)
 	}

@@ -21,6 +21,7 @@ const (
 	cellClasses    = 128
 	cellRetries    = 160
 	cellSuccess    = 192
+	cellFirst      = 320
 )
 
 // EachCell calls take with the number and the count of each cell that is not zero, in their order.
@@ -32,6 +33,7 @@ func EachCell(t *grapnel.Totals, take func(cell int, n int64)) {
 	each(cellClasses, t.Classes[:], take)
 	each(cellRetries, t.Retries[:], take)
 	each(cellSuccess, t.Success[:], take)
+	each(cellFirst, []int64{t.FirstAttempts}, take)
 }
 
 func each[N int64 | uint64](first int, counts []N, take func(int, int64)) {
@@ -61,8 +63,12 @@ func SetCell(t *grapnel.Totals, cell int, n int64) bool {
 		return set(t.Classes[:], cell-cellClasses, n)
 	case cell < cellSuccess:
 		return set(t.Retries[:], cell-cellRetries, n)
-	default:
+	case cell < cellFirst:
 		return set(t.Success[:], cell-cellSuccess, n)
+	case cell == cellFirst:
+		t.FirstAttempts = n
+	default:
+		return false
 	}
 	return true
 }

@@ -57,7 +57,7 @@ func (s *model) typeTotal(p typePart) *grapnel.Totals {
 // tried counts an attempt that was recorded.
 func (s *model) tried(d *delivery, c *store.Change) {
 	a := decide.Tried(c)
-	s.sum(d, c.At, func(t *grapnel.Totals) { t.Tried(&a) })
+	s.sum(d, c.At, func(t *grapnel.Totals) { t.Tried(&a, d.Attempts) })
 }
 
 // ended counts a finished delivery.

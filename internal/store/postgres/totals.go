@@ -95,7 +95,7 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 // tried counts a recorded attempt.
 func (t *tx) tried(p *place, c *store.Change) {
 	a := decide.Tried(c)
-	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a) })
+	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a, p.Attempts) })
 }
 
 // ended counts a finished delivery.

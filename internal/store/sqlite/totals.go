@@ -171,7 +171,7 @@ func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
 
 // tried counts an attempt that was recorded at a time.
 func (t *tx) tried(d *place, a *grapnel.Tried, at time.Time) error {
-	return t.sum(d, at, func(sum *grapnel.Totals) { sum.Tried(a) })
+	return t.sum(d, at, func(sum *grapnel.Totals) { sum.Tried(a, d.Attempts) })
 }
 
 // ended counts a finished delivery.

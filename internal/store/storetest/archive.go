@@ -70,10 +70,10 @@ var archiveCases = []testCase{
 		d.publish(store.Incoming{Event: event("dropped", "", 5), Targets: []store.Target{{Endpoint: epB, Drop: "no"}}})
 
 		var first, second grapnel.Totals
-		first.Attempts = 1
+		first.FirstAttempts, first.Attempts = 1, 1
 		first.Latency.Count(time.Second)
 		first.Classes[cellOf5xx], first.Retries[cellOf5xx] = 1, 1
-		second = grapnel.Totals{Delivered: 2, Failed: 1, Retried: 1, FirstAttemptSuccess: 1, Attempts: 3}
+		second = grapnel.Totals{Delivered: 2, Failed: 1, Retried: 1, FirstAttempts: 2, FirstAttemptSuccess: 1, Attempts: 3}
 		second.Latency.Count(2 * time.Second)
 		second.Latency.Count(3 * time.Second)
 		second.Classes[cellOf5xx], second.Spent, second.Tries = 3, 4, grapnel.Tries{1: 2, 2: 1}
@@ -153,7 +153,7 @@ var archiveCases = []testCase{
 			"counts")
 
 		d.change(answeredIn(delivered(n[5], 0, 40), 200, time.Second)) // of the same endpoint, after it
-		want := grapnel.Totals{Delivered: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
+		want := grapnel.Totals{Delivered: 1, FirstAttempts: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
 			Reasons: grapnel.Reasons{cellOfNone: 1}, Classes: grapnel.ClassCounts{cellOf5xx: 1}}
 		want.Latency.Count(time.Second)
 		want.Success.Count(at(40).Sub(d.delivery(n[5]).CreatedAt))

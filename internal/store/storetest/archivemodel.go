@@ -27,6 +27,9 @@ func (m *model) tried(r *row, c *store.Change) {
 	if a.StatusCode > 0 {
 		f.Latency.Count(a.Duration)
 	}
+	if r.AttemptsMade == 1 {
+		f.FirstAttempts = 1
+	}
 	class := 1 + slices.Index(policy.Classes(), a.Class)
 	f.Classes[class] = 1
 	if c.Status == grapnel.Pending {

@@ -29,13 +29,13 @@ var groupCases = []testCase{
 		d.change(delivered(d.of("other")[0].Seq, 0, 7))
 
 		one := func(took float64) (t grapnel.Totals) {
-			t = grapnel.Totals{Delivered: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
+			t = grapnel.Totals{Delivered: 1, FirstAttempts: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
 				Reasons: grapnel.Reasons{cellOfNone: 1}, Classes: grapnel.ClassCounts{cellOf5xx: 1}}
 			t.Latency.Count(120 * time.Millisecond)
 			t.Success.Count(seconds(took))
 			return t
 		}
-		dead := grapnel.Totals{Failed: 1, Retried: 1, Attempts: 2, Spent: 2, Tries: grapnel.Tries{2: 1},
+		dead := grapnel.Totals{Failed: 1, Retried: 1, FirstAttempts: 1, Attempts: 2, Spent: 2, Tries: grapnel.Tries{2: 1},
 			Reasons: grapnel.Reasons{cellOfExhausted: 1}}
 		dead.Latency.Count(120 * time.Millisecond)
 		dead.Classes, dead.Retries = grapnel.ClassCounts{cellOf5xx: 1, cellOfTimeout: 1}, grapnel.ClassCounts{cellOfTimeout: 1}

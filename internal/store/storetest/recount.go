@@ -140,7 +140,9 @@ func (h *history) recount(q store.TotalsQuery) (list []grapnel.Bucket) {
 		x = h.d.delivery(x.Seq)
 		for _, a := range x.Attempts {
 			t := sum(a.StartedAt.Add(a.Duration), x.EndpointID, x.Tenant, x.Type)
-			t.Attempts++
+			if t.Attempts++; a.Number == 1 {
+				t.FirstAttempts++
+			}
 			class := 1 + slices.Index(policy.Classes(), a.Class)
 			t.Classes[class]++
 			if a.Decision == policy.Retry {
