@@ -39,7 +39,8 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		o := options(dir)
-		o.AdminKey, o.Store, o.Retention, o.Log = testKey, "sqlite:"+filepath.Join(dir, "grapnel.db"), DefaultRetention, slog.New(slog.DiscardHandler)
+		o.AdminKey, o.Store = testKey, "sqlite:"+filepath.Join(dir, "grapnel.db")
+		o.Retention, o.Log = DefaultRetention, slog.New(slog.DiscardHandler)
 		b := &bubble{Server: newServer(o), t: t, net: pipenet.New()}
 		b.node, b.sender = "node_1", egress.New(egress.Options{Dial: b.net.Dial, Node: "node_1"})
 		b.traces = trace.New(trace.Options{Log: b.log})
@@ -71,7 +72,8 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		transport := &http.Transport{DialContext: b.net.Dial}
 		defer transport.CloseIdleConnections()
 		b.pages, b.portal = b.browser(transport), b.browser(transport)
-		if b.client, err = client.New(client.Options{Server: "http://grapnel", Key: testKey, HTTP: &http.Client{Transport: transport}}); err != nil {
+		in := client.Options{Server: "http://grapnel", Key: testKey, HTTP: &http.Client{Transport: transport}}
+		if b.client, err = client.New(in); err != nil {
 			t.Fatal(err)
 		}
 		test(b)
@@ -99,8 +101,8 @@ func must[T any](v T, err error) func(t *testing.T) T {
 }
 
 // outage is a tenant whose endpoints fail for an hour: one is down, so its circuit opens; one
-// rejects what it gets, so its deliveries are retried for the 75 hours of its policy; the last
-// does not retry what is rejected.
+// answers 422, so its deliveries are retried for the 75 hours of its policy; the last
+// does not retry such an answer.
 type outage struct {
 	*bubble
 	down, rejects atomic.Int64 // status codes

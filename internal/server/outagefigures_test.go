@@ -106,7 +106,7 @@ func (r *rawTally) figures(until time.Time, of func(d *client.Delivery, at time.
 // counted says whether statistics count a delivery: messages to channels are left out.
 func (r *rawTally) counted(d *client.Delivery) bool { return !r.channels[d.EndpointID] }
 
-// hours, endpoints and types group what is counted; whole is all of it.
+// hours, endpoints and types group the counted deliveries; whole has all of them in one group.
 func (r *rawTally) hours(d *client.Delivery, at time.Time) (string, bool) {
 	return at.UTC().Truncate(time.Hour).Format(time.RFC3339), r.counted(d)
 }
@@ -169,7 +169,8 @@ func (o *outage) check(when string) {
 	}
 	o.number(when+", dead letters", seen.DeadLetters.All, dead)
 
-	for by, of := range map[string]func(*client.Delivery, time.Time) (string, bool){"hour": r.hours, "endpoint": r.endpoints, "type": r.types} {
+	type grouping = func(*client.Delivery, time.Time) (string, bool)
+	for by, of := range map[string]grouping{"hour": r.hours, "endpoint": r.endpoints, "type": r.types} {
 		stats := must(o.client.Stats(o.t.Context(), client.StatsFilter{By: by, From: now.Add(-12 * time.Hour)}))(o.t)
 		want := r.figures(now, of)
 		o.number(when+", groups by "+by, len(stats.Groups), len(want))
