@@ -35,6 +35,7 @@ type starting struct {
 	from, to   cli.Moment
 	statuses   []string
 	yes, watch bool
+	only       string // see narrowness
 }
 
 func (w *starting) selection(c *cobra.Command) {
@@ -171,9 +172,7 @@ func replayStart(s *session) *cobra.Command {
 			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --since 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
 		RunE: s.withReader(func(ctx context.Context, r reader, args []string) error {
-			if only := start.narrowness(c); only != "" {
-				r.world.Note("selected: %s", only)
-			}
+			start.only = start.narrowness(c)
 			return replayAll(ctx, r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
 		}),
 	}
@@ -210,6 +209,9 @@ func replayAll(ctx context.Context, r reader, orders []order, w *starting) error
 		if plan.Total == 0 && !plan.Partial {
 			orders[i].endpoint = ""
 		}
+	}
+	if w.only != "" {
+		r.world.Note("selected: %s", w.only)
 	}
 	if total == 0 && !more {
 		return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "nothing to replay"}
