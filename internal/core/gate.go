@@ -34,6 +34,7 @@ type gate struct {
 	failing  time.Time // the first failure since the last success, seen by this process; zero: none
 	failed   time.Time // the last of these failures
 	failures int       // in a row
+	refusals int       // the latest of these failures, all of which were about single events
 	accepted bool      // an attempt has succeeded since this process began
 	shifts   int       // times the breaker was opened or closed
 	returns  int       // times the endpoint has recovered
@@ -147,12 +148,15 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	switch {
 	case s.Decision == policy.Deliver:
 		g.took += (s.Took - g.took) / 8
-		g.failing, g.failed, g.failures, g.accepted = time.Time{}, time.Time{}, 0, true
+		g.failing, g.failed, g.failures, g.refusals, g.accepted = time.Time{}, time.Time{}, 0, 0, true
 	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
 		if g.failures++; g.failing.IsZero() {
 			g.failing = s.Ended
 		}
 		g.failed = s.Ended
+		if g.refusals++; s.Outcome.EndpointWide() {
+			g.refusals = 0
+		}
 	}
 	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
 		if !g.standing.HoldUntil.After(s.Ended) {
@@ -181,7 +185,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
-	g.failing, g.failed, g.failures = time.Time{}, time.Time{}, 0
+	g.failing, g.failed, g.failures, g.refusals = time.Time{}, time.Time{}, 0, 0
 	g.standing.HoldUntil = time.Time{}
 }
 

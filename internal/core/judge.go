@@ -25,11 +25,11 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, v *verdict, news *[]N
 		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: took, Seed: v.progress.Seed,
 		Counts: h.Trigger.Counts() && h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
-	failures := ep.gate.failures
+	refusals := ep.gate.refusals
 	shift, changed := ep.gate.observe(s, h.shifts)
 	delivered := s.Decision == policy.Deliver
 	ep.repair.concluded(h, delivered, ep.gate.limit)
-	if delivered && ep.repaired(h, failures) {
+	if delivered && ep.repaired(h, refusals) {
 		ep.repair.begin()
 	}
 	if shift == policy.Closed {

@@ -10,7 +10,7 @@ import (
 
 // repair brings retries forward after an endpoint that refused events has taken one: the refusals
 // may have been its fault, and the heads of lanes would wait for hours behind a repair that no
-// circuit notices. It begins with the success that ends failures in a row, or with a success that a
+// circuit notices. It begins with the success that ends refusals in a row, or with a success that a
 // person asked for. One head is tried, then twice as many each time that all were delivered. The
 // first that fails ends it: the receiver accepts some events and refuses others.
 //
@@ -47,11 +47,12 @@ func (r *repair) concluded(h *head, delivered bool, most int) {
 	}
 }
 
-// repaired says whether a success begins a repair. failures are those in a row before it. While the
-// endpoint returns from an open circuit, Hasten brings retries forward.
-func (ep *endpoint) repaired(h *head, failures int) bool {
-	asked := h.Trigger == grapnel.TriggerManual && failures > 0
-	return !ep.gate.rules.Off && !ep.hasten && !ep.hastening && !ep.gate.ramp.Recovering() && (asked || failures >= failuresInARow)
+// repaired says whether a success begins a repair. refusals are those in a row before it: other
+// failures are the circuit's, and while the endpoint returns from an open one, Hasten brings retries
+// forward.
+func (ep *endpoint) repaired(h *head, refusals int) bool {
+	asked := h.Trigger == grapnel.TriggerManual && refusals > 0
+	return !ep.gate.rules.Off && !ep.hasten && !ep.hastening && !ep.gate.ramp.Recovering() && (asked || refusals >= failuresInARow)
 }
 
 // seek has the heads read among which the next ones are brought forward.

@@ -60,13 +60,18 @@ func (w *refusing) finish(a Attempt, status int) {
 	}
 }
 
-// TestARepairBringsRetriesForward: after failures in a row a success brings one head forward, and
-// each round that is delivered brings twice as many. A single failure among successes brings none.
+// TestARepairBringsRetriesForward: after refusals in a row a success brings one head forward, and
+// each round that is delivered brings twice as many. A single refusal among successes brings none, nor do
+// failures that a circuit would count.
 func TestARepairBringsRetriesForward(t *testing.T) {
 	w := newRefusing(t, 20, 2)
 	w.answers(200, 422, 200)
 	if got := w.page(); len(got) != 0 {
 		t.Fatalf("a single failure brings %d forward", len(got))
+	}
+	w.answers(503, 503, 422, 422, 200, 422, 422, 503, 200)
+	if got := w.page(); len(got) != 0 {
+		t.Fatalf("failures of the endpoint bring %d forward", len(got))
 	}
 	w.answers(422, 422, 422, 200)
 	for _, want := range []int{1, 2, 4, 8, 5} {
