@@ -48,8 +48,8 @@ func (r *repair) concluded(h *head, delivered bool, most int) {
 }
 
 // repaired says whether a success begins a repair. refusals are those in a row before it: other
-// failures are the circuit's, and while the endpoint returns from an open one, Hasten brings retries
-// forward.
+// failures are the circuit's, and while the endpoint returns from an open one, Hasten brings
+// retries forward.
 func (ep *endpoint) repaired(h *head, refusals int) bool {
 	asked := h.Trigger == grapnel.TriggerManual && refusals > 0
 	return !ep.gate.rules.Off && !ep.hasten && !ep.hastening && !ep.gate.ramp.Recovering() && (asked || refusals >= failuresInARow)

@@ -61,8 +61,8 @@ func (w *refusing) finish(a Attempt, status int) {
 }
 
 // TestARepairBringsRetriesForward: after refusals in a row a success brings one head forward, and
-// each round that is delivered brings twice as many. A single refusal among successes brings none, nor do
-// failures that a circuit would count.
+// each round that is delivered brings twice as many. A single refusal among successes brings none,
+// nor do failures that a circuit would count.
 func TestARepairBringsRetriesForward(t *testing.T) {
 	w := newRefusing(t, 20, 2)
 	w.answers(200, 422, 200)
