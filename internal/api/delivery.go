@@ -134,6 +134,14 @@ func retryDelivery(a *api, c *call, by grapnel.By) (answer, error) {
 	if endpoint != "" && endpoint != old.EndpointID {
 		return answer{}, store.ErrNotFound("delivery")
 	}
+	return a.retry(c, old, by, nil)
+}
+
+// retry attempts a delivery that was found, or delivers it again; err: finding it failed.
+func (a *api) retry(c *call, old *grapnel.Delivery, by grapnel.By, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
 	was := a.look(c).situation(old)
 	was.urgent = true
 	reply := func(done store.Redelivered) answer { return retried(was, done) }

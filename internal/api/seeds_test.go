@@ -30,19 +30,29 @@ func TestCallsOfParseo(t *testing.T) {
 	if until := accepted.Add(30 * 24 * time.Hour).Format(wire.TimeLayout); err != nil || event["retained_until"] != until {
 		t.Errorf("retained until %v, want %s", event["retained_until"], until)
 	}
-	// The payload as it was delivered.
+	// Another payload is a test, also under the same id and of another shape.
+	for _, body := range []string{`{"id":"evt_4D3c2B","type":"invoice.parsed","data":{"id":"inv_1","total":2}}`,
+		`{"id":"evt_9","type":"invoice.parsed","occurredAt":"2026-01-02T03:04:05Z","invoice":{"total":1}}`} {
+		got := w.must(200, "POST", "/webhooks/"+ep+"/test", body)
+		if got["event_id"] == "evt_4D3c2B" || got["type"] != "invoice.parsed" || got["reason_code"] != "test" || got["replay_of"] != nil {
+			t.Errorf("the test %s is %v", body, got)
+		}
+	}
+	// The payload as it was delivered, read and written by a program, replays the dead letter.
 	got := w.must(200, "POST", "/webhooks/"+ep+"/test",
-		`{"id":"evt_4D3c2B","type":"invoice.parsed","timestamp":"2026-01-02T03:04:05.678901Z","data":{"id":"inv_1","total": 1.50}}`)
-	if got["event_id"] == "evt_4D3c2B" || got["type"] != "invoice.parsed" ||
-		string(w.event(got["event_id"].(string)).Data) != `{"id":"inv_1","total": 1.50}` {
-		t.Errorf("the test is %v", got)
+		`{"data":{"total":1.5,"id":"inv_1"},"id":"evt_4D3c2B","type":"invoice.parsed","timestamp":"2026-01-02T03:04:05.678901Z"}`)
+	if got["event_id"] != "evt_4D3c2B" || got["replay_of"] != storeIDs.Of(dead) {
+		t.Errorf("the replay is %v", got)
 	}
 	w.finish(w.newest(t), grapnel.Delivered, "", "")
-	if all := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"status":["failed"]}`); all["total"] != 1.0 {
+	if left := w.must(200, "GET", "/v1/dead-letters", "")["data"].([]any); len(left) != 0 {
+		t.Errorf("dead letters left: %v", left)
+	}
+	if all := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"status":["failed"],"again":true}`); all["total"] != 1.0 {
 		t.Errorf("all that failed is %v", all)
 	}
 	stats := w.must(200, "GET", "/v1/endpoints/"+ep+"/stats?bucket=day", "")["data"].([]any)[0].(map[string]any)
-	if fmt.Sprint(stats["delivered"], stats["failed"], stats["retried"]) != "1 1 0" { // the test counts nowhere
+	if fmt.Sprint(stats["delivered"], stats["failed"], stats["retried"]) != "2 1 0" { // tests count nowhere
 		t.Errorf("the day is %v", stats)
 	}
 }
