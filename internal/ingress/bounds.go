@@ -55,4 +55,10 @@ type Bounds struct {
 	WaitBusy   time.Duration `bound:"1s"`
 	WaitPaused time.Duration `bound:"1m"`
 	WaitFault  time.Duration `bound:"1m"` // while the source's settings cannot be used
+
+	// Of requests that passed Far servers or more, a tenant takes FarBurst at once, and one more in
+	// each FarPause. A loop that fans out at each turn comes to that number and no further.
+	Far      int           `bound:"3" tiny:"3"`
+	FarBurst int           `bound:"1000" tiny:"1000"`
+	FarPause time.Duration `bound:"100ms" tiny:"100ms"`
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	debts "github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/promise"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -25,7 +26,11 @@ type Receiver struct {
 	stayed  atomic.Int64 // sources that existed then
 	busy    *admission
 	metrics *metrics
+	far     *debts.Tenants // requests that have come from far
 }
+
+// mostFar is the number of tenants beyond which those without a debt are forgotten.
+const mostFar = 1024
 
 // New makes a Receiver.
 func New(o Options) *Receiver {
@@ -52,7 +57,7 @@ func New(o Options) *Receiver {
 	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
 	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
-	recv := &Receiver{o: o}
+	recv := &Receiver{o: o, far: debts.New(time.Duration(o.Bounds.FarBurst)*o.Bounds.FarPause, mostFar)}
 	recv.busy = newAdmission(&recv.o)
 	recv.metrics = newMetrics(recv)
 	return recv
@@ -133,7 +138,22 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 		recv.metrics.count(s, greeted)
 		return
 	}
+	if refused := recv.tooWide(in); refused != nil {
+		recv.refuse(w, r, s, looping, *refused)
+		return
+	}
 	recv.publish(w, in)
+}
+
+// tooWide refuses a verified request that has come from far if its tenant takes too many of these.
+// A refusal uses nothing up, so a loop that has ended hinders others for as long as it was wide.
+func (recv *Receiver) tooWide(in *incoming) *Refusal {
+	b, n := &recv.o.Bounds, hops(in.header)
+	if n < b.Far || recv.far.Within(in.source.Tenant, in.now.Add(-b.FarPause)) && recv.far.Use(in.source.Tenant, in.now, in.now, b.FarPause) {
+		return nil
+	}
+	return &Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("Too many requests that have come through "+
+		"%d servers like this one or more reach the tenant's sources. Find the endpoints that send to a source they get their events from.", b.Far)}
 }
 
 func (recv *Receiver) incoming(r *http.Request, s *source, body []byte, now, taken time.Time) *incoming {
