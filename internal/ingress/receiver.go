@@ -149,7 +149,8 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 // A refusal uses nothing up, so a loop that has ended hinders others for as long as it was wide.
 func (recv *Receiver) tooWide(in *incoming) *Refusal {
 	b, n := &recv.o.Bounds, hops(in.header)
-	if n < b.Far || recv.far.Within(in.source.Tenant, in.now.Add(-b.FarPause)) && recv.far.Use(in.source.Tenant, in.now, in.now, b.FarPause) {
+	tenant, now := in.source.Tenant, in.now
+	if n < b.Far || recv.far.Within(tenant, now.Add(-b.FarPause)) && recv.far.Use(tenant, now, now, b.FarPause) {
 		return nil
 	}
 	return &Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("Too many requests that have come through "+
