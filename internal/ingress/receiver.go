@@ -154,7 +154,8 @@ func (recv *Receiver) tooWide(in *incoming) *Refusal {
 		return nil
 	}
 	return &Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("Too many requests that have come through "+
-		"%d servers like this one or more reach the tenant's sources. Find the endpoints that send to a source they get their events from.", b.Far)}
+		"%d servers like this one or more reach the tenant's sources. Find the endpoints that send to a source "+
+		"they get their events from.", b.Far)}
 }
 
 func (recv *Receiver) incoming(r *http.Request, s *source, body []byte, now, taken time.Time) *incoming {
