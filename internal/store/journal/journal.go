@@ -123,8 +123,16 @@ func (j *Journal) Close() error { return j.file.Close() }
 // Most is the largest payload of a frame.
 func (j *Journal) Most() int { return int(j.bounds.Half/8) - Header }
 
-// Fits says whether a frame with this payload fits into the rest of the half. If not, the owner
-// calls Turn before Write.
+// Room says whether a frame fits into the rest of the half, however large it is; if the journal is
+// confined, whether a sixteenth of that does. If not, the owner calls Turn.
+func (j *Journal) Room() bool {
+	if j.confined {
+		return j.Fits(j.Most() / 16)
+	}
+	return j.Fits(j.Most())
+}
+
+// Fits says whether a frame with this payload fits into the rest of the half.
 func (j *Journal) Fits(payload int) bool {
 	end := begin + (j.half+1)*j.head.half
 	if j.confined {

@@ -123,6 +123,11 @@ func readAlone(path string) (key, number uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	// A checkpoint that was cut off, also by a full disk, may have made the header's number of
+	// pages larger than the file. SQLite reads such a file only with this setting.
+	if err := conn.Exec("PRAGMA writable_schema = ON"); err != nil {
+		return 0, 0, errors.Join(err, conn.Close())
+	}
 	q := conn.Query("SELECT key, number FROM journal")
 	err = single(q, func() { key, number = uint64(q.Integer(0)), narrowed(q.Integer(1)) })
 	return key, number, errors.Join(err, conn.Close())

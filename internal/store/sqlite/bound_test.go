@@ -208,6 +208,39 @@ func TestFilesFitTogether(t *testing.T) {
 	}
 }
 
+// TestACheckpointCutOff loses power during a checkpoint: any sectors of the tables' file are
+// written, and it is as long as before, as after, or between. With the log everything is there.
+func TestACheckpointCutOff(t *testing.T) {
+	s, path := openWith(t, boundsOfLife)
+	s.checkpoints.at = 1 << 40
+	l := &life{t: t, s: s, path: path}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 6 {
+		l.publish(40, 1500)
+		l.publish(40, 100)
+		l.fill()
+		l.publish(2, 100)
+		l.copied("before the checkpoint")
+		l.checkpoint()
+		before, after := read(t, l.moments[len(l.moments)-1].path), read(t, path)
+		for range 8 {
+			m := l.moments[len(l.moments)-1]
+			m.path = snapshot(t, m.path)
+			mixed := slices.Concat(before, make([]byte, len(after)-len(before)))
+			for at := 0; at < len(mixed); at += 512 {
+				if r.IntN(2) == 0 {
+					copy(mixed[at:at+512], after[at:])
+				}
+			}
+			mixed = mixed[:len(before)+r.IntN(1+(len(after)-len(before))/512)*512]
+			if err := os.WriteFile(m.path, mixed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			whole(t, "cut off", openAt(t, m.path, boundsOfLife), m, false)
+		}
+	}
+}
+
 // spoils are what may happen to one file of a moment. They say whether they changed it.
 func spoils(t *testing.T, r *rand.Rand, all, foreign []instant, present int, file string) map[string]func(path string) bool {
 	m := all[present]

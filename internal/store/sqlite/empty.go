@@ -114,11 +114,13 @@ func (w *writer) cut() error {
 }
 
 // nothing is an operation without effect, which wakes the writer. filling is answered when all
-// earlier writes are in the tables. looking reads.
+// earlier writes are in the tables. looking reads rows, and seeing also what is summed up for the
+// commit.
 type (
 	nothing struct{}
 	filling struct{}
 	looking func(*sqlite3.Conn) error
+	seeing  func(*sqlite3.Conn) error
 )
 
 func (nothing) grows() bool     { return false }
@@ -126,5 +128,13 @@ func (nothing) apply(*tx) error { return nil }
 func (filling) grows() bool     { return false }
 func (filling) apply(*tx) error { return nil }
 func (looking) grows() bool     { return false }
+func (seeing) grows() bool      { return false }
 
 func (do looking) apply(t *tx) error { return do(t.conn) }
+
+func (do seeing) apply(t *tx) error {
+	if err := t.combine(t.young.number, t.needed); err != nil {
+		return err
+	}
+	return do(t.conn)
+}

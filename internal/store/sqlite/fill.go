@@ -73,6 +73,7 @@ func (w *writer) fill() error {
 		w.lack(err)
 		err = w.tryFill(false)
 	}
+	w.stuck = full(err)
 	return err
 }
 

@@ -91,6 +91,9 @@ func (w *writer) lack(cause error) {
 		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
 	w.headroom.full = true
+	if w.young.journal != nil {
+		w.young.journal.Confine(true) // it has blocks of its own
+	}
 	w.store.stats.full.Store(true)
 	if err := w.headroom.give(); err != nil {
 		w.store.log.Error("freeing the reserved disk space failed", "err", err)
@@ -104,11 +107,15 @@ func (w *writer) lack(cause error) {
 
 // regain tries whether the disk has space again.
 func (w *writer) regain() {
+	w.stuck = false
 	if err := w.headroom.again(); err != nil {
 		w.retry.Reset(w.store.bounds.Retry)
 		return
 	}
 	w.headroom.full = false
+	if w.young.journal != nil {
+		w.young.journal.Confine(false)
+	}
 	w.store.reach("the disk has space again")
 	w.store.stats.full.Store(false)
 	w.store.log.Info("disk has space again; events accepted")

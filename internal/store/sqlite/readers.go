@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
@@ -16,7 +17,10 @@ type readers chan *sqlite3.Conn
 // read lends a connection to do. The tables then have every write that has returned.
 func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if s.writer.young.owes.Load() {
-		if err := s.write(ctx, filling{}); err != nil {
+		switch err := s.write(ctx, filling{}); {
+		case grapnel.CodeOf(err) == grapnel.CodeStorageFull:
+			return s.write(ctx, seeing(do)) // the disk has no space for a fill, and the writer sees all
+		case err != nil:
 			return err
 		}
 	}
@@ -180,6 +184,9 @@ func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) erro
 }
 
 func together(r *sqlite3.Conn, do func(*sqlite3.Conn) error) error {
+	if r.InTransaction() { // the writer's
+		return do(r)
+	}
 	// These are prepared once: compiling one takes longer than reading a row.
 	if err := r.Query("BEGIN").Run(); err != nil {
 		return err

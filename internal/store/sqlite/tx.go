@@ -94,7 +94,7 @@ func (t *tx) do(o operation) error {
 	t.waiting.reuse(t.bounds.Batch)
 	switch o.(type) {
 	case *appending, *recording, nothing, filling:
-	case looking:
+	case looking, seeing:
 		if err := t.store(); err != nil {
 			return err
 		}
@@ -122,8 +122,7 @@ func (t *tx) commit(number uint64, needed bool) error {
 	return err
 }
 
-// combine writes the combined changes of all operations. After it the transaction is committed or
-// rolled back.
+// combine writes the combined changes of all operations.
 func (t *tx) combine(number uint64, needed bool) error {
 	if err := t.store(); err != nil {
 		return err

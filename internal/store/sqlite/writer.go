@@ -64,6 +64,7 @@ type writer struct {
 	readers  []*request // that wait for a fill
 	young    young
 	headroom *headroom
+	stuck    bool        // a fill has failed on the full disk; until the next retry the journal has all
 	retry    *time.Timer // while the disk is full: when to try again
 	rest     *time.Timer // since the last batch: when to give memory back
 }
@@ -129,7 +130,12 @@ func (w *writer) shrink() {
 // If that fails the journal has what the tables lack, and a later fill tries again.
 func (w *writer) settle() {
 	c := &w.store.checkpoints
-	if !w.enough() && len(w.readers) == 0 && w.young.owes.Load() && !w.headroom.full && !c.waits() {
+	if w.stuck {
+		w.answerReaders(errFull(nil))
+		c.reply(func() error { return errFull(nil) })
+		return
+	}
+	if !w.enough() && len(w.readers) == 0 && w.young.owes.Load() && !c.waits() {
 		if !w.tx.owed.enough() {
 			return
 		}

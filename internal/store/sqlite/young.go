@@ -119,13 +119,16 @@ func (w *writer) decide(batch []*request) (culprit int, err error) {
 
 // ready opens a transaction for a batch, and says whether its changes will be young.
 func (w *writer) ready(batch []*request) (young bool, err error) {
-	young = !w.headroom.full && !w.young.large && entries(batch)
+	young = !w.young.large && entries(batch)
 	y := &w.young
 	switch {
 	case !young:
 	case y.journal == nil:
 		// This batch is committed with the note that the journal is needed, before the first frame.
 		young = false
+		if w.headroom.full {
+			break
+		}
 		if err = w.createJournal(); err != nil {
 			return false, err
 		}
@@ -173,13 +176,13 @@ func (w *writer) createJournal() error {
 }
 
 // room says whether the half of the journal that is being written has room for another frame.
-func (y *young) room(most int) bool { return y.journal.Fits(y.journal.Most()) && y.half < most }
+func (y *young) room(most int) bool { return y.journal.Room() && y.half < most }
 
 // entries says whether the journal can hold all operations of a batch.
 func entries(batch []*request) bool {
 	for _, r := range batch {
 		switch r.operation.(type) {
-		case entry, nothing, filling, looking:
+		case entry, nothing, filling, looking, seeing:
 		default:
 			return false
 		}
@@ -245,7 +248,7 @@ func (w *writer) keep(batch []*request, event, delivery int64) error {
 		if r.err == nil && writeEntry(f, r.operation) {
 			operations++
 		}
-		if len(f.Bytes())-begin-journal.Header > y.journal.Most() {
+		if n := len(f.Bytes()) - begin - journal.Header; n > y.journal.Most() || !y.journal.Fits(n) {
 			return errLarge
 		}
 	}
