@@ -114,8 +114,8 @@ func (w *writer) cut() error {
 }
 
 // nothing is an operation without effect, which wakes the writer. filling is answered when all
-// earlier writes are in the tables. looking reads rows, and seeing also what is summed up for the
-// commit.
+// earlier writes are in the tables. looking reads rows; seeing also reads sums, which the commit
+// would write.
 type (
 	nothing struct{}
 	filling struct{}
