@@ -14,8 +14,9 @@ import (
 // memory that is not in the tables.
 type entry interface {
 	operation
-	// kind is the number that stands before the entry in the journal. An operation whose fields change
-	// gets another number; the former one must be readable until no journal has it any more.
+	// kind is the number that stands before the entry in the journal. An operation whose fields
+	// change gets another number; the former one must be readable until no journal has it any more.
+	// The bytes of each kind are frozen in testdata/entries.txt.
 	kind() int
 	// flow writes or reads all fields that apply uses.
 	flow(*codec.Flow)
