@@ -12,6 +12,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -131,6 +133,44 @@ func TestCorruptEvent(t *testing.T) {
 	}
 	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); err == nil || grapnel.CodeOf(err) != "" {
 		t.Errorf("the event itself: %v", err)
+	}
+}
+
+// TestAFrameThatCannotBeAppliedAgain: the store ends at once, before it answers anything else. A
+// start says which frame it is and what to do.
+func TestAFrameThatCannotBeAppliedAgain(t *testing.T) {
+	s, path := openNew(t)
+	for i := range 3 {
+		if _, err := publish(t, s, fmt.Sprint("evt_", i), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := codec.Into(nil)
+	for _, n := range []int64{s.writer.tx.events.last, s.writer.tx.deliveries.last, 0, 99} { // there is no kind 99
+		codec.Number(entry, &n)
+	}
+	frame := append(make([]byte, journal.Header), entry.Bytes()...)
+	if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error {
+		y := &s.writer.young
+		y.number++
+		y.owes.Store(true)
+		y.frames, y.ends = append(y.frames, frame...), append(y.ends, len(y.frames)+len(frame))
+		return y.journal.Write(y.number, frame)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	copied := snapshot(t, path)
+	poison := errors.New("poison") // the young entries are applied again after it
+	if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error { return poison })); err == nil {
+		t.Error("a read that fails succeeds")
+	}
+	if _, err := publish(t, s, "evt_3", 10); err == nil {
+		t.Error("an event was accepted")
+	}
+	failed(t, s)
+	_, err := Open(t.Context(), copied, Options{Ballast: -1})
+	if err == nil || !strings.Contains(err.Error(), "cannot be applied again") || !strings.Contains(err.Error(), "grapnel backup") {
+		t.Errorf("a start: %v", err)
 	}
 }
 

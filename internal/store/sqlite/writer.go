@@ -331,5 +331,6 @@ func busy(err error) bool {
 
 func broken(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed)
+	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising) || errors.Is(err, journal.ErrFailed) ||
+		errors.Is(err, errReplay) && !full(err)
 }
