@@ -164,8 +164,8 @@ func TestAFrameThatCannotBeAppliedAgain(t *testing.T) {
 	if err := s.write(t.Context(), looking(func(*sqlite3.Conn) error { return poison })); err == nil {
 		t.Error("a read that fails succeeds")
 	}
-	if _, err := publish(t, s, "evt_3", 10); err == nil {
-		t.Error("an event was accepted")
+	if err := s.Note(t.Context(), grapnel.AuditEntry{Tenant: "acme"}); err == nil {
+		t.Error("an entry was accepted")
 	}
 	failed(t, s)
 	_, err := Open(t.Context(), copied, Options{Ballast: -1})
