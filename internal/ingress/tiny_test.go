@@ -14,6 +14,7 @@ func TestTinyBounds(t *testing.T) {
 	for seed := range uint64(3) {
 		under = bounds.Fill(bounds.Tiny[Bounds](seed))
 		for name, test := range map[string]func(*testing.T){
+			"release": TestReleaseAfterKills,
 			"vectors": TestVectorsBecomeEvents, "repeated vectors": TestARepeatedVectorIsADuplicate,
 			"tampered vectors": TestTamperedVectorsAreNotBelieved,
 			"old vectors":      TestVectorsOfAnotherTimeAreNotBelieved, "secrets": TestWrongAndRolledSecrets,
