@@ -51,10 +51,7 @@ func Overall(now time.Time, o *wire.Overview) Verdict {
 	if len(bad) == 0 {
 		return well(o)
 	}
-	held := 0
-	for i := range bad {
-		held += bad[i].Health.Held
-	}
+	held, elsewhere := 0, 0 // of the endpoints that the sentence names, and of the others
 	var v Verdict
 	worst := &bad[0]
 	var same []string
@@ -62,6 +59,9 @@ func Overall(now time.Time, o *wire.Overview) Verdict {
 	for i := range bad {
 		if bad[i].Health.State == worst.Health.State {
 			same, alikes = append(same, Name(&bad[i])), append(alikes, bad[i])
+			held += bad[i].Health.Held
+		} else {
+			elsewhere += bad[i].Health.Held
 		}
 	}
 	alike := max(*o.Endpoints.State(worst.Health.State), len(same))
@@ -71,14 +71,18 @@ func Overall(now time.Time, o *wire.Overview) Verdict {
 	}
 	v.Pieces = append(v.Pieces, Piece{List(same) + " " + happened(now, alikes, several), Health(worst.Health.State).Tone}, Piece{".", ""})
 	if held > 0 {
-		v.Pieces = append(v.Pieces, Piece{" " + Held(held, all > len(bad)), Hold}, Piece{" in order; nothing is lost.", ""})
+		v.Pieces = append(v.Pieces, Piece{" " + Held(held, alike > len(alikes)), Hold}, Piece{" in order; nothing is lost.", ""})
 	}
 	v.Next = Consequence(now, worst)
 	if several {
 		v.Next = Name(worst) + ": " + v.Next
 	}
 	if others := all - alike; others > 0 {
-		v.Next += " " + Many(others, "other endpoint needs", "other endpoints need") + " attention too."
+		v.Next += " " + Many(others, "other endpoint needs", "other endpoints need") + " attention too"
+		if elsewhere > 0 {
+			v.Next += "; " + atLeast(all > len(bad)) + Many(elsewhere, "more delivery waits", "more deliveries wait") + " there"
+		}
+		v.Next += "."
 	}
 	return v
 }
@@ -110,6 +114,13 @@ func well(o *wire.Overview) Verdict {
 	}
 	v.Next = strings.TrimSpace(v.Next + " " + Attempts(day))
 	return v
+}
+
+func atLeast(more bool) string {
+	if more {
+		return "at least "
+	}
+	return ""
 }
 
 // Held is the number of held deliveries. more says that it is a lower bound.

@@ -55,6 +55,9 @@ func TestOverallVerdict(t *testing.T) {
 		{"four open", overview(0, open("a", 4), open("b", 3), open("c", 2), open("d", 1)), "a, b and 2 others have failed", ""},
 		{"more than are listed", many, "a, b and 67 others have failed for 8 min. More than 2\u202f000 deliveries wait", ""},
 		{"open and paused", overview(0, open("a", 1), paused), "a has failed for 8 min. 1 delivery waits in order", "1 other endpoint needs attention too."},
+		{"only its own deliveries", overview(0, open("Old CRM", 56), wire.OverviewEndpoint{URL: "https://b.example",
+			Health: wire.Health{State: grapnel.HealthFailing, Held: 126}}), "Old CRM has failed for 8 min. 56 deliveries wait in order",
+			"1 other endpoint needs attention too; 126 more deliveries wait there."},
 		{"paused", overview(0, paused), "a.example/hooks has been paused for 1 h.", "until an operator resumes it"},
 	} {
 		v := Overall(then, c.o)
