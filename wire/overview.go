@@ -10,6 +10,7 @@ import (
 // Overview is whether anything is wrong, and whether it will get worse, in numbers.
 type Overview struct {
 	Raw
+	Refuses       string             `json:"refuses" nullable:"true" doc:"why new events are refused right now, as /readyz says it; null: they are accepted"`
 	Endpoints     EndpointStates     `json:"endpoints"`
 	Attention     []OverviewEndpoint `json:"attention" doc:"endpoints that are not healthy, the worst first, at most 50"`
 	Pending       PendingStates      `json:"pending"`

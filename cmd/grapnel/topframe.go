@@ -68,12 +68,8 @@ func topLines(f *topFrame, width int, paint func(tone, text string) string) (lin
 		say(words.Wait, "The numbers below are "+words.Roughly(max(f.now.Sub(f.at), 0))+" old.")
 	}
 	verdict := words.Overall(f.at, o)
-	tone := words.OK
-	if len(o.Attention) > 0 {
-		tone = words.Health(o.Attention[0].Health.State).Tone
-	}
 	lines = append(lines, "")
-	say(tone, verdict.Say())
+	say(words.Tone(o), verdict.Say())
 	if verdict.Next != "" {
 		say("", verdict.Next)
 	}

@@ -59,6 +59,11 @@ func overview(a *api, c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
+	if a.Ready != nil {
+		if why := a.Ready(); why != nil {
+			s.Refuses = Plainly(why)
+		}
+	}
 	return jsonAnswer(http.StatusOK, s.view()), nil
 }
 

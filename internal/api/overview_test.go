@@ -78,3 +78,18 @@ func TestOverviewAddsCells(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOverviewSaysThatEventsAreRefused: in the words of /readyz, which name nothing of the machine.
+func TestAnOverviewSaysThatEventsAreRefused(t *testing.T) {
+	var why error
+	w := newWorld(t, func(o *Options) { o.Ready = func() error { return why } })
+	for _, why = range []error{nil, grapnel.Errorf(grapnel.CodeStorageFull, "no space left on /secret")} {
+		var want any
+		if why != nil {
+			want = Plainly(why)
+		}
+		if got := w.as(admin, 200, "GET", "/v1/overview", "")["refuses"]; got != want {
+			t.Errorf("with %v: %v", why, got)
+		}
+	}
+}

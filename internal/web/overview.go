@@ -56,7 +56,7 @@ func overview(v *visit) (overviewModel, error) {
 	if err != nil {
 		return m, err
 	}
-	if o.Endpoints.All == 0 {
+	if o.Endpoints.All == 0 && o.Refuses == "" {
 		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
 		return m, nil
 	}

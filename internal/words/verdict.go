@@ -45,8 +45,29 @@ func Where(address string) string {
 	return strings.TrimSuffix(rest, "/")
 }
 
-// Overall is the verdict on all endpoints.
+// Overall is the verdict on all endpoints, after that on the server itself if it refuses events.
 func Overall(now time.Time, o *wire.Overview) Verdict {
+	v := ofEndpoints(now, o)
+	if o.Refuses != "" {
+		v.Pieces = append([]Piece{{"Grapnel refuses new events right now", Bad}, {". ", ""}}, v.Pieces...)
+		v.Next = strings.TrimSpace(o.Refuses + " " + v.Next)
+	}
+	return v
+}
+
+// Tone is the tone of that verdict as a whole.
+func Tone(o *wire.Overview) string {
+	switch {
+	case o.Refuses != "":
+		return Bad
+	case len(o.Attention) > 0:
+		return Health(o.Attention[0].Health.State).Tone
+	}
+	return OK
+}
+
+// ofEndpoints is the verdict on all endpoints.
+func ofEndpoints(now time.Time, o *wire.Overview) Verdict {
 	bad := o.Attention
 	if len(bad) == 0 {
 		return well(o)

@@ -33,6 +33,10 @@ func TestOverallVerdict(t *testing.T) {
 	with := func(o *wire.Overview, day wire.Totals) *wire.Overview { o.Totals = day; return o }
 	late := open("a", 0)
 	late.Health.FailingSince = ago(time.Minute)
+	refusing := func(o *wire.Overview) *wire.Overview {
+		o.Refuses = "New events are refused because the storage is full."
+		return o
+	}
 	many := overview(1, open("a", 2000), open("b", 10))
 	many.Endpoints.All, many.Endpoints.Open = 70, 69
 	for _, c := range []struct {
@@ -55,6 +59,9 @@ func TestOverallVerdict(t *testing.T) {
 		{"four open", overview(0, open("a", 4), open("b", 3), open("c", 2), open("d", 1)), "a, b and 2 others have failed", ""},
 		{"more than are listed", many, "a, b and 67 others have failed for 8 min. More than 2\u202f000 deliveries wait", ""},
 		{"open and paused", overview(0, open("a", 1), paused), "a has failed for 8 min. 1 delivery waits in order", "1 other endpoint needs attention too."},
+		{"a full disk", refusing(overview(1)), "Grapnel refuses new events right now. The endpoint takes its deliveries.",
+			"New events are refused because the storage is full. No delivery ended in the last 24 h."},
+		{"a full disk, and trouble", refusing(overview(0, open("a", 1))), "Grapnel refuses new events right now. a has failed for 8 min.", ""},
 		{"only its own deliveries", overview(0, open("Old CRM", 56), wire.OverviewEndpoint{URL: "https://b.example",
 			Health: wire.Health{State: grapnel.HealthFailing, Held: 126}}), "Old CRM has failed for 8 min. 56 deliveries wait in order",
 			"1 other endpoint needs attention too; 126 more deliveries wait there."},
