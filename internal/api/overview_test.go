@@ -79,7 +79,7 @@ func TestOverviewAddsCells(t *testing.T) {
 	}
 }
 
-// TestAnOverviewSaysThatEventsAreRefused: in the words of /readyz, which name nothing of the machine.
+// TestAnOverviewSaysThatEventsAreRefused: in the words of /readyz, which name nothing secret.
 func TestAnOverviewSaysThatEventsAreRefused(t *testing.T) {
 	var why error
 	w := newWorld(t, func(o *Options) { o.Ready = func() error { return why } })
