@@ -70,7 +70,8 @@ func (c *conn) serve() {
 	defer c.server.forget(c)
 	defer c.end()
 	for first := true; ; first = false {
-		if c.r == c.w && !c.await(first) {
+		pipelined := c.r != c.w
+		if !pipelined && !c.await(first) {
 			_ = c.Close()
 			return
 		}
@@ -90,7 +91,7 @@ func (c *conn) serve() {
 			return
 		}
 		c.r += size
-		if !c.respond() {
+		if !c.respond(pipelined) {
 			c.linger()
 			return
 		}
@@ -129,8 +130,18 @@ func renew(until *time.Time, most time.Duration, set func(time.Time) error) bool
 	return set(*until) == nil
 }
 
+// handle calls the handler. A pipelined request waits until its kind has a free share, which it has
+// for as long as it is handled: an answer that is not read holds none.
+func (c *conn) handle(pipelined bool) {
+	if pipelined && c.left <= int64(c.w-c.r) { // else it may take long to arrive
+		c.server.ahead <- struct{}{}
+		defer func() { <-c.server.ahead }()
+	}
+	c.server.http.Handler.ServeHTTP((*writer)(c), &c.request)
+}
+
 // respond calls the handler and writes its answer; false: the connection has to be closed.
-func (c *conn) respond() (open bool) {
+func (c *conn) respond(pipelined bool) (open bool) {
 	h, r := &c.head, &c.request
 	c.left = h.length
 	*r, c.url = *c.base, url.URL{Path: h.path}
@@ -150,7 +161,7 @@ func (c *conn) respond() (open bool) {
 			}
 		}
 	}()
-	c.server.http.Handler.ServeHTTP((*writer)(c), r)
+	c.handle(pipelined)
 	return c.write()
 }
 

@@ -38,6 +38,11 @@ type Bounds struct {
 	Linger  time.Duration `bound:"500ms" tiny:"10ms"`
 
 	Refused time.Duration `bound:"5ms"` // first pause of the listener when no descriptor is free
+
+	// Pipelined is how many requests are handled at once that had come before the answer to the one
+	// before them was sent. So callers that do not wait for answers have this share together, however
+	// many connections they have, and a caller that does waits for no more than these.
+	Pipelined int `bound:"16" tiny:"1"`
 }
 
 // Server answers requests from the connections of one listener.
@@ -46,6 +51,7 @@ type Server struct {
 	plain  func(path string) bool
 	bounds Bounds
 	over   *passage
+	ahead  chan struct{} // one for each pipelined request that is handled
 
 	stopping context.Context // ended: it takes no new requests
 	stop     context.CancelFunc
@@ -60,6 +66,7 @@ type Server struct {
 // of a path whether POSTs to it may be plain.
 func New(s *http.Server, plain func(path string) bool, b Bounds) *Server {
 	is := &Server{http: s, plain: plain, bounds: bounds.Fill(b), over: newPassage(), conns: map[*conn]struct{}{}}
+	is.ahead = make(chan struct{}, is.bounds.Pipelined)
 	is.stopping, is.stop = context.WithCancel(context.Background())
 	if hook := s.ConnContext; hook != nil {
 		s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return hook(ctx, original(c)) }
