@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestPipelinedRequestsHaveAShare: of forty connections that send all their requests at once, and of
-// which half read no answer, at most Pipelined requests are handled at a time besides the first of
-// each. Callers that wait for their answers are served meanwhile, and in the end all are.
+// TestPipelinedRequestsHaveAShare: of forty connections that send all their requests at once, and
+// of which half read no answer, at most Pipelined requests are handled at a time besides the first
+// of each. Callers that wait for their answers are served meanwhile, and in the end all are.
 func TestPipelinedRequestsHaveAShare(t *testing.T) {
 	const conns, each, share = 40, 6, 3
 	var at, most atomic.Int32
@@ -30,7 +30,9 @@ func TestPipelinedRequestsHaveAShare(t *testing.T) {
 			_, _ = io.WriteString(rw, strings.Repeat("x", 16<<10)) // more than sockets take unread
 		},
 	})
-	request := func(path string) string { return "POST " + path + " HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}" }
+	request := func(path string) string {
+		return "POST " + path + " HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}"
+	}
 	var all []net.Conn
 	var reading sync.WaitGroup
 	for i := range conns {
@@ -58,7 +60,8 @@ func TestPipelinedRequestsHaveAShare(t *testing.T) {
 	for i := range 10 {
 		body := fmt.Sprint(i)
 		_ = victim.SetDeadline(time.Now().Add(10 * time.Second))
-		if _, err := io.WriteString(victim, fmt.Sprintf("POST /in/echo HTTP/1.1\r\nHost: g\r\nContent-Length: %d\r\n\r\n%s", len(body), body)); err != nil {
+		if _, err := io.WriteString(victim, fmt.Sprintf(
+			"POST /in/echo HTTP/1.1\r\nHost: g\r\nContent-Length: %d\r\n\r\n%s", len(body), body)); err != nil {
 			t.Fatal(err)
 		}
 		buf := make([]byte, 4096)
