@@ -68,6 +68,9 @@ func fill(path string, ids map[string]string) string {
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}
+	if path == "/v1/search" {
+		path += "?word=a"
+	}
 	if path == "/v1/sessions" {
 		path += "?subject=person/someone"
 	}

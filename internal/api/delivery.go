@@ -105,22 +105,6 @@ func (a *api) message(c *call, d *grapnel.Delivery) (*wire.ChannelMessage, error
 	return &is, nil
 }
 
-// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is
-// another's is of an id that was guessed, or that another cell gave.
-func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
-	for _, reading := range a.Engine.Readings(id) {
-		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
-		switch {
-		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
-		case err != nil:
-			return nil, err
-		case reading.Is(d):
-			return d, nil
-		}
-	}
-	return nil, grapnel.Errorf(grapnel.CodeNotFound, "delivery not found")
-}
-
 // retryDelivery attempts a pending delivery now, or creates a new delivery for a finished one.
 func retryDelivery(a *api, c *call, by grapnel.By) (answer, error) {
 	id, endpoint := c.PathValue("id"), ""

@@ -113,3 +113,33 @@ func TestFilterLooksAtALimitedNumber(t *testing.T) {
 		t.Errorf("%d took ten hours", n)
 	}
 }
+
+// TestDeliveriesAreFoundByAttempts: also finished ones, with a cursor across what does not match.
+func TestDeliveriesAreFoundByAttempts(t *testing.T) {
+	w := newWorld(t)
+	w.endpoint(admin, "")
+	for n := range 4 { // delivery n gets n attempts
+		w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
+		d := w.newest(t)
+		for number := 1; number <= n; number++ {
+			w.attempt(d, number, 503, w.clock.Add(time.Minute))
+		}
+		if n == 3 {
+			w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/skip", `{"reason":"by hand"}`)
+		}
+	}
+	for condition, want := range map[string]int{">1": 2, ">=1": 3, "1": 1, "0": 1, "<2": 2, "<=2": 3, ">3": 0, "3": 1} {
+		found, cursor := 0, ""
+		for {
+			got := w.must(200, "GET", "/v1/deliveries?limit=1&filter="+url.QueryEscape("attempts:"+condition)+cursor, "")
+			found += len(got["data"].([]any))
+			if got["next"] == nil {
+				break
+			}
+			cursor = "&cursor=" + got["next"].(string)
+		}
+		if found != want {
+			t.Errorf("attempts:%s finds %d, want %d", condition, found, want)
+		}
+	}
+}

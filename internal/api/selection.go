@@ -19,6 +19,11 @@ type selection struct {
 	text  string        // in the event's data; empty: any
 	took  time.Duration // at least, of the last attempt; 0: any
 	again bool          // only those that repeat another
+	tries *search.Range // attempts made; nil: any number
+
+	id      string // of a delivery or an event, in the place of all others; empty: any
+	ofEvent bool   // id is an event's
+	err     error  // the meaning of a word could not be looked up
 }
 
 func statuses() []string {
@@ -50,7 +55,7 @@ func deadLetterFilter() []param {
 
 // filterParam is the search grammar of pages and of the command line.
 var filterParam = param{name: "filter", form: "filter", doc: "a search, such as status:dead endpoint:acme type:invoice.* code:5xx since:6h \"text\"; the names are " +
-	strings.Join(search.Names, ", ") + ". endpoint: takes an id, a name or a part of one; took: and replayed: look at a limited number of " +
+	strings.Join(search.Names, ", ") + ". endpoint: takes an id, a name or a part of one; took:, replayed: and attempts: look at a limited number of " +
 	"deliveries for each page, which may be short while next says that more can be searched"}
 
 // replayedParam shows more dead letters than there are by themselves.
@@ -91,7 +96,7 @@ func (a *api) filter(c *call, s *selection, endpoint string) {
 		}
 		f.Endpoint = cmp.Or(id, f.Endpoint)
 	}
-	s.took, s.again = f.Took, f.Again
+	s.took, s.again, s.tries = f.Took, f.Again, f.Attempts
 	for _, add := range []struct {
 		name  string
 		given bool // by the search
@@ -117,9 +122,65 @@ func (a *api) filter(c *call, s *selection, endpoint string) {
 			add.set()
 		}
 	}
+	if read.Bare != "" && q.faults.Err() == nil {
+		s.err = a.word(c, s, read.Bare)
+	}
 	if len(s.text) > longestText {
 		q.faults.Add("?filter", "its text has more than %d bytes", longestText)
 	}
+}
+
+// word applies what the bare word of a search stands for. A condition that is given already leaves
+// it as text.
+func (a *api) word(c *call, s *selection, word string) error {
+	as, err := a.meaning(c, word, s.Tenant)
+	switch {
+	case err != nil:
+		return err
+	case as == "key" && s.Key == "":
+		s.Key = word
+	case as == "type" && s.Type == "":
+		s.Type = word
+	case as == "endpoint" && s.Endpoint == "":
+		s.Endpoint = word
+	case as == "event" || as == "delivery":
+		s.id = word
+		s.ofEvent = as == "event"
+	default:
+		return nil
+	}
+	s.text = ""
+	return nil
+}
+
+// byID finds the delivery, or the deliveries of the event, whose id a search has, as find does.
+func (a *api) byID(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
+	all := make([]grapnel.Delivery, 1)
+	if s.ofEvent {
+		_, all, err = a.History.Event(c.Context(), c.scope, s.Tenant, s.id)
+	} else if d, failed := a.delivery(c, s.id); failed == nil {
+		all[0] = *d
+	} else {
+		err = failed
+	}
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	of := s.Events()
+	for _, d := range slices.Backward(all) {
+		if before > 0 && d.Seq >= before || !s.Takes(&d) || !of.Takes(c.scope, d.Tenant, d.Type, d.Key, d.CreatedAt) {
+			continue
+		}
+		if len(found) == limit {
+			return found, found[limit-1].Seq, nil
+		}
+		d.Attempts = nil
+		found = append(found, d)
+	}
+	return found, 0, nil
 }
 
 // callable are the endpoints and queues that a search can name.
@@ -140,15 +201,15 @@ func (a *api) callable(c *call) (all []search.Named) {
 // scanned finds deliveries by what the store has no condition for. It reads at most Scan of them
 // for a page, so a page may be short while resume says that more can be searched.
 func (a *api) scanned(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
-	took, again := s.took, s.again
-	s.took, s.again = 0, false
+	took, again, tries := s.took, s.again, s.tries
+	s.took, s.again, s.tries = 0, false, nil
 	for read := 0; read < a.Bounds.DeliveryScan; {
 		part, next, err := a.find(c, s, before, min(a.Bounds.PageMost, a.Bounds.DeliveryScan-read))
 		if err != nil {
 			return nil, 0, err
 		}
 		for i := range part {
-			if d := &part[i]; d.Last.Duration < took || again && d.ReplayOf == 0 {
+			if d := &part[i]; d.Last.Duration < took || again && d.ReplayOf == 0 || !tries.Has(d.AttemptsMade) {
 				continue
 			}
 			if found = append(found, part[i]); len(found) == limit && (i+1 < len(part) || next > 0) {
@@ -170,8 +231,13 @@ func (a *api) scanned(c *call, s selection, before int64, limit int) (found []gr
 // which to go on; 0: nowhere, these were the last. While that is not 0 there may be fewer than
 // limit: what a page reads is bounded, also if it finds nothing.
 func (a *api) find(c *call, s selection, before int64, limit int) (found []grapnel.Delivery, resume int64, err error) {
-	if s.took > 0 || s.again {
+	switch {
+	case s.err != nil:
+		return nil, 0, s.err
+	case s.took > 0 || s.again || s.tries != nil:
 		return a.scanned(c, s, before, limit)
+	case s.id != "":
+		return a.byID(c, s, before, limit)
 	}
 	q := s.DeliveryQuery
 	q.Before, q.Limit = before, limit+1

@@ -27,7 +27,7 @@ func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
 	f.StringVar((*string)(&w.ErrorClass), "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only this answer to the last attempt")
 	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, continue with --cursor")
-	f.StringVar(&w.DeliveryFilter.Filter, "filter", "", "only what this search finds, as 'status:dead endpoint:acme type:invoice.* code:5xx since:6h'")
+	f.StringVar(&w.DeliveryFilter.Filter, "filter", "", "only what this search finds, as order_14 or 'status:dead endpoint:acme type:invoice.* code:5xx since:6h'")
 	if !anyStatus {
 		f.BoolVar(&w.Replayed, "replayed", false, "also dead letters that a replay has delivered since")
 	} else {

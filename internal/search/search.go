@@ -4,6 +4,8 @@
 //	status:dead endpoint:acme type:invoice.* key:inv_1 code:5xx reason:exhausted since:6h "a text"
 //
 // A word with a name before its colon is a condition; the other words are text in the event's data.
+// One word without quotation marks (Search.Bare) may be an id, a key or a type instead: the API
+// looks which it is.
 // A word that cannot be read is a Fault, which names the word and the allowed ones. A
 // caller selects nothing while a search has faults: a condition that is misspelt must not select
 // everything.
@@ -14,6 +16,7 @@ package search
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +30,7 @@ import (
 type Search struct {
 	Text   string // as it was typed, without spaces around it
 	Filter Filter
-	Bare   string // the only word, if it has no name and no quotation marks
+	Bare   string // the only word that is no condition, if it has no quotation marks; Filter.Text is the same
 	Faults []Fault
 }
 
@@ -41,9 +44,16 @@ type Filter struct {
 	Reason            grapnel.ReasonCode
 	Took              time.Duration // at least, of the last attempt
 	Again             bool          // repeats another delivery
+	Attempts          *Range        // made so far; nil: any number
 	From, To          time.Time
 	Text              string
 }
+
+// Range are the whole numbers from From to To, both included.
+type Range struct{ From, To int }
+
+// Has says whether a number is in the range; a nil range has all.
+func (r *Range) Has(n int) bool { return r == nil || r.From <= n && n <= r.To }
 
 // Fault is a word that cannot be read.
 type Fault struct{ Word, Says string }
@@ -51,14 +61,16 @@ type Fault struct{ Word, Says string }
 func (f Fault) String() string { return f.Word + ": " + f.Says }
 
 // Names can stand before a colon, in the order of the help.
-var Names = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "took", "replayed", "tenant", "since", "from", "to"}
+var Names = []string{"status", "endpoint", "type", "key", "code", "error", "reason", "took", "replayed", "attempts", "tenant", "since", "from", "to"}
 
 // Examples are values for the help, by name.
 var Examples = map[string]string{
 	"status": "failed", "endpoint": "ep_…", "type": "invoice.*", "key": "inv_123", "code": "5xx", "error": "timeout",
-	"reason": "exhausted", "took": "2s", "replayed": "yes", "tenant": "acme", "since": "6h",
+	"reason": "exhausted", "took": "2s", "replayed": "yes", "attempts": ">1", "tenant": "acme", "since": "6h",
 	"from": "2026-05-06T08:00:00Z", "to": "2026-05-06T14:00:00Z",
 }
+
+const mostAttempts = 1_000_000 // that attempts: compares with
 
 // statusWords are words for statuses besides their own names.
 var statusWords = map[string][]grapnel.Status{
@@ -104,6 +116,8 @@ func Values(name string) (all []string) {
 		return []string{"500ms", "2s", "10s"}
 	case "replayed":
 		return []string{"yes"}
+	case "attempts":
+		return []string{"1", ">1", ">=3"}
 	}
 	return nil
 }
@@ -136,7 +150,7 @@ func Parse(text string, now time.Time) Search {
 	if f := &s.Filter; !f.From.IsZero() && !f.To.IsZero() && f.To.Before(f.From) {
 		s.Faults = append(s.Faults, Fault{"to:" + f.To.UTC().Format(time.RFC3339), "must not be before from: or since:"})
 	}
-	if len(words) == 1 && s.Text == words[0] {
+	if len(words) == 1 && slices.Contains(strings.Fields(s.Text), words[0]) {
 		s.Bare = words[0]
 	}
 	s.Filter.Text = strings.Join(words, " ")
@@ -189,6 +203,8 @@ func (s *Search) set(name, value string, now time.Time) (fault string) {
 		if f.Again = value == "yes"; !f.Again {
 			return "use replayed:yes"
 		}
+	case "attempts":
+		return f.attempts(value)
 	default:
 		return f.time(name, value, now)
 	}
@@ -205,6 +221,29 @@ func (f *Filter) statuses(value string) (fault string) {
 		default:
 			return fmt.Sprintf("unknown status %q; use %s", word, strings.Join(Values("status"), ", "))
 		}
+	}
+	return ""
+}
+
+func (f *Filter) attempts(value string) (fault string) {
+	digits := strings.TrimLeft(value, "<>=")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n > mostAttempts {
+		return fmt.Sprintf("no number of attempts; use 1, >1, >=3, <3 or <=3, at most %d", mostAttempts)
+	}
+	switch sign := strings.TrimSuffix(value, digits); sign {
+	case "", "=":
+		f.Attempts = &Range{n, n}
+	case ">":
+		f.Attempts = &Range{n + 1, math.MaxInt}
+	case ">=":
+		f.Attempts = &Range{n, math.MaxInt}
+	case "<":
+		f.Attempts = &Range{0, n - 1}
+	case "<=":
+		f.Attempts = &Range{0, n}
+	default:
+		return "unknown comparison " + sign + "; use 1, >1, >=3, <3 or <=3"
 	}
 	return ""
 }

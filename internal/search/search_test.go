@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -42,6 +43,11 @@ func TestParse(t *testing.T) {
 		`paid "in full" status:held`:         {Text: "paid in full", Status: []grapnel.Status{grapnel.Held}},
 		"http://a.example":                   {Text: "http://a.example"},
 		"12:30 10:y Total:5":                 {Text: "12:30 10:y Total:5"},
+		"attempts:>1":                        {Attempts: &Range{2, math.MaxInt}},
+		"attempts:>=3":                       {Attempts: &Range{3, math.MaxInt}},
+		"attempts:1":                         {Attempts: &Range{1, 1}},
+		"attempts:<1":                        {Attempts: &Range{0, 0}},
+		"attempts:<=2":                       {Attempts: &Range{0, 2}},
 		"took:2s replayed:yes":               {Took: 2 * time.Second, Again: true},
 	} {
 		s := Parse(text, then)
@@ -50,7 +56,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"status:nope", "code:99", "code:x", "since:-1h", "since:x", "from:yesterday", "status:", "type:..", "to:", "stauts:failed", "error:tls_cert_expired", "reason:x",
-		"took:x", "replayed:no", "key:a key:b", "code:5xx error:timeout",
+		"took:x", "replayed:no", "attempts:many", "attempts:>", "attempts:=>1", "attempts:-1", "attempts:99999999", "key:a key:b", "code:5xx error:timeout",
 		"from:2026-05-06T08:00:00Z to:2026-05-05T08:00:00Z"} {
 		if s := Parse(text, then); len(s.Faults) != 1 {
 			t.Errorf("%s: faults are %v", text, s.Faults)

@@ -125,6 +125,9 @@ func (v *visit) parsed(text string) (search, error) {
 		return search{}, err
 	}
 	s := parseSearch(text, v.now)
+	if err := v.understood(&s); err != nil {
+		return s, err
+	}
 	typed := s.Filter.Endpoint
 	if typed == "" || jump(typed) != "" || isChannel(typed) {
 		return s, nil

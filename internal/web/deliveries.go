@@ -127,7 +127,7 @@ func (m *deliveriesModel) unread(v *visit) {
 // answer is the sentence above the list.
 func (m *deliveriesModel) answer(v *visit, more bool) {
 	if len(m.Rows) == 0 {
-		m.Verdict.say("No deliveries.", "", "")
+		m.Verdict.say(m.Search.about("No deliveries."), "", "")
 		m.Empty = "No delivery matches the search."
 		m.Hint, m.Clear = "Retention may have deleted older ones; their totals remain on the overview.", v.link("/deliveries")
 		switch {
@@ -162,6 +162,7 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 			number = many(len(m.Rows), "older delivery", "older deliveries")
 		}
 	}
+	number = m.Search.about(number)
 	switch {
 	case len(order) > 1:
 		m.Verdict.say(number+": "+list(parts)+".", "", "")

@@ -38,21 +38,30 @@ const startOfData = 90 // bytes of an event's data in a list
 
 // eventSearch is the filter of the events page: a search with the conditions that events have, and
 // the source.
-func eventSearch(v *visit) (search, client.EventFilter) {
+func eventSearch(v *visit) (search, client.EventFilter, error) {
 	s := parseSearch(v.URL.Query().Get("q"), v.now)
+	if err := v.understood(&s); err != nil {
+		return s, client.EventFilter{}, err
+	}
 	f := s.Filter
+	if s.Means == "text" {
+		s.Faults, f.Text = append(s.Faults, "No event has the id, key or type "+s.Bare+". Text in data is searched on the page Deliveries."), ""
+	}
 	if f.Status != nil || f.Endpoint != "" || f.ErrorClass != "" || f.StatusCode != 0 || f.ReasonCode != "" || f.Text != "" || f.Filter != "" {
 		s.Faults = append(s.Faults, "Events are found by type, key, tenant and time. The other conditions are of deliveries.")
 	}
 	return s, client.EventFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To, Source: v.URL.Query().Get("source"),
-		Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}
+		Limit: v.web.Bounds.Page, Cursor: v.URL.Query().Get("cursor")}, nil
 }
 
 func events(v *visit) (eventsModel, error) {
 	if err := v.tooLong(v.URL.Query().Get("q")); err != nil {
 		return eventsModel{}, err
 	}
-	s, f := eventSearch(v)
+	s, f, err := eventSearch(v)
+	if err != nil {
+		return eventsModel{}, err
+	}
 	m := eventsModel{Search: s, Crumbs: v.trail(crumb{"Events", ""})}
 	if s.Jump != "" {
 		return m, jumped(s.Jump)
@@ -61,6 +70,11 @@ func events(v *visit) (eventsModel, error) {
 	m.Views = v.eventViews(twice)
 	if twice == "1" && !v.session.portal {
 		return m, v.twice(&m)
+	}
+	if len(s.Faults) > 0 {
+		m.Verdict.say("No events are selected.", "", "")
+		m.Hint, m.Clear = "Correct the search in the box above.", v.link("/events")
+		return m, nil
 	}
 	found, err := v.client.Events(v.Context(), f)
 	if err != nil {
@@ -82,11 +96,11 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 		newest := m.Rows[0].Age.Relative()
 		switch {
 		case m.Newest != "":
-			m.Verdict.say(many(n, "older event", "older events")+".", "", "")
+			m.Verdict.say(m.Search.about(many(n, "older event", "older events")+"."), "", "")
 		case m.Older != "":
-			m.Verdict.say("The newest "+many(n, "event", "events")+"; the last one "+newest+".", "", "")
+			m.Verdict.say(m.Search.about("The newest "+many(n, "event", "events")+"; the last one "+newest+"."), "", "")
 		default:
-			m.Verdict.say(many(n, "event", "events")+", the newest "+newest+".", "", "")
+			m.Verdict.say(m.Search.about(many(n, "event", "events")+", the newest "+newest+"."), "", "")
 		}
 		return
 	}
@@ -124,7 +138,10 @@ func (v *visit) eventLink(tenant, id string) string {
 }
 
 func eventsTwin(v *visit) (string, url.Values) {
-	_, f := eventSearch(v)
+	_, f, err := eventSearch(v)
+	if err != nil { // the page says so
+		return "/v1/events", nil
+	}
 	if v.URL.Query().Get("twice") == "1" && !v.session.portal {
 		return "/v1/duplicates", given("tenant", f.Tenant)
 	}
@@ -138,7 +155,13 @@ func eventsTwin(v *visit) (string, url.Values) {
 }
 
 func eventsCommand(v *visit) string {
-	f := parseSearch(v.URL.Query().Get("q"), v.now).Filter
+	s := parseSearch(v.URL.Query().Get("q"), v.now)
+	f := s.Filter
+	if is := v.meant; is != nil && is.Word == s.Bare && is.As == "key" {
+		f.Key = s.Bare
+	} else if is != nil && is.Word == s.Bare && is.As == "type" {
+		f.Type = s.Bare
+	}
 	same := client.DeliveryFilter{Type: f.Type, Key: f.Key, Tenant: f.Tenant, From: f.From, To: f.To}
 	words := append([]string{"grapnel events list"}, filterFlags(same)...)
 	if source := v.URL.Query().Get("source"); source != "" {

@@ -49,7 +49,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name := ""
 	for _, is := range []struct{ pattern, name string }{
-		{`^/v1/whoami$`, "whoami"}, {`^/v1/overview$`, "overview"}, {`^/v1/stats$`, "stats"}, {`^/v1/endpoints$`, "endpoints"}, {`^/v1/endpoints/[^/]+/stats$`, "endpoint_stats"},
+		{`^/v1/whoami$`, "whoami"}, {`^/v1/search$`, "meaning"}, {`^/v1/overview$`, "overview"}, {`^/v1/stats$`, "stats"}, {`^/v1/endpoints$`, "endpoints"}, {`^/v1/endpoints/[^/]+/stats$`, "endpoint_stats"},
 		{`^/v1/endpoints/[^/]+/causes$`, "causes"},
 		{`^/v1/(endpoints/[^/]+/)?lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
 		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},

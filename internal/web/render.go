@@ -82,6 +82,7 @@ type sheet struct {
 	Notice  string
 	Search  string
 	Finds   string // the list that the search box looks in
+	Asks    string // what it finds there
 	Share   share
 	Live    bool
 	Version string
@@ -95,12 +96,19 @@ type listFiles struct{ Style, Script, Search string }
 // share is how else a page can be had.
 type share struct{ Link, JSON, Curl, Command string }
 
+// asks are the words in the empty search box, by the list that it looks in.
+var asks = map[string]string{
+	"/deliveries":   "Search deliveries: an id, key, type, text, or status:failed since:6h",
+	"/dead-letters": "Search dead letters: an id, key, type, text, or reason:exhausted since:6h",
+	"/events":       "Search events: an id, key, type, or since:6h",
+}
+
 func (v *visit) sheet(model any, notice string) sheet {
 	s := v.bare(cmp.Or(v.title, v.page.title))
 	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
 	s.Finds = v.link("/deliveries")
 	if v.page.finds {
-		s.Finds = v.link(v.page.path)
+		s.Finds, s.Asks = v.link(v.page.path), cmp.Or(asks[v.page.path], s.Asks)
 	}
 	s.Nav = v.entries(v.page.nav)
 	if v.web.home == "" {
@@ -129,7 +137,7 @@ func (v *visit) entries(here string) []entry {
 
 // bare is the sheet of a page without navigation.
 func (v *visit) bare(title string) sheet {
-	s := sheet{Title: title, Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
+	s := sheet{Title: title, Asks: asks["/deliveries"], Base: v.place.base, Style: v.asset("app.css"), Fields: v.asset("forms.css"), Script: v.asset("app.js"),
 		Here: v.here(), Once: v.once(),
 		Theme: v.choice(themeCookie), Times: v.choice(timesCookie), Session: v.session, Version: grapnel.Version}
 	s.Home = v.link("/")

@@ -17,6 +17,8 @@ type search struct {
 	Text   string // as it was typed
 	Filter client.DeliveryFilter
 	Jump   string // a path to go to: the search is an id
+	Bare   string // a word that may be an id, a key, a type or text
+	Means  string // what it is, before the word: key, type, text
 	Faults []string
 }
 
@@ -34,7 +36,7 @@ func parseSearch(text string, now time.Time) search {
 	}
 	var rest []string // conditions that only filter= has
 	for _, t := range grammar.Tokens(read.Text) {
-		if t.Name == "took" || t.Name == "replayed" || t.Name == "code" && s.Filter.StatusCode == 4 {
+		if t.Name == "took" || t.Name == "replayed" || t.Name == "attempts" || t.Name == "code" && s.Filter.StatusCode == 4 {
 			rest = append(rest, t.String())
 		}
 	}
@@ -42,10 +44,52 @@ func parseSearch(text string, now time.Time) search {
 		s.Filter.StatusCode = 0
 	}
 	s.Filter.Filter = strings.Join(rest, " ")
-	if s.Jump = jump(read.Bare); s.Jump != "" {
-		s.Filter.Text = ""
+	if s.Bare = read.Bare; s.Bare == s.Text {
+		s.Jump = jump(s.Bare)
+	}
+	if s.Jump != "" {
+		s.Filter.Text, s.Bare = "", ""
 	}
 	return s
+}
+
+// understood asks the API what the bare word of a search is, and makes it that condition.
+func (v *visit) understood(s *search) error {
+	if s.Bare == "" || len(s.Faults) > 0 {
+		return nil
+	}
+	if v.meant == nil || v.meant.Word != s.Bare {
+		is, err := v.client.Meant(v.Context(), s.Bare, s.Filter.Tenant)
+		if err != nil {
+			return err
+		}
+		v.meant = is
+	}
+	f := &s.Filter
+	switch as := v.meant.As; {
+	case as == "key" && f.Key == "":
+		s.Means, f.Key, f.Text = "key", s.Bare, ""
+	case as == "type" && f.Type == "":
+		s.Means, f.Type, f.Text = "type", s.Bare, ""
+	case as == "endpoint" && f.Endpoint == "":
+		s.Means, f.Endpoint, f.Text = "endpoint", s.Bare, ""
+	case as == "event" && s.Bare == s.Text:
+		s.Jump = "/events/" + s.Bare + v.ofTenant(f.Tenant)
+	case as == "event" || as == "delivery":
+		s.Means, f.Text = as, ""
+		f.Filter = strings.TrimSpace(f.Filter + " " + s.Bare) // which only filter= has
+	default:
+		s.Means = "text"
+	}
+	return nil
+}
+
+// about puts what the bare word is before a sentence: "Key order_14: 12 deliveries".
+func (s *search) about(text string) string {
+	if s.Means == "" {
+		return text
+	}
+	return strings.ToUpper(s.Means[:1]) + s.Means[1:] + " " + s.Bare + ": " + strings.ToLower(text[:1]) + text[1:]
 }
 
 // search reads the search of the page's address.

@@ -21,10 +21,11 @@ type visit struct {
 	answers *inProcess
 	place   place
 	now     time.Time
-	title   string        // of the browser's tab, if a builder knows a better one than its row
-	refusal *client.Error // why the API refused the form that is drawn again
-	said    string        // what the next page says, in a frame
-	secret  *secretModel  // an action made a secret, which is shown in place of the next page
+	title   string          // of the browser's tab, if a builder knows a better one than its row
+	refusal *client.Error   // why the API refused the form that is drawn again
+	said    string          // what the next page says, in a frame
+	meant   *client.Meaning // of the bare word of the page's search
+	secret  *secretModel    // an action made a secret, which is shown in place of the next page
 }
 
 func (w *web) visit(rw http.ResponseWriter, r *http.Request, p *page) *visit {

@@ -1,0 +1,15 @@
+package client
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel/wire"
+)
+
+// Meaning says what a word of a search stands for.
+type Meaning = wire.Meaning
+
+// Meant says what a word without a name stands for in a search such as DeliveryFilter.Filter.
+func (c *Client) Meant(ctx context.Context, word, tenant string) (*Meaning, error) {
+	return get[Meaning](ctx, c, "/v1/search", query("word", word, "tenant", tenant))
+}
