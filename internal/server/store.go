@@ -180,6 +180,8 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 			func(s sqlite.Stats) float64 { return float64(s.Checkpoints) }},
 		{"grapnel_store_log_pages", "Pages in the log that are not in the database yet.", true,
 			func(s sqlite.Stats) float64 { return float64(s.LogPages) }},
+		{"grapnel_store_damaged_total", "Reads that found an event whose bytes do not match their checksum.", false,
+			func(s sqlite.Stats) float64 { return float64(s.Damaged) }},
 		{"grapnel_store_queued", "Operations that wait for the next commit.", true,
 			func(s sqlite.Stats) float64 { return float64(s.Queued) }},
 	}), newCommits(func() commits.Counts { return db.Stats().Counts }))
@@ -196,6 +198,8 @@ func postgresNumbers(db *postgres.Store) []prometheus.Collector {
 			func(s postgres.Stats) float64 { return float64(s.Unknown) }},
 		{"grapnel_store_repeated_total", "Transactions that were repeated after a conflict with another one.", false,
 			func(s postgres.Stats) float64 { return float64(s.Spoiled) }},
+		{"grapnel_store_damaged_total", "Reads that found an event whose bytes do not match their checksum.", false,
+			func(s postgres.Stats) float64 { return float64(s.Damaged) }},
 		{"grapnel_store_queued", "Operations that wait for the next commit.", true,
 			func(s postgres.Stats) float64 { return float64(s.Queued) }},
 		{"grapnel_store_connections", "Connections to the database.", true,

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -48,6 +49,11 @@ func encodeWord[W ~string](e *encoder, list Words[W], w W) {
 
 // ErrMangled is the error for a stored value that cannot be decoded.
 var ErrMangled = errors.New("store: a stored value cannot be decoded")
+
+// Damaged is the error of a read of one event whose bytes do not match their checksum.
+func Damaged(event string) error {
+	return &grapnel.Error{Code: grapnel.CodeDamaged, Err: ErrMangled, Detail: fmt.Sprintf("the stored bytes of event %s do not match their checksum", event)}
+}
 
 // decoder reads the output of encoder. After the first invalid value it returns zeros, and bad is
 // set.

@@ -178,7 +178,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 			return store.ErrSeveral
 		}
 		if e = s.thaw(&r); e == nil {
-			return codec.ErrMangled
+			return codec.Damaged(id)
 		}
 		if intake != nil {
 			if e.Intake, err = codec.DecodeIntake(intake, e.ID); err != nil {

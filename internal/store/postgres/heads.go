@@ -92,6 +92,7 @@ func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e.Data, corrupt = s.packer.Thaw(r.data, r.packed)
 	e.Metadata, torn = codec.DecodeMetadata(r.metadata)
 	if err := errors.Join(corrupt, torn); err != nil || codec.Sum(&e) != r.sum {
+		s.stats.damaged.Add(1)
 		s.log.Error("event is corrupt; it is left out", "event", e.ID, "number", e.Seq, "err", err)
 		return nil
 	}

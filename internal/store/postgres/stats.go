@@ -15,6 +15,7 @@ type Stats struct {
 	Failed      int64 // transactions that were not committed, for any reason
 	Unknown     int64 // of them, those whose outcome is unknown
 	Spoiled     int64 // transactions tried again: a concurrent one came in between, or a delivery was not as expected (lone.go)
+	Damaged     int64 // reads that found an event damaged
 	Queued      int   // operations that wait for the next transaction
 	Connections int
 	Busy        int // of them in use
@@ -25,6 +26,7 @@ type stats struct {
 	mu      sync.Mutex
 	sum     Stats
 	spoiled atomic.Int64
+	damaged atomic.Int64
 }
 
 func (s *stats) committed(operations int, err error, took time.Duration) {
@@ -46,6 +48,7 @@ func (s *Store) Stats() Stats {
 	sum := s.stats.sum
 	s.stats.mu.Unlock()
 	sum.Spoiled, sum.Queued = s.stats.spoiled.Load(), len(s.requests)
+	sum.Damaged = s.stats.damaged.Load()
 	for _, pool := range s.pools {
 		is := pool.Stat()
 		sum.Connections += int(is.TotalConns())

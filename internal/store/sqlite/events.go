@@ -186,7 +186,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 			return err
 		}
 		if e == nil {
-			return fmt.Errorf("sqlite: event %s: %w", id, codec.ErrMangled)
+			return codec.Damaged(id)
 		}
 		if !q.IsNull(15) {
 			if e.Intake, err = codec.DecodeIntake(q.Bytes(15), id); err != nil {

@@ -131,8 +131,11 @@ func TestCorruptEvent(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Seq != b.Event {
 		t.Errorf("a list: %v, %v", list, err)
 	}
-	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); err == nil || grapnel.CodeOf(err) != "" {
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); grapnel.CodeOf(err) != grapnel.CodeDamaged {
 		t.Errorf("the event itself: %v", err)
+	}
+	if s.Stats().Damaged < 7 { // each of the reads above
+		t.Errorf("%d reads are counted", s.Stats().Damaged)
 	}
 }
 

@@ -105,6 +105,7 @@ func (s *Store) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 		return nil, err
 	}
 	if err != nil || codec.Sum(e) != q.Integer(10) {
+		s.stats.damaged.Add(1)
 		s.log.Error("corrupt event in the database", "event", e.Seq)
 		return nil, nil
 	}

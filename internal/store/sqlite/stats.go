@@ -17,14 +17,16 @@ type Stats struct {
 	Checkpoints int64
 	LogPages    int64 // in the write-ahead log, not yet in the database
 	Queued      int   // operations waiting for the next transaction
+	Damaged     int64 // reads that found an event damaged
 	Full        bool  // the disk is full: new writes are refused
 }
 
 // stats collects the counters.
 type stats struct {
-	mu   sync.Mutex
-	sum  Stats
-	full atomic.Bool
+	mu      sync.Mutex
+	sum     Stats
+	full    atomic.Bool
+	damaged atomic.Int64
 }
 
 // frame is the size of a page in the write-ahead log.
@@ -76,7 +78,7 @@ func (s *Store) Stats() Stats {
 	s.stats.mu.Lock()
 	sum := s.stats.sum
 	s.stats.mu.Unlock()
-	sum.Full = s.stats.full.Load()
+	sum.Full, sum.Damaged = s.stats.full.Load(), s.stats.damaged.Load()
 	sum.LogPages = s.checkpoints.pages.Load()
 	sum.Queued = s.writer.line.length()
 	return sum
