@@ -32,7 +32,7 @@ const (
 	// comparing data with schemas, or schemas with each other, costs too much for a request
 	CodeSchemaTooCostly Code = "schema_too_costly"
 
-	// what is stored does not match its checksum
+	// the stored bytes do not match their checksum
 	CodeDamaged Code = "damaged"
 
 	CodeMismatch Code = "idempotency_mismatch" // the same Idempotency-Key with another body

@@ -52,7 +52,8 @@ var ErrMangled = errors.New("store: a stored value cannot be decoded")
 
 // Damaged is the error of a read of one event whose bytes do not match their checksum.
 func Damaged(event string) error {
-	return &grapnel.Error{Code: grapnel.CodeDamaged, Err: ErrMangled, Detail: fmt.Sprintf("the stored bytes of event %s do not match their checksum", event)}
+	detail := fmt.Sprintf("the stored bytes of event %s do not match their checksum", event)
+	return &grapnel.Error{Code: grapnel.CodeDamaged, Detail: detail, Err: ErrMangled}
 }
 
 // decoder reads the output of encoder. After the first invalid value it returns zeros, and bad is
