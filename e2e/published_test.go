@@ -223,6 +223,7 @@ func (c *child) editedOnce(endpoint, preset string) {
 		"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "20s", "40s"}, "tail": "repeat"},
 		"classify": map[string]any{"418": "fail"}, "retry_after": "ignore", "on_exhausted": "dead_letter", "then": "block",
 		"disable": map[string]any{"consecutive": 70}, "breaker": false,
+		"limits": []map[string]any{{"codes": []string{"409"}, "attempts": 2}},
 	}
 	var fields, changed map[string]any
 	c.must(http.StatusOK, http.MethodGet, "/v1/policies/"+preset, nil, &fields)

@@ -17,6 +17,8 @@ const (
 	MaxRows     = 200 // delays of a table
 	MaxFactor   = 100 // of an exponential schedule
 	maxName     = 64
+	MaxLimits   = 20
+	MaxCodes    = 50
 )
 
 // Validate returns the errors that Parse would find in the policy, or nil.
@@ -37,6 +39,7 @@ func (p *Policy) check() Errors {
 	c.limits(p)
 	c.success(p.Success)
 	c.classify(p)
+	c.narrower(p)
 	oneOf(&c, "/retry_after", p.RetryAfter, RetryAfterExtend, RetryAfterIgnore)
 	oneOf(&c, "/on_exhausted", p.OnExhausted, DeadLetter, Discard)
 	oneOf(&c, "/then", p.Then, Advance, Block)
@@ -173,6 +176,30 @@ func (c *checker) classify(p *Policy) {
 		}
 		if d != Retry && d != Fail && d != Throttle && d != DisableEndpoint {
 			c.wrong(at, `must be "retry", "fail", "throttle" or "disable"`)
+		}
+	}
+}
+
+// narrower checks the limits of answers.
+func (c *checker) narrower(p *Policy) {
+	if len(p.Limits) > MaxLimits {
+		c.wrong("/limits", "must be at most %d", MaxLimits)
+	}
+	for i, l := range p.Limits {
+		at := "/limits/" + strconv.Itoa(i)
+		if len(l.Codes) == 0 || len(l.Codes) > MaxCodes {
+			c.wrong(at+"/codes", "must name 1 to %d statuses or error classes", MaxCodes)
+		}
+		for j, code := range l.Codes {
+			if _, isStatus := parseSpan(code); !isStatus && !isClassKey(code) {
+				c.wrong(at+"/codes/"+strconv.Itoa(j), `is neither a status such as "404", "400-407" or "4xx" nor one of the classes %v`, classKeys())
+			}
+		}
+		if l.Attempts < 1 || l.Attempts > MaxAttempts {
+			c.wrong(at+"/attempts", "must be from 1 to %d", MaxAttempts)
+		}
+		if l.Within < 0 || l.Within.Std() > MaxAge {
+			c.wrong(at+"/within", "must be from 1ms to %s; null is no limit", Duration(MaxAge))
 		}
 	}
 }

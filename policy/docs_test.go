@@ -79,7 +79,7 @@ func presetTable() string {
 			Duration(r.Nominal),
 			limit,
 			strings.ReplaceAll(string(p.OnExhausted), "_", " "),
-			decided(&p, undocumented(p.Name)),
+			joined(decided(&p, undocumented(p.Name)), limitWords(&p)),
 			decided(&p, documented(p.Name)),
 		)
 	}
@@ -135,6 +135,18 @@ func decided(p *Policy, other func(int) Decision) string {
 	return strings.Join(parts, ", ")
 }
 
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+func limitWords(p *Policy) string {
+	var parts []string
+	for _, l := range p.Limits {
+		parts = append(parts, l.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
 func waits(s *Schedule) string {
 	if s.Mode == Exponential {
 		return fmt.Sprintf("%s, times %g each, at most %s", s.Base, s.Factor, s.Max)
@@ -163,6 +175,11 @@ func timesTable() string {
 			text = strings.Trim(fmt.Sprint(table[:8]), "[]") + " … " + strings.Trim(fmt.Sprint(slices.Clone(table[len(table)-2:])), "[]")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", p.Name, text)
+		for _, l := range p.Limits {
+			narrowed, _ := p.under(l.outcome())
+			fmt.Fprintf(&b, "| `%s`, answered %s | %s |\n", p.Name, strings.Join(l.Codes, ", "),
+				strings.Trim(fmt.Sprint(inSeconds(narrowed.Reach().Table)), "[]"))
+		}
 	}
 	return b.String()
 }

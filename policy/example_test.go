@@ -34,7 +34,7 @@ func ExampleParse() {
 	_, err := policy.Parse([]byte(`{"timeout":"10", "schedule":{"delays":["0s","-5s"]}, "retries":3}`))
 	fmt.Println(err)
 	// Output:
-	// policy: /timeout: is not a duration such as "90s", "1h30m" or "30d"; /retries: is not a field here; the fields are name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, on_exhausted, then, disable, breaker; /schedule/delays/1: must be from 0s to 720h
+	// policy: /timeout: is not a duration such as "90s", "1h30m" or "30d"; /retries: is not a field here; the fields are name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, limits, retry_after, on_exhausted, then, disable, breaker; /schedule/delays/1: must be from 0s to 720h
 }
 
 // The effect of an outage of six hours.

@@ -14,6 +14,7 @@ var golden = []struct {
 	times []int
 	total time.Duration
 }{
+	{"default", []int{0, 5, 305, 2105, 9305, 27305, 63305, 113705, 185705, 272105}, 75*time.Hour + 35*time.Minute + 5*time.Second},
 	{"standard", []int{0, 5, 305, 2105, 9305, 27305, 63305, 113705, 185705, 272105}, 75*time.Hour + 35*time.Minute + 5*time.Second},
 	{"parseo", []int{0, 1, 6, 36, 336, 2136, 9336, 30936, 117336}, 32*time.Hour + 35*time.Minute + 36*time.Second},
 	{"paylera", []int{0, 15, 75, 375, 2175, 9375, 30975, 74175, 160575}, 44*time.Hour + 36*time.Minute + 15*time.Second},

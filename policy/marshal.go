@@ -7,9 +7,10 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	type plain Policy // without this method
 	return json.Marshal(struct {
 		plain
+		Limits      []Limit   `json:"limits"`
 		MaxAttempts *int      `json:"max_attempts"`
 		MaxAge      *Duration `json:"max_age"`
-	}{plain(p), unlessZero(p.MaxAttempts), unlessZero(p.MaxAge)})
+	}{plain(p), append([]Limit{}, p.Limits...), unlessZero(p.MaxAttempts), unlessZero(p.MaxAge)})
 }
 
 // UnmarshalJSON reads what MarshalJSON has written, every field included, so its base is not looked

@@ -9,6 +9,8 @@ type Outage struct {
 	Duration Duration   `json:"duration"`
 	// OutageFlaky: the share of attempts that get a 500
 	ErrorRate float64 `json:"error_rate,omitempty"`
+	// OutageStatus: the status of every answer
+	Status int `json:"status,omitempty"`
 	// OutageSlow: duration of every answer; beyond the timeout the attempt fails
 	Latency Duration `json:"latency,omitempty"`
 }
@@ -21,6 +23,8 @@ const (
 	OutageDown  OutageKind = "down"  // connections are refused
 	OutageFlaky OutageKind = "flaky" // some attempts fail
 	OutageSlow  OutageKind = "slow"  // answers take long
+	// every answer has one status
+	OutageStatus OutageKind = "status"
 )
 
 // on says whether the outage lasts at this time.
@@ -42,6 +46,8 @@ func (o *Outage) meet(at time.Duration, timeout Duration, luck float64) (Outcome
 			return Outcome{Status: 500, Class: ClassStatus5xx}, 0
 		}
 		return fine, 0
+	case OutageStatus:
+		return Outcome{Status: o.Status, Class: o.class()}, 0
 	case OutageSlow:
 		if o.Latency > timeout {
 			return Outcome{Class: ClassTimeout}, timeout.Std()
@@ -50,4 +56,17 @@ func (o *Outage) meet(at time.Duration, timeout Duration, luck float64) (Outcome
 	default:
 		return Outcome{Class: ClassConnect}, 0
 	}
+}
+
+// class is that of the outage's status.
+func (o *Outage) class() Class {
+	switch {
+	case o.Status < 400:
+		return ClassRedirect
+	case o.Status == 429:
+		return ClassStatus429
+	case o.Status < 500:
+		return ClassStatus4xx
+	}
+	return ClassStatus5xx
 }

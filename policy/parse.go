@@ -82,12 +82,12 @@ func (r *reader) base(root node) Policy {
 // unlimited marks max_attempts as left out by a document that may end by itself.
 const unlimited = -1 << 31
 
-const policyFields = "name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, " +
+const policyFields = "name, preset, shape, timeout, schedule, jitter, max_attempts, max_age, success, classify, limits, retry_after, " +
 	"on_exhausted, then, disable, breaker"
 
 func isField(name string) bool {
 	switch name {
-	case "name", "preset", "shape", "timeout", "schedule", "jitter", "max_attempts", "max_age", "success", "classify", "retry_after",
+	case "name", "preset", "shape", "timeout", "schedule", "jitter", "max_attempts", "max_age", "success", "classify", "limits", "retry_after",
 		"on_exhausted", "then", "disable", "breaker":
 		return true
 	}
@@ -115,6 +115,8 @@ func (r *reader) field(p *Policy, m member) {
 		r.success(m.node, &p.Success)
 	case "classify":
 		r.classify(m.node, &p.Classify)
+	case "limits":
+		r.limits(m.node, &p.Limits)
 	case "retry_after":
 		word(r, m.node, &p.RetryAfter)
 	case "on_exhausted":
@@ -277,6 +279,43 @@ func (r *reader) classify(n node, into *map[string]Decision) {
 		}
 	}
 	*into = maps.Clone(rules)
+}
+
+func (r *reader) limits(n node, into *[]Limit) {
+	if !r.is(n, kindArray) {
+		return
+	}
+	var limits []Limit
+	if len(n.items) > 0 {
+		limits = make([]Limit, len(n.items))
+	}
+	before := len(r.errs)
+	for i, item := range n.items {
+		if !r.is(item, kindObject) {
+			continue
+		}
+		if !item.has("codes") {
+			r.wrong(item.pointer+"/codes", "is required: statuses or error classes, as in classify")
+		}
+		if !item.has("attempts") {
+			r.wrong(item.pointer+"/attempts", "is required: the most attempts after such an answer")
+		}
+		for _, m := range item.members {
+			switch {
+			case m.name == "codes":
+				r.success(m.node, &limits[i].Codes)
+			case m.name == "attempts":
+				r.integer(m.node, &limits[i].Attempts)
+			case m.name == "within":
+				r.age(m.node, &limits[i].Within)
+			default:
+				r.unknown(m.node, "codes, attempts, within")
+			}
+		}
+	}
+	if len(r.errs) == before {
+		*into = limits
+	}
 }
 
 func (r *reader) disable(n node, into *Disable) {

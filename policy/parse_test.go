@@ -112,8 +112,8 @@ func TestParseReportsEveryWrongField(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOutComesFromStandard(t *testing.T) {
-	want, _ := Preset("standard")
+func TestWhatIsLeftOutComesFromTheDefault(t *testing.T) {
+	want, _ := Preset(DefaultPreset)
 	want.Name = ""
 	for _, raw := range []string{`{}`, `{"timeout":null,"schedule":null,"jitter":null,"breaker":null,"disable":null,"then":null}`} {
 		if got := inline(t, raw); !reflect.DeepEqual(got, want) {
@@ -169,7 +169,7 @@ func TestPresetsAreWrittenAsTheContractSays(t *testing.T) {
 	const want = `{"name":"paylera","preset":"paylera","timeout":"10s","schedule":{"mode":"since_previous","delays":["0s","15s","1m","5m","30m",` +
 		`"2h","6h","12h","24h"],"tail":"stop"},"jitter":0,"success":["2xx"],"classify":{"410":"retry","429":"throttle"},` +
 		`"retry_after":"extend","on_exhausted":"dead_letter","then":"advance","disable":{"consecutive":100,"of":"status_4xx",` +
-		`"after":"0s","pending":"drop"},"breaker":null,"max_attempts":9,"max_age":null}`
+		`"after":"0s","pending":"drop"},"breaker":null,"limits":[],"max_attempts":9,"max_age":null}`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

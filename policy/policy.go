@@ -23,6 +23,7 @@ type Policy struct {
 	MaxAge      Duration            `json:"max_age"`      // 0: no limit
 	Success     []string            `json:"success"`
 	Classify    map[string]Decision `json:"classify"`
+	Limits      []Limit             `json:"limits"` // empty: none
 	RetryAfter  RetryAfterRule      `json:"retry_after"`
 	OnExhausted Exhaustion          `json:"on_exhausted"`
 	Then        Then                `json:"then"`
@@ -93,6 +94,8 @@ type Progress struct {
 	// start of the first attempt; before that, when the delivery became the head of its lane
 	Anchor time.Time
 	Seed   uint64 // of this delivery's jitter: the same seed always gives the same times
+	// outcome of the last attempt, for Plan; zero: unknown
+	Last Outcome
 }
 
 // Step is the decision after an attempt.
@@ -102,6 +105,7 @@ type Step struct {
 	Latest    time.Time // the latest the jitter could have put Next
 	Exhausted bool      // a retry was right, but the attempts or the age are used up
 	Expired   bool      // Exhausted because of the age
+	Limited   bool      // Exhausted because of a limit for this outcome
 	Hold      time.Time // Throttle: the endpoint is paused until then
 }
 

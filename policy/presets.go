@@ -13,7 +13,7 @@ import (
 // named after; docs/policies.md lists the contradictions in those documents and the reading that
 // was chosen.
 func Presets() []Policy {
-	presets := []Policy{standard()}
+	presets := []Policy{usual(), standard()}
 	for _, change := range variations() {
 		p := standard()
 		p.Jitter = Jitter{} // only where the document has one
@@ -35,7 +35,7 @@ func Preset(name string) (Policy, bool) {
 }
 
 // DefaultPreset is the policy of endpoints that name none, and the base of policies that name none.
-const DefaultPreset = "standard"
+const DefaultPreset = "default"
 
 // Shape has the request settings of a preset's document, for an endpoint that does not say them
 // itself. A policy has the shape of the preset that it was made from, whatever else was changed.
@@ -55,7 +55,7 @@ func (p *Policy) shape() string { return cmp.Or(p.Shape, p.Preset) }
 func (p Policy) Copy(of string) Policy {
 	shape := p.shape()
 	p.Name, p.Preset, p.Shape = "", of, ""
-	if shape != of {
+	if shape != of && !reflect.DeepEqual(ShapeOf(shape), ShapeOf(of)) {
 		p.Shape = shape
 	}
 	return p
@@ -64,19 +64,24 @@ func (p Policy) Copy(of string) Policy {
 // Changes are the fields, by their names in JSON, in which the policy differs from its base.
 func (p Policy) Changes(base Policy) (names []string) {
 	p.Shape, base.Shape = p.shape(), base.shape()
-	is, was := reflect.ValueOf(p), reflect.ValueOf(base)
-	for i := range is.NumField() {
-		name, _, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
-		if name == "name" || name == "preset" {
-			continue
-		}
-		a, errA := json.Marshal(is.Field(i).Interface())
-		b, errB := json.Marshal(was.Field(i).Interface())
-		if errA != nil || errB != nil || string(a) != string(b) {
+	if reflect.DeepEqual(p.RequestShape(), base.RequestShape()) {
+		p.Shape = base.Shape
+	}
+	is, was := fieldsOf(p), fieldsOf(base)
+	for f := range reflect.TypeFor[Policy]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "name" && name != "preset" && string(is[name]) != string(was[name]) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+func fieldsOf(p Policy) (fields map[string]json.RawMessage) {
+	if raw, err := json.Marshal(p); err == nil {
+		_ = json.Unmarshal(raw, &fields) // it was just written
+	}
+	return fields
 }
 
 // ShapeOf returns the shape of a preset's document; that of all others is empty.
@@ -100,8 +105,18 @@ const (
 	hour = Duration(time.Hour)
 )
 
-// standard is the default: the schedule of the Standard Webhooks specification. Other policies take
-// their omitted fields from it.
+// usual is standard, but for answers that say that the event is unfit: no time heals them, so they
+// get the three attempts that standard makes within ten minutes. Answers that a deploy or a
+// rotation of credentials heals (401, 403, 404, 405) are retried for days, as is everything else.
+func usual() Policy {
+	p := standard()
+	p.Name, p.Preset = DefaultPreset, DefaultPreset
+	p.Limits = []Limit{{Codes: []string{"400", "413", "415", "422"}, Attempts: 3, Within: 10 * mins}}
+	return p
+}
+
+// standard has the schedule of the Standard Webhooks specification. The other presets are
+// variations of it.
 func standard() Policy {
 	return Policy{
 		Name:        "standard",

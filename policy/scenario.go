@@ -40,7 +40,8 @@ const (
 
 // ParseScenario reads a scenario's JSON form:
 //
-//	{"policy":"paylera" | {…}, "outage":{"kind":"down|flaky|slow","after":"10m","duration":"6h","error_rate":0.3,"latency":"12s"},
+//	{"policy":"paylera" | {…}, "outage":{"kind":"down|flaky|slow|status","after":"10m","duration":"6h",
+//	           "error_rate":0.3,"latency":"12s","status":422},
 //	 "rate":"4/min" | {"per_minute":4}, "duration":"24h", "keys":10, "seed":1}
 //
 // The defaults: the default policy, an outage that is down from the start, 4 events per minute
@@ -117,7 +118,7 @@ func (r *reader) outage(n node, into *Outage) {
 	}
 	for _, m := range n.members {
 		switch {
-		case m.kind == kindNull && slices.Contains([]string{"kind", "after", "duration", "error_rate", "latency"}, m.name):
+		case m.kind == kindNull && slices.Contains([]string{"kind", "after", "duration", "error_rate", "latency", "status"}, m.name):
 		case m.name == "kind":
 			word(r, m.node, &into.Kind)
 		case m.name == "after":
@@ -126,10 +127,12 @@ func (r *reader) outage(n node, into *Outage) {
 			r.duration(m.node, &into.Duration)
 		case m.name == "error_rate":
 			r.float(m.node, &into.ErrorRate)
+		case m.name == "status":
+			r.integer(m.node, &into.Status)
 		case m.name == "latency":
 			r.duration(m.node, &into.Latency)
 		default:
-			r.unknown(m.node, "kind, after, duration, error_rate, latency")
+			r.unknown(m.node, "kind, after, duration, error_rate, latency, status")
 		}
 	}
 }
@@ -181,7 +184,7 @@ func (r *reader) seed(n node, into *uint64) {
 
 func (s *Scenario) check() Errors {
 	var c checker
-	oneOf(&c, "/outage/kind", s.Outage.Kind, OutageDown, OutageFlaky, OutageSlow)
+	oneOf(&c, "/outage/kind", s.Outage.Kind, OutageDown, OutageFlaky, OutageSlow, OutageStatus)
 	c.between("/outage/after", s.Outage.After, 0, maxSimulatedTime)
 	c.between("/outage/duration", s.Outage.Duration, time.Millisecond, maxSimulatedTime)
 	if !(s.Outage.ErrorRate >= 0 && s.Outage.ErrorRate <= 1) {
@@ -189,6 +192,11 @@ func (s *Scenario) check() Errors {
 	}
 	if s.Outage.Kind == OutageFlaky && s.Outage.ErrorRate == 0 {
 		c.wrong("/outage/error_rate", "is required for kind %q", OutageFlaky)
+	}
+	if status := s.Outage.Status; status == 0 && s.Outage.Kind == OutageStatus {
+		c.wrong("/outage/status", "is required for kind %q", OutageStatus)
+	} else if status != 0 && (status < 300 || status > 599) {
+		c.wrong("/outage/status", "must be from 300 to 599")
 	}
 	c.between("/outage/latency", s.Outage.Latency, 0, time.Hour)
 	if s.Outage.Kind == OutageSlow && s.Outage.Latency == 0 {

@@ -236,7 +236,7 @@ func (r *simulation) progress(i int) Progress {
 
 // possible is when an event could have been delivered at the earliest.
 func (r *simulation) possible(arrived time.Duration) time.Duration {
-	if r.Outage.Kind == OutageDown && r.Outage.on(arrived) {
+	if (r.Outage.Kind == OutageDown || r.Outage.Kind == OutageStatus) && r.Outage.on(arrived) {
 		return r.Outage.end()
 	}
 	return arrived + r.Policy.firstWait()

@@ -201,7 +201,7 @@ func TestSimulationAddsUp(t *testing.T) {
 
 func TestScenarioDefaults(t *testing.T) {
 	s := scenario(t, `{"outage":{"after":"10m","duration":"6h"}}`)
-	if s.Policy.Name != "standard" || s.Rate != 4 || s.Duration != 6*hour+10*mins || s.Seed != 1 || s.Outage.Kind != OutageDown ||
+	if s.Policy.Name != "default" || s.Rate != 4 || s.Duration != 6*hour+10*mins || s.Seed != 1 || s.Outage.Kind != OutageDown ||
 		s.Keys != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -44,6 +44,8 @@ func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 	if step.Decision != Retry && step.Decision != Throttle {
 		return step
 	}
+	whole := p.left(pr.Attempts+1, pr, ended)
+	p, limited := p.under(o)
 	if left := p.left(pr.Attempts+1, pr, ended); left == hasNext {
 		planned := p.schedule(pr.Attempts+1, pr, ended, p.wish(o))
 		if o.HasDelay {
@@ -51,7 +53,8 @@ func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 		}
 		step.Next, step.Latest = planned.At, planned.Latest
 	} else {
-		step.Exhausted, step.Expired = true, left == tooOld
+		step.Exhausted, step.Limited = true, limited && whole == hasNext
+		step.Expired = left == tooOld && !step.Limited
 	}
 	if step.Decision == Throttle {
 		step.Hold = p.hold(pr, o, ended, step.Next)
@@ -59,10 +62,11 @@ func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 	return step
 }
 
-// Plan returns the attempts to come if each of them fails at once, at most most of them.
-// pr.Attempts counts those made so far. next is the time of the next one if it is already
-// scheduled; zero computes it, as if those made had failed at once as well.
+// Plan returns the attempts to come if each of them fails at once, answered as the last one was, at
+// most most of them. pr.Attempts counts those made so far. next is the time of the next one if it
+// is already scheduled; zero computes it, as if those made had failed at once as well.
 func (p *Policy) Plan(pr Progress, next time.Time, most int) []Planned {
+	p, _ = p.under(pr.Last)
 	var plan []Planned
 	ended := pr.Anchor
 	from := pr.Attempts + 1

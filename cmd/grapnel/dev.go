@@ -172,7 +172,8 @@ func (s *session) example(srv *server.Server) {
 	}
 	_, _ = fmt.Fprintf(s.Stderr, `
 Three demo receivers listen on loopback: one healthy, one flaky, and a ledger with a bug. Their story
-is told here, step by step (✓). To send something of your own, in another terminal:
+is told here, step by step (✓). Their policy is the default, with seconds in place of minutes and hours.
+To send something of your own, in another terminal:
 %s
   export GRAPNEL_KEY_FILE=%s
   %s send invoice.paid -d '{"amount":100}' --key inv_1

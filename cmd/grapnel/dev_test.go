@@ -60,7 +60,7 @@ func TestDevPlaysItsStory(t *testing.T) {
 		t.Fatalf("no commands to paste:\n%s", told)
 	}
 	if got := invoke(t, env, "", "dlq", "list", "--endpoint", endpoint[1], "--jq", `[.data[] | .reason_code]`); got.out !=
-		`["permanent","permanent","permanent"]`+"\n" {
+		`["exhausted","exhausted","exhausted"]`+"\n" {
 		t.Errorf("dead letters before the repair: %+v", got)
 	}
 	answer, err := http.Post(repair[1], "", nil) //nolint:noctx // as the line that is pasted

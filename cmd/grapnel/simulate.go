@@ -63,18 +63,18 @@ func (s *session) simulateCommand() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&names, "policy", []string{"standard"}, "name of a policy, a policy as JSON, @FILE or -; may be repeated to compare")
+	f.StringArrayVar(&names, "policy", []string{policy.DefaultPreset}, "name of a policy, a policy as JSON, @FILE or -; may be repeated to compare")
 	f.StringVar(&outage, "outage", "", "how long the outage lasts")
 	f.StringVar(&after, "after", "0s", "time before the outage")
-	f.StringVar(&kind, "kind", "down", "flaky:0.3 fails this share of attempts; slow:12s delays responses")
+	f.StringVar(&kind, "kind", "down", "flaky:0.3 fails this share of attempts; slow:12s delays responses; status:422 answers this")
 	f.StringVar(&rate, "rate", "4/min", "rate of events, such as 4/min or 10/s")
 	f.StringVar(&duration, "duration", "", "how long events arrive; if not given, until the outage ends")
 	f.IntVar(&keys, "keys", 0, "number of ordering keys of the events; 0: no order")
 	f.Uint64Var(&seed, "seed", 1, "jitter seed")
-	cli.Form(f, "down|flaky:SHARE|slow:DURATION", "kind")
+	cli.Form(f, "down|flaky:SHARE|slow:DURATION|status:CODE", "kind")
 	cli.Sets(f, "outage", "outage/duration")
 	cli.Sets(f, "after", "outage/after")
-	cli.Sets(f, "kind", "outage/kind", "outage/error_rate", "outage/latency")
+	cli.Sets(f, "kind", "outage/kind", "outage/error_rate", "outage/latency", "outage/status")
 	f.StringVar(&failIf, "fail-if", "", "jq expression over a report; when it is true the command exits with 8")
 	return needs(c, "outage")
 }
@@ -89,7 +89,7 @@ type scenario struct {
 	Seed     uint64         `json:"seed"`
 }
 
-// outageOf reads "flaky:0.3" and "slow:12s".
+// outageOf reads "flaky:0.3", "slow:12s" and "status:422".
 func outageOf(kind, duration, after string) map[string]any {
 	name, value, _ := strings.Cut(kind, ":")
 	o := map[string]any{"kind": name, "duration": duration, "after": after}
@@ -101,6 +101,11 @@ func outageOf(kind, duration, after string) map[string]any {
 		}
 	case policy.OutageSlow:
 		o["latency"] = value
+	case policy.OutageStatus:
+		o["status"] = json.Number(value)
+		if _, err := strconv.Atoi(value); err != nil {
+			o["status"] = value // the parser reports it
+		}
 	}
 	return o
 }

@@ -69,7 +69,8 @@ func plan(s situation) []policy.Planned {
 		return []policy.Planned{}
 	}
 	d := s.delivery
-	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: s.ids.Seed(d.Seq)}
+	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: s.ids.Seed(d.Seq),
+		Last: policy.Outcome{Status: d.Last.StatusCode, Class: d.Last.Class}}
 	most := mostPlanned
 	if d.Test() {
 		most = 1

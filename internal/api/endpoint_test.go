@@ -45,7 +45,7 @@ func TestDefaultsOfAnEndpoint(t *testing.T) {
 		`{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
 	want := map[string]any{
 		"url": "https://a.example/x?y=z", "tenant": "default", "description": "", "event_types": []any{}, "filter": nil,
-		"policy": "standard", "ordering": "key", "rate_limit": nil,
+		"policy": "default", "ordering": "key", "rate_limit": nil,
 		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "signature_headers": "standard",
 		"status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
 	}
@@ -58,7 +58,7 @@ func TestDefaultsOfAnEndpoint(t *testing.T) {
 		t.Error("the secret that was made cannot sign")
 	}
 	ep := w.stored(made["id"])
-	if ep.PolicyName != "standard" || ep.Policy.MaxAttempts == 0 || len(ep.Secrets) != 1 || ep.Secrets[0].Text != made["secret"] {
+	if ep.PolicyName != "default" || ep.Policy.MaxAttempts == 0 || len(ep.Secrets) != 1 || ep.Secrets[0].Text != made["secret"] {
 		t.Errorf("stored %+v", ep)
 	}
 	got := w.must(200, "GET", "/v1/endpoints/"+ep.ID, "")
@@ -126,7 +126,7 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 		{`{"policy":"paylera"}`, func(ep grapnel.Endpoint) bool {
 			return ep.PolicyName == "paylera" && ep.Policy.Timeout.String() == "10s"
 		}},
-		{`{"policy":null}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "standard" }},
+		{`{"policy":null}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "default" }},
 		{`{"status":"enabled"}`, func(ep grapnel.Endpoint) bool {
 			return ep.Status == "enabled" && ep.DisabledReason == "" && ep.DisabledAt.IsZero()
 		}},

@@ -33,7 +33,7 @@ func edited(preset map[string]any, field string) (patch string, is any) {
 		"timeout": {`"8s"`}, "schedule": {`{"mode":"since_first","delays":["0s","7s"],"tail":"stop"}`}, "jitter": {"0.25"},
 		"max_attempts": {"6"}, "max_age": {`"48h"`}, "success": {`["200-204"]`}, "classify": {`{"418":"fail"}`},
 		"retry_after": {`"ignore"`}, "on_exhausted": {`"discard"`, `"dead_letter"`}, "then": {`"block"`},
-		"disable": {`{"consecutive":7}`}, "breaker": {"false"},
+		"disable": {`{"consecutive":7}`}, "breaker": {"false"}, "limits": {`[{"codes":["409"],"attempts":2}]`},
 	}[field]
 	for _, v := range values {
 		var value any

@@ -85,10 +85,20 @@ func PolicyForm(p *policy.Policy) [][]string {
 		{"jitter", p.Jitter.String()},
 		{"success", strings.Join(p.Success, ", ")},
 		{"classify", Compact(Encode(p.Classify))},
+		{"limits", limits(p)},
 		{"retry after", string(p.RetryAfter)},
 		{"exhausted", string(p.OnExhausted) + ", then " + string(p.Then)},
 		{"requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering)},
 	}
+}
+
+// limits are a policy's limits for some answers.
+func limits(p *policy.Policy) string {
+	var parts []string
+	for _, l := range p.Limits {
+		parts = append(parts, l.String())
+	}
+	return strings.Join(parts, "; ")
 }
 
 // PolicyTable is when a policy attempts if each attempt fails at once, without jitter.

@@ -26,6 +26,10 @@ func reasonPermanent(p policy.Progress, in Finished) string {
 }
 
 func reasonExhausted(p policy.Progress, s policy.Step, in Finished, now time.Time) string {
+	if s.Limited {
+		return fmt.Sprintf("the policy limits further attempts after such an answer, attempt %d, %s after the first; last: %s",
+			p.Attempts, age(p, now), whatHappened(in))
+	}
 	if s.Expired {
 		return fmt.Sprintf("the next attempt would have been later than the policy allows, %s after the first; last: %s",
 			age(p, now), whatHappened(in))

@@ -14,8 +14,8 @@ import (
 // policyName is the name of the policy that the demo's endpoints have.
 const policyName = "demo"
 
-// rules retry after seconds, so that one can watch.
-const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,"classify":{"422":"fail"},
+// rules are the default policy with seconds in place of minutes and hours, so that one can watch.
+const rules = `{"name":"demo","preset":"default","timeout":"5s","max_attempts":8,"jitter":0,
 	"breaker":{"failures":3,"window":"10s","probe":"1s","probe_max":"2s"},
 	"schedule":{"mode":"since_previous","delays":["0s","1s","2s","4s","8s","15s","30s","60s"],"tail":"stop"}}`
 

@@ -148,7 +148,8 @@ func (s *Story) payments(ctx context.Context) error {
 	if err := s.settled(ctx, Ledger, grapnel.Failed, unfit); err != nil {
 		return err
 	}
-	s.done("dead", fmt.Sprintf("the ledger answered 422 to %d payments; they are kept, and not tried in vain", len(unfit)))
+	s.done("dead", fmt.Sprintf("the ledger answered 422 to %d payments, at three attempts each; "+
+		"they are kept, and not tried in vain for days", len(unfit)))
 	if err := s.settled(ctx, Ledger, grapnel.Delivered, fit); err != nil {
 		return err
 	}

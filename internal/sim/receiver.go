@@ -60,12 +60,12 @@ type kind struct {
 	limits history.Endpoint
 }
 
-const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},
+const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},"limits":[],
 	"retry_after":"extend","breaker":false,"disable":{"consecutive":null,"after":null,"pending":"%s"},%s}`
 
 // healthFrame is a policy with a circuit and with rules for disabling.
 const healthFrame = `{"timeout":"5s","schedule":{"mode":"since_previous","delays":[%s],"tail":"repeat"},"jitter":0.2,"success":["2xx"],
-	"classify":{"404":"fail","410":"disable","429":"throttle"},"retry_after":"extend","max_attempts":%d,
+	"classify":{"404":"fail","410":"disable","429":"throttle"},"limits":[],"retry_after":"extend","max_attempts":%d,
 	"breaker":{"failures":%d,"ratio":1,"window":"5s","probe":"1s","probe_max":"4s"},"disable":%s,%s}`
 
 func kinds() []kind {

@@ -87,7 +87,7 @@ func firstMinute(v *visit) (coachModel, error) {
 		m.Steps = append(m.Steps, step)
 	}
 	m.Verdict.say(fmt.Sprintf("Three receivers, one minute: %d of %d steps done.", done, len(scene.Steps)), "",
-		"One receiver is healthy, one is flaky, and a ledger has a bug. A step is ticked when the server's own data show it.")
+		"One receiver is healthy, one is flaky, and a ledger has a bug. Their policy is the default, with seconds in place of minutes and hours. A step is ticked when the server's own data show it.")
 	letters := act{Label: "Look at the dead letters", Href: v.link(v.deadLetters(scene.Refuser)), Main: scene.Fixed}
 	switch {
 	case len(scene.Steps) > 0 && done == len(scene.Steps):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/words"
+	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -21,7 +22,7 @@ var endpointBlank = blank{of: reflect.TypeFor[wire.NewEndpoint](), rows: []input
 	{at: "filter", label: "Filter", sample: "event.data.amount > 100", help: "a CEL expression over event (type, key, data, metadata). Empty: no filter"},
 	{at: "source", label: "Source", kind: kindChoice, help: "only events that this source received"},
 	{group: "Order, pace and retries", at: "policy", label: "Policy", kind: kindChoice,
-		help: "says when a failed delivery is attempted again"},
+		help: "Answers that say the event is unfit (400, 413, 415, 422): three attempts in ten minutes (default), or retried for days like everything else (standard)"},
 	{at: "ordering", label: "Order", help: "key: events of one key go out one after the other. none: they do not wait for each other"},
 	{at: "rate_limit/per_second", label: "Requests per second", sample: "no limit", help: "empty: no limit"},
 	{at: "rate_limit/burst", label: "In one burst", help: "one second's worth if not given"},
@@ -66,7 +67,7 @@ func (v *visit) endpointForm(b *blank, is *client.Endpoint) (form, error) {
 		var err error
 		switch in.at {
 		case "policy":
-			choices[in.at], err = v.policyOptions("standard")
+			choices[in.at], err = v.policyOptions(policy.DefaultPreset)
 		case "ordering":
 			choices[in.at] = []option{{Word: "as the policy's preset says, else key"}, {Value: "key", Word: "key"}, {Value: "none", Word: "none"}}
 		case "format":

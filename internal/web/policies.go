@@ -144,7 +144,7 @@ type scheduledRow struct {
 var (
 	outages     = []string{"15m", "1h", "6h", "24h", "72h"}
 	outageRates = []int{60, 20, 4, 1, 1}
-	outageKinds = []struct{ name, kind string }{{"Down", "down"}, {"30 % errors", "flaky"}, {"12 s slow", "slow"}}
+	outageKinds = []struct{ name, kind string }{{"Down", "down"}, {"30 % errors", "flaky"}, {"12 s slow", "slow"}, {"Answers 422", "status"}}
 )
 
 const mostAttempts = 40
@@ -225,6 +225,9 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	m.Facts.add("Requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering))
 	m.Facts.add("It is", kind, "Timeout", spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
 	m.Facts.add("Success", strings.Join(rules.Success, ", "), "Retry-After", string(rules.RetryAfter))
+	for _, l := range rules.Limits {
+		m.Facts.add("After an answer", l.String())
+	}
 	if rules.MaxAge > 0 {
 		m.Facts.add("Oldest delivery", spoken(rules.MaxAge.Std()))
 	}
@@ -271,6 +274,8 @@ func (m *policyModel) simulate(v *visit, rules *policy.Policy) error {
 		outage["error_rate"] = 0.3
 	case "slow":
 		outage["latency"] = "12s"
+	case "status":
+		outage["status"] = 422
 	}
 	r, err := v.simulated(rules, outage, outageRates[chosen])
 	if err != nil {

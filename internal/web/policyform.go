@@ -37,6 +37,8 @@ var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
 	{at: "timeout", label: "Timeout", kind: kindText, sample: "15s", help: "of one attempt, from the connection to the end of the answer"},
 	{group: "Answers", at: "success", label: "Success", kind: kindLines, sample: "2xx", help: "one on each line: 200, 2xx or 200-299"},
 	{at: "classify", label: "Exceptions", kind: kindPairs, sample: "410: disable", help: "one on each line: a status or an error, and deliver, retry, fail, throttle or disable"},
+	{at: "limits", label: "Limits", kind: kindJSON, sample: `[{"codes": ["422"], "attempts": 3, "within": "10m"}]`,
+		help: "as JSON: after an answer with one of the codes, fewer attempts and less time"},
 	{at: "retry_after", label: "Retry-After", kind: kindChoice},
 	{group: "After the last attempt", at: "on_exhausted", label: "The delivery", kind: kindChoice},
 	{at: "then", label: "Its key", kind: kindChoice, help: "with block, no later event of the key overtakes one that failed"},
@@ -95,7 +97,7 @@ func newPolicy(v *visit) (policyFormModel, error) {
 	from := v.URL.Query().Get("from")
 	preset, known := policy.Preset(from)
 	if !known {
-		from = "standard"
+		from = policy.DefaultPreset
 		preset, _ = policy.Preset(from)
 	}
 	for _, p := range policy.Presets() {
@@ -147,6 +149,9 @@ func (v *visit) typedPolicy() (map[string]any, error) {
 		if _, given := doc[limit]; !given {
 			doc[limit] = nil
 		}
+	}
+	if _, given := doc["limits"]; !given {
+		doc["limits"] = []any{}
 	}
 	return doc, nil
 }

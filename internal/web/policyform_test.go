@@ -43,7 +43,7 @@ func TestPoliciesAreRehearsed(t *testing.T) {
 		t.Error(fault)
 	}
 	want := map[string]any{"name": "mine", "schedule": map[string]any{"mode": "exponential", "base": "5s", "factor": 2.0, "max": "1h"}, "max_age": "24h", "max_attempts": nil,
-		"on_exhausted": "dead_letter", "then": "block", "classify": map[string]any{"410": "disable"}, "jitter": 0.2}
+		"on_exhausted": "dead_letter", "then": "block", "classify": map[string]any{"410": "disable"}, "jitter": 0.2, "limits": []any{}}
 	w = s.ask("POST", "/policies/new", s.filled("/policies/new", exponential()))
 	if w.Code != http.StatusSeeOther || len(*got) != 1 || !reflect.DeepEqual((*got)[0].body, want) {
 		t.Errorf("answered %d; the API got %v, want %v", w.Code, *got, want)

@@ -114,7 +114,8 @@ func ScenarioSchema(r huma.Registry) *huma.Schema {
 		return lenient(Object(map[string]*huma.Schema{
 			"policy": PolicyOrName(r, PolicyIn),
 			"outage": Object(map[string]*huma.Schema{
-				"kind":     enum(policy.OutageDown, policy.OutageFlaky, policy.OutageSlow),
+				"kind":     enum(policy.OutageDown, policy.OutageFlaky, policy.OutageSlow, policy.OutageStatus),
+				"status":   described(integerFrom(300, 599), "of every answer; required by status"),
 				"after":    described(durationFrom(0, year), "from the first event"),
 				"duration": durationFrom(time.Millisecond, year),
 				"error_rate": {Type: huma.TypeNumber, Minimum: number(0), Maximum: number(1),
@@ -177,7 +178,7 @@ func orNullSchema(s *huma.Schema) *huma.Schema {
 func policyProperties() map[string]*huma.Schema {
 	jitter := []*huma.Schema{{Type: huma.TypeNumber, Minimum: number(0), Maximum: number(1)},
 		Object(map[string]*huma.Schema{"add": durationFrom(0, 24*time.Hour)}, "add")}
-	one, most := 1, policy.MaxAttempts
+	one, most, limits, codes := 1, policy.MaxAttempts, policy.MaxLimits, policy.MaxCodes
 	return map[string]*huma.Schema{
 		"name": {Type: huma.TypeString, Pattern: `^[A-Za-z0-9_.-]{0,64}$`},
 		"preset": {Type: huma.TypeString, Examples: []any{policy.DefaultPreset},
@@ -195,7 +196,16 @@ func policyProperties() map[string]*huma.Schema {
 			Type: huma.TypeObject, Description: "statuses (404, 4xx) and error classes (timeout) to decisions",
 			AdditionalProperties: enum(policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint),
 			Extensions: map[string]any{"propertyNames": &huma.Schema{
-				Pattern: `^([1-5]xx|[1-5][0-9]{2}(-[1-5][0-9]{2})?|blocked|connect|dns|protocol|redirect|reset|timeout|tls|nack|lease)$`}},
+				Pattern: codePattern}},
+		},
+		"limits": {
+			Type: huma.TypeArray, MaxItems: &limits, Description: "after an answer with one of the codes, narrower max_attempts (attempts) and max_age (within)",
+			Items: Object(map[string]*huma.Schema{
+				"codes": {Type: huma.TypeArray, MinItems: &one, MaxItems: &codes, Examples: []any{[]string{"422"}},
+					Items: &huma.Schema{Type: huma.TypeString, Pattern: codePattern}},
+				"attempts": described(integerFrom(1, most), "all attempts of the delivery count, whatever they were answered"),
+				"within":   described(durationFrom(time.Nanosecond, policy.MaxAge), "from the first attempt"),
+			}, "codes", "attempts"),
 		},
 		"retry_after": described(enum(policy.RetryAfterExtend, policy.RetryAfterIgnore),
 			"extend: a receiver's Retry-After may lengthen a wait, never shorten it"),
@@ -221,6 +231,9 @@ func policyProperties() map[string]*huma.Schema {
 		}},
 	}
 }
+
+// codePattern is a status, a range or a family of them, or an error class.
+const codePattern = `^([1-5]xx|[1-5][0-9]{2}(-[1-5][0-9]{2})?|blocked|connect|dns|protocol|redirect|reset|timeout|tls|nack|lease_over)$`
 
 func presetNames() (names []string) {
 	for _, p := range policy.Presets() {
