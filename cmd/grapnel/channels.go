@@ -62,11 +62,11 @@ func channelsServices(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "List the services, and how their URLs are written", Args: takes(cobra.NoArgs),
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, _ []string) error {
-			part := cli.Part{Head: []string{"SERVICE", "URL", "WHAT ARRIVES"}}
+			part := cli.Part{Head: []string{"SERVICE", "WHAT ARRIVES", "URL", "OR PASTE"}}
 			all := channels.Services()
 			view := cli.View{JSON: cli.Encode(all)}
 			for _, service := range all {
-				part.Rows = append(part.Rows, []string{service.Title, service.Form, service.Arrives})
+				part.Rows = append(part.Rows, []string{service.Title, service.Arrives, service.Form, service.Pasted})
 				view.Items = append(view.Items, cli.Item{Name: service.Name, JSON: cli.Encode(service)})
 			}
 			view.Parts = []cli.Part{part}

@@ -26,7 +26,7 @@ var (
 	}, matching, owner)
 
 	ChannelSettings = slices.Concat([]Setting{
-		{"url", "url", "content", "URL of the service: slack://…, telegram://…, smtp://…", "update"},
+		{"url", "url", "content", "URL as the service shows it, or slack://…, telegram://…, smtp://…", "update"},
 		{"description", "description", "text", "for people", ""},
 		{"severity", "severities", "list", "only alerts of this severity: page, warning, info; may be repeated", ""},
 		{"rule", "rules", "list", "only alerts of this rule, such as endpoint_failing; may be repeated", ""},
@@ -35,7 +35,8 @@ var (
 		{"quiet-tz", "quiet_hours/tz", "text", "their time zone, such as Europe/Berlin", ""},
 		{"digest", "digest", "duration", "gather alerts below the severity page for this long, and send them as one", ""},
 		{"status", "status", "enabled|paused|disabled", "paused: alerts are held", "update"},
-	}, owner)
+		{"tenant", "tenant", "text", "tenant that owns it; _operator: alerts about the server; '*': those and the alerts of all tenants", "create"},
+	})
 
 	SourceSettings = slices.Concat([]Setting{
 		{"name", "name", "text", "new name", "update"},
