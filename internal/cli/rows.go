@@ -35,7 +35,7 @@ var (
 		{"quiet-tz", "quiet_hours/tz", "text", "their time zone, such as Europe/Berlin", ""},
 		{"digest", "digest", "duration", "gather alerts below the severity page for this long, and send them as one", ""},
 		{"status", "status", "enabled|paused|disabled", "paused: alerts are held", "update"},
-		{"tenant", "tenant", "text", "tenant that owns it; _operator: alerts about the server; '*': those and the alerts of all tenants", "create"},
+		{"tenant", "tenant", "text", "tenant; _operator: alerts about the server; '*': those and the alerts of all tenants", "create"},
 	})
 
 	SourceSettings = slices.Concat([]Setting{
