@@ -128,7 +128,7 @@ func TestSessionEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// TestSessionSurvivesARestart: the cookie is sealed with a secret of the store.
+// TestSessionSurvivesARestart: the cookie is sealed with the session key.
 func TestSessionSurvivesARestart(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.Listen = testKey, steady
