@@ -41,6 +41,7 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		o := options(dir)
 		o.AdminKey, o.Store = testKey, "sqlite:"+filepath.Join(dir, "grapnel.db")
 		o.Retention, o.Log = DefaultRetention, slog.New(slog.DiscardHandler)
+		o.PublicURL = &url.URL{Scheme: "http", Host: "grapnel"} // without it there are no links to the portal
 		b := &bubble{Server: newServer(o), t: t, net: pipenet.New()}
 		b.node, b.sender = "node_1", egress.New(egress.Options{Dial: b.net.Dial, Node: "node_1"})
 		b.traces = trace.New(trace.Options{Log: b.log})
