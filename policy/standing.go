@@ -15,6 +15,12 @@ type Standing struct {
 	RecoveredAt time.Time `json:"recovered_at,omitzero"`
 
 	HoldUntil time.Time `json:"hold_until,omitzero"` // end of a pause that the endpoint asked for
+	HeldAt    time.Time `json:"held_at,omitzero"`    // when it asked
+
+	// While people see it as failing: its first failure. Then its first success after that. They are
+	// stored so that a restart does not change since when.
+	FailingAt time.Time `json:"failing_at,omitzero"`
+	WorksAt   time.Time `json:"works_at,omitzero"`
 
 	// Progress towards being disabled: consecutive deliveries whose first attempt failed with the
 	// class that disables.

@@ -71,8 +71,8 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 			*at = now
 		}
 	}
-	if g.standing.HoldUntil.After(now) {
-		g.heldSince = now // at the latest: the store has no earlier time
+	if st := &g.standing; st.HoldUntil.After(now) && st.HeldAt.IsZero() {
+		st.HeldAt = now // at the latest: an earlier version did not store it
 	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
@@ -124,6 +124,9 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	case enabled && before.Status == grapnel.EndpointPaused:
 		if st := &g.standing; !st.FailingSince.IsZero() && paused > 0 {
 			st.FailingSince, g.dirty = earliest(st.FailingSince.Add(paused), now), true // it could not succeed while paused
+		}
+		if st := &g.standing; !st.FailingAt.IsZero() {
+			st.FailingAt, g.dirty = now, true
 		}
 		g.ramp.Begin(now)
 	}

@@ -39,8 +39,7 @@ type gate struct {
 	shifts   int       // times the breaker was opened or closed
 	returns  int       // times the endpoint has recovered
 
-	heldSince time.Time     // when the endpoint asked for a pause
-	took      time.Duration // moving average of a successful delivery's duration
+	took time.Duration // moving average of a successful delivery's duration
 }
 
 // configure applies an endpoint's limits. A new rate limit starts with one token and not with a
@@ -144,9 +143,15 @@ func (g *gate) end(probe bool) {
 // observe learns from an attempt's outcome. shifts is the gate's count of shifts when the attempt
 // began. changed says that the standing has changed.
 func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, changed bool) {
-	g.ramp.Observe(s)
+	st, ramped := &g.standing, g.ramp.Recovering()
+	if g.ramp.Observe(s); ramped && !g.ramp.Recovering() {
+		st.WorksAt, changed = s.Ended, true
+	}
 	switch {
 	case s.Decision == policy.Deliver:
+		if !st.FailingAt.IsZero() {
+			st.FailingAt, st.WorksAt, changed = time.Time{}, s.Ended, true
+		}
 		g.took += (s.Took - g.took) / 8
 		g.failing, g.failed, g.failures, g.refusals, g.accepted = time.Time{}, time.Time{}, 0, 0, true
 	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
@@ -157,12 +162,15 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		if g.refusals++; s.Outcome.EndpointWide() {
 			g.refusals = 0
 		}
-	}
-	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
-		if !g.standing.HoldUntil.After(s.Ended) {
-			g.heldSince = s.Ended
+		if st.FailingAt.IsZero() && (!g.accepted || g.failures >= failuresInARow) {
+			st.FailingAt, changed = g.failingSince(), true
 		}
-		g.standing.HoldUntil, changed = s.Hold, true
+	}
+	if s.Decision == policy.Throttle && s.Hold.After(st.HoldUntil) {
+		if !st.HoldUntil.After(s.Ended) {
+			st.HeldAt = s.Ended
+		}
+		st.HoldUntil, changed = s.Hold, true
 	}
 	if shifts < g.shifts {
 		return policy.NoShift, changed // compared by count: a clock that was set back would make old attempts look new
@@ -186,7 +194,7 @@ func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
 	g.failing, g.failed, g.failures, g.refusals = time.Time{}, time.Time{}, 0, 0
-	g.standing.HoldUntil = time.Time{}
+	g.standing.HoldUntil, g.standing.FailingAt = time.Time{}, time.Time{}
 }
 
 // resume closes the circuit without a successful probe. The ramp lets the pending deliveries go

@@ -17,7 +17,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	g := &ep.gate
 	st := &g.standing
 	h := grapnel.Health{
-		State: grapnel.HealthHealthy, Since: latest(ep.config.CreatedAt, latest(st.RecoveredAt, ep.since)),
+		State: grapnel.HealthHealthy, Since: ep.healthySince(),
 		InFlight: g.running, Waiting: len(ep.window.waiting) + len(ep.window.reserve.list), PerSecond: g.perSecond(),
 		Strikes: st.Strikes, FailingSince: st.FailingSince, FailedAt: g.failed, Disabling: st.Way(ep.config.Policy.Disable, now),
 	}
@@ -33,13 +33,13 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		}
 		h.Reason = fmt.Sprintf("the endpoint has failed since %s (%s); only probes are sent", clock(st.OpenedAt), st.Cause)
 	case st.HoldUntil.After(now):
-		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked for a pause until "+clock(st.HoldUntil), g.heldSince
+		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked for a pause until "+clock(st.HoldUntil), st.HeldAt
 		h.NextAttemptAt = st.HoldUntil
 	case g.ramp.Recovering():
 		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
 		h.Reason = "the endpoint has recovered; its held deliveries are sent at a growing rate"
-	case g.isFailing():
-		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, g.failingSince(), g.failingSince()
+	case !st.FailingAt.IsZero():
+		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, st.FailingAt, g.failingSince()
 	}
 	if !ep.open() {
 		return h
@@ -54,21 +54,28 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	return h
 }
 
-// failuresInARow is how many consecutive failures make an endpoint failing that has had successes.
-// One failing key among healthy ones does not reach it.
+// failuresInARow is how many consecutive failures make an endpoint failing that has had successes
+// since this process began; of others, the first does. One failing key among healthy ones does not
+// reach it.
 const failuresInARow = 3
 
-// isFailing says whether the last attempts have all failed: three of them, or all since this
-// process began.
-func (g *gate) isFailing() bool {
-	return !g.failingSince().IsZero() && (!g.accepted || g.failures >= failuresInARow)
+// healthySince is the last end of another state, of a healthy endpoint.
+func (ep *endpoint) healthySince() (since time.Time) {
+	st := &ep.gate.standing
+	for _, at := range []time.Time{ep.config.CreatedAt, ep.since, st.RecoveredAt, st.WorksAt, st.HoldUntil} {
+		since = latest(since, at)
+	}
+	return since
 }
 
 // failingSince is the first failure since the last success; zero: the last attempt succeeded, or
-// none was made. The standing stores it from before this process began, if the policy asks for it.
+// none was made. The standing stores it from before this process began, if the policy asks for it or
+// the endpoint was failing.
 func (g *gate) failingSince() time.Time {
-	if since := g.standing.FailingSince; !since.IsZero() {
-		return since
+	for _, since := range []time.Time{g.standing.FailingSince, g.standing.FailingAt} {
+		if !since.IsZero() {
+			return since
+		}
 	}
 	return g.failing
 }

@@ -103,6 +103,7 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 func (c *Core) settled(now time.Time, ep *endpoint) {
 	if ep.gate.ramp.Recovering() && ep.open() && !ep.hasten && ep.quiet(now) {
 		ep.gate.ramp.End()
+		ep.gate.standing.WorksAt, ep.gate.dirty = now, true
 	}
 }
 
