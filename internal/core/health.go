@@ -69,8 +69,8 @@ func (ep *endpoint) healthySince() (since time.Time) {
 }
 
 // failingSince is the first failure since the last success; zero: the last attempt succeeded, or
-// none was made. The standing stores it from before this process began, if the policy asks for it or
-// the endpoint was failing.
+// none was made. The standing stores it from before this process began, if the policy asks for it
+// or the endpoint was failing.
 func (g *gate) failingSince() time.Time {
 	for _, since := range []time.Time{g.standing.FailingSince, g.standing.FailingAt} {
 		if !since.IsZero() {
