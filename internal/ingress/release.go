@@ -71,8 +71,10 @@ func (recv *Receiver) Release(ctx context.Context, id string) (done Released, er
 		if err != nil {
 			return done, err
 		}
+		more := len(page) == q.Limit && !page[len(page)-1].At.After(last)
+		page, q.After = inOrder(page, more)
 		for i := range page {
-			if q.After = page[i].ID; !waited(page[i].Checks) {
+			if !waited(page[i].Checks) {
 				continue
 			}
 			a, err := recv.o.Store.Aside(ctx, scope, page[i].ID)
@@ -83,10 +85,31 @@ func (recv *Receiver) Release(ctx context.Context, id string) (done Released, er
 				return done, err
 			}
 		}
-		if len(page) < q.Limit || page[len(page)-1].At.After(last) {
+		if !more {
 			return done, nil
 		}
 	}
+}
+
+// inOrder sorts a page by the times of arrival, because ids are sorted by the millisecond only. If
+// more pages follow, the last millisecond is left to the next one, unless the page has no other.
+// after is the id behind which that begins.
+func inOrder(page []grapnel.Aside, more bool) (sorted []grapnel.Aside, after string) {
+	n := len(page)
+	if n == 0 {
+		return nil, ""
+	}
+	if more {
+		for n > 0 && page[n-1].At.UnixMilli() == page[len(page)-1].At.UnixMilli() {
+			n--
+		}
+		if n == 0 {
+			n = len(page)
+		}
+	}
+	after = page[n-1].ID
+	slices.SortStableFunc(page[:n], func(a, b grapnel.Aside) int { return a.At.Compare(b.At) })
+	return page[:n], after
 }
 
 // release verifies one request again.

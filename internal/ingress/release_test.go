@@ -238,6 +238,24 @@ func (w *waiting) queued(mu *sync.Mutex, failing *bool) []grapnel.Aside {
 	return w.asides()
 }
 
+// TestReleaseWithinAMillisecond: ids do not order requests of one millisecond; their times do, also
+// where a page ends.
+func TestReleaseWithinAMillisecond(t *testing.T) {
+	w := newWaiting(t, memory.New())
+	w.receiver = New(Options{Bounds: ample, Engine: w.engine, Store: w.store, Now: func() time.Time { return w.now }})
+	var want []string
+	for i := range 3 * ample.ReleasePage {
+		w.now = w.now.Add(100 * time.Microsecond)
+		want = append(want, fmt.Sprint("evt_", i))
+		w.stripe(fmt.Sprintf(`{"id":"evt_%d","type":"a","object":"event"}`, i), stripesSecret)
+	}
+	w.set()
+	done, err := w.receiver.Release(t.Context(), "src_1")
+	if got := w.arrived(); err != nil || done.Events != len(want) || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v: %v arrived", done, err, got)
+	}
+}
+
 // TestTwoNodesRelease: nodes that release at once make one event of each request, in order.
 func TestTwoNodesRelease(t *testing.T) {
 	w := newWaiting(t, memory.New(), func(s *grapnel.Source) { s.Dedupe.By = nil })
