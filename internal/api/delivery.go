@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"strconv"
 	"time"
 
@@ -23,6 +24,7 @@ func deliveryRoutes() []route {
 			scope: grapnel.ScopeRead, portal: grapnel.ScopeRead,
 			handle: listDeliveries,
 			name:   "list-endpoint-deliveries", tag: "Deliveries", summary: "List the deliveries of an endpoint, the newest first",
+			about: "Under /v1/webhook-endpoints, /v1/admin/webhook-endpoints and /webhooks the status failed takes dropped deliveries too: all that the endpoint has missed.",
 			query: pageOf(deliveryFilter()...), gives: map[int]any{200: list[wire.Delivery]{}}},
 		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, portal: grapnel.ScopeRead, handle: getDelivery,
 			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
@@ -59,6 +61,9 @@ func listDeliveries(a *api, c *call) (answer, error) {
 		}
 	}
 	s, limit, before := a.selection(c, endpoint), c.query.limit(), c.number()
+	if !strings.Contains(c.Pattern, " /v1/endpoints/") && endpoint != "" && slices.Contains(c.query.all("status"), string(grapnel.Failed)) {
+		s.Status = append(s.Status, grapnel.Dropped) // callers of these paths look for all that was missed
+	}
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}

@@ -76,8 +76,13 @@ func TestCallsOfPaylera(t *testing.T) {
 		t.Errorf("enabled: %v", got)
 	}
 	failed := w.must(200, "GET", home+"/deliveries?status=failed&limit=50", "")["data"].([]any)
-	if len(failed) != 3 || failed[2].(map[string]any)["id"] != storeIDs.Of(dead) {
+	if len(failed) != 4 || failed[3].(map[string]any)["id"] != storeIDs.Of(dead) {
 		t.Errorf("failed are %v", failed)
+	}
+	for path, n := range map[string]int{home: 4, "/v1/webhook-endpoints/" + ep: 4, "/webhooks/" + ep: 4, "/v1/endpoints/" + ep: 3} {
+		if got := w.must(200, "GET", path+"/deliveries?status=failed", "")["data"].([]any); len(got) != n {
+			t.Errorf("%s lists %d as failed, want %d", path, len(got), n)
+		}
 	}
 	const asPrinted = `
 "from": "2026-05-06T08:00:00Z",
