@@ -24,6 +24,18 @@ func (c *Client) ProbeEndpoint(ctx context.Context, id, reason string) (*Endpoin
 	return post[Endpoint](ctx, c, endpointPath(id)+"/probe", because(reason))
 }
 
+// NewRetry selects what RetryAll attempts; the zero value selects all that waits.
+type NewRetry = wire.NewRetry
+
+// Retried is the result of RetryAll.
+type Retried = wire.Retried
+
+// RetryAll attempts now the deliveries of an endpoint that wait for a later attempt: the first ones
+// of keys, and those without a key. Repeating it changes nothing.
+func (c *Client) RetryAll(ctx context.Context, endpoint string, r NewRetry) (*Retried, error) {
+	return post[Retried](ctx, c, endpointPath(endpoint)+"/retry", r)
+}
+
 // because is the body of a call that says no more than why; nil: not even that.
 func because(reason string) any {
 	if reason == "" {

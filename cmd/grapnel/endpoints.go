@@ -44,7 +44,43 @@ func (s *session) endpointsCommand() *cobra.Command {
 			{"probe", "Probe failing endpoints now", "grapnel endpoints probe ep_… --reason 'they say it is fixed'",
 				(*client.Client).ProbeEndpoint, false},
 		}),
-		[]*cobra.Command{endpointsLanes(s), endpointsRotate(s), endpointsTest(s)})...)
+		[]*cobra.Command{endpointsLanes(s), endpointsRotate(s), endpointsTest(s), endpointsRetry(s)})...)
+}
+
+// endpointsRetry attempts the pending deliveries of an endpoint now.
+func endpointsRetry(s *session) *cobra.Command {
+	var which client.NewRetry
+	c := &cobra.Command{
+		Use: "retry ENDPOINT_ID", Short: "Retry all that waits for an endpoint, now", Args: takes(cobra.ExactArgs(1)),
+		Long: "Retry the deliveries that wait for a later attempt, now: the first of each key, and those without a key. Deliveries held " +
+			"behind them follow in order. Limits hold, and while the circuit is open one delivery probes.",
+		Example: "grapnel endpoints retry ep_… --reason 'they fixed it'\ngrapnel endpoints retry ep_… --status-code 422",
+		PreRunE: narrows("type", "event-key", "error-class", "status-code"),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			done, err := r.RetryAll(ctx, args[0], which)
+			if err != nil {
+				return cli.View{}, err
+			}
+			switch {
+			case done.Probe:
+				s.Note("the circuit is open: one delivery probes the endpoint, and the others follow if it succeeds")
+			case done.More:
+				s.Note("there are more: repeat the command")
+			case done.Retried == 0:
+				s.Note("nothing waits for a later attempt")
+			}
+			return object(args[0], done.JSON(), [][]string{{"endpoint", args[0]}, {"retried", strconv.Itoa(done.Retried)}}), nil
+		}),
+	}
+	f := c.Flags()
+	f.StringSliceVar(&which.EventTypes, "type", nil, "only these event types; * stands for any part of one")
+	f.StringSliceVar(&which.Keys, "event-key", nil, "only these ordering keys")
+	f.StringVar((*string)(&which.ErrorClass), "error-class", "", "only those whose last attempt ended in this: timeout, status_4xx, …")
+	f.IntVar(&which.StatusCode, "status-code", 0, "only those whose last attempt got this response")
+	cli.Sets(f, "type", "event_types")
+	cli.Sets(f, "event-key", "keys")
+	reasoned(c, &which.Reason)
+	return c
 }
 
 func endpointsRotate(s *session) *cobra.Command {

@@ -54,6 +54,9 @@ type Operator interface {
 	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a
 	// new delivery.
 	Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error)
+	// RetryAll makes the heads of an endpoint that are due later, or blocked, due now, if the
+	// selection wants them. more says that there were too many for one call.
+	RetryAll(ctx context.Context, scope store.Scope, endpoint string, s *grapnel.Selection, by grapnel.By) (retried int, more bool, err error)
 	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
 	Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
 	// Discard ends a waiting delivery as discarded; one that is final already is

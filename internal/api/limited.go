@@ -340,6 +340,16 @@ func (e limitedEngine) Retry(ctx context.Context, scope store.Scope, delivery in
 	return e.Engine.Retry(ctx, whole, delivery, by, once)
 }
 
+// RetryAll tries the pending deliveries of an endpoint in scope.
+func (e limitedEngine) RetryAll(ctx context.Context, scope store.Scope, endpoint string, s *grapnel.Selection,
+	by grapnel.By) (int, bool, error) {
+	whole, err := about(scope, endpoint)
+	if err != nil {
+		return 0, false, err
+	}
+	return e.Engine.RetryAll(ctx, whole, endpoint, s, by)
+}
+
 // Skip ends a delivery to an endpoint in scope.
 func (e limitedEngine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
 	whole, err := e.ofDelivery(ctx, scope, delivery)

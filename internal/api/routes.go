@@ -100,7 +100,7 @@ func checkForms(routes []route) {
 func routes() []route {
 	return slices.Concat(
 		eventRoutes(), duplicateRoutes(), previewRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
-		deliveryRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
+		deliveryRoutes(), retryAllRoutes(), meaningRoutes(), signatureRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		channelRoutes(), queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
 		statsRoutes(), overviewRoutes(), policyRoutes(), eventTypeRoutes(), typeVersionRoutes(), simulationRoutes(),

@@ -157,6 +157,19 @@ func (s *fakeEngine) Retry(ctx context.Context, scope store.Scope, delivery int6
 		Audit: s.entry(grapnel.VerbRetry, d, by)})
 }
 
+func (s *fakeEngine) RetryAll(ctx context.Context, scope store.Scope, endpoint string, sel *grapnel.Selection, by grapnel.By) (
+	n int, more bool, err error) {
+	heads, err := s.Heads(ctx, endpoint, 1000)
+	for _, h := range heads {
+		d, lost := s.Delivery(ctx, scope, h.Delivery)
+		if lost == nil && h.Due.After(s.now()) && sel.Of(d.Type, d.Key) && sel.Ended(&d.Last) {
+			n++
+			_, err = s.Retry(ctx, scope, h.Delivery, by, nil)
+		}
+	}
+	return n, false, err
+}
+
 func (s *fakeEngine) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
 	ep, ok := s.Endpoint(scope, endpoint)
 	if !ok {

@@ -78,7 +78,11 @@ type RecorderBounds struct {
 
 	// chores in progress at once; most are short reads of a page
 	Workers int `bound:"4"`
-	Empty   int `bound:"500"` // deliveries that one step of emptying a queue finishes
+	// of one order to retry all: deliveries, heads among which they are looked for, orders at once
+	RetryAll      int `bound:"1000" tiny:"3"`
+	RetryHeads    int `bound:"10000" tiny:"50"`
+	RetriedAtOnce int `bound:"16" tiny:"2"`
+	Empty         int `bound:"500"` // deliveries that one step of emptying a queue finishes
 	// expired answers, or hashes of requests, deleted in one transaction
 	Forget int           `bound:"1000"`
 	Tidy   time.Duration `bound:"1m"   tiny:"50ms"` // between two rounds of tidy

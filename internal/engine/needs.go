@@ -14,6 +14,7 @@ type Store interface {
 	store.Deliveries
 	store.Configuration
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
+	StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error)
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)

@@ -97,6 +97,10 @@ func endpoint(v *visit) (endpointModel, error) {
 		newest = recent.Data[0].ID
 	}
 	m.Verdict = v.endpointVerdict(e, day, lastResult(lanes.Data, recent.Data), newest)
+	v.offerRetry(&m.Verdict, e.ID, len(lanes.Data), lanes.Next != "")
+	if err := v.offerReplay(&m.Verdict, e.ID); err != nil {
+		return m, err
+	}
 	m.Pulses = []pulse{v.minutePulse(minutes), hourPulse(hours)}
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)

@@ -192,8 +192,7 @@ func issuePage(v *visit) (issueModel, error) {
 		m.Deliveries = append(m.Deliveries, v.deliveryRow(d, nil))
 	}
 	m.facts(v, i)
-	m.acts(v, i)
-	return m, nil
+	return m, m.acts(v, i)
 }
 
 func (m *issueModel) facts(v *visit, i *client.Issue) {
@@ -221,7 +220,7 @@ func (m *issueModel) facts(v *visit, i *client.Issue) {
 func sentenceCase(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // acts are the buttons that the session may press in the issue's state.
-func (m *issueModel) acts(v *visit, i *client.Issue) {
+func (m *issueModel) acts(v *visit, i *client.Issue) error {
 	add := func(verb, label string, main bool) {
 		v.offer(&m.Verdict, "/issues/{id}/"+verb, i.ID, act{Label: label, Main: main})
 	}
@@ -236,10 +235,8 @@ func (m *issueModel) acts(v *visit, i *client.Issue) {
 		}
 		add("resolve", "Resolve", false)
 	}
-	if v.mayDo("/replays/start") {
-		m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay these", Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
-	}
 	m.Set = v.ifMay("/issues/{id}/set")
+	return v.offerIssue(&m.Verdict, i)
 }
 
 // issueSearch finds the dead letters that ended as the issue's failures did.

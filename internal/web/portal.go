@@ -32,7 +32,8 @@ var portalPages = []string{"/endpoints", "/endpoints/new", "/endpoints/{id}", "/
 
 var portalActions = []string{"/deliveries/retry", "/deliveries/{id}/retry", "/deliveries/{id}/skip", "/deliveries/{id}/discard",
 	"/endpoints/new", "/endpoints/{id}/edit", "/endpoints/{id}/rotate", "/endpoints/{id}/delete", "/endpoints/{id}/pause",
-	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/test", "/dead-letters/replay",
+	"/endpoints/{id}/resume", "/endpoints/{id}/enable", "/endpoints/{id}/probe", "/endpoints/{id}/test", "/endpoints/{id}/retry", "/issues/{id}/retry",
+	"/dead-letters/replay",
 	"/dead-letters/discard", "/dead-letters/note",
 	"/issues/{id}/acknowledge", "/issues/{id}/mute", "/issues/{id}/resolve", "/issues/{id}/reopen", "/issues/{id}/set", "/replays/start", "/replays/{id}/pause", "/replays/{id}/resume", "/replays/{id}/cancel"}
 

@@ -159,6 +159,8 @@ func actions() []action {
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: calls((*client.Client).EnableEndpoint, "The endpoint is enabled.")},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeOperate, do: calls((*client.Client).ProbeEndpoint, "A probe is on its way.")},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeOperate, do: testEndpoint},
+		{path: "/endpoints/{id}/retry", scope: grapnel.ScopeReplay, do: retryWaiting},
+		{path: "/issues/{id}/retry", scope: grapnel.ScopeReplay, do: retryIssue},
 		{path: "/channels/{id}/test", scope: grapnel.ScopeOperate, do: testChannel},
 		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
 		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},

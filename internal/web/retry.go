@@ -1,0 +1,120 @@
+package web
+
+import (
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// retryWaiting attempts the pending deliveries of the endpoint now.
+func retryWaiting(v *visit) (string, error) {
+	return v.retryAll(v.PathValue("id"), client.NewRetry{})
+}
+
+// retryIssue attempts now the deliveries whose last failure is as those of the issue.
+func retryIssue(v *visit) (string, error) {
+	i, err := v.client.Issue(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return "", err
+	}
+	r := client.NewRetry{StatusCode: i.StatusCode}
+	if i.ErrorClass != "other" {
+		r.ErrorClass = i.ErrorClass
+	}
+	return v.retryAll(i.EndpointID, r)
+}
+
+func (v *visit) retryAll(endpoint string, r client.NewRetry) (string, error) {
+	r.Reason = byDashboard
+	done, err := v.client.RetryAll(v.Context(), endpoint, r)
+	switch {
+	case err != nil:
+		return "", err
+	case done.Probe:
+		return "The circuit is open: one delivery probes the endpoint. The others follow if it succeeds.", nil
+	case done.Retried == 0:
+		return "Nothing waits for a later attempt.", nil
+	}
+	said := many(done.Retried, "delivery is", "deliveries are") + " attempted now; those behind follow in order."
+	if done.More {
+		said += " There are more: press it again."
+	}
+	return said, nil
+}
+
+// offerRetry offers to retry the first deliveries of stuck keys.
+func (v *visit) offerRetry(to *verdict, endpoint string, lanes int, more bool) {
+	if lanes == 0 {
+		return
+	}
+	keys := many(lanes, "stuck key", "stuck keys")
+	if more {
+		keys = count(lanes) + "+ stuck keys"
+	}
+	to.Next = strings.TrimSpace(to.Next + " " + sentenceCase(keys) + " wait for a later attempt.")
+	v.offer(to, "/endpoints/{id}/retry", endpoint, act{Label: "Retry " + keys + " now"})
+}
+
+// offerReplay counts the endpoint's dead letters, and offers to replay them.
+func (v *visit) offerReplay(to *verdict, endpoint string) error {
+	dead, err := counted(v.client.DeadLetters(v.Context(), client.DeliveryFilter{Endpoint: endpoint, Limit: mostCounted}))
+	if err != nil || dead == "" {
+		return err
+	}
+	letters := " dead letters"
+	if dead == "1" {
+		letters = " dead letter"
+	}
+	to.Next = strings.TrimSpace(to.Next + " It has " + dead + letters + ".")
+	if v.mayDo("/replays/start") {
+		at := v.link("/replays/new" + withQuery("q", "endpoint:"+endpoint+" status:failed"))
+		to.Acts = append(to.Acts, act{Label: "Replay All Failed (" + dead + ")", Href: at})
+	}
+	return nil
+}
+
+// offerIssue offers to retry the pending deliveries of an issue, and to replay its dead letters.
+func (v *visit) offerIssue(to *verdict, i *client.Issue) error {
+	f := client.DeliveryFilter{Endpoint: i.EndpointID, StatusCode: i.StatusCode, Limit: mostCounted}
+	if i.ErrorClass != "other" {
+		f.ErrorClass = i.ErrorClass
+	}
+	if i.EventsFrom != nil {
+		f.From = *i.EventsFrom
+	}
+	if v.mayDo("/replays/start") {
+		n, err := counted(v.client.DeadLetters(v.Context(), f))
+		if err != nil {
+			return err
+		}
+		if n != "" {
+			to.Acts = append(to.Acts, act{Label: "Replay these " + n, Href: v.link("/replays/new" + withQuery("q", issueSearch(i)))})
+		}
+	}
+	if v.mayDo("/issues/{id}/retry") {
+		f.From, f.Status = time.Time{}, waitingStatuses
+		n, err := counted(v.client.Deliveries(v.Context(), f))
+		if err != nil {
+			return err
+		}
+		if n != "" {
+			v.offer(to, "/issues/{id}/retry", i.ID, act{Label: "Retry the " + n + " that wait"})
+		}
+	}
+	return nil
+}
+
+// mostCounted is how many deliveries a button counts.
+const mostCounted = 99
+
+// counted is the number of deliveries for a button; empty: there are none.
+func counted(found *client.Page[client.Delivery], err error) (string, error) {
+	switch {
+	case err != nil || len(found.Data) == 0:
+		return "", err
+	case found.Next != "":
+		return count(len(found.Data)) + "+", nil
+	}
+	return count(len(found.Data)), nil
+}
