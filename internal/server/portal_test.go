@@ -332,7 +332,7 @@ func TestAFormOfThePortalCanBeMended(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	for _, ep := range all.Data {
-		if ep.Tenant != "acme" || string(ep.Policy) != `"standard"` {
+		if ep.Tenant != "acme" || string(ep.Policy) != `"default"` {
 			t.Errorf("made %s of %s with policy %s", ep.ID, ep.Tenant, ep.Policy)
 		}
 	}
