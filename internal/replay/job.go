@@ -109,7 +109,7 @@ func (j *job) look() (next, error) {
 	case j.atTheEnd && r.Started == r.Done:
 		return j.end(&r, grapnel.ReplayCompleted, "")
 	case j.atTheEnd:
-		return next{wait: j.runner.bounds.Slowly, ended: j.ended}, nil
+		return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: remains(&r)}, nil
 	}
 	if why := j.runner.stall(&r, &ep); why != "" {
 		return next{wait: j.runner.bounds.Slowly, ended: j.ended, why: why}, nil
@@ -136,6 +136,11 @@ func (r *Runner) stall(one *grapnel.Replay, ep *grapnel.Endpoint) string {
 		return fmt.Sprintf("%d deliveries are still pending", pending)
 	}
 	return ""
+}
+
+// remains is the reason why a replay that has created all of its deliveries is not finished.
+func remains(r *grapnel.Replay) string {
+	return fmt.Sprintf("all are created, and the last %d are pending: they are due later, or wait behind their keys", r.Started-r.Done)
 }
 
 // step finds the next deliveries that qualify and redelivers them.

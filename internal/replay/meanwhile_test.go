@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,20 @@ func TestTotalHasWhatWasAdded(t *testing.T) {
 		all, err := w.runner.List(ctx, store.Everyone(), store.ReplayQuery{Limit: 1})
 		if w.must(err); all[0].Total != 3 {
 			t.Errorf("listed: %+v", all)
+		}
+	})
+}
+
+// TestNoEndIsNamedForPendingOnes: once all deliveries are created and wait for their schedules, the
+// replay names no end and says how many it waits for.
+func TestNoEndIsNamedForPendingOnes(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(6, 3)
+		w.receiver.answer(503, 0)
+		id := w.begin(nil)
+		time.Sleep(3 * time.Second)
+		if is := w.get(id); is.Started != is.Total || is.Done == is.Total || !is.ETA.IsZero() || !strings.Contains(is.Reason, "pending") {
+			t.Errorf("%d of %d, end %v, reason %q", is.Done, is.Total, is.ETA, is.Reason)
 		}
 	})
 }

@@ -156,6 +156,8 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 		p.Reason, perSecond = j.standing(now)
 	case there && one.Started < one.Total:
 		p.Reason = r.stall(&one, &ep)
+	case there && one.Started > one.Done:
+		p.Reason = remains(&one)
 	}
 	if j == nil && (one.Done > 0 || p.Reason != "") {
 		perSecond = float64(one.Done) / max(now.Sub(one.CreatedAt), time.Second).Seconds()
@@ -163,7 +165,8 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 	if perSecond < 0 {
 		perSecond = one.Rate // at its beginning, the configured rate
 	}
-	if left := one.Total - one.Done; perSecond > 0 && ep.Status == grapnel.EndpointEnabled {
+	// The end of deliveries that are all created is up to their keys and schedules, not to the pace.
+	if left := one.Total - one.Done; perSecond > 0 && one.Started < one.Total && ep.Status == grapnel.EndpointEnabled {
 		p.ETA = now.Add(cost(perSecond, max(left, 0))).Truncate(time.Second).Add(time.Second)
 	}
 	return p
