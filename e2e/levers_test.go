@@ -102,6 +102,7 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	}
 	id, _ := c.endpoint("http://"+newDoor(t, "127.0.10.1", s).addr+"/", map[string]any{"policy": map[string]any{"jitter": 0, "max_attempts": 9,
 		"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "1h"}, "tail": "repeat"},
+		"limits":   []any{},
 		"breaker":  map[string]any{"failures": 3, "ratio": 1, "window": "30s", "probe": "1h", "probe_max": "1h"}}})
 	endpoint := "/v1/endpoints/" + id
 	began := time.Now()

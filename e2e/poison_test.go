@@ -25,7 +25,7 @@ func TestPoisonStopsItsKeyOnly(t *testing.T) {
 	poisoned.pick = func(v *visit) (way, bool) { return way{status: http.StatusUnprocessableEntity}, v.event == poison }
 	// The poison is attempted ten times per second, so that it has many attempts.
 	id, _ := c.endpoint("http://"+newDoor(t, "127.0.4.200", poisoned).addr+"/", map[string]any{"event_types": []string{"beat0.*"},
-		"policy": map[string]any{"max_attempts": 10_000, "max_age": "24h", "jitter": 0,
+		"policy": map[string]any{"max_attempts": 10_000, "max_age": "24h", "jitter": 0, "limits": []any{},
 			"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "100ms"}, "tail": "repeat"}}})
 
 	both := []*site{clean, poisoned}
