@@ -2,7 +2,6 @@ package api
 
 import (
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -67,7 +65,7 @@ func (a *api) rebuilt(c *call, d *grapnel.Delivery) (is rebuild, err error) {
 	case grapnel.CodeOf(err) == grapnel.CodeNotFound, err == nil && ev.Seq != d.EventSeq: // purged; the id may be another event's now
 		is.fault = "retention has deleted the event's data."
 		return is, nil
-	case errors.Is(err, codec.ErrMangled):
+	case grapnel.CodeOf(err) == grapnel.CodeDamaged:
 		is.fault = "the store has damaged bytes in the place of the event's data."
 		return is, nil
 	case err != nil:

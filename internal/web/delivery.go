@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/words"
 )
@@ -118,9 +119,9 @@ func delivery(v *visit) (deliveryModel, error) {
 	return m, m.others(v, d, event)
 }
 
-// optional is a thing that may have been deleted: nil instead of the error that says so.
+// optional is a thing that may have been deleted or damaged: nil instead of the error that says so.
 func optional[T any](thing *T, err error) (*T, error) {
-	if told, ok := err.(*client.Error); ok && told.Status == 404 { //nolint:errorlint // the client returns it as it is
+	if told, ok := err.(*client.Error); ok && (told.Status == 404 || told.Code == string(grapnel.CodeDamaged)) { //nolint:errorlint // the client returns it as it is
 		return nil, nil
 	}
 	return thing, err
