@@ -121,7 +121,8 @@ func delivery(v *visit) (deliveryModel, error) {
 
 // optional is a thing that may have been deleted or damaged: nil instead of the error that says so.
 func optional[T any](thing *T, err error) (*T, error) {
-	if told, ok := err.(*client.Error); ok && (told.Status == 404 || told.Code == string(grapnel.CodeDamaged)) { //nolint:errorlint // the client returns it as it is
+	told, ok := err.(*client.Error) //nolint:errorlint // the client returns it as it is
+	if ok && (told.Status == 404 || told.Code == string(grapnel.CodeDamaged)) {
 		return nil, nil
 	}
 	return thing, err
