@@ -22,6 +22,7 @@ type Event struct {
 	AcceptedAt  time.Time
 	Source      string  // id of the source that received it; empty: the API
 	Intake      *Intake // how it arrived; only set when a single event is read
+	Damaged     bool    // only in lists: the stored bytes do not match their checksum, so Data is not there
 }
 
 // HopsKey names the metadata with the number of servers like this one that an event has passed

@@ -59,7 +59,10 @@ func eventRoutes() []route {
 func viewEvent(c *call, ev *grapnel.Event) wire.Event {
 	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
 		Metadata: ev.Metadata, Source: ev.Source,
-		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt}
+		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt, Damaged: ev.Damaged}
+	if ev.Damaged {
+		return v
+	}
 	if !c.mayReadPayloads() {
 		v.PayloadHidden = true
 		return v

@@ -63,7 +63,7 @@ var kinds = []kind{
 	{ingress.CodeRateLimited, 429, "Too many requests", "The source gets more than its rate, or too many wrong API keys come from your address. Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Internal error", "Repeat the request with the same Idempotency-Key; if it fails again, look for request_id in the server's log.", false},
-	{grapnel.CodeDamaged, 500, "The stored event is damaged", "Its bytes do not match their checksum, so it is neither shown nor delivered, and lists leave it out. Publish it again with another id, or restore a backup.", false},
+	{grapnel.CodeDamaged, 410, "The stored event is damaged", "Its bytes do not match their checksum, so it is neither shown nor delivered; lists mark it. Publish it again with another id, or restore a backup.", false},
 	{grapnel.CodeUnavailable, 503, "Unavailable", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{grapnel.CodeOverloaded, 503, "The server is overloaded", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Free disk space, then repeat the request.", true},

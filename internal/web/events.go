@@ -118,6 +118,9 @@ func startOf(e *client.Event) string {
 	if e.PayloadHidden {
 		return "hidden"
 	}
+	if e.Damaged {
+		return "damaged: its stored bytes do not match their checksum"
+	}
 	if e.DataBase64 != nil {
 		return many(len(e.DataBase64), "byte", "bytes") + " of " + e.ContentType
 	}

@@ -177,7 +177,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		case found > 1:
 			return store.ErrSeveral
 		}
-		if e = s.thaw(&r); e == nil {
+		if e = s.thaw(&r); e.Damaged {
 			return codec.Damaged(id)
 		}
 		if intake != nil {

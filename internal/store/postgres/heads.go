@@ -84,7 +84,7 @@ func (r *eventRow) into() []any {
 		&r.data}
 }
 
-// thaw returns the event, or nil if its bytes are corrupt.
+// thaw returns the event. One whose bytes are corrupt is Damaged, without data.
 func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e := r.Event
 	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
@@ -93,8 +93,8 @@ func (s *Store) thaw(r *eventRow) *grapnel.Event {
 	e.Metadata, torn = codec.DecodeMetadata(r.metadata)
 	if err := errors.Join(corrupt, torn); err != nil || codec.Sum(&e) != r.sum {
 		s.stats.damaged.Add(1)
-		s.log.Error("event is corrupt; it is left out", "event", e.ID, "number", e.Seq, "err", err)
-		return nil
+		s.log.Error("event is corrupt", "event", e.ID, "number", e.Seq, "err", err)
+		e.Data, e.Metadata, e.Damaged = nil, nil, true
 	}
 	return &e
 }
@@ -116,7 +116,10 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 			if r.given {
 				r.data = bytes.Clone(r.data)
 			}
-			events[i], r.given = s.thaw(r), true
+			if e := s.thaw(r); !e.Damaged {
+				events[i] = e
+			}
+			r.given = true
 		}
 	}
 	return result(&events, readError(ctx, err))

@@ -355,9 +355,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		var r eventRow
 		err := f.ask(ctx, s.reading).each(r.into(), func() {
 			found, q.Before = found+1, r.Seq
-			if e := s.thaw(&r); e != nil {
-				list = append(list, *e)
-			}
+			list = append(list, *s.thaw(&r))
 		})
 		if err != nil {
 			return list, readError(ctx, err)

@@ -137,7 +137,7 @@ func (s *Store) HasType(ctx context.Context, tenant, name string, limit int) (ha
 	return has, n, err
 }
 
-// EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
+// EventList returns at most Limit events; Limit 0 returns none.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
 	f := eventFilter{scope, q}
 	return reading(ctx, s.snapshot, func(r *sqlite3.Conn) (list []grapnel.Event, err error) {
@@ -185,7 +185,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		if e, err = s.readEvent(q); err != nil {
 			return err
 		}
-		if e == nil {
+		if e.Damaged {
 			return codec.Damaged(id)
 		}
 		if !q.IsNull(15) {

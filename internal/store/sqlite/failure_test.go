@@ -128,7 +128,8 @@ func TestCorruptEvent(t *testing.T) {
 		}
 	}
 	list, err := s.EventList(t.Context(), store.Everyone(), store.EventQuery{Limit: 10})
-	if err != nil || len(list) != 1 || list[0].Seq != b.Event {
+	if err != nil || len(list) != 2 || list[0].Damaged || list[0].Data == nil || list[1].Seq != a.Event || !list[1].Damaged ||
+		list[1].Data != nil {
 		t.Errorf("a list: %v, %v", list, err)
 	}
 	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); grapnel.CodeOf(err) != grapnel.CodeDamaged {

@@ -70,7 +70,9 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 	read := func(r *sqlite3.Conn) (err error) {
 		q := r.Query(eventQuery)
 		for i := 0; i < len(seqs) && err == nil; i++ {
-			events[i], err = first(q.Int(seqs[i]), nil, s.readEvent)
+			if events[i], err = first(q.Int(seqs[i]), nil, s.readEvent); err == nil && events[i] != nil && events[i].Damaged {
+				events[i] = nil
+			}
 		}
 		return err
 	}
@@ -86,7 +88,8 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 	return events, nil
 }
 
-// readEvent reads the eventColumns of a row. It returns nil if the event's checksum differs.
+// readEvent reads the eventColumns of a row. An event whose checksum differs is Damaged, without
+// data.
 func (s *Store) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
@@ -107,7 +110,7 @@ func (s *Store) readEvent(q *sqlite3.Stmt) (*grapnel.Event, error) {
 	if err != nil || codec.Sum(e) != q.Integer(10) {
 		s.stats.damaged.Add(1)
 		s.log.Error("corrupt event in the database", "event", e.Seq)
-		return nil, nil
+		e.Data, e.Metadata, e.Damaged = nil, nil, true
 	}
 	return e, nil
 }
