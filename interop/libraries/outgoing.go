@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -124,7 +125,7 @@ func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // outgoing makes the server send every body in every format, signed with every kind of secret, and
 // lets the libraries verify them.
 func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
-	captures, err := l.captured(ctx, s)
+	captures, err := l.captured(ctx, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -177,14 +178,16 @@ func (l *lab) outgoing(ctx context.Context, s *server) ([]section, error) {
 	return []section{signatures, events}, nil
 }
 
-// captured are all requests, in the order of endpoints and bodies.
-func (l *lab) captured(ctx context.Context, s *server) (all []capture, err error) {
+// captured are all requests, in the order of endpoints and bodies. The body of each is the one that
+// the server shows afterwards, for a request to copy; it is the body that arrived. more are the
+// settings of further endpoints.
+func (l *lab) captured(ctx context.Context, s *server, more []map[string]any) (all []capture, err error) {
 	kinds, err := kinds()
 	if err != nil {
 		return nil, err
 	}
 	formats, families := []string{"standard", "raw", "cloudevents"}, []string{"standard", "svix"}
-	v := &receiver{got: map[string]map[string]capture{}, want: len(kinds) * len(formats) * len(families) * len(bodies),
+	v := &receiver{got: map[string]map[string]capture{}, want: (len(kinds)*len(formats)*len(families) + len(more)) * len(bodies),
 		full: make(chan struct{})}
 	web := httptest.NewServer(v)
 	defer web.Close()
@@ -193,6 +196,15 @@ func (l *lab) captured(ctx context.Context, s *server) (all []capture, err error
 		kind         kind
 	}
 	var places []place
+	for i, settings := range more {
+		p := place{path: fmt.Sprint("/more/", i), kind: kinds[1]}
+		with := map[string]any{"url": web.URL + p.path, "secret": p.kind.first, "event_types": []string{publishedType}}
+		maps.Copy(with, settings)
+		if err := s.Do(ctx, http.MethodPost, "/v1/endpoints", nil, with, nil); err != nil {
+			return nil, fmt.Errorf("%v: %w", settings, err)
+		}
+		places = append(places, p)
+	}
 	for _, family := range families {
 		for _, format := range formats {
 			for i, k := range kinds {
@@ -237,11 +249,44 @@ func (l *lab) captured(ctx context.Context, s *server) (all []capture, err error
 			if !there {
 				return nil, fmt.Errorf("%s has not got %s", p.path, id)
 			}
+			if c.Body, err = s.shown(ctx, c); err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", p.path, id, err)
+			}
 			c.Secrets, c.Public, c.Format = append([]string{}, p.kind.hmac...), append([]string{}, p.kind.public...), p.format
 			all = append(all, c)
 		}
 	}
 	return all, nil
+}
+
+// shown is the body of a request as the server shows it, which is once the answer to the request is
+// on record.
+func (s *server) shown(ctx context.Context, c capture) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	is, err := s.SentBody(ctx, c.Headers["grapnel-delivery"], 1)
+	for problem, absent := errors.AsType[*client.Error](err); absent && problem.Status == http.StatusNotFound; {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+		is, err = s.SentBody(ctx, c.Headers["grapnel-delivery"], 1)
+		problem, absent = errors.AsType[*client.Error](err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	body := is.BodyBase64
+	if is.Body != nil {
+		body = []byte(*is.Body)
+	}
+	if is.Verdict != "signed" || !bytes.Equal(body, c.Body) {
+		return nil, fmt.Errorf("shown is %q (%s), sent was %q", body, is.Sentence, c.Body)
+	}
+	return body, nil
 }
 
 // tally counts the checks of one library.
