@@ -53,7 +53,7 @@ type Replay struct {
 	StartedBy  string               `json:"started_by" doc:"the id of an API key"`
 	UpdatedAt  time.Time            `json:"updated_at"`
 	FinishedAt *time.Time           `json:"finished_at" nullable:"true"`
-	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its present speed; null: unknown"`
+	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its measured speed; null: nothing is measured yet, or its end does not depend on its speed"`
 }
 
 // MarshalJSON writes the replay as the API does.

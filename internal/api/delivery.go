@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"

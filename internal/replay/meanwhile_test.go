@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,26 @@ func TestNoEndIsNamedForPendingOnes(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if is := w.get(id); is.Started != is.Total || is.Done == is.Total || !is.ETA.IsZero() || !strings.Contains(is.Reason, "pending") {
 			t.Errorf("%d of %d, end %v, reason %q", is.Done, is.Total, is.ETA, is.Reason)
+		}
+	})
+}
+
+// TestNoEndBeforeOneIsMeasured: the configured rate is no measurement. A replay none of whose
+// deliveries is finished names no end, on the node that runs it and on the others.
+func TestNoEndBeforeOneIsMeasured(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		other := replay.New(replay.Options{Engine: w.engine, Store: w.store, Log: slog.New(slog.DiscardHandler)})
+		w.letters(600, 300)
+		w.receiver.answer(503, 0)
+		id := w.begin(func(q *replay.Request) { q.Rate = 20 })
+		for range 4 {
+			time.Sleep(time.Second)
+			theirs, err := other.Get(ctx, store.Everyone(), id)
+			w.must(err)
+			ours := w.get(id)
+			if ours.Done != 0 || ours.Started == 0 || ours.Started == ours.Total || !ours.ETA.IsZero() || !theirs.ETA.IsZero() {
+				t.Errorf("%d of %d are made, %d done, ends %v and %v", ours.Started, ours.Total, ours.Done, ours.ETA, theirs.ETA)
+			}
 		}
 	})
 }

@@ -146,7 +146,7 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 	if one.Status != grapnel.ReplayRunning {
 		return p
 	}
-	now, perSecond := r.now(), -1.0
+	now, perSecond := r.now(), 0.0
 	r.mu.Lock()
 	j := r.jobs[one.ID]
 	r.mu.Unlock()
@@ -159,11 +159,8 @@ func (r *Runner) progress(one grapnel.Replay) Progress {
 	case there && one.Started > one.Done:
 		p.Reason = remains(&one)
 	}
-	if j == nil && (one.Done > 0 || p.Reason != "") {
+	if j == nil {
 		perSecond = float64(one.Done) / max(now.Sub(one.CreatedAt), time.Second).Seconds()
-	}
-	if perSecond < 0 {
-		perSecond = one.Rate // at its beginning, the configured rate
 	}
 	// The end of deliveries that are all created is up to their keys and schedules, not to the pace.
 	if left := one.Total - one.Done; perSecond > 0 && one.Started < one.Total && ep.Status == grapnel.EndpointEnabled {

@@ -133,6 +133,8 @@ func (m *replayModel) answer(v *visit, r *client.Replay) {
 		next = append(next, many(rest, "delivery was", "deliveries were")+" not repeated; their originals are unchanged.")
 	case !r.Status.Final() && r.ETA != nil && r.ETA.After(v.now):
 		next = append(next, "At this pace it is finished in "+spoken(r.ETA.Sub(v.now))+".")
+	case r.Status == grapnel.ReplayRunning && r.Reason == "" && r.Made < r.Total:
+		next = append(next, "Its pace is being measured, so no end is named yet. It goes on after a restart of the server; this page may be closed.")
 	case !r.Status.Final():
 		next = append(next, "It goes on after a restart of the server; this page may be closed.")
 	}
