@@ -152,6 +152,40 @@ func TestMissingFramesAreNoticed(t *testing.T) {
 	}
 }
 
+// TestEmptyingIsCutOff: of the zeros that Empty writes the power leaves any. What they spared is
+// neither damage nor a later write, and frames that follow are read.
+func TestEmptyingIsCutOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := create(t, path, 1)
+	for n := uint64(1); n < 6; n++ {
+		if err := j.Write(n, framed(bytes.Repeat([]byte{byte(n)}, 300))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Empty(5); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spared := range 8 {
+		at := begin + spared*512
+		file := slices.Concat(empty[:at], full[at:at+512], empty[at+512:])
+		file = slices.Concat(file[:begin+1024], full[begin+1024:begin+2048], file[begin+2048:])
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, last, err := all(path, 1, 5); err != nil || len(got) != 0 || last != 5 {
+			t.Errorf("part %d is left: %q up to %d, %v", spared, got, last, err)
+		}
+	}
+}
+
 // TestDamageIsNoEnd: a frame with a wrong byte that a valid one follows is damage, in whichever
 // half it is. Of the last frame it cannot be told from a torn write.
 func TestDamageIsNoEnd(t *testing.T) {

@@ -137,7 +137,7 @@ func (c *checkpoints) spare(conn *sqlite3.Conn) {
 // meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
 	before, y := c.pages.Load(), &c.store.writer.young
-	filled := y.filled.Load()
+	filled, ended, begun := y.filled.Load(), y.ended.Load(), y.begun.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
 	case busy(err):
@@ -149,9 +149,12 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 		c.store.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
 	default:
 		c.pages.Add(int64(log-copied) - before)
-		if log == copied { // so all that was in the log when the checkpoint began is synced, in both files
+		if log == copied { // so all that was in the log when the checkpoint began is synced there
 			y.synced.Store(max(filled, y.synced.Load()))
-			y.alone.Store(max(filled, y.alone.Load()))
+			// SQLite syncs the database's file only if the log has not grown meanwhile.
+			if ended == begun && begun == y.begun.Load() {
+				y.alone.Store(max(filled, y.alone.Load()))
+			}
 		}
 	}
 	c.store.stats.checkpointed()

@@ -2,8 +2,11 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -56,5 +59,42 @@ func TestOneCopiesTheLog(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("it logged %s", &log)
+	}
+}
+
+// TestACopyBesideCommitsIsNotSynced: SQLite does not sync the database's file at the end of a
+// checkpoint beside which the log has grown, although all that the checkpoint saw is copied. So the
+// tables do not say that their file can do without the log.
+func TestACopyBesideCommitsIsNotSynced(t *testing.T) {
+	s, _ := openNew(t)
+	y := &s.writer.young
+	for _, beside := range []bool{true, false} {
+		if _, err := publish(t, s, fmt.Sprint("evt_", beside), 10_000); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.write(t.Context(), filling{}); err != nil {
+			t.Fatal(err)
+		}
+		c, commits := &s.checkpoints, func() {}
+		if err := c.conn.SyncInParts(1<<30, func(int, int64, int64) error {
+			commits()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if commits = sync.OnceFunc(func() {
+			_, err := publish(t, s, "evt_beside", 10_000)
+			if err := errors.Join(err, s.write(t.Context(), filling{})); err != nil {
+				t.Error(err)
+			}
+		}); !beside {
+			commits = func() {}
+		}
+		before, copied := y.alone.Load(), make(chan struct{})
+		c.asked <- copied
+		<-copied
+		if moved := y.alone.Load() > before; moved == beside {
+			t.Errorf("with a commit beside it, %v: the file has all up to %d, before %d", beside, y.alone.Load(), before)
+		}
 	}
 }

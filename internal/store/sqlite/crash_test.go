@@ -109,51 +109,70 @@ func inspect(t *testing.T, path string, answered []int64, finished map[int64]boo
 			}
 		}
 	}
-	counts, err := s.Counts(t.Context(), store.Everyone())
+	for _, d := range deliveriesOf(t, s) {
+		if finished[d.Seq] && d.Status != grapnel.Delivered {
+			t.Errorf("delivery %d was recorded as delivered and is %s", d.Seq, d.Status)
+		}
+	}
+	for _, wrong := range disagreements(t, s) {
+		t.Error(wrong)
+	}
+}
+
+func deliveriesOf(t *testing.T, s *Store) []grapnel.Delivery {
+	t.Helper()
+	all, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 30})
+	return all
+}
+
+// disagreements says which lanes have gaps or not one head, and which counts differ from the rows.
+func disagreements(t *testing.T, s *Store) (wrong []string) {
+	t.Helper()
+	counts, err := s.Counts(t.Context(), store.Everyone())
 	if err != nil {
 		t.Fatal(err)
 	}
 	positions, leads := make(map[string]map[int64]bool), make(map[string]int64)
 	pending := make(map[string]int64) // the lowest pending position
-	for _, d := range all {
+	for _, d := range deliveriesOf(t, s) {
+		counts[d.EndpointID][d.Status]--
+		if d.Position == 0 {
+			continue
+		}
 		lane := d.EndpointID + " " + d.Key
 		if positions[lane] == nil {
 			positions[lane] = make(map[int64]bool)
 		}
 		positions[lane][d.Position] = true
-		counts[d.EndpointID][d.Status]--
 		if d.Status == grapnel.Pending && (pending[lane] == 0 || d.Position < pending[lane]) {
 			pending[lane] = d.Position
 		}
 		if d.Waiting.Head && leads[lane] != 0 {
-			t.Errorf("lane %s has two heads", lane)
+			wrong = append(wrong, fmt.Sprintf("lane %s has two heads", lane))
 		}
 		if d.Waiting.Head {
 			leads[lane] = d.Position
-		}
-		if finished[d.Seq] && d.Status != grapnel.Delivered {
-			t.Errorf("delivery %d was recorded as delivered and is %s", d.Seq, d.Status)
 		}
 	}
 	for lane, taken := range positions {
 		for p := range int64(len(taken)) {
 			if !taken[p+1] {
-				t.Errorf("lane %s has no position %d", lane, p+1)
+				wrong = append(wrong, fmt.Sprintf("lane %s has no position %d", lane, p+1))
 			}
 		}
 		if leads[lane] != pending[lane] {
-			t.Errorf("the head of lane %s has position %d where %d is the lowest", lane, leads[lane], pending[lane])
+			wrong = append(wrong, fmt.Sprintf("the head of lane %s has position %d where %d is the lowest", lane, leads[lane], pending[lane]))
 		}
 	}
 	for endpoint, statuses := range counts {
 		for status, n := range statuses {
 			if n != 0 {
-				t.Errorf("%s: the count of %s is off by %d", endpoint, status, n)
+				wrong = append(wrong, fmt.Sprintf("%s: the count of %s is off by %d", endpoint, status, n))
 			}
 		}
 	}
+	return wrong
 }

@@ -122,8 +122,9 @@ func (t *tx) commit(number uint64, needed bool) error {
 	return err
 }
 
-// combine writes the combined changes of all operations.
+// combine writes the combined changes of all operations. A commit follows, at once or later.
 func (t *tx) combine(number uint64, needed bool) error {
+	t.young.begun.Add(1)
 	if err := t.store(); err != nil {
 		return err
 	}
@@ -167,6 +168,7 @@ func (t *tx) combine(number uint64, needed bool) error {
 // committedWith notes that the transaction is committed.
 func (t *tx) committedWith(number uint64, needed bool) {
 	t.committed, t.number, t.needed, t.data.noted = t.version, number, needed, t.data.used
+	t.young.ended.Store(t.young.begun.Load())
 	t.replayed.Store(false)
 	t.recent.committed()
 }

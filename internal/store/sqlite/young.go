@@ -45,6 +45,8 @@ type young struct {
 	event  atomic.Int64  // the highest row id of an event in the tables, as far as this process wrote them
 	synced atomic.Uint64 // the one that they still hold after a loss of power
 	alone  atomic.Uint64 // the one that their file holds without SQLite's log
+
+	begun, ended atomic.Uint64 // commits of SQLite; a failed one does not end
 }
 
 const (
