@@ -229,7 +229,7 @@ func (o *outage) pagesSay(when string, total *wire.Totals, pending map[string]in
 		if t.TriedAgain == 0 {
 			return nil
 		}
-		return []string{words.Many(t.TriedAgain, "attempt", "attempts") + " to be retried"}
+		return []string{words.Count(t.TriedAgain) + " tried again"}
 	}
 	read(o.pages, "/", slices.Concat(figures(total), again(total),
 		[]string{"<dd>" + words.Count(pending[""]) + " <small>held or due</small>"})...)

@@ -195,7 +195,7 @@ func column(name, href string, t *client.Totals) picture.Bar {
 func outcome(t *client.Totals) string {
 	text := count(t.Delivered) + " delivered, "
 	if t.TriedAgain > 0 {
-		text += many(t.TriedAgain, "attempt", "attempts") + " to be retried, "
+		text += count(t.TriedAgain) + " tried again, "
 	}
 	return text + count(t.Failed) + " failed"
 }

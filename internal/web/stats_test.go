@@ -102,7 +102,7 @@ func TestStatisticsByTimeHaveAColumnForEachPart(t *testing.T) {
 	svg := body[strings.Index(body, `<svg class="pic bars"`):]
 	svg = svg[:strings.Index(svg, "</svg>")]
 	if n := strings.Count(svg, "<title>"); n != 6 ||
-		!strings.Contains(svg, "Mon 07:00 UTC: 7 delivered, 2 attempts to be retried, 1 failed") ||
+		!strings.Contains(svg, "Mon 07:00 UTC: 7 delivered, 2 tried again, 1 failed") ||
 		!strings.Contains(svg, "Mon 08:00 UTC: 0 delivered, 0 failed") {
 		t.Errorf("%d columns: %s", n, svg)
 	}
