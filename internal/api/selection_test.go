@@ -54,7 +54,9 @@ func TestFiltersReachTheStore(t *testing.T) {
 		"/v1/deliveries?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z": {From: from, To: to, Limit: 51},
 		"/v1/deliveries?error_class=status_5xx&status_code=503&limit=7":    {Class: policy.ClassStatus5xx, StatusCode: 503, Limit: 8},
 		"/v1/endpoints/" + ep + "/deliveries?reason_code=expired":          {Endpoint: ep, ReasonCode: grapnel.ReasonExpired, Limit: 51},
-		"/webhooks/" + ep + "/deliveries?status=failed":                    {Endpoint: ep, Status: []grapnel.Status{grapnel.Failed}, Limit: 51},
+		"/v1/endpoints/" + ep + "/deliveries?status=failed":                {Endpoint: ep, Status: []grapnel.Status{grapnel.Failed}, Limit: 51},
+		"/webhooks/" + ep + "/deliveries?status=failed": {Endpoint: ep, Status: []grapnel.Status{grapnel.Failed, grapnel.Dropped},
+			Limit: 51},
 	} {
 		w.must(200, "GET", target, "")
 		if d := cmp.Diff(want, a.asked[len(a.asked)-1], cmpopts.EquateEmpty()); d != "" {

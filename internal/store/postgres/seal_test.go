@@ -149,6 +149,12 @@ var writes = []write{
 	{"SetAside", func(h *household) error {
 		return h.SetAside(h.Context(), grapnel.Aside{ID: "req_2" + h.tenant, Tenant: h.tenant, Why: grapnel.AsideRefused})
 	}, store.ErrSealed},
+	{"ChangeAside", func(h *household) error {
+		return h.ChangeAside(h.Context(), grapnel.Aside{ID: "req_" + h.tenant, Tenant: h.tenant, Why: grapnel.AsideConflict}, false)
+	}, store.ErrSealed},
+	{"ChangeAside that deletes", func(h *household) error {
+		return h.ChangeAside(h.Context(), grapnel.Aside{ID: "req_" + h.tenant, Tenant: h.tenant}, true)
+	}, store.ErrSealed},
 	{"Purge", func(h *household) error {
 		_, err := h.Purge(h.Context(), store.Keep{Now: at(10_000), Rules: []store.KeepRule{{Tenant: h.tenant}, {For: 1 << 60}}}, 1000)
 		return err
