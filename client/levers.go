@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"github.com/grapnelhq/grapnel/wire"
@@ -34,6 +35,19 @@ type Retried = wire.Retried
 // of keys, and those without a key. Repeating it changes nothing.
 func (c *Client) RetryAll(ctx context.Context, endpoint string, r NewRetry) (*Retried, error) {
 	return post[Retried](ctx, c, endpointPath(endpoint)+"/retry", r)
+}
+
+// RetriedFound is the result of RetryFound.
+type RetriedFound = wire.RetriedFound
+
+// RetryFound attempts now what the pending deliveries of a page of a search wait for; Next of the
+// result is the Cursor to go on with. Repeating it changes nothing.
+func (c *Client) RetryFound(ctx context.Context, f DeliveryFilter, reason string) (*RetriedFound, error) {
+	q := f.query()
+	if f.Endpoint != "" {
+		q.Set("endpoint", f.Endpoint)
+	}
+	return answered[RetriedFound](ctx, c, call{method: http.MethodPost, path: "/v1/deliveries/retry", query: q, in: because(reason)})
 }
 
 // because is the body of a call that says no more than why; nil: not even that.

@@ -39,7 +39,9 @@ func (c *Client) EndSessions(ctx context.Context, subject, reason string) error 
 }
 
 // SignOut ends the session of this client, whose key is a pass.
-func (c *Client) SignOut(ctx context.Context) error { return c.remove(ctx, "/v1/sessions/current", nil) }
+func (c *Client) SignOut(ctx context.Context) error {
+	return c.remove(ctx, "/v1/sessions/current", nil)
+}
 
 // RotateSessions ends all sessions and portal links of all tenants.
 func (c *Client) RotateSessions(ctx context.Context, reason string) error {

@@ -25,3 +25,15 @@ type Retried struct {
 
 // MarshalJSON writes it as the API does.
 func (r Retried) MarshalJSON() ([]byte, error) { return Encode(r) }
+
+// RetriedFound says what became of the pending deliveries that a page of a search found.
+type RetriedFound struct {
+	Raw
+	Matched int     `json:"matched" doc:"pending and held deliveries that were found"`
+	Retried int     `json:"retried" doc:"deliveries that were made due now; those held behind them follow"`
+	Probed  int     `json:"probed" doc:"endpoints with an open circuit, which one delivery each probes"`
+	Next    *string `json:"next" nullable:"true" doc:"cursor of those that were not looked at yet; null: there are none"`
+}
+
+// MarshalJSON writes it as the API does.
+func (r RetriedFound) MarshalJSON() ([]byte, error) { return Encode(r) }

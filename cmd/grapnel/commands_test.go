@@ -117,6 +117,8 @@ func TestRequests(t *testing.T) {
 			want: request{"GET", "/v1/events?from=2026-01-01T00%3A00%3A00Z&limit=50&to=2026-01-02T00%3A00%3A00Z", "", ""}},
 		{args: `deliveries show dlv_1`, want: request{"GET", "/v1/deliveries/dlv_1", "", ""}},
 		{args: `deliveries verify dlv_1 --attempt 2`, want: request{"GET", "/v1/deliveries/dlv_1/attempts/2/signature", "", ""}},
+		{args: `deliveries retry --filter status:held --reason x`,
+			want: request{"POST", "/v1/deliveries/retry?filter=status%3Aheld&limit=500", `{"reason":"x"}`, ""}},
 		{args: `deliveries retry dlv_1`, want: request{"POST", "/v1/deliveries/dlv_1/retry", "", ""}},
 		{args: `deliveries retry dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/retry", `{"reason":"why"}`, ""}},
 		{args: `deliveries skip dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/skip", `{"reason":"why"}`, ""}},

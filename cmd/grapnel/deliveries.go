@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,14 +22,17 @@ var deliveries = resource[client.Delivery]{
 }
 
 func (s *session) deliveriesCommand() *cobra.Command {
+	levers := deliveries.levers(s, []lever[client.Delivery]{
+		{"retry", "Try deliveries now; a finished one gets a new delivery",
+			"grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry\n" +
+				"grapnel deliveries retry --filter 'status:held endpoint:acme code:422' --reason 'they fixed it'", (*client.Client).Retry, false},
+		{"skip", "End pending deliveries without delivering them, so that their keys move on",
+			"grapnel deliveries skip dlv_… --reason 'fixed by hand at the customer'", (*client.Client).Skip, true},
+	})
+	retryFound(s, levers[0])
 	return group("deliveries", "Look at deliveries, retry or skip them", slices.Concat(
 		[]*cobra.Command{deliveriesGet(s)},
-		deliveries.levers(s, []lever[client.Delivery]{
-			{"retry", "Try deliveries now; a finished one gets a new delivery",
-				"grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry", (*client.Client).Retry, false},
-			{"skip", "End pending deliveries without delivering them, so that their keys move on",
-				"grapnel deliveries skip dlv_… --reason 'fixed by hand at the customer'", (*client.Client).Skip, true},
-		}),
+		levers,
 		[]*cobra.Command{
 			deliveries.selected(s, true, "List deliveries, the newest first",
 				"grapnel deliveries list --status failed --since 24h\n"+
@@ -36,6 +40,41 @@ func (s *session) deliveriesCommand() *cobra.Command {
 					"grapnel deliveries list --endpoint ep_… -o name", (*client.Client).Deliveries),
 			export(s, "deliveries", true, (*client.Client).ExportDeliveries), deliveriesVerify(s),
 		})...)
+}
+
+// retryFound lets retry take the pending deliveries that a search finds, in the place of ids.
+func retryFound(s *session, c *cobra.Command) {
+	var filter string
+	c.Use, c.Args, c.PreRunE = "retry [DELIVERY_ID…]", takes(cobra.ArbitraryArgs), narrows("filter")
+	c.Flags().StringVar(&filter, "filter", "", "in the place of ids: all pending deliveries that this search finds, as 'status:held endpoint:acme'")
+	each, all := c.RunE, s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+		sum, which := client.RetriedFound{}, client.DeliveryFilter{Filter: filter, Limit: 500}
+		for {
+			done, err := r.RetryFound(ctx, which, c.Flag("reason").Value.String())
+			if err != nil {
+				return cli.View{}, err
+			}
+			sum.Matched, sum.Retried, sum.Probed = sum.Matched+done.Matched, sum.Retried+done.Retried, sum.Probed+done.Probed
+			if done.Next == nil {
+				break
+			}
+			which.Cursor = *done.Next
+		}
+		said, err := json.Marshal(sum)
+		return object("retried", said, [][]string{{"matched", strconv.Itoa(sum.Matched)}, {"retried", strconv.Itoa(sum.Retried)},
+			{"probed endpoints", strconv.Itoa(sum.Probed)}}), err
+	})
+	c.RunE = func(cmd *cobra.Command, ids []string) error {
+		switch {
+		case len(ids) == 0 && filter == "":
+			return misused(cmd, "%s needs DELIVERY_ID, or --filter", cmd.CommandPath())
+		case len(ids) > 0 && filter != "":
+			return cli.Usagef("give either ids of deliveries or --filter, not both")
+		case filter != "":
+			return all(cmd, ids)
+		}
+		return each(cmd, ids)
+	}
 }
 
 // deliveriesGet shows a delivery, or prints the body that an attempt sent.

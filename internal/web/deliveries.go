@@ -277,6 +277,15 @@ func finding(command string) func(*visit) string {
 
 // retryDeliveries retries the deliveries that were selected in a list.
 func retryDeliveries(v *visit) (string, error) {
+	if v.PostForm.Get("all") != "" {
+		s, err := v.parsed(v.PostForm.Get("q"))
+		if err != nil {
+			return "", err
+		}
+		if len(s.Faults) == 0 && len(s.Filter.Status) > 0 && !slices.ContainsFunc(s.Filter.Status, grapnel.Status.Final) {
+			return v.retryFound(s.Filter)
+		}
+	}
 	return v.eachPicked("delivery is", "deliveries are", "being retried", func(id string) error {
 		_, err := v.orderOnce("/v1/deliveries/", id, "/retry", map[string]string{"reason": byDashboard})
 		return err

@@ -15,9 +15,9 @@ func TestMinutesThatAreNotKnownStayBlank(t *testing.T) {
 	page := func() string { return s.ask("GET", "/endpoints/ep_1", nil).Body.String() }
 	body := page()
 	for text, n := range map[string]int{
-		"UTC: 3 attempts, 3 delivered, 0 failed":                             1,
+		"UTC: 3 attempts, 3 delivered, 0 failed":                  1,
 		"UTC: 14 attempts, 0 delivered, 14 tried again, 0 failed": 2, // one of them is an hour
-		"09:13 UTC: 0 attempts, 0 delivered, 0 failed":                       1, "09:09 UTC:": 0, "09:23 UTC:": 0,
+		"09:13 UTC: 0 attempts, 0 delivered, 0 failed":            1, "09:09 UTC:": 0, "09:23 UTC:": 0,
 		"1 minute without trouble, 3 minutes with trouble and 9 minutes without attempts. ":                 1,
 		"Before that no minute was counted: the server has counted them since 09:10 UTC.":                   1,
 		`aria-label="The last 13 minutes: 1 without trouble, 3 with trouble, the others without attempts."`: 1,

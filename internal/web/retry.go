@@ -43,6 +43,30 @@ func (v *visit) retryAll(endpoint string, r client.NewRetry) (string, error) {
 	return said, nil
 }
 
+// retryFound attempts now what the pending deliveries that a search finds wait for.
+func (v *visit) retryFound(f client.DeliveryFilter) (string, error) {
+	matched, retried, probed := 0, 0, 0
+	for f.Limit = 500; matched < v.web.Bounds.Named; {
+		done, err := v.client.RetryFound(v.Context(), f, byDashboard)
+		if err != nil {
+			return "", err
+		}
+		matched, retried, probed = matched+done.Matched, retried+done.Retried, probed+done.Probed
+		if f.Cursor = ""; done.Next == nil {
+			break
+		}
+		f.Cursor = *done.Next
+	}
+	said := "Of " + many(matched, "delivery", "deliveries") + " that match, " + many(retried, "is", "are") + " attempted now; those behind follow in order."
+	if probed > 0 {
+		said += " " + many(probed, "endpoint with an open circuit is", "endpoints with an open circuit are") + " probed by one delivery each."
+	}
+	if f.Cursor != "" {
+		said += " There are more: narrow the search to older ones."
+	}
+	return said, nil
+}
+
 // offerRetry offers to retry the first deliveries of stuck keys.
 func (v *visit) offerRetry(to *verdict, endpoint string, lanes int, more bool) {
 	if lanes == 0 {
