@@ -19,7 +19,7 @@ func answered(p *Policy, took time.Duration, statuses ...int) (seconds []int, la
 		status := statuses[min(pr.Attempts, len(statuses)-1)]
 		pr.Attempts++
 		seconds = append(seconds, int(at.Sub(start)/time.Second))
-		o := Outcome{Status: status, Class: (&Outage{Status: status}).class()}
+		o := Outcome{Status: status, Class: ClassOf(status)}
 		step := p.After(pr, o, at.Add(took))
 		if step.Next.IsZero() {
 			return seconds, step
@@ -53,7 +53,7 @@ func TestDefaultLimitsUnfitEvents(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]Decision{410: DisableEndpoint, 429: Throttle, 422: Retry} {
-		if got := p.Decide(Outcome{Status: status, Class: (&Outage{Status: status}).class()}); got != want {
+		if got := p.Decide(Outcome{Status: status, Class: ClassOf(status)}); got != want {
 			t.Errorf("%d is decided %q", status, got)
 		}
 	}

@@ -47,7 +47,7 @@ func (o *Outage) meet(at time.Duration, timeout Duration, luck float64) (Outcome
 		}
 		return fine, 0
 	case OutageStatus:
-		return Outcome{Status: o.Status, Class: o.class()}, 0
+		return Outcome{Status: o.Status, Class: ClassOf(o.Status)}, 0
 	case OutageSlow:
 		if o.Latency > timeout {
 			return Outcome{Class: ClassTimeout}, timeout.Std()
@@ -56,17 +56,4 @@ func (o *Outage) meet(at time.Duration, timeout Duration, luck float64) (Outcome
 	default:
 		return Outcome{Class: ClassConnect}, 0
 	}
-}
-
-// class is that of the outage's status.
-func (o *Outage) class() Class {
-	switch {
-	case o.Status < 400:
-		return ClassRedirect
-	case o.Status == 429:
-		return ClassStatus429
-	case o.Status < 500:
-		return ClassStatus4xx
-	}
-	return ClassStatus5xx
 }

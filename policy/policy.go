@@ -65,6 +65,24 @@ func Classes() []Class {
 		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal, ClassNack, ClassReject, ClassLease}
 }
 
+// ClassOf is the class of an answer by its status.
+func ClassOf(status int) Class {
+	switch {
+	case status >= 200 && status <= 299:
+		return ClassNone
+	case status >= 300 && status <= 399:
+		return ClassRedirect
+	case status == 429:
+		return ClassStatus429
+	case status >= 400 && status <= 499:
+		return ClassStatus4xx
+	case status >= 500 && status <= 599:
+		return ClassStatus5xx
+	default:
+		return ClassProtocol
+	}
+}
+
 // Decision is the consequence of an outcome.
 type Decision string
 

@@ -328,8 +328,8 @@ func (a *api) base(tenant string, p *policy.Policy) policy.Policy {
 }
 
 // mergedPolicy is a merge patch applied to a policy. A field that differs from the base stays, and
-// any other comes from the base that the result names. That there is no limit of attempts was said
-// of the schedule, so it goes with it.
+// any other comes from the base that the result names. An absent limit of attempts belongs to the
+// schedule, so a patch with another schedule replaces both.
 func (a *api) mergedPolicy(tenant string, is policy.Policy, patch gjson.Result, at string, f *strict.Faults) []byte {
 	changes, rebased := is.Changes(a.base(tenant, &is)), patch.Get("preset").Exists()
 	is.Name = ""

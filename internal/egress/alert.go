@@ -128,7 +128,7 @@ type verdict struct {
 func (s *Sender) judge(r *route, result *Result) {
 	if v := s.verdictOf(r, result); v.Status >= 400 && v.Status <= 599 {
 		answered := strconv.Itoa(result.Outcome.Status)
-		result.Outcome.Status, result.Outcome.Class = v.Status, classOf(v.Status)
+		result.Outcome.Status, result.Outcome.Class = v.Status, policy.ClassOf(v.Status)
 		result.Error = cut(fmt.Sprintf("the answer %s says that it failed with %d: %s", answered, v.Status, v.Error))
 		if v.After > 0 && v.After < (24*time.Hour).Seconds() {
 			result.Outcome.RetryAfter, result.Outcome.HasRetryAfter = time.Duration(v.After*float64(time.Second)), true

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
 
@@ -45,23 +44,6 @@ func classify(err error) (policy.Class, string) {
 		return policy.ClassReset, "the receiver closed the connection before its answer was complete"
 	default:
 		return policy.ClassProtocol, protocolText(err)
-	}
-}
-
-func classOf(status int) policy.Class {
-	switch {
-	case status >= 200 && status <= 299:
-		return policy.ClassNone
-	case status >= 300 && status <= 399:
-		return policy.ClassRedirect
-	case status == http.StatusTooManyRequests:
-		return policy.ClassStatus429
-	case status >= 400 && status <= 499:
-		return policy.ClassStatus4xx
-	case status >= 500 && status <= 599:
-		return policy.ClassStatus5xx
-	default:
-		return policy.ClassProtocol
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Sender) receive(c *conn, result *Result) (ended bool, err error) {
 		return false, err
 	}
 	result.Outcome.Status = is.status
-	result.Outcome.Class = classOf(is.status)
+	result.Outcome.Class = policy.ClassOf(is.status)
 	result.Headers, result.Body = is.headers, is.body
 	if is.status < 200 { // 101, after which another protocol follows, or no valid status
 		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(is.status) + " switches to another protocol or means nothing"

@@ -258,7 +258,7 @@ func spoils(t *testing.T, r *rand.Rand, all, foreign []instant, present int, fil
 	}
 	for _, other := range all {
 		if other.name == m.name || m.torn == 0 && file == "" && sole(m.path) && sole(other.path) {
-			continue // the only file that there is
+			continue // no other file exists
 		}
 		do["of the moment "+other.name] = func(path string) bool { return replaced(t, path+file, other.path+file) }
 	}
