@@ -1,0 +1,3 @@
+"""Grapnel for Python: ``grapnel.receive`` takes webhooks, ``grapnel.client`` calls the server's API."""
+
+__version__ = "0.1.0"
