@@ -90,6 +90,11 @@ func (*Verifier) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]
 
 // Verify checks a request by its headers and the body exactly as it came, before any decoding.
 func (v *Verifier) Verify(h http.Header, body []byte) (Verified, error) {
+	return v.VerifyAt(h, body, v.now())
+}
+
+// VerifyAt is Verify at a time that the caller gives.
+func (v *Verifier) VerifyAt(h http.Header, body []byte, now time.Time) (Verified, error) {
 	id, err := single(h, HeaderID)
 	if err != nil {
 		return Verified{}, err
@@ -109,7 +114,7 @@ func (v *Verifier) Verify(h http.Header, body []byte) (Verified, error) {
 	if err != nil {
 		return Verified{}, err
 	}
-	at, now := time.Unix(unix, 0), v.now()
+	at := time.Unix(unix, 0)
 	if now.Sub(at) > v.tolerance {
 		return Verified{}, ErrTooOld
 	}

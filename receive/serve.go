@@ -1,0 +1,153 @@
+package receive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxKey is the length of the longest event id, in bytes: an index of PostgreSQL takes 2,704.
+const maxKey = 512
+
+// Endpoint is the http.Handler of a source in one mode.
+type Endpoint struct {
+	kit *Kit
+	run mode
+}
+
+// mode takes a delivery from its bid to a durable result.
+type mode func(ctx context.Context, d *Delivery, b Bid) result
+
+type result struct {
+	outcome Outcome
+	err     error         // what the observer gets
+	after   time.Duration // of Retry-After; 0: none
+}
+
+// ServeHTTP receives one request.
+//
+// The handler's context does not end with the client's connection: a sender that stops waiting
+// repeats the request, and the repetition should find the event processed.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k, began, d := e.kit, e.kit.opt.Now(), &Delivery{Source: e.kit.opt.Source}
+	res := result{outcome: Overloaded, after: time.Second}
+	select {
+	case k.slots <- struct{}{}:
+		defer func() { <-k.slots }()
+		var b Bid
+		if d, b, res = k.read(w, r); res.outcome == "" {
+			res = e.run(context.WithoutCancel(r.Context()), d, b)
+		}
+	default:
+	}
+	write(w, res)
+	k.observe(Observation{Source: d.Source, ID: d.ID, Outcome: res.outcome, Err: res.err, Generation: d.Generation,
+		Attempt: d.Attempt, Took: k.opt.Now().Sub(began)})
+}
+
+// read makes a delivery and its bid of a request. A result with an outcome ends the request.
+func (k *Kit) read(w http.ResponseWriter, r *http.Request) (*Delivery, Bid, result) {
+	d := &Delivery{Source: k.opt.Source, Header: r.Header}
+	var err error
+	if d.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, k.opt.MaxBody)); err != nil {
+		if large := new(http.MaxBytesError); errors.As(err, &large) {
+			return d, Bid{}, result{outcome: TooLarge, err: err}
+		}
+		return d, Bid{}, result{outcome: Failed, err: fmt.Errorf("receive: reading the body: %w", err)}
+	}
+	verified, err := k.opt.Verifier.Verify(r, d.Body, k.opt.Now())
+	if err != nil {
+		outcome := Unverified
+		switch {
+		case errors.Is(err, ErrExpired):
+			outcome = Expired
+		case errors.Is(err, ErrMalformed):
+			outcome = Malformed
+		}
+		return d, Bid{}, result{outcome: outcome, err: err}
+	}
+	d.ID, d.Timestamp, d.secret = verified.ID, verified.Timestamp, verified.Secret
+	if d.ID == "" && k.opt.KeyFromBody != nil {
+		if d.ID, err = k.opt.KeyFromBody(d.Body); err != nil {
+			return d, Bid{}, result{outcome: Malformed, err: err}
+		}
+		d.fromBody = true
+	}
+	if err := checkID(d.ID); err != nil {
+		return d, Bid{}, result{outcome: Malformed, err: err}
+	}
+	return d, k.bid(d), result{}
+}
+
+// checkID refuses ids that a column of text cannot have.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("receive: the request has no event id")
+	case len(id) > maxKey:
+		return fmt.Errorf("receive: the event id has %d bytes; at most %d are allowed", len(id), maxKey)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return errors.New("receive: the event id is not printable UTF-8")
+	}
+	return nil
+}
+
+// bid makes a bid for the key of a delivery, now.
+func (k *Kit) bid(d *Delivery) Bid {
+	hash := sha256.Sum256(d.Body)
+	b := Bid{Key: Key{d.Source, d.ID}, BodyHash: hex.EncodeToString(hash[:]), Replay: d.Replayed}
+	return k.again(b)
+}
+
+// again is a bid with a new owner and the times of now.
+func (k *Kit) again(b Bid) Bid {
+	b.Owner, b.Now = k.owner(), k.opt.Now()
+	b.LeaseUntil, b.KeepUntil = b.Now.Add(k.opt.Timeout+margin), b.Now.Add(k.opt.Window)
+	return b
+}
+
+// owner is a new random name. Without randomness two owners could have one name, so there is none.
+func (k *Kit) owner() string {
+	var raw [15]byte
+	if _, err := io.ReadFull(k.opt.Random, raw[:]); err != nil {
+		panic(fmt.Sprintf("receive: no randomness for the owner of a claim: %v", err))
+	}
+	return base32.StdEncoding.EncodeToString(raw[:])
+}
+
+// write answers a request, and flushes, so that the observer delays no answer.
+func write(w http.ResponseWriter, res result) {
+	body, _ := json.Marshal(struct { // of strings alone: it cannot fail
+		Outcome Outcome `json:"outcome"`
+		Reason  string  `json:"reason,omitempty"`
+	}{res.outcome, answers[res.outcome].reason})
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Webhook-Outcome", string(res.outcome))
+	if res.after > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((res.after+time.Second-1)/time.Second), 10))
+	}
+	w.WriteHeader(res.outcome.Status())
+	_, _ = w.Write(body) // a sender that has left gets the duplicate's answer
+	_ = http.NewResponseController(w).Flush()
+}
+
+func (k *Kit) observe(o Observation) {
+	if k.opt.Observe == nil {
+		return
+	}
+	defer func() { _ = recover() }() // its failure is its own; the answer has been written
+	k.opt.Observe(o)
+}
