@@ -118,7 +118,7 @@ var (
 // forDevelopers says whether a file's texts are read only by a developer whose test has failed.
 func forDevelopers(s source) bool {
 	return s.test || s.dir == "internal/sim" || strings.HasPrefix(s.dir, "internal/sim/") ||
-		s.dir == "internal/store/storetest" || s.dir == "internal/store/postgres/pgtest" || s.dir == "interop/libraries"
+		s.dir == "internal/store/storetest" || s.dir == "receive/storetest" || s.dir == "internal/store/postgres/pgtest" || s.dir == "interop/libraries"
 }
 
 // message is the text of a call that logs or makes an error, without the package's name.

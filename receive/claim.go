@@ -44,7 +44,7 @@ func (k *Kit) obtain(ctx context.Context, d *Delivery, b Bid, try func(Bid) (Cla
 	for waited, pause := false, firstPause; ; pause = min(2*pause, longestPause) {
 		switch {
 		case errors.Is(err, ErrLocked):
-			return c, result{outcome: InProgress, after: k.opt.Wait, err: err}, false
+			return c, result{outcome: InProgress, err: err}, false
 		case err != nil:
 			return c, result{outcome: Failed, err: err}, false
 		case c.Owner == b.Owner && c.State != "":
@@ -63,13 +63,13 @@ func (k *Kit) obtain(ctx context.Context, d *Delivery, b Bid, try func(Bid) (Cla
 			return c, result{outcome: c.Outcome}, false
 		case c.State == Busy && !c.LeaseUntil.Before(k.opt.Now()):
 			if !sleep(waits, pause) {
-				return c, result{outcome: InProgress, after: k.opt.Wait}, false
+				return c, result{outcome: InProgress}, false
 			}
 			waited = true
 			c, err = k.opt.Store.Look(ctx, b.Key)
 		default: // the row was released, expired or cleaned since the last bid
 			if waits.Err() != nil {
-				return c, result{outcome: InProgress, after: k.opt.Wait}, false
+				return c, result{outcome: InProgress}, false
 			}
 			b = k.again(b)
 			c, err = try(b)
@@ -147,7 +147,7 @@ func (k *Kit) call(d *Delivery, c Claim, handle func() error) (err error) {
 func (k *Kit) finish(ctx context.Context, d *Delivery, c Claim, err error) result {
 	ctx, cancel := context.WithTimeout(ctx, margin)
 	defer cancel()
-	res := result{outcome: k.classify(err), err: err, after: retryAfter(err)}
+	res := result{outcome: k.classify(err), err: err, after: retryAfter(err, k.opt.Now())}
 	last := c.Deliveries >= int64(k.opt.MaxDeliveries) || d.Replayed
 	var failed error
 	switch {
@@ -164,7 +164,7 @@ func (k *Kit) finish(ctx context.Context, d *Delivery, c Claim, err error) resul
 	}
 	switch {
 	case errors.Is(failed, ErrLostClaim):
-		return result{outcome: InProgress, err: errors.Join(failed, err), after: k.opt.Wait}
+		return result{outcome: InProgress, err: errors.Join(failed, err)}
 	case failed != nil:
 		return result{outcome: Failed, err: errors.Join(failed, err)}
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -102,13 +105,34 @@ func permanent(err error) bool {
 		class := state.SQLState()
 		return strings.HasPrefix(class, "23") || strings.HasPrefix(class, "22")
 	}
-	return strings.Contains(err.Error(), "constraint failed") // SQLite, whose drivers share no type
+	// SQLite's drivers share no type, and encoding/json has none for a field that is not allowed.
+	text := err.Error()
+	return strings.Contains(text, "constraint failed") || strings.Contains(text, "json: unknown field")
 }
 
-// retryAfter is the pause that the error asks for; 0: it asks for none.
-func retryAfter(err error) time.Duration {
-	if marked := new(kindError); errors.As(err, &marked) {
+// StatusError is the answer of a service that the handler has called. It is retryable, and its
+// Retry-After becomes the kit's.
+type StatusError struct {
+	Status     int
+	RetryAfter string // the header's value: seconds or a date
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("a service answered %d", e.Status) }
+
+// retryAfter is the pause that an error asks for; 0: it asks for none.
+func retryAfter(err error, now time.Time) time.Duration {
+	if marked := new(kindError); errors.As(err, &marked) && marked.after > 0 {
 		return marked.after
+	}
+	answer := new(StatusError)
+	if !errors.As(err, &answer) {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(answer.RetryAfter, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(answer.RetryAfter); err == nil {
+		return max(at.Sub(now), 0)
 	}
 	return 0
 }

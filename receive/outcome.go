@@ -1,6 +1,12 @@
 package receive
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
+
+// unasked is the Retry-After of an answer whose sender should come again soon.
+const unasked = 5 * time.Second
 
 // Outcome is the end of a request. It is the text of the header Webhook-Outcome and of the store's
 // column outcome.
@@ -26,28 +32,29 @@ const (
 	Overloaded   Outcome = "overloaded"    // more requests at once than Concurrency
 )
 
-// answers has the status of every outcome, and the sentence that a failure's answer gives. No
-// sentence has data of the event in it.
+// answers has the status of every outcome, and the sentence of the answer to a failure. It contains
+// no data of the event.
 var answers = map[Outcome]struct {
 	status int
 	reason string
+	after  time.Duration // of Retry-After, if nothing better is known; 0: none
 }{
-	Processed:    {http.StatusOK, ""},
-	Accepted:     {http.StatusAccepted, ""},
-	Duplicate:    {http.StatusOK, ""},
-	Stale:        {http.StatusOK, ""},
-	Parked:       {http.StatusAccepted, ""},
-	Conflict:     {http.StatusOK, "The event id was processed with another body."},
-	InProgress:   {http.StatusServiceUnavailable, "Another request with this event id is being processed."},
-	Failed:       {http.StatusServiceUnavailable, "Processing failed and may succeed later."},
-	DeadLettered: {http.StatusOK, "Processing failed for good; the receiver has stored the request."},
-	Rejected:     {http.StatusUnprocessableEntity, "Processing failed for good."},
-	Gone:         {http.StatusGone, "The receiver wants no more events."},
-	Unverified:   {http.StatusUnauthorized, "The signature is missing or does not match."},
-	Expired:      {http.StatusBadRequest, "The signature's time is outside of the tolerance."},
-	Malformed:    {http.StatusBadRequest, "The event id or a header is missing or cannot be read."},
-	TooLarge:     {http.StatusRequestEntityTooLarge, "The body is larger than the receiver reads."},
-	Overloaded:   {http.StatusTooManyRequests, "The receiver has more requests at once than it takes."},
+	Processed:    {http.StatusOK, "", 0},
+	Accepted:     {http.StatusAccepted, "", 0},
+	Duplicate:    {http.StatusOK, "", 0},
+	Stale:        {http.StatusOK, "", 0},
+	Parked:       {http.StatusAccepted, "", 0},
+	Conflict:     {http.StatusOK, "The event id was processed with another body.", 0},
+	InProgress:   {http.StatusServiceUnavailable, "Another request with this event id is being processed.", unasked},
+	Failed:       {http.StatusServiceUnavailable, "Processing failed and may succeed later.", 0},
+	DeadLettered: {http.StatusOK, "Processing failed for good; the receiver has stored the request.", 0},
+	Rejected:     {http.StatusUnprocessableEntity, "Processing failed for good.", 0},
+	Gone:         {http.StatusGone, "The receiver wants no more events.", 0},
+	Unverified:   {http.StatusUnauthorized, "The signature is missing or does not match.", 0},
+	Expired:      {http.StatusBadRequest, "The signature's time is outside of the tolerance.", 0},
+	Malformed:    {http.StatusBadRequest, "The event id or a header is missing or cannot be read.", 0},
+	TooLarge:     {http.StatusRequestEntityTooLarge, "The body is larger than the receiver reads.", 0},
+	Overloaded:   {http.StatusTooManyRequests, "The receiver has more requests at once than it takes.", unasked},
 }
 
 // Status is the HTTP status that answers an outcome; 0: no outcome.

@@ -41,7 +41,7 @@ type result struct {
 // repeats the request, and the repetition should find the event processed.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k, began, d := e.kit, e.kit.opt.Now(), &Delivery{Source: e.kit.opt.Source}
-	res := result{outcome: Overloaded, after: time.Second}
+	res := result{outcome: Overloaded}
 	select {
 	case k.slots <- struct{}{}:
 		defer func() { <-k.slots }()
@@ -128,14 +128,20 @@ func (k *Kit) owner() string {
 
 // write answers a request, and flushes, so that the observer delays no answer.
 func write(w http.ResponseWriter, res result) {
+	answer := answers[res.outcome]
 	body, _ := json.Marshal(struct { // of strings alone: it cannot fail
 		Outcome Outcome `json:"outcome"`
 		Reason  string  `json:"reason,omitempty"`
-	}{res.outcome, answers[res.outcome].reason})
+	}{res.outcome, answer.reason})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Webhook-Outcome", string(res.outcome))
+	if answer.reason == "" {
+		res.after = 0
+	} else if res.after == 0 {
+		res.after = answer.after
+	}
 	if res.after > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((res.after+time.Second-1)/time.Second), 10))
 	}

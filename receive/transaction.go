@@ -60,7 +60,7 @@ func (k *Kit) count(ctx context.Context, d *Delivery, b Bid, failed error) resul
 	case err != nil:
 		return result{outcome: Failed, err: errors.Join(err, failed)}
 	case c.Owner != b.Owner: // another copy has it, and its answer is for the next delivery
-		return result{outcome: InProgress, err: failed, after: k.opt.Wait}
+		return result{outcome: InProgress, err: failed}
 	}
 	return k.finish(ctx, d, c, failed)
 }

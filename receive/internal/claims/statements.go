@@ -1,0 +1,98 @@
+package claims
+
+import "strings"
+
+// statements are the steps as SQL of one database.
+type statements struct {
+	schema                                string
+	claim, revive, claimHere              string
+	look, renew, settle, outcome, clean   string
+	bury, keep, letter, letters, replayed string
+	waits                                 bool // claimHere has a tenth parameter: how long it waits for the key's row
+}
+
+const schema = `create table if not exists webhook_claim(
+  source text not null, key text not null,
+  state text not null,
+  owner text not null, generation bigint not null,
+  lease_until bigint not null, keep_until bigint not null,
+  body_hash text not null,
+  outcome text not null default '', deliveries bigint not null default 1,
+  updated_at bigint not null,
+  primary key(source, key));
+create index if not exists webhook_claim_keep on webhook_claim(source, keep_until);
+create table if not exists webhook_dead(
+  source text not null, key text not null,
+  headers text not null, body bytea not null, error text not null, deliveries bigint not null,
+  first_at bigint not null, last_at bigint not null, replayed_at bigint not null default 0, result text not null default '',
+  primary key(source, key));
+`
+
+const (
+	columns = `insert into webhook_claim as c
+  (source, key, state, owner, generation, lease_until, keep_until, body_hash, outcome, deliveries, updated_at) `
+	values   = `values($1, $2, $3, $4, 1, $5, $6, $7, $8, 1, $9)`
+	takeOver = `
+  on conflict(source, key) do update set state = excluded.state, owner = excluded.owner, generation = c.generation + 1,
+    lease_until = excluded.lease_until, keep_until = excluded.keep_until, body_hash = excluded.body_hash,
+    outcome = excluded.outcome, deliveries = c.deliveries + 1, updated_at = excluded.updated_at
+  where c.state = 'free' or c.state = 'busy' and c.lease_until < excluded.updated_at
+    or c.state = 'done' and c.keep_until < excluded.updated_at
+  returning generation, deliveries`
+	revive = `update webhook_claim set state = $3, owner = $4, generation = generation + 1, lease_until = $5, keep_until = $6,
+    body_hash = $7, outcome = $8, deliveries = deliveries + 1, updated_at = $9
+  where source = $1 and key = $2 and (state = 'dead' or state = 'busy' and lease_until < $9)
+  returning generation, deliveries`
+
+	// In PostgreSQL the statement that claims a key in a transaction sets the time that it waits for
+	// the key's row, and RETURNING restores what the session had: the handler's own statements are
+	// not limited, and no round trip is added. A statement that fails, or returns no row, ends its
+	// transaction, and with it both settings.
+	valuesWait = `select $1::text, $2::text, $3::text, $4::text, 1, $5::bigint, $6::bigint, $7::text, $8::text, 1, $9::bigint
+  from (select set_config('webhook.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $10::text, true)) as s`
+	restored = `set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)`
+)
+
+var forPostgreSQL = statements{
+	schema: schema, waits: true,
+	claim:     columns + values + takeOver,
+	claimHere: `with w as (` + columns + valuesWait + takeOver + `, ` + restored + `) select generation, deliveries from w`,
+	revive:    revive,
+	look: `select state, owner, generation, lease_until, body_hash, outcome, deliveries from webhook_claim
+  where source = $1 and key = $2`,
+	renew: `update webhook_claim set lease_until = $4, updated_at = $5
+  where source = $1 and key = $2 and owner = $3 and state = 'busy'`,
+	settle: `update webhook_claim set state = $4, outcome = $5, updated_at = $6
+  where source = $1 and key = $2 and owner = $3 and state = 'busy'`,
+	outcome: `update webhook_claim set outcome = $3 where source = $1 and key = $2`,
+	clean: `delete from webhook_claim where source = $1 and keep_until < $2 and state in ('done', 'free') and key in
+  (select key from webhook_claim where source = $1 and keep_until < $2 and state in ('done', 'free') order by keep_until limit $3)`,
+	bury: letter + `on conflict(source, key) do update set headers = excluded.headers, body = excluded.body, error = excluded.error,
+  deliveries = excluded.deliveries, last_at = excluded.last_at`,
+	keep: letter + `on conflict(source, key) do nothing`,
+	letter: `select source, key, headers, body, error, deliveries, first_at, last_at, replayed_at, result from webhook_dead
+  where source = $1 and key = $2`,
+	letters: `select source, key, headers, body, error, deliveries, first_at, last_at, replayed_at, result from webhook_dead
+  where source = $1 and key > $2 order by key limit $3`,
+	replayed: `update webhook_dead set replayed_at = $3, result = $4 where source = $1 and key = $2`,
+}
+
+const letter = `insert into webhook_dead(source, key, headers, body, error, deliveries, first_at, last_at)
+  values($1, $2, $3, $4, $5, $6, $7, $8) `
+
+// forSQLite are the same statements. A transaction of SQLite locks the whole database at its first
+// statement, so a claim waits for no row.
+var forSQLite = func() statements {
+	s := forPostgreSQL
+	s.waits, s.claimHere = false, s.claim
+	s.schema = strings.ReplaceAll(s.schema, "bytea", "blob")
+	for _, text := range s.all() {
+		*text = strings.ReplaceAll(*text, "$", "?")
+	}
+	return s
+}()
+
+func (s *statements) all() []*string {
+	return []*string{&s.claim, &s.revive, &s.claimHere, &s.look, &s.renew, &s.settle, &s.outcome, &s.clean,
+		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed}
+}

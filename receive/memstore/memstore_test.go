@@ -1,0 +1,21 @@
+package memstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/receive"
+	"github.com/grapnelhq/grapnel/receive/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) receive.Store { return New() })
+	storetest.RunTransactor(t, func(*testing.T) (receive.Transactor[*Tx], func(context.Context, *Tx) error, func() int) {
+		effects := 0
+		effect := func(_ context.Context, tx *Tx) error {
+			tx.OnCommit(func() { effects++ })
+			return nil
+		}
+		return New(), effect, func() int { return effects }
+	})
+}

@@ -1,0 +1,80 @@
+// Package pgxstore is a store of package receive for pgx: PostgreSQL without database/sql. The
+// handler's effects join the claim's transaction, a pgx.Tx (receive.Transaction).
+//
+// Its tables are those of package sqlstore, so both can be used at once. It creates no tables by
+// itself: call CreateTables, or run Schema among your migrations.
+package pgxstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel/receive/internal/claims"
+)
+
+// Pool is the part of a *pgxpool.Pool that the store uses. A *pgx.Conn is one too, for programs
+// that receive one request at a time.
+type Pool interface {
+	querier
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+type querier interface {
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+}
+
+// Store keeps claims and dead letters in a database. It is a receive.Transactor[pgx.Tx].
+type Store struct{ *claims.Store[pgx.Tx] }
+
+// New makes a store. The pool stays the caller's.
+func New(p Pool) *Store { return &Store{claims.New[pgx.Tx](pool{conn{p}, p}, true)} }
+
+// Schema is the SQL that creates the tables, for programs that run it among their own migrations.
+func Schema() string { return claims.Schema(true) }
+
+type conn struct{ querier }
+
+func (c conn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	tag, err := c.querier.Exec(ctx, query, args...)
+	return tag.RowsAffected(), err
+}
+
+func (c conn) Query(ctx context.Context, row func(func(...any) error) error, query string, args ...any) error {
+	rows, err := c.querier.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+type pool struct {
+	conn
+	begin Pool
+}
+
+func (p pool) Begin(ctx context.Context, _ time.Duration) (claims.Tx[pgx.Tx], error) {
+	began, err := p.begin.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tx{conn{began}, began}, nil
+}
+
+type tx struct {
+	conn
+	inner pgx.Tx
+}
+
+func (t tx) Unwrap() pgx.Tx                   { return t.inner }
+func (t tx) Commit(ctx context.Context) error { return t.inner.Commit(ctx) }
+func (t tx) Rollback(ctx context.Context)     { _ = t.inner.Rollback(ctx) } // after a commit it does nothing
