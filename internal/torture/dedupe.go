@@ -1,0 +1,135 @@
+package torture
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+func sequentialDuplicate(ctx context.Context, t *trial) {
+	e := t.event(plain{})
+	t.send(ctx, e, request{label: "first"})
+	t.send(ctx, e, request{label: "again"})
+	t.settle(ctx)
+}
+
+// concurrentDuplicate allows copies to be told to come again, and then comes again.
+func concurrentDuplicate(ctx context.Context, t *trial) {
+	e := t.event(plain{})
+	t.together(ctx, e, t.Bounds.Copies, request{label: "copy", allowed: Accepted | again})
+	t.retry(ctx, e)
+	t.settle(ctx)
+}
+
+// How long a handler is made to work before it fails, and when the copy comes meanwhile.
+const (
+	hangs   = 800 * time.Millisecond
+	overlap = hangs / 4
+)
+
+// copyDuringFailure stops at the first 2xx, as a sender does: a copy that was accepted must have
+// had its effect, although the first one failed.
+func copyDuringFailure(ctx context.Context, t *trial) {
+	e := t.event(plain{})
+	t.fail(ctx, e, "hang", 1, hangs)
+	var first sync.WaitGroup
+	wrote := make(chan struct{})
+	once := sync.OnceFunc(func() { close(wrote) })
+	var one, two *Request
+	first.Go(func() {
+		one = t.send(ctx, e, request{label: "first, whose handler fails", allowed: Accepted | again, slow: true, wrote: once})
+		once()
+	})
+	<-wrote
+	if rest(ctx, overlap) {
+		two = t.send(ctx, e, request{label: "copy meanwhile", allowed: Accepted | again, slow: true})
+	}
+	first.Wait()
+	if two != nil && classOf(one.Status) != Accepted && classOf(two.Status) != Accepted {
+		t.retry(ctx, e)
+	}
+	t.settle(ctx)
+}
+
+func deepDifference(ctx context.Context, t *trial) {
+	sent := t.now().UTC().Format(time.RFC3339Nano)
+	key := t.key()
+	for _, deep := range []string{"1", "2"} {
+		t.send(ctx, t.event(plain{key: key, sent: sent, more: `,"lines":[{"tax":{"rate":` + deep + `}}]`, label: "rate " + deep}),
+			request{label: "rate " + deep})
+	}
+	if t.Scheme.ID != "" { // without ids the two may be refused, but not taken for one
+		for _, deep := range []string{"3", "4"} {
+			e := t.optional(plain{key: t.key(), sent: sent, more: `,"lines":[{"tax":{"rate":` + deep + `}}]`, label: "without an id"})
+			e.byKey = t.Probe != nil && t.Probe.Keys()
+			r := t.send(ctx, e, request{label: "without an id", allowed: some, change: func(h http.Header) { h.Del(t.Scheme.ID) }})
+			if e.byKey && classOf(r.Status) == Accepted {
+				e.Least = 1
+			}
+		}
+	}
+	t.settle(ctx)
+}
+
+func equalPayloads(ctx context.Context, t *trial) {
+	if t.Scheme.ID == "" {
+		t.unjudged("the id is part of the payload")
+		return
+	}
+	p := plain{key: t.key(), sent: t.now().UTC().Format(time.RFC3339Nano)}
+	for _, label := range []string{"one id", "another id"} {
+		p.label = label
+		t.send(ctx, t.event(p), request{label: label})
+	}
+	t.settle(ctx)
+}
+
+func largeNumbers(ctx context.Context, t *trial) {
+	sent := t.now().UTC().Format(time.RFC3339Nano)
+	var want []*State
+	for _, amount := range []string{"9007199254740992", "9007199254740993"} {
+		e := t.event(plain{key: t.key(), sent: sent, amount: amount, version: 1, label: amount})
+		t.send(ctx, e, request{label: amount})
+		want = append(want, &State{Key: e.Key, Field: "amount", Want: amount})
+	}
+	t.settle(ctx, want...)
+}
+
+func otherBody(ctx context.Context, t *trial) {
+	e := t.event(plain{amount: "500", version: 1})
+	t.send(ctx, e, request{label: "amount 500"})
+	changed := plain{key: e.Key, amount: "900", version: 2}
+	id := ""
+	if t.Scheme.ID == "" {
+		id = e.ID
+	}
+	t.send(ctx, e, request{label: "same id, amount 900", allowed: Accepted | no, body: changed.body(id, t.now())})
+	t.settle(ctx, &State{Key: e.Key, Field: "amount", Want: "500"})
+}
+
+func twoSources(ctx context.Context, t *trial) {
+	first := t.event(plain{label: "source 1"})
+	second := t.event(plain{label: "source 2"})
+	second.ID, second.other = first.ID, true
+	if t.Probe != nil {
+		first.byKey, second.byKey = t.Probe.Keys(), t.Probe.Keys()
+		if !first.byKey { // the id has the effects of both
+			first.Least, first.Most, second.Least, second.Most = 2, 2, 2, 2
+		}
+	}
+	t.send(ctx, first, request{label: "source 1"})
+	t.send(ctx, second, request{label: "source 2, same id"})
+	t.settle(ctx)
+}
+
+// lateReplay moves the clock on and sends an event again.
+func lateReplay(ctx context.Context, t *trial) {
+	e := t.event(plain{})
+	t.send(ctx, e, request{label: "first"})
+	t.settle(ctx)
+	t.setClock(ctx, t.Bounds.ReplayAfter)
+	t.send(ctx, e, request{label: "replay"})
+	t.settle(ctx)
+	t.setClock(ctx, 0)
+}
