@@ -109,7 +109,7 @@ var remedies = map[string]map[string]string{
 		"": "Answer only after the database has committed the effect, or the event itself into an inbox table.\n" +
 			"A worker reads the inbox table and deletes a row in the transaction of its work.\n" +
 			"No queue in memory, no work after the answer.",
-		"go": "_, err := db.ExecContext(ctx, `INSERT INTO inbox(source, id, body) VALUES($1, $2, $3) ON CONFLICT DO NOTHING`, source, id, body)\n" +
+		"go": "_, err := db.Exec(`INSERT INTO inbox(source, id, body) VALUES($1, $2, $3) ON CONFLICT DO NOTHING`, source, id, body)\n" +
 			"if err != nil { w.WriteHeader(503); return }\nw.WriteHeader(202) // no go work(event): workers read the inbox",
 		"typescript": "await db.query(\"INSERT INTO inbox(source, id, body) VALUES($1, $2, $3) ON CONFLICT DO NOTHING\", [source, id, body]);\n" +
 			"return reply.status(202).send(); // only after await; an exception is 503\n// no work after the answer: workers read the inbox",
