@@ -33,6 +33,8 @@ var floors = map[string]int{
 	"internal/store/journal": 1,
 	"internal/processors":    1,
 	"internal/insight":       0,
+	"internal/canonical":     0,
+	"internal/scheme":        1,
 
 	// The terms.
 	".": 1,

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -116,7 +117,7 @@ func validKey(key string) bool {
 
 func schemes() []string {
 	var names []string
-	for _, s := range ingress.Schemes() {
+	for _, s := range scheme.All() {
 		names = append(names, s.Name)
 	}
 	return names

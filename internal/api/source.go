@@ -13,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/words"
 	"github.com/grapnelhq/grapnel/wire"
@@ -160,7 +161,7 @@ func patchSource(a *api, c *call) (answer, error) {
 	edit := func(s *grapnel.Source) error {
 		var f strict.Faults
 		now, waited := sourceSettings(s), ingress.Waits(s)
-		if scheme := patch.Get("verify.scheme"); scheme.Exists() && scheme.Str != s.Verify.Scheme {
+		if named := patch.Get("verify.scheme"); named.Exists() && named.Str != s.Verify.Scheme {
 			now.Verify, s.Verify = wire.VerifySettings{}, grapnel.Verify{}
 		}
 		in, err := patched(c, now, &f)
@@ -220,14 +221,14 @@ func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
 	if s.Outbox != nil {
 		return v
 	}
-	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
+	named, _ := scheme.Of(s.Verify.Scheme)
 	v.Waits = ingress.Waits(s)
 	v.IngestURL = a.links.root(c.Request) + "/in/" + s.ID
 	if a.links.public == "" && s.PublicURL == "" {
 		v.Unreachable = words.Unreachable(a.links.origin(c.Request))
 	}
-	v.Provider = wire.Provider{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: ingress.IDsSigned(s), Retries: scheme.Retries,
-		RetriesFor: spanOf(scheme.RetriesFor), Checked: scheme.Checked, Docs: scheme.Docs}
+	v.Provider = wire.Provider{Title: named.Title, Signature: named.Signature, IDsSigned: ingress.IDsSigned(s), Retries: named.Retries,
+		RetriesFor: spanOf(named.RetriesFor), Checked: named.Checked, Docs: named.Docs}
 	shownVerify.show(&s.Verify, &v.Verify)
 	shownDedupe.show(&s.Dedupe, &v.Dedupe)
 	for _, secret := range s.Verify.Secrets {
@@ -235,7 +236,7 @@ func (a *api) viewSource(s *grapnel.Source, c *call) wire.Source {
 			v.Verify.Secrets = append(v.Verify.Secrets, wire.SourceSecret{CreatedAt: secret.CreatedAt, ExpiresAt: timeOf(secret.ExpiresAt)})
 		}
 	}
-	if scheme.Tolerance || s.Verify.TimestampHeader != "" {
+	if named.Tolerance || s.Verify.TimestampHeader != "" {
 		v.Verify.Tolerance = spanOf(cmp.Or(s.Verify.Tolerance, grapnel.DefaultTolerance))
 	}
 	if a.Ingest != nil {
@@ -336,8 +337,8 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 }
 
 // checkSecret looks at a secret that is given now.
-func checkSecret(scheme, text, pointer string, f *strict.Faults) {
-	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+func checkSecret(named, text, pointer string, f *strict.Faults) {
+	if wrong := scheme.CheckSecret(named, text); wrong != "" {
 		f.Add(pointer, "%s", wrong)
 	}
 }

@@ -69,8 +69,8 @@ var jsonType = []string{grapnel.JSONType}
 
 // taken writes the answer to a request that was accepted. A provider that does not take 202 for
 // success would send the request again, and some end a webhook that they think fails.
-func (r *row) taken(w http.ResponseWriter, status int, id string, more string) {
-	status = cmp.Or(r.Success, status)
+func (s *source) taken(w http.ResponseWriter, status int, id string, more string) {
+	status = cmp.Or(s.how.Success, status)
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
 	text := make([]byte, 0, 128)

@@ -2,24 +2,25 @@ package ingress
 
 import (
 	"fmt"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/canonical"
 	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 // Fault is an error in a source's settings. Field is its place with the names of the API: "secret",
 // "tolerance" in CheckVerify; "verify/secret", "dedupe/window", "type" in CheckSource.
-type Fault struct{ Field, Detail string }
+type Fault = scheme.Fault
 
 // Limits of a source's settings.
 const (
-	MinTolerance    = time.Second
-	MaxTolerance    = 24 * time.Hour
+	MinTolerance    = scheme.MinTolerance
+	MaxTolerance    = scheme.MaxTolerance
 	MinDedupeWindow = time.Second
 	MaxDedupeWindow = 90 * 24 * time.Hour
 )
@@ -28,134 +29,37 @@ const (
 type faults []Fault
 
 func (f *faults) add(field, format string, args ...any) {
-	*f = append(*f, Fault{field, fmt.Sprintf(format, args...)})
+	*f = append(*f, Fault{Field: field, Detail: fmt.Sprintf(format, args...)})
+}
+
+// settings are how a source verifies, for package scheme.
+func settings(v *grapnel.Verify, publicURL string, longest int) scheme.Settings {
+	s := scheme.Settings{
+		Scheme: v.Scheme, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, Signed: v.Signed,
+		TimestampHeader: v.TimestampHeader, IDHeader: v.IDHeader, TypeHeader: v.TypeHeader, Tolerance: v.Tolerance, Username: v.Username,
+		PublicURL: publicURL, Longest: longest,
+	}
+	for _, secret := range v.Secrets {
+		s.Secrets = append(s.Secrets, scheme.Secret{Text: secret.Text, Expires: secret.ExpiresAt})
+	}
+	return s
 }
 
 // CheckVerify returns all faults in how a source verifies.
 func CheckVerify(v *grapnel.Verify) []Fault {
-	var f faults
-	r := find(v.Scheme)
-	if r == nil {
-		var all []string
-		for _, r := range rows {
-			all = append(all, r.Name)
-		}
-		f.add("scheme", "is none of %s", strings.Join(all, ", "))
-		return f
-	}
-	f.secrets(r, v.Secrets)
-	f.unread(r, v)
-	f.headers(r, v)
-	if v.Tolerance != 0 && (v.Tolerance < MinTolerance || v.Tolerance > MaxTolerance) {
-		f.add("tolerance", "is between %s and %s", MinTolerance, MaxTolerance)
-	}
-	if v.Scheme == "hmac" {
-		f.custom(v)
-	}
-	if v.Scheme == "basic" && (v.Username == "" || strings.Contains(v.Username, ":")) {
-		f.add("username", "is needed for basic authentication, and has no colon")
-	}
-	return f
+	s := settings(v, "", 0)
+	return s.Faults()
 }
 
-func (f *faults) secrets(r *row, secrets []grapnel.Secret) {
-	switch {
-	case r.proof == byNothing:
-		if len(secrets) > 0 {
-			f.add("secret", "is not used by the scheme %s", r.Name)
-		}
-		return
-	case len(secrets) == 0:
-		if !r.mayWait() {
-			f.add("secret", "is needed: %s", r.Needs)
-		}
-		return
-	case len(secrets) > maxSecrets:
-		f.add("secrets", "are at most %d", maxSecrets)
-		return
+// IDsSigned says whether the signature covers the ids of a source's requests. Those that an
+// expression takes from the body are covered if the body is.
+func IDsSigned(s *grapnel.Source) bool {
+	r := scheme.Find(s.Verify.Scheme)
+	if r == nil || s.EventID == "" {
+		return r != nil && !r.Unsigned
 	}
-	for i, s := range secrets {
-		if _, err := r.prepare(s); err != nil {
-			field := "secret"
-			if len(secrets) > 1 {
-				field = fmt.Sprintf("secrets/%d", i)
-			}
-			f.add(field, "%s", err)
-		}
-	}
-}
-
-// unread finds settings that are set and have no effect, which the operator does not expect.
-func (f *faults) unread(r *row, v *grapnel.Verify) {
-	for _, s := range []struct {
-		field string
-		set   bool
-	}{
-		{"header", v.Header != ""}, {"algorithm", v.Algorithm != ""}, {"encoding", v.Encoding != ""}, {"prefix", v.Prefix != ""},
-		{"signed", v.Signed != ""}, {"timestamp_header", v.TimestampHeader != ""}, {"id_header", v.IDHeader != ""},
-		{"type_header", v.TypeHeader != ""}, {"username", v.Username != ""}, {"tolerance", v.Tolerance != 0 && !r.timed()},
-	} {
-		if s.set && !slices.Contains(r.Settings, s.field) {
-			f.add(s.field, "is not used by the scheme %s", r.Name)
-		}
-	}
-}
-
-func (f *faults) headers(r *row, v *grapnel.Verify) {
-	for _, h := range []struct{ field, name string }{
-		{"header", v.Header}, {"timestamp_header", v.TimestampHeader}, {"id_header", v.IDHeader}, {"type_header", v.TypeHeader},
-	} {
-		if h.name != "" && slices.Contains(r.Settings, h.field) && !validHeader(h.name) {
-			f.add(h.field, "is not the name of a header")
-		}
-	}
-	if len(v.Prefix) > 64 || strings.ContainsFunc(v.Prefix, func(c rune) bool { return c < ' ' || c > '~' }) {
-		f.add("prefix", "has at most 64 printable characters")
-	}
-}
-
-// custom checks a scheme that the source describes itself.
-func (f *faults) custom(v *grapnel.Verify) {
-	if v.Header == "" {
-		f.add("header", "is needed: where the signature is")
-	}
-	if v.Algorithm != "" && hashOf(v.Algorithm) == nil {
-		f.add("algorithm", "is none of sha1, sha256, sha512")
-	}
-	if v.Encoding != "" && v.Encoding != "hex" && v.Encoding != "base64" {
-		f.add("encoding", "is neither hex nor base64")
-	}
-	if v.Signed == "" {
-		return
-	}
-	t, err := parseTemplate(v.Signed)
-	switch {
-	case len(v.Signed) > 256:
-		f.add("signed", "has at most 256 characters")
-	case err != nil:
-		f.add("signed", "%s", err)
-	case t.has(tokenField):
-		f.add("signed", "{%s} is none of {%s}", tokenField, strings.Join(fieldsOfTemplates, "}, {"))
-	case !t.has("body"):
-		f.add("signed", "has no {body}: a body that is not signed can be changed by an attacker")
-	case t.has("timestamp") && v.TimestampHeader == "":
-		f.add("timestamp_header", "is needed: {timestamp} is part of the signed text")
-	case t.has("id") && v.IDHeader == "":
-		f.add("id_header", "is needed: {id} is part of the signed text")
-	}
-}
-
-func validHeader(name string) bool {
-	if name == "" || len(name) > 128 {
-		return false
-	}
-	for i := range len(name) {
-		c := name[i]
-		if c <= ' ' || c > '~' || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
-			return false
-		}
-	}
-	return textproto.CanonicalMIMEHeaderKey(name) != "Host" // which Go keeps elsewhere
+	how := settings(&s.Verify, "", 0)
+	return how.SignsBody()
 }
 
 // CheckSource returns the faults of a source: of its verification, its deduplication and its
@@ -169,7 +73,7 @@ func CheckSource(s *grapnel.Source) []Fault {
 	if v := &s.Verify; v.Scheme == "hmac" && v.TimestampHeader != "" && !strings.Contains(v.Signed, "{timestamp}") {
 		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
 	}
-	f.dedupe(&s.Dedupe, find(s.Verify.Scheme))
+	f.dedupe(&s.Dedupe, scheme.Find(s.Verify.Scheme))
 	for _, e := range []struct {
 		field, text string
 		check       func(string) error
@@ -203,7 +107,7 @@ func CheckSource(s *grapnel.Source) []Fault {
 	return f
 }
 
-func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
+func (f *faults) dedupe(d *grapnel.Dedupe, r *scheme.Row) {
 	for i, by := range d.By {
 		if by != grapnel.ByEventID && by != grapnel.ByDeliveryID && by != grapnel.ByContent {
 			f.add(fmt.Sprintf("dedupe/by/%d", i), "is none of %s, %s, %s", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent)
@@ -220,12 +124,12 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 				least, r.Title, r.RetriesFor)
 		}
 	}
-	if len(d.Ignore) > maxIgnored {
-		f.add("dedupe/ignore", "has at most %d paths", maxIgnored)
+	if len(d.Ignore) > canonical.MaxIgnored {
+		f.add("dedupe/ignore", "has at most %d paths", canonical.MaxIgnored)
 		return
 	}
 	for i, path := range d.Ignore {
-		if _, err := parsePath(path); err != nil {
+		if err := canonical.CheckPath(path); err != nil {
 			f.add(fmt.Sprintf("dedupe/ignore/%d", i), "%s", err)
 		}
 	}
@@ -233,7 +137,7 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 
 // leastWindow is the shortest allowed deduplication window: a quarter longer than the provider
 // retries, because attempts take time and clocks differ.
-func leastWindow(r *row) time.Duration {
+func leastWindow(r *scheme.Row) time.Duration {
 	if r == nil {
 		return 0
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 // fields are the fields of the faults.
@@ -187,7 +188,7 @@ func TestNewSecretsHaveALeastLength(t *testing.T) {
 		{"basic", "pass", false}, {"github", "hush", false}, {"standard", "whsec_AAECAwQFBgc=", true}, {"none", "", true}, {"nope", "", true},
 		{"discord", "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", true},
 	} {
-		if got := CheckSecret(c.scheme, c.text); (got == "") != c.ok || len(c.text) > 1 && strings.Contains(got, c.text) {
+		if got := scheme.CheckSecret(c.scheme, c.text); (got == "") != c.ok || len(c.text) > 1 && strings.Contains(got, c.text) {
 			t.Errorf("%s: %q: %s", c.scheme, c.text, got)
 		}
 	}
@@ -216,24 +217,24 @@ func TestOldSettingsGoOn(t *testing.T) {
 
 // The default window is long enough for every provider, and the table is complete.
 func TestSchemes(t *testing.T) {
-	for _, s := range Schemes() {
-		if least := leastWindow(find(s.Name)); least > grapnel.DefaultDedupeWindow {
+	for _, s := range scheme.All() {
+		if least := leastWindow(scheme.Find(s.Name)); least > grapnel.DefaultDedupeWindow {
 			t.Errorf("%s goes on for %s; the default window is too short", s.Name, s.RetriesFor)
 		}
 		if s.Title == "" || s.Signature == "" || s.Type == "" {
 			t.Errorf("%s is not described: %+v", s.Name, s)
 		}
-		if (s.Needs == "") != (find(s.Name).proof == byNothing) {
+		if (s.Needs == "") != (scheme.Find(s.Name).Proof == scheme.ByNothing) {
 			t.Errorf("%s: nobody knows what the secret is", s.Name)
 		}
 		if s.Docs == "" && s.Checked != "" || (s.Docs != "") != (s.Retries != "") || s.RetriesFor > 0 && s.Retries == "" {
 			t.Errorf("%s: when was it compared with what, and how does it go on trying? %+v", s.Name, s)
 		}
-		if one, ok := SchemeOf(s.Name); !ok || fmt.Sprint(one) != fmt.Sprint(s) {
+		if one, ok := scheme.Of(s.Name); !ok || fmt.Sprint(one) != fmt.Sprint(s) {
 			t.Errorf("%s is described in two ways", s.Name)
 		}
 	}
-	if _, ok := SchemeOf("nope"); ok {
+	if _, ok := scheme.Of("nope"); ok {
 		t.Error("nope is a scheme")
 	}
 }

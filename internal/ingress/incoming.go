@@ -1,13 +1,12 @@
 package ingress
 
 import (
-	"cmp"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/canonical"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 // incoming is one request while it is looked at. It belongs to one goroutine.
@@ -20,27 +19,29 @@ type incoming struct {
 	source *source
 	origin string // scheme and host of the URL that the provider was given, as far as known
 	checks []grapnel.Check
-
-	fault   fault   // the first kind that faulty noted
-	matched *secret // the first that verified the request
-	// the signature of a template, if only one was offered; once verified, the same bytes have the
-	// same
-	mac []byte
-
-	read   bool
-	doc    document
-	fields url.Values
+	read   *scheme.Request // from the first use on
 }
 
-// document reads the body at the first use.
-func (in *incoming) document() document {
-	if !in.read {
-		in.read, in.doc = true, in.source.ignored.read(in.body)
+// by is the request as its scheme reads it.
+func (in *incoming) by() *scheme.Request {
+	if in.read == nil {
+		in.read = in.source.how.Request(in.r, in.body, in.now, in.origin)
 	}
-	return in.doc
+	return in.read
 }
 
-func (in *incoming) contentType() string { return in.header.Get("Content-Type") }
+// verify checks that the provider has sent the request, and notes each step.
+func (in *incoming) verify() bool {
+	ok := in.by().Verify()
+	for _, c := range in.by().Checks {
+		in.check(c.Passed, c.Text)
+	}
+	return ok
+}
+
+func (in *incoming) document() canonical.Document      { return in.by().Document() }
+func (in *incoming) find(places []scheme.Place) string { return in.by().Find(places) }
+func (in *incoming) contentType() string               { return in.header.Get("Content-Type") }
 
 // check notes a step, and says whether it was passed.
 func (in *incoming) check(passed bool, text string) bool {
@@ -50,24 +51,6 @@ func (in *incoming) check(passed bool, text string) bool {
 
 func (in *incoming) passed(text string) bool { return in.check(true, text) }
 func (in *incoming) failed(text string) bool { return in.check(false, text) }
-
-// faulty notes a failed check and its kind.
-func (in *incoming) faulty(kind fault, text string) bool {
-	in.fault = cmp.Or(in.fault, kind)
-	return in.failed(text)
-}
-
-// unproved is the first fault of a request that is not verified. Checks that name no kind found
-// something malformed.
-func (in *incoming) unproved() fault { return cmp.Or(in.fault, proofMalformed) }
-
-// lacks notes that something is wrong with a header: it is missing, or there more than once.
-func (in *incoming) lacks(wrong string) bool {
-	if strings.HasSuffix(wrong, isMissing) {
-		return in.faulty(proofMissing, wrong)
-	}
-	return in.faulty(proofMalformed, wrong)
-}
 
 // complaint is the first check that failed.
 func (in *incoming) complaint() string {

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ const defaultType = "webhook"
 // event is the event of a verified request.
 func (in *incoming) event(id string) *grapnel.Event {
 	s := in.source
-	kind, key := in.find(s.kind), in.find(s.row.key)
+	kind, key := in.find(s.how.Kind), in.find(s.how.Key)
 	provider := in.request(kind, key)
 	kind, key = in.told("type", s.typeOf, provider, kind), in.told("key", s.keyOf, provider, key)
 	ev := &grapnel.Event{
@@ -100,7 +101,7 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 func (in *incoming) eventID() string {
 	s := in.source
 	if s.idOf == nil {
-		return in.find(s.ids.event)
+		return in.find(s.how.IDs.Event)
 	}
 	id, err := s.idOf.Text(in.request("", ""))
 	switch {
@@ -127,9 +128,9 @@ func (in *incoming) media() string {
 	if sent == grapnel.JSONType { // nearly all of them
 		return sent
 	}
-	media, err := in.source.media(sent)
+	media, err := in.source.how.Media(sent)
 	switch {
-	case sent == "" && in.document().json:
+	case sent == "" && in.document().JSON:
 		return grapnel.JSONType
 	case err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
 		return octets
@@ -184,7 +185,7 @@ func validKey(key string) string {
 // the expression may have found in a header.
 func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 	s := in.source
-	named := validType(in.find(s.kind))
+	named := validType(in.find(s.how.Kind))
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
 	for _, by := range s.Dedupe.By {
 		var parts [][]byte
@@ -192,7 +193,7 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 		case grapnel.ByEventID, grapnel.ByDeliveryID:
 			id := ""
 			if by == grapnel.ByDeliveryID {
-				id = in.find(s.ids.delivery)
+				id = in.find(s.how.IDs.Delivery)
 			} else {
 				id = in.eventID()
 			}
@@ -200,11 +201,11 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 				continue
 			}
 			into.Known, parts = id, [][]byte{[]byte(id)}
-			if by == grapnel.ByEventID && s.row.perType {
+			if by == grapnel.ByEventID && s.how.PerType {
 				parts = append(parts, []byte(named))
 			}
 		case grapnel.ByContent:
-			sum := in.document().sum
+			sum := in.document().Sum
 			if into.Known, parts = hex.EncodeToString(sum[:]), [][]byte{sum[:], []byte(kind)}; named != kind {
 				parts = append(parts, []byte(named))
 			}
@@ -212,7 +213,26 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 			continue
 		}
 		into.By = by
-		return &store.Known{Source: s.ID, By: identity(s.ID, by, parts...), Sum: in.document().sum, Until: in.taken.Add(window)}
+		return &store.Known{Source: s.ID, By: identity(s.ID, by, parts...), Sum: in.document().Sum, Until: in.taken.Add(window)}
 	}
 	return nil
+}
+
+// identity is the hash by which a source deduplicates a request: over the kind of the value, the
+// source and the value.
+func identity(source string, by grapnel.DedupeBy, parts ...[]byte) []byte {
+	var space [256]byte
+	all := space[:0]
+	add := func(part []byte) {
+		// lengths keep ("ab", "c") and ("a", "bc") apart
+		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':')
+		all = append(all, part...)
+	}
+	add([]byte(source))
+	add([]byte(by))
+	for _, part := range parts {
+		add(part)
+	}
+	sum := sha256.Sum256(all)
+	return sum[:]
 }

@@ -1,6 +1,10 @@
 package ingress
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel/internal/scheme"
+)
 
 // outcome is the result of a request, for counting.
 type outcome string
@@ -41,29 +45,17 @@ func newMetrics(recv *Receiver) *metrics {
 		busy: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
 			Help: "Requests that are read or committed now."}, func() float64 { return float64(recv.busy.busy()) }),
 	}
-	for _, reason := range []fault{proofMissing, proofMalformed, proofStale, proofExpired, proofWrong} {
+	for _, reason := range []scheme.Reason{scheme.Missing, scheme.Malformed, scheme.TooOldOrNew, scheme.ExpiredSecret, scheme.Mismatch} {
 		m.signatures.WithLabelValues(string(reason))
 	}
 	return m
 }
 
-// fault is why a request could not be verified, for counting.
-type fault string
-
-// The faults.
-const (
-	proofMissing   fault = "missing"
-	proofMalformed fault = "malformed"
-	proofStale     fault = "timestamp"      // too old, or in the future
-	proofExpired   fault = "expired_secret" // it is made with a secret that has been rotated
-	proofWrong     fault = "mismatch"
-)
-
 // count counts a request; s is nil if the source does not exist.
 func (m *metrics) count(s *source, as outcome) {
 	scheme := ""
 	if s != nil {
-		scheme = s.row.Name
+		scheme = s.how.Name
 	}
 	m.requests.WithLabelValues(scheme, string(as)).Inc()
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 var update = flag.Bool("update", false, "write docs/providers.md instead of comparing with it")
@@ -35,12 +37,12 @@ func providers() string {
 	out.WriteString(`# Providers
 
 How each scheme of a source verifies, and where it finds what an event is known and sorted by. This page is written from the table in
-` + "`internal/ingress/rows.go`" + ` by its test. What [receiving](receiving.md) says holds for all of them.
+` + "`internal/scheme/rows.go`" + ` by its test. What [receiving](receiving.md) says holds for all of them.
 
 Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a member of the JSON body. Characters of a type that are no letters, digits,
 ` + "`_`, `-` or `.`" + ` become ` + "`_`" + `; a request without a type is a ` + "`" + defaultType + "`" + `.
 `)
-	for _, s := range Schemes() {
+	for _, s := range scheme.All() {
 		fmt.Fprintf(&out, "\n## %s\n\n", s.Name)
 		if s.Docs != "" {
 			fmt.Fprintf(&out, "[%s](%s). ", s.Title, s.Docs)
@@ -63,9 +65,9 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 		if s.Unsigned && s.EventID != "" {
 			line(
 				"",
-				"the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event",
-					signsType:     ", and is good for one type: the same body under another id is another event",
-					signsAnything: ": the same body under another id is another event"}[find(s.Name).signs],
+				"the signature does not cover the ids"+map[scheme.Signs]string{scheme.SignsOnce: ", and is good for one event",
+					scheme.SignsType:     ", and is good for one type: the same body under another id is another event",
+					scheme.SignsAnything: ": the same body under another id is another event"}[scheme.Find(s.Name).Signs],
 			)
 		}
 		line("type", s.Type)

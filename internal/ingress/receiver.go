@@ -15,6 +15,7 @@ import (
 	debts "github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -124,7 +125,7 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 		recv.unverified(w, in)
 		return
 	}
-	if s.row.proof != byNothing {
+	if s.how.Proof != scheme.ByNothing {
 		s.meter.verified.Store(in.now.UnixNano())
 	}
 	// Only a verified request counts toward the provider's rate: otherwise an attacker could use it
@@ -186,14 +187,14 @@ func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 		aside.Event = placed.ID
 		if recv.setAside(w, in, in.source.meter.conflicts, aside) {
 			recv.answered(in, conflicting)
-			in.source.row.taken(w, http.StatusOK, placed.ID, isConflict)
+			in.source.taken(w, http.StatusOK, placed.ID, isConflict)
 		}
 	case placed.Duplicate:
 		recv.answered(in, repeated)
-		in.source.row.taken(w, http.StatusOK, placed.ID, isDuplicate)
+		in.source.taken(w, http.StatusOK, placed.ID, isDuplicate)
 	default:
 		recv.answered(in, accepted)
-		in.source.row.taken(w, http.StatusAccepted, ev.ID, isNew)
+		in.source.taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
 }
 
@@ -226,10 +227,10 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 	setAside := waits || in.source.OnUnverified == grapnel.Quarantine
 	recv.logUnverified(in, setAside)
 	if !waits {
-		recv.metrics.signatures.WithLabelValues(string(in.unproved())).Inc()
+		recv.metrics.signatures.WithLabelValues(string(cmp.Or(in.by().Reason, scheme.Malformed))).Inc()
 	}
 	if !setAside {
-		if in.source.row.proof == byBasic {
+		if in.source.how.Proof == scheme.ByBasic {
 			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
 		}
 		recv.refuse(w, in.r, in.source, unverified, Refusal{Status: http.StatusUnauthorized, Code: CodeUnverified,
@@ -243,7 +244,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)
 	if recv.setAside(w, in, in.source.meter.aside, aside) {
 		recv.answered(in, quarantined)
-		in.source.row.taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+		in.source.taken(w, http.StatusAccepted, aside.ID, isQuarantined)
 	}
 }
 

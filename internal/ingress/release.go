@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -21,19 +22,10 @@ import (
 // deleted after its event is durable, and its event's id is made of its own. So two nodes, or a
 // second run after a kill, make one event of it.
 
-// waitsForSecret is the step of verification that a request fails while its source has no secret.
-const waitsForSecret = "the source waits for its secret"
-
-// mayWait says whether a source may be created before its secret: the proof has to be stored with
-// the request, as a token or password is not. A provider that greets gets an answer only with it.
-func (r *row) mayWait() bool {
-	return r.proof != byNothing && r.proof != byToken && r.proof != byBasic && r.proof != byEither && r.greets == noGreeting
-}
-
 // Waits says whether a source waits for its secret.
 func Waits(s *grapnel.Source) bool {
-	r := find(s.Verify.Scheme)
-	return s.Outbox == nil && r != nil && r.mayWait() && len(s.Verify.Secrets) == 0
+	r := scheme.Find(s.Verify.Scheme)
+	return s.Outbox == nil && r != nil && r.MayWait() && len(s.Verify.Secrets) == 0
 }
 
 // waits says whether a request lacks nothing but its source's secret.
@@ -48,7 +40,7 @@ func (in *incoming) waits() bool {
 }
 
 func waited(checks []grapnel.Check) bool {
-	return slices.Contains(checks, grapnel.Check{Text: waitsForSecret})
+	return slices.Contains(checks, grapnel.Check{Text: scheme.WaitsForSecret})
 }
 
 // Released says what became of the requests that waited for a source's secret.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -23,24 +24,6 @@ import (
 // dedupe.by. A request that counts as a repetition although its id is new is not dropped but set
 // aside: a time in seconds allows two events with one body in one second.
 
-// signs says what a repeated signature of a scheme proves about the request. A row that reads ids
-// or types from outside the signature has to say it: by the zero value nothing would be recorded.
-type signs int
-
-// mustSay says whether the row reads something from a header, or says itself that ids are unsigned.
-func (r *row) mustSay() bool {
-	outside := func(p place) bool { return p.in == inHeader }
-	return r.Unsigned || slices.ContainsFunc(slices.Concat(r.ids.event, r.ids.delivery, r.kind), outside)
-}
-
-const (
-	signsUnsaid   signs = iota // only where the signature covers all that the row reads
-	signsIDs                   // the ids are in headers, and signed
-	signsAnything              // the same bytes may be signed again for another event
-	signsType                  // the same, but never for another type
-	signsOnce                  // a time or a token is signed: two events do not have the same signature
-)
-
 // first is the record of the first request with a signature.
 type first struct {
 	Event   string `json:"event"`
@@ -53,15 +36,16 @@ type first struct {
 // once makes the store remember the signature of a request; nil: it does not have to.
 func (in *incoming) once(known *store.Known) *store.Once {
 	s := in.source
-	if s.signs < signsType || in.mac == nil || len(s.Dedupe.By) == 0 {
+	mac := in.by().MAC
+	if s.how.Signs < scheme.SignsType || mac == nil || len(s.Dedupe.By) == 0 {
 		return nil
 	}
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
-	if s.signs == signsOnce {
+	if s.how.Signs == scheme.SignsOnce {
 		// after that it is too old to be verified, however far ahead its time was
-		window = 2*s.tolerance + time.Second
+		window = 2*s.how.Tolerance + time.Second
 	}
-	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.taken.Add(window), Now: in.taken,
+	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(mac), Expires: in.taken.Add(window), Now: in.taken,
 		Answer: func(done any) store.Answer {
 			placed := done.(store.Accepted).Events[0]
 			// texts and bytes only: it cannot fail
@@ -71,8 +55,8 @@ func (in *incoming) once(known *store.Known) *store.Once {
 }
 
 func (in *incoming) remembered(known *store.Known, placed store.Placed) first {
-	sum := in.document().sum
-	f := first{Event: placed.ID, Sum: sum[:], Type: in.find(in.source.kind), Differs: placed.Differs}
+	sum := in.document().Sum
+	f := first{Event: placed.ID, Sum: sum[:], Type: in.find(in.source.how.Kind), Differs: placed.Differs}
 	if known != nil {
 		f.Known = known.By
 	}
@@ -89,7 +73,7 @@ func (in *incoming) repeats(a *store.Answer, how *grapnel.Intake, known *store.K
 	now := in.remembered(known, store.Placed{})
 	placed = store.Placed{ID: then.Event, Duplicate: true, Differs: then.Differs || !slices.Equal(then.Sum, now.Sum)}
 	switch {
-	case in.source.signs == signsType && then.Type == now.Type:
+	case in.source.how.Signs == scheme.SignsType && then.Type == now.Type:
 		return placed, true, nil // by its id it may still be a duplicate
 	case !slices.Equal(then.Known, now.Known) || then.Type != now.Type:
 		placed.Differs = true

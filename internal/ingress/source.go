@@ -1,47 +1,31 @@
 package ingress
 
 import (
-	"cmp"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"mime"
-	"net/textproto"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/canonical"
 	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 // source is a grapnel.Source prepared for use, with the row of its scheme. It never changes;
 // another revision makes another one.
 type source struct {
 	grapnel.Source
-	bounds    *Bounds
-	row       *row
-	header    string // where the signature or token is, canonical
-	prefix    string
-	encoding  string
-	size      int // of a signature
-	template  template
-	timestamp []place
-	ids       ids
-	kind      []place
-	secrets   []secret
-	tolerance time.Duration
-	signs     signs
-	ignored   ignored
-	typeOf    *match.Expression
-	keyOf     *match.Expression
-	idOf      *match.Expression
-	meter     *meter
-	limit     *bucket
-	fault     error // why it cannot work
-	last      atomic.Pointer[media]
+	bounds *Bounds
+	how    *scheme.Verifier
+	typeOf *match.Expression
+	keyOf  *match.Expression
+	idOf   *match.Expression
+	meter  *meter
+	limit  *bucket
+	fault  error // why it cannot work
 }
 
 // meter has the counters of a source, for all its revisions.
@@ -86,7 +70,7 @@ func (m *meter) vouched(now time.Time, within time.Duration) bool {
 
 // prepare makes a source ready. before is the one of another revision, or nil.
 func prepare(src grapnel.Source, before *source, b *Bounds) *source {
-	s := &source{Source: src, bounds: b, row: find(src.Verify.Scheme)}
+	s := &source{Source: src, bounds: b}
 	if before != nil {
 		s.meter = before.meter
 	} else {
@@ -100,47 +84,12 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	if faults := CheckVerify(&src.Verify); len(faults) > 0 {
 		s.fault = errors.New(faults[0].Field + " " + faults[0].Detail)
 	}
-	if s.row == nil {
-		s.row = &row{}
-		return s
-	}
-	v, r := src.Verify, s.row
-	s.header = textproto.CanonicalMIMEHeaderKey(cmp.Or(v.Header, r.header))
-	s.prefix, s.encoding = cmp.Or(v.Prefix, r.prefix), cmp.Or(v.Encoding, r.encoding)
-	hash := hashOf(cmp.Or(v.Algorithm, r.algorithm))
-	switch {
-	case r.proof == byEd25519:
-		s.size = ed25519.SignatureSize
-	case hash != nil:
-		s.size = hash().Size()
-	}
-	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
-	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
-	s.timestamp, s.ids, s.kind, s.signs = r.timestamp, r.ids, r.kind, r.signs
-	if r.Name == "hmac" && s.template.has("timestamp") {
-		s.signs = signsOnce
-	}
-	if v.TimestampHeader != "" {
-		s.timestamp = []place{header(v.TimestampHeader)}
-	}
-	if v.IDHeader != "" {
-		s.ids = one(header(v.IDHeader))
-	}
-	if v.TypeHeader != "" {
-		s.kind = append([]place{header(v.TypeHeader)}, r.kind...)
-	}
-	for _, text := range v.Secrets {
-		if k, err := r.prepare(text); err == nil {
-			if hash != nil {
-				k.macs = newMACs(hash, k.key)
-			}
-			s.secrets = append(s.secrets, k)
-		}
-	}
+	how := settings(&src.Verify, src.PublicURL, b.Found)
 	var err error
-	if s.ignored, err = parseIgnored(src.Dedupe.Ignore); err != nil {
+	if how.Ignored, err = canonical.ParseIgnored(src.Dedupe.Ignore); err != nil {
 		s.fault = err
 	}
+	s.how = scheme.New(how)
 	for _, e := range []struct {
 		name, text string
 		compile    func(string) (*match.Expression, error)
@@ -179,23 +128,5 @@ const redacted = "[redacted]"
 
 // hides says whether a header's value is not stored.
 func (s *source) hides(name string) bool {
-	return slices.Contains(secretHeaders, name) || s.row.proof == byToken && name == s.header
-}
-
-// media is a Content-Type and its parsed form.
-type media struct {
-	text, kind string
-	err        error
-}
-
-// media parses a Content-Type. A provider nearly always sends the same one, so the last one is
-// cached.
-func (s *source) media(text string) (kind string, err error) {
-	if last := s.last.Load(); last != nil && last.text == text {
-		return last.kind, last.err
-	}
-	kind, _, err = mime.ParseMediaType(text)
-	// a clone, because text is part of a larger string
-	s.last.Store(&media{strings.Clone(text), kind, err})
-	return kind, err
+	return slices.Contains(secretHeaders, name) || s.how.HidesHeader(name)
 }

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
 // allBlanks are the forms whose rows name members of requests.
 func allBlanks() map[string]*blank {
 	all := map[string]*blank{"endpoint": &endpointBlank, "rotation": &rotationBlank, "consent": consentBlank("x", ""),
 		"type": &typeBlank, "version": &versionBlank, "queue": &queueBlank, "key": &keyBlank, "trial": &trialBlank, "policy": &policyBlank, "outbox": sourceBlank(outboxScheme, nil)}
-	for _, s := range ingress.Schemes() {
+	for _, s := range scheme.All() {
 		all["source of "+s.Name] = sourceBlank(s.Name, &s)
 	}
 	return all
@@ -43,7 +43,7 @@ func TestRowsOfFormsAreMembers(t *testing.T) {
 
 // TestSourcesHaveTheirSettings: every setting that a scheme reads has a row in its form.
 func TestSourcesHaveTheirSettings(t *testing.T) {
-	for _, s := range ingress.Schemes() {
+	for _, s := range scheme.All() {
 		b := sourceBlank(s.Name, &s)
 		for _, name := range s.Settings {
 			if !slices.ContainsFunc(b.rows, func(in input) bool { return in.at == "verify/"+name }) {

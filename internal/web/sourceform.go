@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel/client"
-	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/scheme"
 	"github.com/grapnelhq/grapnel/wire"
 )
 
@@ -25,12 +25,12 @@ var verifyRows = []input{
 
 // sourceBlank is the form of a source with a scheme: the table of schemes says which settings it
 // has.
-func sourceBlank(scheme string, s *ingress.Scheme) *blank {
+func sourceBlank(name string, s *scheme.Scheme) *blank {
 	b := &blank{of: reflect.TypeFor[wire.NewSource](), rows: []input{
-		{group: "The source", at: "name", label: "Name", sample: scheme, help: "for operators, unique within the tenant"},
+		{group: "The source", at: "name", label: "Name", sample: name, help: "for operators, unique within the tenant"},
 		{at: "description", label: "Description"},
 	}}
-	if scheme == outboxScheme {
+	if name == outboxScheme {
 		b.rows = append(b.rows, input{at: "outbox/dsn", label: "Database of the producer", kind: kindSecret, sample: "postgres://user:password@host:5432/database"},
 			input{at: "tenant", label: "Tenant", when: "create", owner: true, sample: "default"})
 		return b
@@ -66,56 +66,56 @@ func sourceBlank(scheme string, s *ingress.Scheme) *blank {
 var foldedOfSources = []string{"Events", "Duplicates and limits"}
 
 // schemeAsked is the scheme in the address of the form.
-func (v *visit) schemeAsked() (string, ingress.Scheme, bool) {
+func (v *visit) schemeAsked() (string, scheme.Scheme, bool) {
 	name := v.URL.Query().Get("scheme")
-	s, known := ingress.SchemeOf(name)
+	s, known := scheme.Of(name)
 	return name, s, known || name == outboxScheme
 }
 
 func newSource(v *visit) (formModel, error) {
-	scheme, s, known := v.schemeAsked()
+	name, s, known := v.schemeAsked()
 	v.title = "Add a source"
 	m := formModel{Crumbs: []crumb{{"Sources", v.link("/sources")}, {"Add", ""}}}
-	for _, one := range ingress.Schemes() {
+	for _, one := range scheme.All() {
 		if one.Name == "none" {
 			one.Title = "Not verified"
 		}
-		m.Picks = append(m.Picks, savedView{one.Title, v.link("/sources/new" + withQuery("scheme", one.Name)), one.Name == scheme})
+		m.Picks = append(m.Picks, savedView{one.Title, v.link("/sources/new" + withQuery("scheme", one.Name)), one.Name == name})
 	}
-	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), scheme == outboxScheme})
+	m.Picks = append(m.Picks, savedView{"A producer's outbox", v.link("/sources/new?scheme=" + outboxScheme), name == outboxScheme})
 	if !known {
 		m.Verdict.say("Whose webhooks should come in?", "",
 			"Choose the provider: Grapnel knows its signature, its ids and how long it retries. HMAC is for a provider that is not in the list.")
 		return m, nil
 	}
 	m.Verdict.say("Receive the webhooks of "+s.Title+".", "", strings.TrimSpace(sentence(s.Signature)+" "+sentence(s.Retries)))
-	if scheme == outboxScheme {
+	if name == outboxScheme {
 		m.Verdict.say("Read events from the outbox of a producer.", "",
 			"A producer writes events into a table of its own database, in its own transaction. Grapnel reads them from there.")
 	}
 	m.Picks = nil
-	m.Crumbs = []crumb{{"Sources", v.link("/sources")}, {"Add", v.link("/sources/new")}, {scheme, ""}}
-	f, err := v.form(sourceBlank(scheme, &s), nil, nil, foldedOfSources...)
+	m.Crumbs = []crumb{{"Sources", v.link("/sources")}, {"Add", v.link("/sources/new")}, {name, ""}}
+	f, err := v.form(sourceBlank(name, &s), nil, nil, foldedOfSources...)
 	f.Button, f.Cancel = "Add the source", v.link("/sources")
 	m.Form = f
 	return m, err
 }
 
 func addSource(v *visit) (string, error) {
-	scheme, s, known := v.schemeAsked()
+	name, s, known := v.schemeAsked()
 	if !known {
 		return "", wrong("verify/scheme", "choose the provider first")
 	}
-	in, err := v.creation(sourceBlank(scheme, &s))
+	in, err := v.creation(sourceBlank(name, &s))
 	if err != nil {
 		return "", err
 	}
-	if scheme != outboxScheme {
+	if name != outboxScheme {
 		verify, _ := in["verify"].(map[string]any)
 		if verify == nil {
 			verify = map[string]any{}
 		}
-		verify["scheme"] = scheme
+		verify["scheme"] = name
 		in["verify"] = verify
 	}
 	var made client.Source
@@ -123,7 +123,7 @@ func addSource(v *visit) (string, error) {
 		return "", err
 	}
 	v.goTo("/sources/" + url.PathEscape(made.ID))
-	if scheme == outboxScheme {
+	if name == outboxScheme {
 		return "The source is added. It connects to the producer's database now.", nil
 	}
 	if made.Waits {
@@ -137,8 +137,8 @@ func blankOf(s *client.Source) *blank {
 	if s.Outbox != nil {
 		return sourceBlank(outboxScheme, nil)
 	}
-	scheme, _ := ingress.SchemeOf(s.Verify.Scheme)
-	b := sourceBlank(s.Verify.Scheme, &scheme)
+	named, _ := scheme.Of(s.Verify.Scheme)
+	b := sourceBlank(s.Verify.Scheme, &named)
 	for i := range b.rows {
 		if s.Waits && b.rows[i].at == "verify/secret" {
 			b.rows[i].when = "" // it is asked for here too

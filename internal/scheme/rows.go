@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"net/http"
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// row describes one scheme: how its requests prove their origin, and where they have id, type and
+// Row describes one scheme: how its requests prove their origin, and where they have id, type and
 // key.
-type row struct {
+type Row struct {
 	Scheme
-	proof  proof
+	Proof  Proof
 	header string // where the signature or token is; Verify.Header where that may be set
 	prefix string // before the signature
 	// separator of name=value pairs in the header; empty: the header is the signature alone
@@ -21,46 +21,48 @@ type row struct {
 	algorithm string  // of an HMAC
 	encoding  string  // of the signature
 	signed    string  // template of the signed text
-	timestamp []place // where the signed timestamp is, unless it is a pair
-	signature []place // where the signature is, unless it is in the header
-	ids       ids
-	kind      []place // the type
-	key       []place
-	perType   bool // one event id is shared by events of several types
-	signs     signs
-	greets    greeting
+	timestamp []Place // where the signed timestamp is, unless it is a pair
+	signature []Place // where the signature is, unless it is in the header
+	IDs       IDs
+	Kind      []Place // the type
+	Key       []Place
+	PerType   bool // one event id is shared by events of several types
+	Signs     Signs
+	Greets    Greeting
 }
 
-// ids are where a request says which one it is.
-type ids struct{ event, delivery []place }
+// IDs are where a request says which one it is.
+type IDs struct{ Event, Delivery []Place }
 
 // one is for a provider that has a single id for both.
-func one(places ...place) ids { return ids{places, places} }
+func one(places ...Place) IDs { return IDs{places, places} }
 
-// proof is how a request proves where it comes from.
-type proof int
+// Proof is how a request proves where it comes from.
+type Proof int
 
+// The proofs.
 const (
-	byNothing  proof = iota
-	byHMAC           // of a template, or of one that the source sets
-	byStandard       // Standard Webhooks: v1 and v1a
-	byEd25519        // of a template
-	byToken          // the secret itself is in a header
-	byBasic          // the secret is a password
-	byTwilio         // HMAC of the URL and a form
-	byECDSA          // P-256, of a template
-	byAdyen          // HMAC of fields of the body
-	byEither         // Standard Webhooks if the secret is of that kind, else a token
+	ByNothing  Proof = iota
+	ByHMAC           // of a template, or of one that the source sets
+	ByStandard       // Standard Webhooks: v1 and v1a
+	ByEd25519        // of a template
+	ByToken          // the secret itself is in a header
+	ByBasic          // the secret is a password
+	ByTwilio         // HMAC of the URL and a form
+	ByECDSA          // P-256, of a template
+	ByAdyen          // HMAC of fields of the body
+	ByEither         // Standard Webhooks if the secret is of that kind, else a token
 )
 
-// greeting is a request by which a provider checks the endpoint. It is answered and is no event.
-type greeting int
+// Greeting is a request by which a provider checks the endpoint. It is answered and is no event.
+type Greeting int
 
+// The greetings.
 const (
-	noGreeting greeting = iota
-	slackGreeting
-	discordGreeting
-	zoomGreeting
+	NoGreeting Greeting = iota
+	SlackGreeting
+	DiscordGreeting
+	ZoomGreeting
 )
 
 // checkedOn is the day on which the rows' retries were last compared with the providers'
@@ -79,10 +81,10 @@ var (
 )
 
 // genericKind are the usual members for the type at providers without a row.
-var genericKind = []place{body("type"), body("event_type"), body("event")}
+var genericKind = []Place{body("type"), body("event_type"), body("event")}
 
 // rows is the table of schemes, sorted by name. It is read only.
-var rows = []*row{
+var rows = []*Row{
 	{
 		Scheme: Scheme{
 			Name:      "adyen",
@@ -93,18 +95,18 @@ var rows = []*row{
 			Checked:   checkedOn,
 			Docs:      "https://docs.adyen.com/development-resources/webhooks/troubleshoot",
 		},
-		proof:     byAdyen,
+		Proof:     ByAdyen,
 		algorithm: "sha256",
-		ids:       one(body(adyenItem + "pspReference")),
-		kind:      []place{body(adyenItem + "eventCode")},
-		perType:   true,
-		key:       []place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
+		IDs:       one(body(adyenItem + "pspReference")),
+		Kind:      []Place{body(adyenItem + "eventCode")},
+		PerType:   true,
+		Key:       []Place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
 	},
 	{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
 			Needs: anyText, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
-		proof: byToken, header: "X-Api-Key", kind: genericKind,
-		signs: signsAnything,
+		Proof: ByToken, header: "X-Api-Key", Kind: genericKind,
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -115,10 +117,10 @@ var rows = []*row{
 			Settings:  append([]string{"username"}, ofPlain...),
 			Unsigned:  true,
 		},
-		proof:  byBasic,
+		Proof:  ByBasic,
 		header: "Authorization",
-		kind:   genericKind,
-		signs:  signsAnything,
+		Kind:   genericKind,
+		Signs:  SignsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -130,9 +132,9 @@ var rows = []*row{
 			Retries:    "up to 10 minutes with growing pauses; interactions are sent once",
 			Docs:       "https://docs.discord.com/developers/events/webhook-events",
 		},
-		proof: byEd25519, header: "X-Signature-Ed25519", encoding: "hex", signed: "{timestamp}{body}",
-		timestamp: []place{header("X-Signature-Timestamp")},
-		ids:       one(body("id")), kind: []place{body("event.type"), body("type")}, greets: discordGreeting,
+		Proof: ByEd25519, header: "X-Signature-Ed25519", encoding: "hex", signed: "{timestamp}{body}",
+		timestamp: []Place{header("X-Signature-Timestamp")},
+		IDs:       one(body("id")), Kind: []Place{body("event.type"), body("type")}, Greets: DiscordGreeting,
 	},
 	{
 		Scheme: Scheme{
@@ -145,9 +147,9 @@ var rows = []*row{
 			Checked:   checkedOn,
 			Docs:      "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries",
 		},
-		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
-		key: []place{body("repository.full_name"), body("organization.login"), payload("repository.full_name"), payload("organization.login")},
+		Proof: ByHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
+		IDs: one(header("X-GitHub-Delivery")), Kind: []Place{header("X-GitHub-Event")}, Signs: SignsType,
+		Key: []Place{body("repository.full_name"), body("organization.login"), payload("repository.full_name"), payload("organization.login")},
 	},
 	{
 		Scheme: Scheme{
@@ -159,25 +161,25 @@ var rows = []*row{
 			Retries:   "not by itself; deliveries can be sent again by hand, with the same Idempotency-Key",
 			Docs:      "https://docs.gitlab.com/user/project/integrations/webhooks/",
 		},
-		proof: byEither, header: "X-Gitlab-Token",
-		ids:   one(header("Webhook-Id"), header("Idempotency-Key")), // the same value; a signing token covers the former
-		kind:  []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
-		key:   []place{body("project.path_with_namespace"), body("group.full_path")},
-		signs: signsAnything,
+		Proof: ByEither, header: "X-Gitlab-Token",
+		IDs:   one(header("Webhook-Id"), header("Idempotency-Key")), // the same value; a signing token covers the former
+		Kind:  []Place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
+		Key:   []Place{body("project.path_with_namespace"), body("group.full_path")},
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
 			Needs: anyText + "; hex:… and base64:… are the bytes that they stand for", Settings: ofHMAC, Unsigned: true},
-		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
-		signs: signsAnything,
+		Proof: ByHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", Kind: genericKind,
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "linear", Title: "Linear", Signature: "HMAC-SHA256 over the body, which has the timestamp, in Linear-Signature.",
 			Success: http.StatusOK, Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
 			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
-		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		timestamp: []place{body("webhookTimestamp")}, signs: signsOnce,
-		ids: one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
+		Proof: ByHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
+		timestamp: []Place{body("webhookTimestamp")}, Signs: SignsOnce,
+		IDs: one(header("Linear-Delivery")), Kind: []Place{body("type"), header("Linear-Event")}, Key: []Place{body("data.id")},
 	},
 	{
 		Scheme: Scheme{
@@ -192,16 +194,16 @@ var rows = []*row{
 			Checked:    checkedOn,
 			Docs:       "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks",
 		},
-		proof:     byHMAC,
+		Proof:     ByHMAC,
 		algorithm: "sha256",
 		encoding:  "hex",
 		signed:    "{timestamp}{token}",
-		signs:     signsOnce,
-		timestamp: []place{body("signature.timestamp"), field("timestamp")},
-		signature: []place{body("signature.signature"), field("signature")},
-		ids:       ids{[]place{body("event-data.id"), field("token")}, []place{body("signature.token"), field("token")}},
-		kind:      []place{body("event-data.event"), field("event")},
-		key:       []place{body("event-data.message.headers.message-id"), field("Message-Id")},
+		Signs:     SignsOnce,
+		timestamp: []Place{body("signature.timestamp"), field("timestamp")},
+		signature: []Place{body("signature.signature"), field("signature")},
+		IDs:       IDs{[]Place{body("event-data.id"), field("token")}, []Place{body("signature.token"), field("token")}},
+		Kind:      []Place{body("event-data.event"), field("event")},
+		Key:       []Place{body("event-data.message.headers.message-id"), field("Message-Id")},
 	},
 	{
 		Scheme: Scheme{
@@ -211,9 +213,9 @@ var rows = []*row{
 			Settings:  ofPlain,
 			Unsigned:  true,
 		},
-		proof: byNothing,
-		kind:  genericKind,
-		signs: signsAnything,
+		Proof: ByNothing,
+		Kind:  genericKind,
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -227,7 +229,7 @@ var rows = []*row{
 			Checked:    checkedOn,
 			Docs:       "https://developer.paddle.com/webhooks/respond-to-webhooks",
 		},
-		proof:     byHMAC,
+		Proof:     ByHMAC,
 		header:    "Paddle-Signature",
 		pairs:     ";",
 		pairTime:  "ts",
@@ -235,9 +237,9 @@ var rows = []*row{
 		algorithm: "sha256",
 		encoding:  "hex",
 		signed:    "{timestamp}:{body}",
-		ids:       ids{[]place{body("event_id")}, []place{body("notification_id")}},
-		kind:      []place{body("event_type")},
-		key:       []place{body("data.id")},
+		IDs:       IDs{[]Place{body("event_id")}, []Place{body("notification_id")}},
+		Kind:      []Place{body("event_type")},
+		Key:       []Place{body("data.id")},
 	},
 	{
 		Scheme: Scheme{
@@ -249,12 +251,12 @@ var rows = []*row{
 			Retries:    "for 24 hours with growing pauses",
 			Docs:       "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features",
 		},
-		proof:     byECDSA,
+		Proof:     ByECDSA,
 		header:    "X-Twilio-Email-Event-Webhook-Signature",
 		encoding:  "base64",
 		signed:    "{timestamp}{body}",
-		timestamp: []place{header("X-Twilio-Email-Event-Webhook-Timestamp")},
-		kind:      []place{body("0.event")},
+		timestamp: []Place{header("X-Twilio-Email-Event-Webhook-Timestamp")},
+		Kind:      []Place{body("0.event")},
 	},
 	{
 		Scheme: Scheme{
@@ -268,20 +270,20 @@ var rows = []*row{
 			Checked:    checkedOn,
 			Docs:       "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks",
 		},
-		proof: byHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
-		ids:  ids{[]place{header("X-Shopify-Event-Id")}, []place{header("X-Shopify-Webhook-Id")}},
-		kind: []place{header("X-Shopify-Topic")}, key: []place{body("admin_graphql_api_id"), body("id")}, perType: true,
-		signs: signsAnything,
+		Proof: ByHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
+		IDs:  IDs{[]Place{header("X-Shopify-Event-Id")}, []Place{header("X-Shopify-Webhook-Id")}},
+		Kind: []Place{header("X-Shopify-Topic")}, Key: []Place{body("admin_graphql_api_id"), body("id")}, PerType: true,
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{Name: "slack", Title: "Slack", Signature: "HMAC-SHA256 over version, timestamp and body in X-Slack-Signature.",
 			Needs: "the app's signing secret", RetriesFor: 6 * time.Minute,
 			Retries: "three times, at once, after 1 minute and after 5 minutes", Docs: "https://docs.slack.dev/apis/events-api/"},
-		proof: byHMAC, header: "X-Slack-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
-		timestamp: []place{header("X-Slack-Request-Timestamp")},
-		ids:       one(body("event_id"), payload("trigger_id"), field("trigger_id")),
-		kind:      []place{body("event.type"), body("type"), payload("type"), field("command")},
-		key:       []place{body("event.channel"), payload("channel.id"), field("channel_id")}, greets: slackGreeting, signs: signsOnce,
+		Proof: ByHMAC, header: "X-Slack-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
+		timestamp: []Place{header("X-Slack-Request-Timestamp")},
+		IDs:       one(body("event_id"), payload("trigger_id"), field("trigger_id")),
+		Kind:      []Place{body("event.type"), body("type"), payload("type"), field("command")},
+		Key:       []Place{body("event.channel"), payload("channel.id"), field("channel_id")}, Greets: SlackGreeting, Signs: SignsOnce,
 	},
 	{
 		Scheme: Scheme{
@@ -294,12 +296,12 @@ var rows = []*row{
 			Checked:    checkedOn,
 			Docs:       "https://www.standardwebhooks.com/",
 		},
-		proof:     byStandard,
+		Proof:     ByStandard,
 		header:    "Webhook-",
-		timestamp: []place{header("Webhook-Timestamp")},
-		ids:       one(header("Webhook-Id")),
-		kind:      genericKind,
-		signs:     signsIDs,
+		timestamp: []Place{header("Webhook-Timestamp")},
+		IDs:       one(header("Webhook-Id")),
+		Kind:      genericKind,
+		Signs:     SignsIDs,
 	},
 	{
 		Scheme: Scheme{
@@ -312,7 +314,7 @@ var rows = []*row{
 			Checked:    checkedOn,
 			Docs:       "https://docs.stripe.com/webhooks",
 		},
-		proof:     byHMAC,
+		Proof:     ByHMAC,
 		header:    "Stripe-Signature",
 		pairs:     ",",
 		pairTime:  "t",
@@ -320,18 +322,18 @@ var rows = []*row{
 		algorithm: "sha256",
 		encoding:  "hex",
 		signed:    "{timestamp}.{body}",
-		ids:       one(body("id")),
-		kind:      []place{body("type")},
-		key:       []place{body("data.object.id"), body("related_object.id")},
+		IDs:       one(body("id")),
+		Kind:      []Place{body("type")},
+		Key:       []Place{body("data.object.id"), body("related_object.id")},
 	},
 	{
 		Scheme: Scheme{Name: "svix", Title: "Svix", Signature: "As Standard Webhooks, in headers that start with svix- or webhook-.",
 			Needs: whsec, RetriesFor: 27*time.Hour + 35*time.Minute + 5*time.Second,
 			Retries: "at once, after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h", Checked: checkedOn, Docs: "https://docs.svix.com/retries"},
-		proof: byStandard, header: "Svix-",
-		timestamp: []place{header("Svix-Timestamp"), header("Webhook-Timestamp")},
-		ids:       one(header("Svix-Id"), header("Webhook-Id")), kind: genericKind,
-		signs: signsIDs,
+		Proof: ByStandard, header: "Svix-",
+		timestamp: []Place{header("Svix-Timestamp"), header("Webhook-Timestamp")},
+		IDs:       one(header("Svix-Id"), header("Webhook-Id")), Kind: genericKind,
+		Signs: SignsIDs,
 	},
 	{
 		Scheme: Scheme{
@@ -344,12 +346,12 @@ var rows = []*row{
 			Retries:    "once, within 15 seconds; up to 5 times if the URL asks for it",
 			Docs:       "https://www.twilio.com/docs/usage/webhooks/webhooks-security",
 		},
-		proof:     byTwilio,
+		Proof:     ByTwilio,
 		header:    "X-Twilio-Signature",
 		algorithm: "sha1",
 		encoding:  "base64",
-		ids:       one(header("I-Twilio-Idempotency-Token"), body("0.id")),
-		kind: []place{
+		IDs:       one(header("I-Twilio-Idempotency-Token"), body("0.id")),
+		Kind: []Place{
 			field("EventType"),
 			field("StatusCallbackEvent"),
 			field("MessageStatus"),
@@ -358,8 +360,8 @@ var rows = []*row{
 			body("0.type"),
 			body("type"),
 		},
-		key:   []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
-		signs: signsAnything,
+		Key:   []Place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
+		Signs: SignsAnything,
 	},
 	{
 		Scheme: Scheme{
@@ -371,33 +373,33 @@ var rows = []*row{
 			Retries:   "a few times, after timeouts and some answers; for how long is not said",
 			Docs:      "https://developer.zendesk.com/api-reference/webhooks/introduction/",
 		},
-		proof:     byHMAC,
+		Proof:     ByHMAC,
 		header:    "X-Zendesk-Webhook-Signature",
 		algorithm: "sha256",
 		encoding:  "base64",
 		signed:    "{timestamp}{body}",
-		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
-		signs:     signsOnce,
-		ids: ids{
-			[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")},
-			[]place{header("X-Zendesk-Webhook-Invocation-Id")},
+		timestamp: []Place{header("X-Zendesk-Webhook-Signature-Timestamp")},
+		Signs:     SignsOnce,
+		IDs: IDs{
+			[]Place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")},
+			[]Place{header("X-Zendesk-Webhook-Invocation-Id")},
 		},
-		kind: []place{body("type").given("zendesk_event_version")},
-		key:  []place{body("subject").given("zendesk_event_version")},
+		Kind: []Place{body("type").given("zendesk_event_version")},
+		Key:  []Place{body("subject").given("zendesk_event_version")},
 	},
 	{
 		Scheme: Scheme{Name: "zoom", Title: "Zoom", Signature: "HMAC-SHA256 over version, timestamp and body in X-Zm-Signature.",
 			Success: http.StatusOK, Needs: "the app's secret token", RetriesFor: 85 * time.Minute,
 			Retries: "three times, after 5, 20 and 60 minutes", Checked: checkedOn, Docs: "https://developers.zoom.us/blog/webhook-delays"},
-		proof: byHMAC, header: "X-Zm-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
-		timestamp: []place{header("X-Zm-Request-Timestamp")},
-		kind:      []place{body("event")}, key: []place{body("payload.object.uuid"), body("payload.object.id")}, greets: zoomGreeting,
+		Proof: ByHMAC, header: "X-Zm-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
+		timestamp: []Place{header("X-Zm-Request-Timestamp")},
+		Kind:      []Place{body("event")}, Key: []Place{body("payload.object.uuid"), body("payload.object.id")}, Greets: ZoomGreeting,
 	},
 }
 
-// find returns the row of a scheme; nil: none.
-func find(scheme string) *row {
-	at, there := slices.BinarySearchFunc(rows, scheme, func(r *row, name string) int { return strings.Compare(r.Name, name) })
+// Find returns the row of a scheme; nil: none.
+func Find(scheme string) *Row {
+	at, there := slices.BinarySearchFunc(rows, scheme, func(r *Row, name string) int { return strings.Compare(r.Name, name) })
 	if !there {
 		return nil
 	}
@@ -405,4 +407,4 @@ func find(scheme string) *row {
 }
 
 // timed says whether requests of the scheme carry a timestamp that is checked.
-func (r *row) timed() bool { return r.pairTime != "" || len(r.timestamp) > 0 || r.proof == byEither }
+func (r *Row) timed() bool { return r.pairTime != "" || len(r.timestamp) > 0 || r.Proof == ByEither }

@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"crypto/ecdsa"
@@ -14,16 +14,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// secret is one of a source, prepared for its scheme.
+// Secret is one that a request may be signed with.
+type Secret struct {
+	Text    string
+	Expires time.Time // zero: it does not
+}
+
+// Format keeps the secret out of formatted output, whatever the verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
+
+// secret is one that is prepared for its scheme.
 type secret struct {
-	grapnel.Secret
+	text     string
+	expires  time.Time
 	standard *sign.Verifier    // for Standard Webhooks
-	public   ed25519.PublicKey // for byEd25519
-	curve    *ecdsa.PublicKey  // for byECDSA
+	public   ed25519.PublicKey // for ByEd25519
+	curve    *ecdsa.PublicKey  // for ByECDSA
 	key      []byte            // for schemes that have a hash
 	macs     *macs             // with that key
 }
@@ -32,8 +41,8 @@ type secret struct {
 const maxSecrets = 10
 
 // prepare makes a secret ready for use. Errors never contain it.
-func (r *row) prepare(text grapnel.Secret) (secret, error) {
-	s := secret{Secret: text}
+func (r *Row) prepare(text Secret) (secret, error) {
+	s := secret{text: text.Text, expires: text.Expires}
 	if text.Text == "" {
 		return s, errors.New("is empty")
 	}
@@ -42,7 +51,7 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 	}
 	s.key = []byte(text.Text)
 	switch {
-	case r.proof == byStandard || r.proof == byEither && strings.HasPrefix(text.Text, sign.SymmetricPrefix):
+	case r.Proof == ByStandard || r.Proof == ByEither && strings.HasPrefix(text.Text, sign.SymmetricPrefix):
 		usual, err := standardSecret(text.Text)
 		if err != nil {
 			return s, err
@@ -53,7 +62,7 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 			return s, fmt.Errorf("cannot be used: %s", strings.TrimPrefix(err.Error(), "sign: "))
 		}
 		s.standard = v
-	case r.proof == byECDSA:
+	case r.Proof == ByECDSA:
 		raw, err := base64.StdEncoding.DecodeString(text.Text)
 		if err != nil {
 			return s, errors.New("is not the base64 of a public key")
@@ -64,7 +73,7 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 			return s, errors.New("is not a public key of ECDSA on P-256")
 		}
 		s.curve = curve
-	case r.proof == byAdyen:
+	case r.Proof == ByAdyen:
 		raw, err := hex.DecodeString(text.Text)
 		if err != nil {
 			return s, errors.New("is not hexadecimal")
@@ -84,7 +93,7 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 		if len(s.key) == 0 {
 			return s, errors.New("is empty")
 		}
-	case r.proof == byEd25519:
+	case r.Proof == ByEd25519:
 		raw, err := hex.DecodeString(text.Text)
 		if err != nil || len(raw) != ed25519.PublicKeySize {
 			return s, fmt.Errorf("is a public key of %d hexadecimal digits", 2*ed25519.PublicKeySize)
@@ -130,43 +139,49 @@ func standardSecret(text string) (string, error) {
 // few characters can be guessed from a single signed request.
 const MinSecret = 8
 
-// CheckSecret returns the fault of a new secret of a source, besides those of CheckVerify; empty:
-// none. A source's existing secrets may be shorter.
+// CheckSecret returns the fault of a new secret, besides those of Settings.Faults; empty: none.
+// Existing secrets may be shorter.
 func CheckSecret(scheme, text string) string {
-	r := find(scheme)
-	if r == nil || r.proof == byNothing {
+	r := Find(scheme)
+	if r == nil || r.Proof == ByNothing {
 		return ""
 	}
-	if s, err := r.prepare(grapnel.Secret{Text: text}); err == nil && len(s.key) < MinSecret {
+	if s, err := r.prepare(Secret{Text: text}); err == nil && len(s.key) < MinSecret {
 		return fmt.Sprintf("has %d bytes; a secret has at least %d", len(s.key), MinSecret)
 	}
 	return ""
 }
 
+// WaitsForSecret is the step of verification that a request fails while there is no secret.
+const WaitsForSecret = "the source waits for its secret"
+
+// live says whether the secret counts at a time.
+func (s *secret) live(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
+
 // matching tries every secret, even after a match, so that the time taken does not tell which one
 // is right. It notes the one that matched.
-func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
-	if len(in.source.Verify.Secrets) == 0 {
-		return in.failed(waitsForSecret)
+func (in *Request) matching(what string, matches func(s *secret) bool) bool {
+	if len(in.v.Secrets) == 0 {
+		return in.failed(WaitsForSecret)
 	}
 	live, found, expired := 0, 0, time.Time{}
-	for i := range in.source.secrets {
-		s := &in.source.secrets[i]
+	for i := range in.v.secrets {
+		s := &in.v.secrets[i]
 		switch ok := matches(s); {
-		case s.Live(in.now):
+		case s.live(in.now):
 			if live++; ok && found == 0 {
 				found, in.matched = live, s
 			}
 		case ok:
-			expired = s.ExpiresAt
+			expired = s.expires
 		}
 	}
 	switch {
 	case found > 0:
 		return in.passed(what + " matches secret " + strconv.Itoa(found) + " of " + strconv.Itoa(live))
 	case !expired.IsZero():
-		return in.faulty(proofExpired, fmt.Sprintf("%s matches a secret that expired %s ago", what, rounded(in.now.Sub(expired))))
+		return in.faulty(ExpiredSecret, fmt.Sprintf("%s matches a secret that expired %s ago", what, rounded(in.now.Sub(expired))))
 	default:
-		return in.faulty(proofWrong, what+" matches no secret")
+		return in.faulty(Mismatch, what+" matches no secret")
 	}
 }

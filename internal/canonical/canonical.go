@@ -1,17 +1,29 @@
-package ingress
+// Package canonical compares JSON bodies by one form, writes that form as text, and finds values in
+// them.
+//
+// Its guarantees:
+//
+//   - A number stays as it was written, digit by digit: no value goes through a float.
+//   - Two documents have one form only if they are equal but for the order of members, spaces and
+//     escapes.
+//   - A body is JSON only if it is one value in UTF-8, nested no deeper than MaxDepth. Reading it
+//     costs time in proportion to its size, whatever it is.
+//
+// It does not promise that two forms of one number, such as 1 and 1.0, are equal.
+package canonical
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strconv"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/grapnelhq/grapnel"
 )
+
+// MaxDepth is how deep the values of a document may be nested.
+const MaxDepth = 64
 
 // Equality of two bodies. A JSON document is brought into one form: members sorted by name at every
 // level, nothing between tokens, strings decoded, numbers digit by digit as they were written. So
@@ -21,10 +33,10 @@ import (
 // If an object has several members with one name, all are in the form, in their order: readers
 // differ in the one they use.
 
-// document is the result of one pass over a body.
-type document struct {
-	json bool     // it is one JSON value in UTF-8, nested no deeper than an event may be
-	sum  [32]byte // of its form without ignored paths or, if it is not JSON, of its bytes
+// Document is the result of one pass over a body.
+type Document struct {
+	JSON bool     // it is one JSON value in UTF-8, nested no deeper than MaxDepth
+	Sum  [32]byte // of its form without ignored paths or, if it is not JSON, of its bytes
 }
 
 // Sums of the two kinds of bodies never meet.
@@ -33,18 +45,23 @@ const (
 	formOfBytes = "grapnel body bytes\n"
 )
 
-// read looks at a body once.
-func (i *ignored) read(body []byte) document {
+// Read looks at a body once.
+func (i *Ignored) Read(body []byte) Document {
 	f := forms.Get().(*form)
 	defer f.release()
+	if f.read(body, i) {
+		return Document{JSON: true, Sum: sha256.Sum256(f.out)}
+	}
+	f.out = append(append(f.out[:0], formOfBytes...), body...)
+	return Document{Sum: sha256.Sum256(f.out)}
+}
+
+// read makes the form of a body; false: it is not JSON.
+func (f *form) read(body []byte, i *Ignored) bool {
 	f.in, f.at, f.ignored = body, 0, i
 	f.out, f.members = append(f.out[:0], formOfJSON...), f.members[:0]
 	f.space()
-	if utf8.Valid(body) && f.value(0, i.start()) && f.end() {
-		return document{json: true, sum: sha256.Sum256(f.out)}
-	}
-	f.out = append(append(f.out[:0], formOfBytes...), body...)
-	return document{sum: sha256.Sum256(f.out)}
+	return utf8.Valid(body) && f.value(0, i.start()) && f.end()
 }
 
 // forms are reused: most memory of one is the form of the last body. Large ones are left to the
@@ -67,7 +84,7 @@ type form struct {
 	out     []byte
 	scratch []byte
 	members []member // of all objects that are being read, the innermost last
-	ignored *ignored
+	ignored *Ignored
 }
 
 // member is where the name and the form of a member are in out.
@@ -105,9 +122,9 @@ func (f *form) value(depth int, paths live) bool {
 	}
 	switch c := f.in[f.at]; c {
 	case '{':
-		return depth < grapnel.MaxDepth && f.object(depth, paths)
+		return depth < MaxDepth && f.object(depth, paths)
 	case '[':
-		return depth < grapnel.MaxDepth && f.array(depth, paths)
+		return depth < MaxDepth && f.array(depth, paths)
 	case '"':
 		_, ok := f.text()
 		return ok
@@ -353,23 +370,4 @@ func appendPoint(out []byte, r rune) []byte {
 		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
 	}
 	return utf8.AppendRune(out, r)
-}
-
-// identity is the hash by which a source deduplicates a request: over the kind of the value, the
-// source and the value.
-func identity(source string, by grapnel.DedupeBy, parts ...[]byte) []byte {
-	var space [256]byte
-	all := space[:0]
-	add := func(part []byte) {
-		// lengths keep ("ab", "c") and ("a", "bc") apart
-		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':')
-		all = append(all, part...)
-	}
-	add([]byte(source))
-	add([]byte(by))
-	for _, part := range parts {
-		add(part)
-	}
-	sum := sha256.Sum256(all)
-	return sum[:]
 }

@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"crypto/hmac"
@@ -21,7 +21,7 @@ var twilioAlgorithms = map[string]string{"HMAC_SHA1": "sha1", "HMAC_SHA256": "sh
 
 // twilioHash is the algorithm that the settings name, or that of auth tokens if they name none;
 // nil: not supported.
-func (in *incoming) twilioHash() func() hash.Hash {
+func (in *Request) twilioHash() func() hash.Hash {
 	for _, settings := range in.header[twilioSettings] {
 		for part := range strings.SplitSeq(settings, ",") {
 			what, value, _ := strings.Cut(part, "=")
@@ -30,31 +30,31 @@ func (in *incoming) twilioHash() func() hash.Hash {
 			}
 		}
 	}
-	return hashOf(in.source.row.algorithm)
+	return hashOf(in.v.algorithm)
 }
 
 // twilio checks a signature over the URL that Twilio was given. A form's fields are signed with it,
 // sorted by name; for any other body the URL has the hash.
-func (in *incoming) twilio() bool {
-	value, wrong := single(in.header, in.source.header)
+func (in *Request) twilio() bool {
+	value, wrong := single(in.header, in.v.header)
 	if wrong != "" {
-		return in.lacks(wrong)
+		return in.lacksSignature(wrong)
 	}
-	in.passed("header " + in.source.header + " is there")
+	in.passed("header " + in.v.header + " is there")
 	sum := in.twilioHash()
 	if sum == nil || len(in.header[twilioSettings]) > 1 {
 		return in.failed("header " + twilioSettings + " names no supported algorithm")
 	}
 	given, err := base64.StdEncoding.Strict().DecodeString(value)
 	if err != nil || len(given) != sum().Size() {
-		return in.failed("the signature is not base64 of the right length")
+		return in.unsigned("the signature is not base64 of the right length")
 	}
 	intact, fields := in.twilioBody()
 	urls := in.urls()
 	return in.matching("signature", func(s *secret) bool {
 		found := false
 		for _, address := range urls {
-			mac := hmac.New(sum, []byte(s.Text))
+			mac := hmac.New(sum, s.key)
 			mac.Write([]byte(address))
 			mac.Write([]byte(fields))
 			found = hmac.Equal(mac.Sum(nil), given) || found
@@ -65,17 +65,17 @@ func (in *incoming) twilio() bool {
 
 // twilioBody returns the signed part of the body beside the URL. intact is false for a body without
 // a signature or hash.
-func (in *incoming) twilioBody() (intact bool, fields string) {
+func (in *Request) twilioBody() (intact bool, fields string) {
 	if want := in.r.URL.Query().Get("bodySHA256"); want != "" {
 		sum := sha256.Sum256(in.body)
 		if !equal(strings.ToLower(want), hex.EncodeToString(sum[:])) {
-			return in.failed("the body's hash is not the bodySHA256 of the URL"), ""
+			return in.faulty(Mismatch, "the body's hash is not the bodySHA256 of the URL"), ""
 		}
 		return in.passed("the body's hash is the bodySHA256 of the URL"), ""
 	}
 	form := in.form()
 	if len(form) == 0 && len(in.body) > 0 {
-		return in.failed("the body is no form, and the URL has no bodySHA256"), ""
+		return in.unsigned("the body is no form, and the URL has no bodySHA256"), ""
 	}
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(form)) {
@@ -94,13 +94,13 @@ func (in *incoming) twilioBody() (intact bool, fields string) {
 // may be wrong, and providers differ in whether they name the port, so there are several. Trying
 // them is safe: only the owner of the secret can sign any of them, and each has the whole query,
 // which may hold the hash of the body.
-func (in *incoming) urls() []string {
+func (in *Request) urls() []string {
 	path := in.r.URL.RequestURI()
 	bases := []string{"https://" + in.r.Host + path, "http://" + in.r.Host + path}
 	if in.origin != "" && !slices.Contains(bases, in.origin+path) {
 		bases = append(bases, in.origin+path)
 	}
-	if public := in.source.PublicURL; public != "" {
+	if public := in.v.PublicURL; public != "" {
 		// It may be the whole address, to whose query the provider adds, or that of a proxy in
 		// front of everything.
 		bases = []string{public, strings.TrimSuffix(public, "/") + path}

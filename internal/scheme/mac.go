@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"crypto/hmac"

@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"fmt"
@@ -29,18 +29,18 @@ func parseStamp(text string) (time.Time, bool) {
 }
 
 // fresh checks that a timestamp is near enough to now, in both directions.
-func (in *incoming) fresh(text string) bool {
+func (in *Request) fresh(text string) bool {
 	at, ok := parseStamp(text)
 	if !ok {
 		return in.failed("the timestamp cannot be read")
 	}
-	tolerance := in.source.tolerance
+	tolerance := in.v.Tolerance
 	// Sub ends at the longest duration, and the negative of the shortest is itself: so not -age.
 	switch age, ahead := in.now.Sub(at), at.Sub(in.now); {
 	case age > tolerance:
-		return in.faulty(proofStale, "timestamp "+rounded(age)+" old, more than "+rounded(tolerance))
+		return in.faulty(TooOldOrNew, "timestamp "+rounded(age)+" old, more than "+rounded(tolerance))
 	case ahead > tolerance:
-		return in.faulty(proofStale, "timestamp "+rounded(ahead)+" in the future, more than "+rounded(tolerance))
+		return in.faulty(TooOldOrNew, "timestamp "+rounded(ahead)+" in the future, more than "+rounded(tolerance))
 	case ahead > 0:
 		return in.passed("timestamp " + rounded(ahead) + " in the future")
 	default:

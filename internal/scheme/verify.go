@@ -1,13 +1,15 @@
-package ingress
+package scheme
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1" //nolint:gosec // some providers sign with it; as an HMAC it is still secure
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"net/http"
 	"strings"
@@ -15,24 +17,24 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// verify checks that the provider has sent the request, and notes each step. All steps run, so that
+// Verify checks that the provider has sent the request, and notes each step. All steps run, so that
 // an operator who reads a failed request sees all its faults.
-func (in *incoming) verify() bool {
-	s := in.source
-	switch s.row.proof {
-	case byNothing:
+func (in *Request) Verify() bool {
+	s := in.v
+	switch s.Proof {
+	case ByNothing:
 		return in.passed("nothing is checked: the source accepts every request")
-	case byToken:
+	case ByToken:
 		return in.token()
-	case byBasic:
+	case ByBasic:
 		return in.basic()
-	case byStandard:
-		return in.standard(s.row.header)
-	case byEither:
+	case ByStandard:
+		return in.standard(s.Row.header)
+	case ByEither:
 		return in.either()
-	case byTwilio:
+	case ByTwilio:
 		return in.twilio()
-	case byAdyen:
+	case ByAdyen:
 		return in.adyen()
 	default:
 		return in.signature()
@@ -56,8 +58,8 @@ func hashOf(name string) func() hash.Hash {
 const maxCandidates = 10
 
 // signature checks an HMAC or Ed25519 signature over the source's template.
-func (in *incoming) signature() bool {
-	s := in.source
+func (in *Request) signature() bool {
+	s := in.v
 	stamp, offered, there := in.offered()
 	on := in.freshest(stamp)
 	if !there {
@@ -70,23 +72,23 @@ func (in *incoming) signature() bool {
 		}
 	}
 	if len(candidates) == 0 {
-		return in.failed("the signature is not " + s.encoding + " of the right length")
+		return in.unsigned("the signature is not " + s.encoding + " of the right length")
 	}
 	fields := signed{timestamp: stamp}
 	if s.template.has("id") {
-		if fields.id = in.find(s.ids.event); fields.id == "" {
-			return in.faulty(proofMissing, "the id that is signed is missing")
+		if fields.id = in.Find(s.IDs.Event); fields.id == "" {
+			return in.faulty(Missing, "the id that is signed is missing")
 		}
 	}
 	if s.template.has(tokenField) {
-		fields.token = in.find(s.ids.delivery)
+		fields.token = in.Find(s.IDs.Delivery)
 	}
 	urls := []string{""}
 	if s.template.has("url") {
 		urls = in.urls()
 	}
 	if len(candidates) == 1 {
-		in.mac = candidates[0]
+		in.MAC = candidates[0]
 	}
 	return in.matching("signature", func(k *secret) bool {
 		found := false
@@ -98,8 +100,8 @@ func (in *incoming) signature() bool {
 }
 
 // matchesAny compares with every signature that is offered.
-func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bool {
-	s := in.source
+func (in *Request) matchesAny(k *secret, fields signed, candidates [][]byte) bool {
+	s := in.v
 	if k.public != nil || k.curve != nil {
 		found := false
 		var message bytes.Buffer
@@ -113,33 +115,33 @@ func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bo
 }
 
 // offered finds the signatures and the timestamp of a request.
-func (in *incoming) offered() (stamp string, signatures []string, ok bool) {
-	s := in.source
-	if len(s.row.signature) > 0 {
-		stamp = in.find(s.timestamp)
-		text := in.find(s.row.signature)
+func (in *Request) offered() (stamp string, signatures []string, ok bool) {
+	s := in.v
+	if len(s.signature) > 0 {
+		stamp = in.Find(s.timestamp)
+		text := in.Find(s.signature)
 		if text == "" {
-			return stamp, nil, in.faulty(proofMissing, "the signature is missing")
+			return stamp, nil, in.lacksSignature("the signature" + isMissing)
 		}
 		return stamp, []string{text}, in.passed("a signature is there")
 	}
 	value, wrong := single(in.header, s.header)
 	if wrong != "" {
-		return in.find(s.timestamp), nil, in.lacks(wrong)
+		return in.Find(s.timestamp), nil, in.lacksSignature(wrong)
 	}
-	if s.row.pairs != "" {
+	if s.pairs != "" {
 		return in.paired(value)
 	}
 	text, ok := strings.CutPrefix(value, s.prefix)
 	if !ok {
-		return in.find(s.timestamp), nil, in.failed("header " + s.header + " does not start with " + s.prefix)
+		return in.Find(s.timestamp), nil, in.unsigned("header " + s.header + " does not start with " + s.prefix)
 	}
-	return in.find(s.timestamp), []string{text}, in.passed("header " + s.header + " is there")
+	return in.Find(s.timestamp), []string{text}, in.passed("header " + s.header + " is there")
 }
 
 // paired reads a header of name=value pairs.
-func (in *incoming) paired(value string) (stamp string, signatures []string, ok bool) {
-	r, stamps := in.source.row, 0
+func (in *Request) paired(value string) (stamp string, signatures []string, ok bool) {
+	r, stamps := in.v.Row, 0
 	for pair := range strings.SplitSeq(value, r.pairs) {
 		switch name, text, _ := strings.Cut(strings.TrimSpace(pair), "="); name {
 		case r.pairTime:
@@ -149,6 +151,7 @@ func (in *incoming) paired(value string) (stamp string, signatures []string, ok 
 			signatures = append(signatures, text)
 		}
 	}
+	in.Unsigned = len(signatures) == 0
 	switch {
 	case stamps != 1 || len(signatures) == 0:
 		return stamp, nil, in.failed("header " + r.header + " is not " + r.pairTime + "=…" + r.pairs + r.pairSum + "=…")
@@ -159,12 +162,12 @@ func (in *incoming) paired(value string) (stamp string, signatures []string, ok 
 }
 
 // freshest checks the timestamp of a scheme that has one.
-func (in *incoming) freshest(stamp string) bool {
+func (in *Request) freshest(stamp string) bool {
 	switch {
-	case in.source.row.pairTime == "" && len(in.source.timestamp) == 0:
+	case in.v.Row.pairTime == "" && len(in.v.timestamp) == 0:
 		return true
 	case stamp == "":
-		return in.faulty(proofMissing, "the timestamp is missing")
+		return in.faulty(Missing, "the timestamp is missing")
 	default:
 		return in.fresh(stamp)
 	}
@@ -195,7 +198,7 @@ func decodeSignature(encoding, text string, size int) []byte {
 
 // standard checks Standard Webhooks signatures; they are in headers that start with prefix, or with
 // webhook-. An id under prefix counts before one under webhook-, so it has to be the signed one.
-func (in *incoming) standard(prefix string) bool {
+func (in *Request) standard(prefix string) bool {
 	as := prefix
 	if in.header[prefix+"Signature"] == nil && in.header[prefix+"Id"] == nil {
 		as = "Webhook-"
@@ -204,7 +207,10 @@ func (in *incoming) standard(prefix string) bool {
 	h, complete := make(http.Header, len(names)), true
 	for i, canonical := range [3]string{sign.HeaderID, sign.HeaderTimestamp, sign.HeaderSignature} {
 		value, wrong := single(in.header, names[i])
-		if wrong != "" {
+		if wrong != "" && canonical == sign.HeaderSignature {
+			complete = in.lacksSignature(wrong)
+			continue
+		} else if wrong != "" {
 			complete = in.lacks(wrong)
 			continue
 		}
@@ -220,15 +226,18 @@ func (in *incoming) standard(prefix string) bool {
 			return false
 		}
 		_, err := s.standard.Verify(h, in.body)
+		if errors.Is(err, sign.ErrMalformed) {
+			in.Reason = cmp.Or(in.Reason, Malformed)
+		}
 		return err == nil
 	}) && on
 }
 
 // either checks a Standard Webhooks signature if the request has one and the source a key for it,
 // else a token. A signing key is never used as a token.
-func (in *incoming) either() bool {
-	for i := range in.source.secrets {
-		if s := &in.source.secrets[i]; s.standard != nil && s.Live(in.now) && in.header["Webhook-Signature"] != nil {
+func (in *Request) either() bool {
+	for i := range in.v.secrets {
+		if s := &in.v.secrets[i]; s.standard != nil && s.live(in.now) && in.header["Webhook-Signature"] != nil {
 			return in.standard("Webhook-")
 		}
 	}
@@ -236,31 +245,31 @@ func (in *incoming) either() bool {
 }
 
 // token compares a header with the secrets.
-func (in *incoming) token() bool {
-	value, wrong := single(in.header, in.source.header)
+func (in *Request) token() bool {
+	value, wrong := single(in.header, in.v.header)
 	if wrong != "" {
-		return in.lacks(wrong)
+		return in.lacksSignature(wrong)
 	}
-	text, ok := strings.CutPrefix(value, in.source.prefix)
+	text, ok := strings.CutPrefix(value, in.v.prefix)
 	if !ok {
-		return in.failed("header " + in.source.header + " does not start with " + in.source.prefix)
+		return in.unsigned("header " + in.v.header + " does not start with " + in.v.prefix)
 	}
-	in.passed("header " + in.source.header + " is there")
-	return in.matching("token", func(s *secret) bool { return s.standard == nil && equal(text, s.Text) })
+	in.passed("header " + in.v.header + " is there")
+	return in.matching("token", func(s *secret) bool { return s.standard == nil && equal(text, s.text) })
 }
 
 // basic compares name and password.
-func (in *incoming) basic() bool {
+func (in *Request) basic() bool {
 	if _, wrong := single(in.header, "Authorization"); wrong != "" {
-		return in.lacks(wrong)
+		return in.lacksSignature(wrong)
 	}
 	name, password, ok := in.r.BasicAuth()
 	if !ok {
-		return in.failed("header Authorization is not basic authentication")
+		return in.unsigned("header Authorization is not basic authentication")
 	}
 	// The answer does not tell which of the two was wrong.
-	named := equal(name, in.source.Verify.Username)
-	return in.matching("password", func(s *secret) bool { return equal(password, s.Text) && named })
+	named := equal(name, in.v.Username)
+	return in.matching("password", func(s *secret) bool { return equal(password, s.text) && named })
 }
 
 // equal compares in a time that does not depend on the texts, not even on their lengths.

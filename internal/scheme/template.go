@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ func (t template) has(field string) bool {
 type signed struct{ timestamp, id, token, url string }
 
 // write writes the signed text.
-func (t template) write(w io.Writer, in *incoming, s signed) {
+func (t template) write(w io.Writer, in *Request, s signed) {
 	for _, p := range t {
 		switch p.field {
 		case "":

@@ -1,10 +1,10 @@
-package ingress
+package scheme
 
 import (
 	"crypto/sha256"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/grapnelhq/grapnel/internal/canonical"
 )
 
 // adyenItem is the path of the notification in a body. Each request has one.
@@ -15,29 +15,33 @@ const adyenItem = "notificationItems.0.NotificationRequestItem."
 // Nothing else of the body is signed, so two readers have to find the same fields. Therefore a name
 // that occurs twice, in whatever case, and a colon in a field other than the merchant's own
 // reference, are refused.
-func (in *incoming) adyen() bool {
-	sound := in.document().json
-	items := only(gjson.ParseBytes(in.body), "notificationItems", &sound)
-	if !sound || !items.IsArray() || len(items.Array()) != 1 {
+func (in *Request) adyen() bool {
+	sound := in.Document().JSON
+	if !sound {
 		return in.failed("the body is not one notification")
 	}
-	item := only(items.Array()[0], "NotificationRequestItem", &sound)
+	items := only(canonical.Root(in.body), "notificationItems", &sound)
+	first, count := canonical.Value{}, 0
+	for _, v := range items.Members() {
+		first, count = v, count+1
+	}
+	if !sound || count != 1 || items.Raw[0] != '[' {
+		return in.failed("the body is not one notification")
+	}
+	item := only(first, "NotificationRequestItem", &sound)
 	amount := only(item, "amount", &sound)
 	var text strings.Builder
 	for i, field := range []struct {
-		of   gjson.Result
+		of   canonical.Value
 		name string
 	}{
 		{item, "pspReference"}, {item, "originalReference"}, {item, "merchantAccountCode"}, {item, "merchantReference"},
 		{amount, "value"}, {amount, "currency"}, {item, "eventCode"}, {item, "success"},
 	} {
 		value := only(field.of, field.name, &sound)
-		told := value.Raw
-		switch value.Type {
-		case gjson.String:
-			told = value.Str
-		case gjson.Null, gjson.JSON:
-			told = ""
+		told, is := value.Text()
+		if !is && value.Exists() && value.Raw[0] != '{' && value.Raw[0] != '[' && value.Raw[0] != 'n' {
+			told = string(value.Raw)
 		}
 		sound = sound && (field.name == "merchantReference" || !strings.Contains(told, ":"))
 		if i > 0 {
@@ -45,13 +49,13 @@ func (in *incoming) adyen() bool {
 		}
 		text.WriteString(told)
 	}
-	signature := only(only(item, "additionalData", &sound), "hmacSignature", &sound)
+	signature, _ := only(only(item, "additionalData", &sound), "hmacSignature", &sound).Text()
 	if !sound {
 		return in.failed("a field that is signed is there twice, or has a colon")
 	}
-	given := decodeSignature("base64", signature.Str, sha256.Size)
+	given := decodeSignature("base64", signature, sha256.Size)
 	if given == nil {
-		return in.failed("additionalData.hmacSignature is missing, or not base64 of the right length")
+		return in.unsigned("additionalData.hmacSignature is missing, or not base64 of the right length")
 	}
 	in.passed("a signature is there")
 	return in.matching("signature", func(k *secret) bool {
@@ -60,17 +64,16 @@ func (in *incoming) adyen() bool {
 }
 
 // only returns a member of an object. sound becomes false if the name occurs more than once.
-func only(object gjson.Result, name string, sound *bool) (found gjson.Result) {
+func only(object canonical.Value, name string, sound *bool) (found canonical.Value) {
 	times := 0
-	object.ForEach(func(key, value gjson.Result) bool {
-		if strings.EqualFold(key.Str, name) {
+	for key, value := range object.Members() {
+		if strings.EqualFold(key, name) {
 			times++
-			if key.Str == name {
+			if key == name {
 				found = value
 			}
 		}
-		return true
-	})
+	}
 	*sound = *sound && times <= 1
 	return found
 }

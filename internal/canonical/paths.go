@@ -1,4 +1,4 @@
-package ingress
+package canonical
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxIgnored is the largest number of ignored paths of a source, because a set of paths is one
+// MaxIgnored is the largest number of ignored paths, because a set of paths is one
 // machine word. maxSteps is the longest path.
 const (
-	maxIgnored = 64
+	MaxIgnored = 64
 	maxSteps   = 16
 )
 
@@ -20,9 +20,8 @@ type step struct {
 	any   bool
 }
 
-// ignored are the ignored paths of a source. Values at and below them are left out of the
-// comparison.
-type ignored struct{ paths [][]step }
+// Ignored are paths to ignore. Values at and below them are left out of the form.
+type Ignored struct{ paths [][]step }
 
 // parsePath reads $.a.b, $.items[*].sent_at, $.list[0], $["odd name"] and $.*.
 func parsePath(text string) ([]step, error) {
@@ -45,6 +44,12 @@ func parsePath(text string) ([]step, error) {
 		return nil, fmt.Errorf("$ alone would ignore the whole body")
 	}
 	return steps, nil
+}
+
+// CheckPath returns the fault of a path to ignore.
+func CheckPath(text string) error {
+	_, err := parsePath(text)
+	return err
 }
 
 func parseStep(text string) (s step, rest string, err error) {
@@ -88,11 +93,11 @@ func parseStep(text string) (s step, rest string, err error) {
 	return s, rest, nil
 }
 
-// parseIgnored reads all paths of a source.
-func parseIgnored(texts []string) (ignored, error) {
-	var all ignored
-	if len(texts) > maxIgnored {
-		return all, fmt.Errorf("at most %d paths can be ignored", maxIgnored)
+// ParseIgnored reads paths.
+func ParseIgnored(texts []string) (Ignored, error) {
+	var all Ignored
+	if len(texts) > MaxIgnored {
+		return all, fmt.Errorf("at most %d paths can be ignored", MaxIgnored)
 	}
 	for _, text := range texts {
 		steps, err := parsePath(text)
@@ -107,7 +112,7 @@ func parseIgnored(texts []string) (ignored, error) {
 // live is the set of paths that lead to where the reader is, one bit for each.
 type live uint64
 
-func (i *ignored) start() live {
+func (i *Ignored) start() live {
 	if len(i.paths) == 64 {
 		return ^live(0)
 	}
@@ -116,16 +121,16 @@ func (i *ignored) start() live {
 
 // member narrows a set to the paths that continue with a member of this name, at a depth; ends says
 // that one of them ends there.
-func (i *ignored) member(from live, depth int, name []byte) (into live, ends bool) {
+func (i *Ignored) member(from live, depth int, name []byte) (into live, ends bool) {
 	return i.narrow(from, depth, func(s step) bool { return s.any || s.index < 0 && s.name == string(name) })
 }
 
 // element does the same with the element of an array.
-func (i *ignored) element(from live, depth, index int) (into live, ends bool) {
+func (i *Ignored) element(from live, depth, index int) (into live, ends bool) {
 	return i.narrow(from, depth, func(s step) bool { return s.any || s.index == index })
 }
 
-func (i *ignored) narrow(from live, depth int, goesOn func(step) bool) (into live, ends bool) {
+func (i *Ignored) narrow(from live, depth int, goesOn func(step) bool) (into live, ends bool) {
 	for n := range i.paths {
 		if from&(1<<n) == 0 || !goesOn(i.paths[n][depth]) {
 			continue

@@ -1,4 +1,4 @@
-package ingress
+package canonical
 
 import (
 	"bytes"
@@ -11,17 +11,15 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
-
-	"github.com/grapnelhq/grapnel"
 )
 
 func sumOf(t testing.TB, body string, ignore ...string) [32]byte {
 	t.Helper()
-	i, err := parseIgnored(ignore)
+	i, err := ParseIgnored(ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return i.read([]byte(body)).sum
+	return i.Read([]byte(body)).Sum
 }
 
 func TestBodiesThatAreTheSame(t *testing.T) {
@@ -136,15 +134,15 @@ func TestBodiesThatDiffer(t *testing.T) {
 func TestWhatIsJSON(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{}`: true, `1`: true, ` "x" `: true, ``: false, `{}{}`: false, "\"\xff\"": false, "\ufeff{}": false,
-		strings.Repeat("[", grapnel.MaxDepth) + strings.Repeat("]", grapnel.MaxDepth):     true,
-		strings.Repeat("[", grapnel.MaxDepth+1) + strings.Repeat("]", grapnel.MaxDepth+1): false,
-		strings.Repeat("[", 1<<20):                        false,
-		strings.Repeat(`{"a":`, 1<<18) + "1":              false,
-		`{"a":"` + strings.Repeat(`\u0041`, 1<<16) + `"}`: true,
-		`{"a":` + strings.Repeat("1", 1<<16) + `}`:        true,
+		strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth):     true,
+		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1): false,
+		strings.Repeat("[", 1<<20):                                        false,
+		strings.Repeat(`{"a":`, 1<<18) + "1":                              false,
+		`{"a":"` + strings.Repeat(`\u0041`, 1<<16) + `"}`:                 true,
+		`{"a":` + strings.Repeat("1", 1<<16) + `}`:                        true,
 	} {
-		if got := new(ignored).read([]byte(body)); got.json != want {
-			t.Errorf("%.40q is JSON: %v", body, got.json)
+		if got := new(Ignored).Read([]byte(body)); got.JSON != want {
+			t.Errorf("%.40q is JSON: %v", body, got.JSON)
 		}
 	}
 }
@@ -185,7 +183,7 @@ func TestIgnoredPaths(t *testing.T) {
 			t.Errorf("%q is taken for a path", path)
 		}
 	}
-	if _, err := parseIgnored(make([]string, 65)); err == nil {
+	if _, err := ParseIgnored(make([]string, 65)); err == nil {
 		t.Error("65 paths are taken")
 	}
 }
@@ -323,7 +321,8 @@ func (v value) write(r *rand.Rand, out *strings.Builder) {
 	space()
 }
 
-// Two documents have the same sum exactly if their slow, obvious forms are equal.
+// Two documents have the same sum, and the same text, exactly if their slow, obvious forms are
+// equal. A text is its own text.
 func TestSumsAgreeWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := values(3).Draw(t, "a"), values(3).Draw(t, "b")
@@ -336,16 +335,24 @@ func TestSumsAgreeWithTheModel(t *testing.T) {
 			v.write(rand.New(rand.NewPCG(seed, n)), &out)
 			return []byte(out.String())
 		}
-		none := new(ignored)
-		one, again, two := none.read(write(a, 1)), none.read(write(a, 2)), none.read(write(b, 3))
-		if !one.json || !again.json || !two.json {
+		none := new(Ignored)
+		one, again, two := none.Read(write(a, 1)), none.Read(write(a, 2)), none.Read(write(b, 3))
+		if !one.JSON || !again.JSON || !two.JSON {
 			t.Fatalf("taken for no JSON: %s %s", write(a, 1), write(b, 3))
 		}
-		if one.sum != again.sum {
+		if one.Sum != again.Sum {
 			t.Fatalf("%s and %s differ", write(a, 1), write(a, 2))
 		}
-		if (one.sum == two.sum) != (a.canon() == b.canon()) {
-			t.Fatalf("%s and %s the same: %v", write(a, 1), write(b, 3), one.sum == two.sum)
+		if (one.Sum == two.Sum) != (a.canon() == b.canon()) {
+			t.Fatalf("%s and %s the same: %v", write(a, 1), write(b, 3), one.Sum == two.Sum)
+		}
+		textA, _ := none.Text(write(a, 1))
+		textB, _ := none.Text(write(b, 3))
+		if bytes.Equal(textA, textB) != (one.Sum == two.Sum) {
+			t.Fatalf("%s and %s have the texts %s and %s", write(a, 1), write(b, 3), textA, textB)
+		}
+		if same, err := none.Text(textA); err != nil || !bytes.Equal(same, textA) || none.Read(textA) != one {
+			t.Fatalf("%s becomes %s and then %s (%v)", write(a, 1), textA, same, err)
 		}
 	})
 }
@@ -378,25 +385,25 @@ func FuzzRead(f *testing.F) {
 	for _, body := range []string{`{"a":[1,"x\ud83d",{"b":null}]}`, `{"a":1,"a":2}`, "[", `"\u00`, `1e+`, "\xff", `{"a":{"b":{"c":1}}}`} {
 		f.Add([]byte(body))
 	}
-	paths, err := parseIgnored([]string{"$.a.b", "$[*].c", "$.*[0]"})
+	paths, err := ParseIgnored([]string{"$.a.b", "$[*].c", "$.*[0]"})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got := new(ignored).read(body)
-		if want := json.Valid(body) && utf8.Valid(body) && !deep(body); got.json != want {
-			t.Fatalf("%q is JSON: %v, want %v", body, got.json, want)
+		got := new(Ignored).Read(body)
+		if want := json.Valid(body) && utf8.Valid(body) && !deep(body); got.JSON != want {
+			t.Fatalf("%q is JSON: %v, want %v", body, got.JSON, want)
 		}
-		if got.json {
+		if got.JSON {
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, body); err != nil {
 				t.Fatal(err)
 			}
-			if again := new(ignored).read(compact.Bytes()); again != got {
+			if again := new(Ignored).Read(compact.Bytes()); again != got {
 				t.Fatalf("%q and %q differ", body, compact.Bytes())
 			}
 		}
-		if less := paths.read(body); less.json != got.json || !got.json && less.sum != got.sum {
+		if less := paths.Read(body); less.JSON != got.JSON || !got.JSON && less.Sum != got.Sum {
 			t.Fatalf("%q: paths change what it is", body)
 		}
 	})
@@ -412,7 +419,7 @@ func deep(body []byte) bool {
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):
-			if depth++; depth > grapnel.MaxDepth {
+			if depth++; depth > MaxDepth {
 				return true
 			}
 		case json.Delim('}'), json.Delim(']'):
@@ -426,9 +433,9 @@ func BenchmarkRead(b *testing.B) {
 		strings.Repeat("x", 600) + `","list":[1,2,3,{"b":1,"a":2}]}},"livemode":false,"type":"setup_intent.created"}`)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
-	none := new(ignored)
+	none := new(Ignored)
 	for b.Loop() {
-		if !none.read(body).json {
+		if !none.Read(body).JSON {
 			b.Fatal("no JSON")
 		}
 	}

@@ -1,4 +1,4 @@
-package ingress
+package scheme
 
 import (
 	"net/http"
@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/grapnelhq/grapnel/internal/canonical"
 )
 
-// place is where a provider writes a value: a header, a member of a JSON body, or a field of a
+// Place is where a provider writes a value: a header, a member of a JSON body, or a field of a
 // form.
-type place struct {
+type Place struct {
 	in   where
 	name string // of the header or field; a gjson path
 	// the place counts only if this path has a value too: in the provider's other bodies the same
@@ -28,19 +28,19 @@ const (
 	inPayload // JSON in the field payload of a form
 )
 
-func header(name string) place {
-	return place{in: inHeader, name: textproto.CanonicalMIMEHeaderKey(name)}
+func header(name string) Place {
+	return Place{in: inHeader, name: textproto.CanonicalMIMEHeaderKey(name)}
 }
-func body(path string) place    { return place{in: inBody, name: path} }
-func field(name string) place   { return place{in: inForm, name: name} }
-func payload(path string) place { return place{in: inPayload, name: path} }
-func (p place) given(path string) place {
+func body(path string) Place    { return Place{in: inBody, name: path} }
+func field(name string) Place   { return Place{in: inForm, name: name} }
+func payload(path string) Place { return Place{in: inPayload, name: path} }
+func (p Place) given(path string) Place {
 	p.with = path
 	return p
 }
 
 // String names the place for people.
-func (p place) String() string {
+func (p Place) String() string {
 	switch p.in {
 	case inHeader:
 		return "header " + p.name
@@ -53,7 +53,7 @@ func (p place) String() string {
 	}
 }
 
-func names(places []place) string {
+func names(places []Place) string {
 	var all []string
 	for _, p := range places {
 		all = append(all, p.String())
@@ -61,17 +61,17 @@ func names(places []place) string {
 	return strings.Join(all, ", else ")
 }
 
-// find returns the value at the first place that has one.
-func (in *incoming) find(places []place) string {
+// Find returns the value at the first place that has one.
+func (in *Request) Find(places []Place) string {
 	for _, p := range places {
-		if text := in.at(p); text != "" && len(text) <= in.source.bounds.Found {
+		if text := in.at(p); text != "" && len(text) <= in.v.Longest {
 			return text
 		}
 	}
 	return ""
 }
 
-func (in *incoming) at(p place) string {
+func (in *Request) at(p Place) string {
 	switch p.in {
 	case inHeader:
 		// of two values it is unknown which one counts
@@ -82,37 +82,26 @@ func (in *incoming) at(p place) string {
 	case inForm:
 		return in.form().Get(p.name)
 	case inPayload:
-		if text := in.form().Get("payload"); gjson.Valid(text) {
-			return scalar(gjson.Get(text, p.name))
-		}
-		return ""
-	default:
-		if !in.document().json || p.with != "" && !gjson.GetBytes(in.body, p.with).Exists() {
+		text := []byte(in.form().Get("payload"))
+		if !new(canonical.Ignored).Read(text).JSON {
 			return ""
 		}
-		return scalar(gjson.GetBytes(in.body, p.name))
-	}
-}
-
-// scalar is a string or the digits of a number; anything else names nothing.
-func scalar(found gjson.Result) string {
-	switch found.Type {
-	case gjson.String:
-		return found.Str
-	case gjson.Number:
-		return found.Raw
+		return canonical.Get(text, p.name).Scalar()
 	default:
-		return ""
+		if !in.Document().JSON || p.with != "" && !canonical.Get(in.body, p.with).Exists() {
+			return ""
+		}
+		return canonical.Get(in.body, p.name).Scalar()
 	}
 }
 
 // form is the body read as a form; empty if it is none.
-func (in *incoming) form() url.Values {
+func (in *Request) form() url.Values {
 	if in.fields != nil {
 		return in.fields
 	}
 	in.fields = url.Values{}
-	if media, err := in.source.media(in.contentType()); err == nil && media == "application/x-www-form-urlencoded" {
+	if media, err := in.v.Media(in.header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
 		if values, err := url.ParseQuery(string(in.body)); err == nil {
 			in.fields = values
 		}

@@ -1,0 +1,22 @@
+package scheme
+
+import "slices"
+
+// Signs is what a repeated signature of a scheme proves about the request. A row that reads ids or
+// types from outside the signature has to say it: by the zero value nothing would be recorded.
+type Signs int
+
+// From the one that proves least to the one that proves most.
+const (
+	SignsUnsaid   Signs = iota // only where the signature covers all that the row reads
+	SignsIDs                   // the ids are in headers, and signed
+	SignsAnything              // the same bytes may be signed again for another event
+	SignsType                  // the same, but never for another type
+	SignsOnce                  // a time or a token is signed: two events do not have the same signature
+)
+
+// MustSay says whether the row reads something from a header, or says itself that ids are unsigned.
+func (r *Row) MustSay() bool {
+	outside := func(p Place) bool { return p.in == inHeader }
+	return r.Unsigned || slices.ContainsFunc(slices.Concat(r.IDs.Event, r.IDs.Delivery, r.Kind), outside)
+}
