@@ -1,7 +1,7 @@
 // Which failures of a handler pass, and which do not.
 
 /** What a handler's failure means. */
-export type ErrorClass = "retryable" | "permanent" | "gone" | "stale";
+export type ErrorClass = "retryable" | "permanent" | "gone" | "stale" | "parked";
 
 /** An error that says by itself what it means; made by {@link permanent} and its like. */
 export class WebhookError extends Error {
@@ -35,6 +35,9 @@ export const gone = (message = "no more events are wanted") => new WebhookError(
 /** A newer version is in the database; nothing was changed. */
 export const stale = (message = "a newer version was processed before") => new WebhookError("stale", message);
 
+/** An earlier version is missing, and the handler has stored the event until it comes: its transaction is committed. */
+export const parked = (message = "an earlier version is missing") => new WebhookError("parked", message);
+
 /** The worker's lease passed and another one took the claim over. */
 export class LostClaim extends Error {
   override name = "LostClaim";
@@ -48,33 +51,70 @@ export type Classifier = (error: unknown) => ErrorClass | undefined;
 
 const retryableStates = /^(40001|40P01|55P03|57P0.|53...)$/;
 const permanentStates = /^(22|23)...$/;
-const network = /^(E(CONN(REFUSED|RESET|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NETDOWN|AI_AGAIN|NOTFOUND|ADDRNOTAVAIL)|UND_ERR_.*)$/;
+const network = /^(E(CONN(REFUSED|RESET|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NETDOWN|AI_AGAIN|NOTFOUND)|UND_ERR_.*)$/;
 
 /** The class of an error by `sdk/conformance/errors.json`. What is unknown is retryable. */
 export function classify(error: unknown, own?: Classifier): ErrorClass {
-  if (error instanceof WebhookError) return error.kind;
-  return own?.(error) ?? byDefault(error) ?? "retryable";
+  const chain = chainOf(error);
+  const typed = chain.find((e) => e instanceof WebhookError);
+  return typed?.kind ?? own?.(error) ?? first(chain, passes) ?? first(chain, lasts) ?? "retryable";
 }
 
-function byDefault(error: unknown, depth = 0): ErrorClass | undefined {
-  if (typeof error !== "object" || error === null || depth > 8) return undefined;
-  if (error instanceof WebhookError) return error.kind;
-  const e = error as { name?: unknown; code?: unknown; status?: unknown; statusCode?: unknown; cause?: unknown };
-  const status = typeof e.status === "number" ? e.status : e.statusCode;
-  if (typeof status === "number") {
-    if (status === 408 || status === 425 || status === 429 || (status >= 500 && status <= 599)) return "retryable";
+/** An error and its causes. */
+function chainOf(error: unknown): Failure[] {
+  const chain: Failure[] = [];
+  for (let e = error; typeof e === "object" && e !== null && chain.length < 8; e = (e as Failure).cause) chain.push(e as Failure);
+  return chain;
+}
+
+const first = (chain: Failure[], test: (e: Failure) => ErrorClass | undefined) => chain.map(test).find((c) => c !== undefined);
+
+interface Failure {
+  name?: unknown;
+  code?: unknown;
+  /** Of node:sqlite. */
+  errcode?: unknown;
+  status?: unknown;
+  statusCode?: unknown;
+  cause?: unknown;
+  headers?: unknown;
+  response?: unknown;
+}
+
+/** Errors that are known to pass come before permanent ones, because a chain may have both. */
+function passes(e: Failure): ErrorClass | undefined {
+  const code = typeof e.code === "string" ? e.code : "";
+  const sqlite = typeof e.errcode === "number" ? e.errcode & 255 : 0;
+  const passing =
+    retryableStates.test(code) || network.test(code) || /^SQLITE_(BUSY|LOCKED)/.test(code) || sqlite === 5 || sqlite === 6 ||
+    e.name === "AbortError" || e.name === "TimeoutError" || statusOf(e) !== undefined;
+  return passing ? "retryable" : undefined;
+}
+
+function lasts(e: Failure): ErrorClass | undefined {
+  const code = typeof e.code === "string" ? e.code : "";
+  const sqlite = typeof e.errcode === "number" ? e.errcode & 255 : 0;
+  const lasting =
+    permanentStates.test(code) || code.startsWith("SQLITE_CONSTRAINT") || sqlite === 19 ||
+    ["SyntaxError", "ZodError", "$ZodError", "ValidationError", "ValiError"].includes(String(e.name));
+  return lasting ? "permanent" : undefined;
+}
+
+/** The status of an answer of a service further down, as clients for HTTP name it. */
+function statusOf(e: Failure): number | undefined {
+  const answer = (e.response ?? e) as Failure;
+  return [e.status, e.statusCode, answer.status].find((s): s is number => typeof s === "number" && s >= 400 && s <= 599);
+}
+
+/** Milliseconds until a new delivery makes sense, if the error says it. */
+export function retryAfterOf(error: unknown, now: number): number | undefined {
+  for (const e of chainOf(error)) {
+    if (e instanceof WebhookError) return e.retryAfter === undefined ? undefined : e.retryAfter * 1000;
+    const headers = ((e.response as Failure | undefined) ?? e).headers;
+    if (statusOf(e) === undefined || typeof headers !== "object" || headers === null) continue;
+    const value = headers instanceof Headers ? headers.get("retry-after") : (headers as Record<string, unknown>)["retry-after"];
+    const wait = /^[0-9]+$/.test(String(value)) ? Number(value) * 1000 : Date.parse(String(value)) - now;
+    if (wait > 0) return wait;
   }
-  if (typeof e.code === "string") {
-    if (retryableStates.test(e.code) || network.test(e.code) || /^SQLITE_(BUSY|LOCKED)/.test(e.code)) return "retryable";
-    if (permanentStates.test(e.code) || e.code.startsWith("SQLITE_CONSTRAINT")) return "permanent";
-  }
-  const sqlite = (error as { errcode?: unknown }).errcode; // node:sqlite
-  if (typeof sqlite === "number") {
-    if ((sqlite & 0xff) === 5 || (sqlite & 0xff) === 6) return "retryable";
-    if ((sqlite & 0xff) === 19) return "permanent";
-  }
-  if (e.name === "AbortError" || e.name === "TimeoutError") return "retryable";
-  const names = [e.name, (e.constructor as { name?: string } | undefined)?.name];
-  if (names.some((n) => n === "SyntaxError" || n === "ZodError" || n === "ValidationError" || n === "$ZodError")) return "permanent";
-  return byDefault(e.cause, depth + 1);
+  return undefined;
 }

@@ -31,11 +31,11 @@ export function prepare(scheme: Scheme, name: string, text: string): Secret {
     if (key.asymmetricKeyDetails?.namedCurve !== "prime256v1") fault("is not a public key of ECDSA on P-256");
     return { text, public: key };
   }
-  if (scheme.proof === "adyen") return { text, key: long(decode("hex", text, text.length / 2) ?? fault("is not hexadecimal")) };
+  if (scheme.proof === "adyen") return { text, key: decode("hex", text, text.length / 2) ?? fault("is not hexadecimal") };
   if (name === "hmac" && text.startsWith("hex:")) return { text, key: long(decode("hex", text.slice(4), (text.length - 4) / 2) ?? fault("is not hexadecimal")) };
   if (name === "hmac" && text.startsWith("base64:")) return { text, key: long(base64(text.slice(7), 0) ?? fault("is not base64")) };
   if (scheme.proof === "token" || scheme.proof === "gitlab" || scheme.proof === "basic") return { text };
-  return { text, key: long(Buffer.from(text)) };
+  return { text, key: Buffer.from(text) };
 }
 
 const long = (key: Buffer) => (key.length < 8 ? fault(`has ${key.length} bytes; a secret has at least 8`) : key);
@@ -44,6 +44,9 @@ export const mac = (algorithm: string, key: Buffer, signed: Uint8Array) => creat
 export const equal = (a: Buffer, b: Buffer) => a.length === b.length && timingSafeEqual(a, b);
 /** Compares in a time that depends on neither text. */
 export const sameText = (a: string, b: string) => timingSafeEqual(createHash("sha256").update(a).digest(), createHash("sha256").update(b).digest());
+/** The name of a script in Redis. */
+export const sha1 = (text: string) => createHash("sha1").update(text).digest("hex");
+
 /** The SHA-256 in hexadecimal. */
 export const sha256 = (data: Uint8Array | string) => createHash("sha256").update(data).digest("hex");
 

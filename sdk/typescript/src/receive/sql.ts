@@ -1,13 +1,16 @@
 // The statements that PostgreSQL and SQLite share.
 import { Buffer } from "node:buffer";
-import type { Claim, Claimed, DeadLetter, Finish, InboxRequest, InboxStore, Queryable, Row, State, Taken, TransactionStore } from "./store.js";
+import type { Bid, Claim, DeadLetter, InboxRequest, InboxStore, Queryable, State, Taken, TransactionStore } from "./store.js";
 
 /** What a database adds to the statements. */
 export interface Driver<Tx extends Queryable> extends Queryable {
   readonly postgres: boolean;
-  /** Runs in one transaction. Locks are waited for at most `wait` milliseconds; then it throws LockTimeout. */
-  begin<T>(wait: number, run: (tx: Tx) => Promise<T>): Promise<T>;
+  /** Runs in one transaction. A lock is waited for at most `wait` milliseconds, until `unlimited` was called. */
+  begin<T>(wait: number, run: (tx: Tx, unlimited: () => Promise<unknown>) => Promise<T>): Promise<T>;
 }
+
+/** How long the kit's own steps wait for a lock, in milliseconds. */
+const patience = 5_000;
 
 const tables = (bytes: string) => [
   `create table if not exists webhook_claim(
@@ -21,8 +24,8 @@ const tables = (bytes: string) => [
     state text not null, headers text not null, body ${bytes} not null, body_hash text not null,
     attempts bigint not null default 0, owner text not null default '', lease_until bigint not null default 0,
     next_at bigint not null, received_at bigint not null, updated_at bigint not null, error text not null default '')`,
-  `create index if not exists webhook_inbox_order on webhook_inbox(source, state, sequence, id)`,
-  `create index if not exists webhook_inbox_key on webhook_inbox(source, ordering_key, sequence, id)`,
+  `create index if not exists webhook_inbox_next on webhook_inbox(source, state, sequence, id)`,
+  `create index if not exists webhook_inbox_order on webhook_inbox(source, ordering_key, sequence, id)`,
   `create table if not exists webhook_dead(
     source text not null, key text not null, headers text not null, body ${bytes} not null, error text not null,
     deliveries bigint not null, first_at bigint not null, last_at bigint not null,
@@ -30,19 +33,22 @@ const tables = (bytes: string) => [
 ];
 
 // Columns carry the table's name, because PostgreSQL rejects a bare generation + 1 as ambiguous.
-const claimStatement = `insert into webhook_claim as c
-  (source, key, state, owner, generation, lease_until, keep_until, body_hash, outcome, deliveries, updated_at)
-  values ($1, $2, $3, $4, 1, $5, $6, $7, $8, 1, $9)
-  on conflict(source, key) do update set state = excluded.state, owner = excluded.owner, generation = c.generation + 1,
-    lease_until = excluded.lease_until, keep_until = excluded.keep_until, body_hash = excluded.body_hash, outcome = excluded.outcome,
+const claiming = (takes: string) => `insert into webhook_claim as c
+  (source, key, state, owner, generation, lease_until, keep_until, body_hash, updated_at)
+  values ($1, $2, 'busy', $3, 1, $4, $5, $6, $7)
+  on conflict(source, key) do update set state = 'busy', owner = excluded.owner, generation = c.generation + 1,
+    lease_until = excluded.lease_until, keep_until = excluded.keep_until, body_hash = excluded.body_hash,
     deliveries = c.deliveries + 1, updated_at = excluded.updated_at
-  where REPLACED
-  returning generation, deliveries`;
-const fresh = claimStatement.replace(
-  "REPLACED",
-  `c.state = 'free' or (c.state = 'busy' and c.lease_until < $9) or (c.state = 'done' and c.keep_until < $9)`,
-);
-const ofDead = claimStatement.replace("REPLACED", `c.state = 'dead'`);
+  where (c.state = 'busy' and c.lease_until < $7) or ${takes}
+  returning *`;
+const claimNew = claiming(`c.state = 'free' or (c.state = 'done' and c.keep_until < $7)`);
+const claimDead = `update webhook_claim set state = 'busy', owner = $3, generation = generation + 1, lease_until = $4, keep_until = $5,
+    body_hash = $6, deliveries = deliveries + 1, updated_at = $7
+  where source = $1 and key = $2 and (state = 'dead' or (state = 'busy' and lease_until < $7))
+  returning *`;
+
+const replacing = `do update set headers = excluded.headers, body = excluded.body, error = excluded.error,
+  deliveries = excluded.deliveries, last_at = excluded.last_at`;
 
 /** The store of a database with SQL; `pgStore` and `sqliteStore` make one. */
 export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, InboxStore {
@@ -52,143 +58,194 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   ) {}
 
   async setup(): Promise<void> {
-    await this.driver.begin(60_000, async (tx) => {
-      // Two processes that create a table at once fail in PostgreSQL.
+    await this.driver.begin(patience, async (tx) => {
+      // Two processes that create one table at once fail in PostgreSQL.
       if (this.driver.postgres) await tx.query("select pg_advisory_xact_lock(7238412)");
       for (const statement of tables(this.driver.postgres ? "bytea" : "blob")) await tx.query(statement);
     });
   }
 
-  transaction<T>(wait: number, run: (tx: Tx, store: InboxStore) => Promise<T>): Promise<T> {
-    return this.driver.begin(wait, (tx) => run(tx, new SqlStore(this.driver, tx)));
+  transact(b: Bid, wait: number, run: (tx: Tx, claim: Claim) => Promise<string>): Promise<Claim | undefined> {
+    return this.driver.begin(wait, async (tx, unlimited) => {
+      const store = new SqlStore(this.driver, tx);
+      const claim = await store.claim(b);
+      if (claim?.owner !== b.owner) return claim;
+      await unlimited();
+      const outcome = await run(tx, claim);
+      // Fails if the handler has ended the transaction, or has gone on after a statement that failed: its effect would be lost.
+      if (!(await store.finish(b, "done", outcome, b.now))) throw new Error("the handler has ended the transaction of its claim");
+      return { ...claim, state: "done", outcome };
+    });
   }
 
-  atomic<T>(run: (store: InboxStore) => Promise<T>): Promise<T> {
-    return this.db === this.driver ? this.transaction(2_000, (_, store) => run(store)) : run(this);
+  private atomic<T>(run: (store: SqlStore<Tx>) => Promise<T>): Promise<T> {
+    return this.driver.begin(patience, (tx) => run(new SqlStore(this.driver, tx)));
   }
 
-  private readonly rows = async (text: string, values: unknown[]) => (await this.db.query(text, values)).rows;
-  private readonly changes = async (text: string, values: unknown[]) => (await this.db.query(text, values)).rowCount ?? 0;
+  private async rows(text: string, ...values: unknown[]) {
+    return (await this.db.query(text, values)).rows;
+  }
 
-  async claim(c: Claim): Promise<Claimed> {
-    const values = [c.source, c.key, c.state, c.owner, c.leaseUntil, c.keepUntil, c.bodyHash, c.outcome, c.now];
+  private async changed(text: string, ...values: unknown[]) {
+    return (await this.db.query(text, values)).rowCount ?? 0;
+  }
+
+  async claim(b: Bid): Promise<Claim | undefined> {
+    const statement = b.replay ? claimDead : claimNew;
     for (;;) {
-      const [won] = await this.rows(c.replay ? ofDead : fresh, values);
-      if (won) return { won: true, generation: Number(won.generation), deliveries: Number(won.deliveries) };
-      const [row] = await this.rows("select state, body_hash, outcome, updated_at from webhook_claim where source = $1 and key = $2", [
-        c.source,
-        c.key,
-      ]);
-      // Without a row the window's cleaning was between the two statements.
-      if (row) return { won: false, row: rowOf(row) };
+      const [won] = await this.rows(statement, b.source, b.key, b.owner, b.leaseUntil, b.keepUntil, b.bodyHash, b.now);
+      if (won) return claimOf(won);
+      const row = await this.look(b.source, b.key);
+      // Without a row the cleaning of the window was between the two statements.
+      if (row || b.replay) return row;
     }
   }
 
-  async finish(c: Claim, to: Finish): Promise<boolean> {
-    const sql = `update webhook_claim set state = $4, outcome = $5, keep_until = $6, updated_at = $7
+  async look(source: string, key: string): Promise<Claim | undefined> {
+    const [row] = await this.rows("select * from webhook_claim where source = $1 and key = $2", source, key);
+    return row && claimOf(row);
+  }
+
+  async finish(b: Bid, state: State, outcome: string, now: number): Promise<boolean> {
+    const sql = `update webhook_claim set state = $4, outcome = $5, updated_at = $6
       where source = $1 and key = $2 and owner = $3 and state = 'busy'`;
-    return (await this.changes(sql, [c.source, c.key, c.owner, to.state, to.outcome, to.keepUntil, to.now])) > 0;
+    return (await this.changed(sql, b.source, b.key, b.owner, state, outcome, now)) > 0;
   }
 
-  async renew(c: Claim, leaseUntil: number): Promise<boolean> {
-    const sql = `update webhook_claim set lease_until = $4 where source = $1 and key = $2 and owner = $3 and state = 'busy'`;
-    return (await this.changes(sql, [c.source, c.key, c.owner, leaseUntil])) > 0;
+  async renew(b: Bid, now: number, leaseUntil: number): Promise<boolean> {
+    const sql = `update webhook_claim set lease_until = $4, updated_at = $5
+      where source = $1 and key = $2 and owner = $3 and state = 'busy'`;
+    return (await this.changed(sql, b.source, b.key, b.owner, leaseUntil, now)) > 0;
   }
 
-  async cleanup(source: string, now: number, limit: number): Promise<number> {
-    const claims = `delete from webhook_claim where source = $1 and key in (select key from webhook_claim
-      where source = $1 and state in ('done', 'free') and keep_until < $2 order by keep_until limit $3)
-      and state in ('done', 'free') and keep_until < $2`;
+  async clean(source: string, now: number, limit: number): Promise<number> {
+    const old = `source = $1 and state in ('done', 'free') and keep_until < $2`;
+    const claims = `delete from webhook_claim where ${old}
+      and key in (select key from webhook_claim where ${old} order by keep_until limit $3)`;
     const inbox = `delete from webhook_inbox where id in (select i.id from webhook_inbox i where i.source = $1 and i.state = 'done'
       and not exists (select 1 from webhook_claim c where c.source = i.source and c.key = i.key) order by i.id limit $2)`;
-    return (await this.changes(claims, [source, now, limit])) + (await this.changes(inbox, [source, limit]));
+    const cleaned = await this.changed(claims, source, now, limit);
+    await this.changed(inbox, source, limit);
+    return cleaned;
   }
 
-  async bury(d: DeadLetter): Promise<void> {
-    await this.db.query(
-      `insert into webhook_dead(source, key, headers, body, error, deliveries, first_at, last_at)
-       values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict(source, key) do update set headers = excluded.headers, body = excluded.body,
-       error = excluded.error, deliveries = excluded.deliveries, last_at = excluded.last_at`,
-      [d.source, d.key, JSON.stringify(d.headers), Buffer.from(d.body), d.error, d.deliveries, d.firstAt, d.lastAt],
-    );
+  bury(b: Bid, letter: DeadLetter): Promise<boolean> {
+    return this.atomic(async (store) => {
+      const owned = await store.finish(b, "dead", "dead_lettered", letter.lastAt);
+      if (owned) await store.write(letter, replacing);
+      return owned;
+    });
   }
 
-  async deadLetter(source: string, key: string): Promise<DeadLetter | undefined> {
-    const [row] = await this.rows("select * from webhook_dead where source = $1 and key = $2", [source, key]);
-    return row && deadOf(row);
+  keep(letter: DeadLetter): Promise<void> {
+    return this.write(letter, "do nothing");
   }
 
-  async deadLetters(source: string, limit = 100): Promise<DeadLetter[]> {
-    return (await this.rows("select * from webhook_dead where source = $1 order by last_at desc limit $2", [source, limit])).map(deadOf);
+  private async write(d: DeadLetter, onConflict: string): Promise<void> {
+    const sql = `insert into webhook_dead(source, key, headers, body, error, deliveries, first_at, last_at)
+      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict(source, key) ${onConflict}`;
+    await this.rows(sql, d.source, d.key, JSON.stringify(d.headers), Buffer.from(d.body), d.error, d.deliveries, d.firstAt, d.lastAt);
+  }
+
+  async letter(source: string, key: string): Promise<DeadLetter | undefined> {
+    const [row] = await this.rows("select * from webhook_dead where source = $1 and key = $2", source, key);
+    return row && letterOf(row);
+  }
+
+  async letters(source: string, after = "", limit = 100): Promise<DeadLetter[]> {
+    const sql = "select * from webhook_dead where source = $1 and key > $2 order by key limit $3";
+    return (await this.rows(sql, source, after, limit)).map(letterOf);
   }
 
   async replayed(source: string, key: string, at: number, result: string): Promise<void> {
-    await this.db.query("update webhook_dead set replayed_at = $3, result = $4 where source = $1 and key = $2", [source, key, at, result]);
+    await this.rows("update webhook_dead set replayed_at = $3, result = $4 where source = $1 and key = $2", source, key, at, result);
+    // What a dead request of the inbox has stopped goes on after it.
+    const inbox = `update webhook_inbox set state = 'done', updated_at = $3 where source = $1 and key = $2 and state = 'dead'
+      and exists (select 1 from webhook_claim c where c.source = $1 and c.key = $2 and c.state = 'done')`;
+    await this.rows(inbox, source, key, at);
   }
 
-  async put(r: InboxRequest): Promise<void> {
-    await this.db.query(
-      `insert into webhook_inbox(id, source, key, ordering_key, sequence, state, headers, body, body_hash, next_at, received_at, updated_at)
-       values ($1, $2, $3, $4, $5, 'ready', $6, $7, $8, $9, $9, $9)`,
-      [r.id, r.source, r.key, r.orderingKey, r.sequence, JSON.stringify(r.headers), Buffer.from(r.body), r.bodyHash, r.receivedAt],
-    );
+  accept(b: Bid, r: InboxRequest): Promise<Claim | undefined> {
+    return this.atomic(async (store) => {
+      const row = await store.claim(b);
+      if (row?.owner !== b.owner) return row;
+      const sql = `insert into webhook_inbox
+        (id, source, key, ordering_key, sequence, state, headers, body, body_hash, next_at, received_at, updated_at)
+        values ($1, $2, $3, $4, $5, 'ready', $6, $7, $8, $9, $9, $9)`;
+      const headers = JSON.stringify(r.headers);
+      await store.rows(sql, r.id, r.source, r.key, r.orderingKey, r.sequence, headers, Buffer.from(r.body), r.bodyHash, r.receivedAt);
+      await store.finish(b, "done", "accepted", b.now);
+      return row;
+    });
   }
 
   async take(source: string, owner: string, now: number, leaseUntil: number, block: boolean): Promise<Taken | undefined> {
-    const [row] = await this.rows(
-      `update webhook_inbox set state = 'busy', owner = $2, lease_until = $4, attempts = attempts + 1, updated_at = $3
-       where id = (select i.id from webhook_inbox i where i.source = $1
-         and ((i.state = 'ready' and i.next_at <= $3) or (i.state = 'busy' and i.lease_until < $3))
-         and (i.ordering_key = '' or not exists (select 1 from webhook_inbox e where e.source = i.source
-           and e.ordering_key = i.ordering_key and (e.sequence, e.id) < (i.sequence, i.id)
-           and e.state in ('ready', 'busy'${block ? ", 'dead'" : ""})))
-         order by i.sequence, i.id limit 1${this.driver.postgres ? " for update skip locked" : ""})
-       returning *`,
-      [source, owner, now, leaseUntil],
-    );
+    const sql = `update webhook_inbox set state = 'busy', owner = $2, lease_until = $4, attempts = attempts + 1, updated_at = $3
+      where id = (select i.id from webhook_inbox i where i.source = $1
+        and ((i.state = 'ready' and i.next_at <= $3) or (i.state = 'busy' and i.lease_until < $3))
+        and (i.ordering_key = '' or not exists (select 1 from webhook_inbox e where e.source = i.source
+          and e.ordering_key = i.ordering_key and (e.sequence, e.id) < (i.sequence, i.id)
+          and e.state in ('ready', 'busy'${block ? ", 'dead'" : ""})))
+        order by i.sequence, i.id limit 1${this.driver.postgres ? " for update skip locked" : ""})
+      returning *`;
+    const [row] = await this.rows(sql, source, owner, now, leaseUntil);
     return row && takenOf(row);
   }
 
-  async extend(id: string, owner: string, leaseUntil: number): Promise<boolean> {
+  async extend(r: Taken, leaseUntil: number): Promise<boolean> {
     const sql = "update webhook_inbox set lease_until = $3 where id = $1 and owner = $2 and state = 'busy'";
-    return (await this.changes(sql, [id, owner, leaseUntil])) > 0;
+    return (await this.changed(sql, r.id, r.owner, leaseUntil)) > 0;
   }
 
-  async settle(id: string, owner: string, to: Parameters<InboxStore["settle"]>[2]): Promise<boolean> {
-    const sql = `update webhook_inbox set state = $3, next_at = $4, error = $5, updated_at = $6
-      where id = $1 and owner = $2 and state = 'busy'`;
-    return (await this.changes(sql, [id, owner, to.state, to.nextAt, to.error, to.now])) > 0;
+  settle(r: Taken, to: Parameters<InboxStore["settle"]>[1]): Promise<boolean> {
+    return this.atomic(async (store) => {
+      const sql = `update webhook_inbox set state = $3, next_at = $4, error = $5, updated_at = $6
+        where id = $1 and owner = $2 and state = 'busy'`;
+      const owned = (await store.changed(sql, r.id, r.owner, to.state, to.nextAt, to.error, to.now)) > 0;
+      if (owned && to.state === "dead") {
+        const claim = `update webhook_claim set state = 'dead', outcome = 'dead_lettered', updated_at = $3
+          where source = $1 and key = $2 and state = 'done'`;
+        await store.rows(claim, r.source, r.key, to.now);
+        const letter = { error: to.error, deliveries: r.attempts, firstAt: r.receivedAt, lastAt: to.now, replayedAt: 0, result: "" };
+        await store.write({ ...r, ...letter }, replacing);
+      }
+      return owned;
+    });
   }
 }
 
-type Columns = Record<string, unknown>;
+type Columns = Record<string, any>;
 const stored = (r: Columns) => ({
   source: String(r.source),
   key: String(r.key),
-  headers: JSON.parse(String(r.headers)) as [string, string][],
-  body: new Uint8Array(r.body as Uint8Array),
+  headers: JSON.parse(r.headers) as Record<string, string>,
+  body: new Uint8Array(r.body),
 });
-const rowOf = (r: Columns): Row => ({
-  state: r.state as State,
-  bodyHash: String(r.body_hash),
-  outcome: String(r.outcome),
-  updatedAt: Number(r.updated_at),
+const claimOf = (r: Columns): Claim => ({
+  state: r.state,
+  owner: r.owner,
+  generation: Number(r.generation),
+  leaseUntil: Number(r.lease_until),
+  bodyHash: r.body_hash,
+  outcome: r.outcome,
+  deliveries: Number(r.deliveries),
 });
-const deadOf = (r: Columns): DeadLetter => ({
+const letterOf = (r: Columns): DeadLetter => ({
   ...stored(r),
-  error: String(r.error),
+  error: r.error,
   deliveries: Number(r.deliveries),
   firstAt: Number(r.first_at),
   lastAt: Number(r.last_at),
   replayedAt: Number(r.replayed_at),
-  result: String(r.result),
+  result: r.result,
 });
 const takenOf = (r: Columns): Taken => ({
   ...stored(r),
-  id: String(r.id),
-  orderingKey: String(r.ordering_key),
+  id: r.id,
+  orderingKey: r.ordering_key,
   sequence: Number(r.sequence),
-  bodyHash: String(r.body_hash),
+  bodyHash: r.body_hash,
   receivedAt: Number(r.received_at),
   attempts: Number(r.attempts),
+  owner: r.owner,
 });

@@ -1,59 +1,88 @@
-// What a store does. Its claims are one statement each, so two workers never both win.
+// What a store does. Each step is atomic and durable when it returns, and compares times with those that it is given.
 
-/** `busy`: a worker holds it. `done`: processed. `free`: failed, and the next delivery may have it. `dead`: dead-lettered. */
+/** `busy`: an owner has it until its lease passes. `done`: its effect is committed. `free`: its last owner failed. `dead`: it failed
+ * for good. */
 export type State = "busy" | "done" | "free" | "dead";
 
-/** A claim of a key by one worker. Times are milliseconds since 1970. */
-export interface Claim {
+/** Asks for a key. Times are milliseconds since 1970. */
+export interface Bid {
   source: string;
   key: string;
-  /** Random for each claim; what completes and releases compares it. */
+  /** Random for each bid; what ends a claim compares it. */
   owner: string;
   bodyHash: string;
   now: number;
   leaseUntil: number;
   keepUntil: number;
-  /** The state that the claim leaves the row in; `busy` for a worker that runs a handler now. */
-  state: State;
-  outcome: string;
-  /** Takes over a dead letter instead of a free row. */
-  replay?: boolean;
+  /** Takes what is dead, and nothing that is free or done. */
+  replay: boolean;
 }
 
-export interface Row {
+/** The row of a key. A bid has won if the row's owner is its own. */
+export interface Claim {
   state: State;
+  owner: string;
+  generation: number;
+  leaseUntil: number;
   bodyHash: string;
   outcome: string;
-  updatedAt: number;
+  deliveries: number;
 }
 
-/** What became of a claim: won, or the row of the one that has the key. */
-export type Claimed = { won: true; generation: number; deliveries: number } | { won: false; row: Row };
-
-export interface Finish {
-  state: State;
-  outcome: string;
-  now: number;
-  keepUntil: number;
+export interface Store {
+  /** Creates the tables that are missing. */
+  setup(): Promise<void>;
+  /** Makes a bid in one step and returns the row after it, whoever owns it; undefined if a replay finds none. */
+  claim(bid: Bid): Promise<Claim | undefined>;
+  /** The row of a key. */
+  look(source: string, key: string): Promise<Claim | undefined>;
+  /** Gives a busy claim its next state. False: another owner took it over, and nothing was changed. */
+  finish(bid: Bid, state: State, outcome: string, now: number): Promise<boolean>;
+  /** Moves the end of a busy claim's lease; false as for finish. */
+  renew(bid: Bid, now: number, leaseUntil: number): Promise<boolean>;
+  /** Deletes up to `limit` rows of a source that are no longer retained, and returns their number. */
+  clean(source: string, now: number, limit: number): Promise<number>;
 }
 
-export interface Stored {
+/** A request as it is stored: names of headers are in lower case, and none has a secret. */
+export interface StoredRequest {
   source: string;
   key: string;
-  headers: [string, string][];
+  headers: Record<string, string>;
   body: Uint8Array;
 }
 
-export interface DeadLetter extends Stored {
+export interface DeadLetter extends StoredRequest {
   error: string;
   deliveries: number;
   firstAt: number;
   lastAt: number;
+  /** 0: never. */
   replayedAt: number;
+  /** Outcome of the last replay. */
   result: string;
 }
 
-export interface InboxRequest extends Stored {
+/** A store that keeps dead letters. */
+export interface LetterStore extends Store {
+  /** Stores a letter and makes the busy claim dead, in one transaction; false as for finish. */
+  bury(bid: Bid, letter: DeadLetter): Promise<boolean>;
+  /** Stores a letter and leaves the claim as it is. It replaces none. */
+  keep(letter: DeadLetter): Promise<void>;
+  letter(source: string, key: string): Promise<DeadLetter | undefined>;
+  /** Letters of a source by their keys, beginning after one. */
+  letters(source: string, after?: string, limit?: number): Promise<DeadLetter[]>;
+  replayed(source: string, key: string, at: number, result: string): Promise<void>;
+}
+
+/** A store that runs a handler in the transaction of its claim. */
+export interface TransactionStore<Tx> extends Store {
+  /** Makes a bid in a new transaction. If it wins, `run` says the outcome that the key is done with; an error rolls back. The result
+   * is the row as the transaction leaves it. Throws LockTimeout if another transaction has the key for more than `wait` milliseconds. */
+  transact(bid: Bid, wait: number, run: (tx: Tx, claim: Claim) => Promise<string>): Promise<Claim | undefined>;
+}
+
+export interface InboxRequest extends StoredRequest {
   id: string;
   orderingKey: string;
   sequence: number;
@@ -61,51 +90,29 @@ export interface InboxRequest extends Stored {
   receivedAt: number;
 }
 
-/** A request of the inbox that a worker holds until its lease passes. */
+/** A request of the inbox that a worker has until its lease passes. */
 export interface Taken extends InboxRequest {
   attempts: number;
-}
-
-export interface Store {
-  /** Creates the tables that are missing. */
-  setup(): Promise<void>;
-  claim(claim: Claim): Promise<Claimed>;
-  /** Ends a claim; false if another worker took it over. */
-  finish(claim: Claim, to: Finish): Promise<boolean>;
-  /** Moves the lease's end; false if another worker took the claim over. */
-  renew(claim: Claim, leaseUntil: number): Promise<boolean>;
-  /** Deletes up to `limit` rows of a source whose window is past, and says how many. */
-  cleanup(source: string, now: number, limit: number): Promise<number>;
-  bury(letter: DeadLetter): Promise<void>;
-  deadLetter(source: string, key: string): Promise<DeadLetter | undefined>;
-  deadLetters(source: string, limit?: number): Promise<DeadLetter[]>;
-  replayed(source: string, key: string, at: number, result: string): Promise<void>;
-  /** Runs several of these in one transaction, if the store has transactions. */
-  atomic<T>(run: (store: Store) => Promise<T>): Promise<T>;
-}
-
-/** A store that can run a handler in the transaction of its claim. `wait` is in milliseconds. */
-export interface TransactionStore<Tx> extends Store {
-  transaction<T>(wait: number, run: (tx: Tx, store: Store) => Promise<T>): Promise<T>;
+  owner: string;
 }
 
 /** A store that has an inbox. */
-export interface InboxStore extends Store {
-  atomic<T>(run: (store: InboxStore) => Promise<T>): Promise<T>;
-  put(request: InboxRequest): Promise<void>;
-  /** The oldest request that may run now; `block`: a dead one stops the later ones of its ordering key. */
+export interface InboxStore extends LetterStore {
+  /** Makes a bid and, if it wins, inserts the request and ends the claim as done, in one transaction. */
+  accept(bid: Bid, request: InboxRequest): Promise<Claim | undefined>;
+  /** The oldest request that may run now. `block`: a dead one stops the later ones of its ordering key. */
   take(source: string, owner: string, now: number, leaseUntil: number, block: boolean): Promise<Taken | undefined>;
-  extend(id: string, owner: string, leaseUntil: number): Promise<boolean>;
-  /** Ends a worker's attempt; false if another worker took the request over. */
-  settle(id: string, owner: string, to: { state: "ready" | "done" | "dead"; nextAt: number; error: string; now: number }): Promise<boolean>;
+  extend(request: Taken, leaseUntil: number): Promise<boolean>;
+  /** Ends a worker's attempt; false if another worker took the request over. A dead one leaves a letter, in one transaction. */
+  settle(request: Taken, to: { state: "ready" | "done" | "dead"; nextAt: number; error: string; now: number }): Promise<boolean>;
 }
 
-/** Another transaction holds the key's lock, and did not end in time. */
+/** Another transaction has the key, and did not end in time. */
 export class LockTimeout extends Error {
   override name = "LockTimeout";
 }
 
-/** What gates and statements of handlers need of a transaction. A client of `pg` has it, and SQLite's transactions here. */
+/** What gates and handlers need of a transaction. A client of `pg` has it, and so have the transactions of SQLite here. */
 export interface Queryable {
-  query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[]; rowCount: number | null }>;
+  query(text: string, values?: unknown[]): Promise<{ rows: Record<string, any>[]; rowCount: number | null }>;
 }

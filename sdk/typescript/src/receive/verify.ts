@@ -121,6 +121,12 @@ export class Verifier {
     return { id: this.key(attempt, request.body), type: attempt.find(this.scheme.type), secretHeaders };
   }
 
+  /** The type of a request that was verified and stored before. */
+  typeOf({ headers, body }: { headers: Record<string, string>; body: Uint8Array }): string {
+    const request = { method: "POST", url: "http://localhost/", headers: new Headers(headers), body };
+    return new Attempt(this.source, this.scheme, this.secrets, request, 0).find(this.scheme.type);
+  }
+
   /** The key of a request that was verified before. */
   keyOf(request: Incoming): string {
     return this.key(new Attempt(this.source, this.scheme, this.secrets, request, 0), request.body);
@@ -286,7 +292,7 @@ class Attempt {
   private twilio(): void {
     const given = this.proof("x-twilio-signature");
     const settings = this.request.headers.get("x-twilio-webhooks-signature-settings") ?? "";
-    const named = [...settings.matchAll(/(?:^|,)\s*algorithm=\s*([^,\s]+)/g)].map(([, a]) => a!.toUpperCase());
+    const named = [...settings.matchAll(/(?:^|,)\s*algorithm\s*=\s*([^,\s]+)/g)].map(([, a]) => a!.toUpperCase());
     const algorithm = named.length > 1 ? undefined : { HMAC_SHA1: "sha1", HMAC_SHA256: "sha256" }[named[0] ?? "HMAC_SHA1"];
     const signature = algorithm && base64(given, algorithm === "sha1" ? 20 : 32);
     if (!algorithm || !signature) return unverified();

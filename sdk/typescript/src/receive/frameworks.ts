@@ -1,0 +1,104 @@
+// Handlers for servers whose requests are not a Web Request, and whose parsers would take the raw body away.
+import { Buffer } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { bodyIsGone } from "./outcomes.js";
+import type { Hooks } from "./receiver.js";
+
+type NodeRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string };
+
+/** A handler for node:http, and for a route of Express, Connect or a controller of Nest. */
+export function nodeHandler(hooks: Hooks): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
+  return async (req, res) => {
+    const response = await respond(hooks, req);
+    for (const [name, value] of response.headers) res.setHeader(name, value);
+    res.statusCode = response.status;
+    const rest = !req.complete && !req.readableEnded; // of a body that is too large
+    if (rest) res.setHeader("connection", "close");
+    res.end(Buffer.from(await response.arrayBuffer()), () => rest && req.destroy());
+  };
+}
+
+async function respond(hooks: Hooks, req: NodeRequest): Promise<Response> {
+  const body = await rawBody(req, hooks.maxBody);
+  if (!body)
+    return bodyIsGone(
+      "A parser has read the body, and the signature covers its bytes. Register the receiver before app.use(express.json()), for example with " +
+        "expressHooks(app, path, hooks), or give its route express.raw({ type: () => true }); in Nest set rawBody: true.",
+    );
+  const headers = new Headers();
+  for (let i = 0; i < req.rawHeaders.length; i += 2) headers.append(req.rawHeaders[i]!, req.rawHeaders[i + 1]!);
+  const scheme = "encrypted" in req.socket ? "https" : "http";
+  const url = `${scheme}://${req.headers.host ?? "localhost"}${req.originalUrl ?? req.url ?? "/"}`;
+  const method = req.method ?? "POST";
+  return hooks(new Request(url, method === "GET" || method === "HEAD" ? { method, headers } : { method, headers, body }));
+}
+
+/** The bytes of a body, up to the limit and one more chunk; undefined if a parser has read them. */
+async function rawBody(req: NodeRequest, limit: number): Promise<Uint8Array | undefined> {
+  if (req.rawBody instanceof Uint8Array) return req.rawBody; // Nest
+  if (req.body instanceof Uint8Array) return req.body; // express.raw
+  if (req.readableDidRead || req.readableEnded) return undefined;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > limit) break;
+  }
+  return Buffer.concat(chunks);
+}
+
+/** An app or router of Express 4 or 5. */
+export interface ExpressApp {
+  post(path: string, handler: (req: any, res: any) => unknown): unknown;
+}
+
+interface Layer {
+  name?: string;
+  match?(path: string): boolean;
+}
+
+/** Receives webhooks at a path of an Express app or router. Throws if a parser of bodies would run before. */
+export function expressHooks(app: ExpressApp, path: string, hooks: Hooks): void {
+  const { _router, router, stack } = Object.getOwnPropertyDescriptor(app, "_router") || !("router" in app) ? withoutGetter(app) : (app as any);
+  const layers: Layer[] = _router?.stack ?? router?.stack ?? stack ?? [];
+  const parser = layers.find((l) => /^(json|urlencoded|text)Parser$/.test(l.name ?? "") && (l.match?.(path) ?? true));
+  if (parser)
+    throw new Error(
+      `expressHooks ${path}: ${parser.name} runs before it and takes the bytes that the signature covers. Call expressHooks before app.use of that parser`,
+    );
+  app.post(path, nodeHandler(hooks));
+}
+
+/** The getter `router` of Express 4 throws. */
+const withoutGetter = (app: object) => ({ _router: (app as any)._router, router: undefined, stack: (app as any).stack });
+
+/** An instance of Fastify. */
+export interface FastifyApp {
+  removeAllContentTypeParsers(): unknown;
+  addContentTypeParser(type: string, parser: (request: any, payload: any, done: (error: Error | null, body?: any) => void) => void): unknown;
+  post(path: string, handler: (request: any, reply: any) => unknown): unknown;
+}
+
+/** A plugin of Fastify: `app.register(fastifyHooks, { path: "/hooks", hooks })`. Parsers of the rest of the app stay as they are. */
+export async function fastifyHooks(app: FastifyApp, { path, hooks }: { path: string; hooks: Hooks }): Promise<void> {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+  const handle = nodeHandler(hooks);
+  app.post(path, (request: { raw: IncomingMessage }, reply: { hijack(): void; raw: ServerResponse }) => {
+    reply.hijack();
+    return handle(request.raw, reply.raw);
+  });
+}
+
+/** An application of Nest, on Express or Fastify. */
+export interface NestApp {
+  getHttpAdapter(): { getType(): string; getInstance(): any };
+}
+
+/** Receives webhooks at a path of a Nest application. Call it between NestFactory.create and app.listen. */
+export async function nestHooks(app: NestApp, path: string, hooks: Hooks): Promise<void> {
+  const adapter = app.getHttpAdapter();
+  if (adapter.getType() === "fastify") await adapter.getInstance().register(fastifyHooks, { path, hooks });
+  else expressHooks(adapter.getInstance(), path, hooks);
+}

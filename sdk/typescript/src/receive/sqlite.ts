@@ -1,0 +1,124 @@
+// SQLite through better-sqlite3 or node:sqlite.
+import { SqlStore, type Driver } from "./sql.js";
+import { LockTimeout, type Queryable } from "./store.js";
+
+/** A prepared statement, as better-sqlite3 and node:sqlite have it. */
+interface Statement {
+  all(...values: any[]): unknown[];
+  run(...values: any[]): { changes: number | bigint };
+  /** better-sqlite3: it returns rows. */
+  readonly reader?: boolean;
+  /** node:sqlite: its columns. */
+  columns?(): unknown[];
+}
+
+export interface SqliteDatabase {
+  prepare(sql: string): Statement;
+  exec(sql: string): unknown;
+}
+
+/** A transaction of SQLite: statements have $1, $2, … like those of PostgreSQL. */
+export class SqliteTransaction implements Queryable {
+  private over = false;
+  constructor(private readonly database: SqliteDatabase) {}
+
+  async query(text: string, values: unknown[] = []) {
+    if (this.over) throw new Error("the transaction is over");
+    return run(this.database, text, values);
+  }
+
+  /** Later statements fail instead of running outside of the transaction. */
+  end(): void {
+    this.over = true;
+  }
+}
+
+const firstPause = 2;
+const longestPause = 50;
+
+/**
+ * The store in an SQLite file. Give it a connection of its own: statements that others run on it while a handler runs become part of
+ * the handler's transaction. The pragma busy_timeout is set to 0, because a wait inside of SQLite would stop the whole process.
+ */
+export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransaction> {
+  database.exec("pragma busy_timeout = 0");
+  // One connection has one transaction at a time: each waits for the one before it.
+  let last: Promise<unknown> = Promise.resolve();
+  const alone = <T>(wait: number, f: () => Promise<T>): Promise<T> => {
+    const before = last;
+    const turn = before.catch(() => {}).then(() => "turn" as const);
+    const next = (async () => {
+      if ((await within(wait, turn)) === undefined) throw new LockTimeout("the database is busy");
+      return f();
+    })();
+    last = Promise.allSettled([before, next]);
+    return next;
+  };
+  const unlocked = async <T>(wait: number, f: () => T): Promise<T> => {
+    const until = performance.now() + wait;
+    for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
+      try {
+        return f();
+      } catch (e) {
+        if (!isBusy(e)) throw e;
+        if (performance.now() >= until) throw new LockTimeout("the database is locked", { cause: e });
+        await new Promise((resolve) => setTimeout(resolve, pause * Math.random()));
+      }
+    }
+  };
+  const driver: Driver<SqliteTransaction> = {
+    postgres: false,
+    query: (text, values = []) => alone(5_000, () => unlocked(5_000, () => run(database, text, values))),
+    begin: (wait, body) =>
+      alone(wait, async () => {
+        await unlocked(wait, () => database.exec("begin immediate"));
+        const tx = new SqliteTransaction(database);
+        try {
+          const result = await body(tx, async () => {});
+          tx.end();
+          await unlocked(5_000, () => database.exec("commit"));
+          return result;
+        } catch (e) {
+          tx.end();
+          try {
+            database.exec("rollback");
+          } catch {
+            // SQLite has rolled back by itself.
+          }
+          throw e;
+        }
+      }),
+  };
+  return new SqlStore(driver);
+}
+
+function run(database: SqliteDatabase, text: string, values: unknown[]) {
+  const bound: unknown[] = [];
+  const sql = text.replace(/'[^']*'|\$([0-9]+)/g, (all, n: string | undefined) => {
+    if (n === undefined) return all;
+    bound.push(values[Number(n) - 1]);
+    return "?";
+  });
+  const statement = database.prepare(sql);
+  if (statement.reader ?? statement.columns!().length > 0) {
+    const rows = statement.all(...bound) as Record<string, any>[];
+    return { rows, rowCount: rows.length };
+  }
+  return { rows: [], rowCount: Number(statement.run(...bound).changes) };
+}
+
+/** The value of a promise; undefined if it takes longer than `wait` milliseconds. */
+async function within<T>(wait: number, promise: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), wait)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function isBusy(e: unknown): boolean {
+  const { code, errcode } = e as { code?: unknown; errcode?: unknown };
+  return (typeof code === "string" && /^SQLITE_(BUSY|LOCKED)/.test(code)) || (typeof errcode === "number" && [5, 6].includes(errcode & 255));
+}

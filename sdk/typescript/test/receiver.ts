@@ -1,0 +1,179 @@
+// The test receiver of sdk/README.md: torture, kills and measurements start it by its environment.
+import { closeSync, openSync } from "node:fs";
+import { createServer } from "node:http";
+import {
+  createReceiver, nodeHandler, permanent, retryable, stale, StateMachine, timestampGate, versionGate,
+  type Delivery, type Hooks, type Queryable,
+} from "grapnel/receive";
+import { open, type World } from "./worlds.js";
+
+const { PORT = "0", MODE = "transaction", STORE = "sqlite", DSN = "", SECRET = "", SECRET2 = "", CRASH = "", CRASH_ONCE = "" } = process.env;
+
+let clock = 0;
+const now = () => (clock === 0 ? Date.now() : clock * 1000);
+const faults = new Map<string, { kind: string; times: number; ms: number }>();
+const machine = new StateMachine({
+  edges: { draft: ["open"], open: ["paid", "void"], paid: ["refunded"] },
+  terminal: ["refunded", "void"],
+  unknown: "reject",
+});
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Kills the process at the step of CRASH, once. */
+function crash(step: string): void {
+  if (step !== CRASH || CRASH_ONCE === "") return;
+  try {
+    closeSync(openSync(CRASH_ONCE, "wx"));
+  } catch {
+    return;
+  }
+  process.kill(process.pid, "SIGKILL");
+}
+
+async function fault(d: Delivery): Promise<void> {
+  const f = faults.get(d.id);
+  if (!f || f.times-- <= 0) return;
+  if (f.kind === "slow" || f.kind === "hang") await pause(f.ms);
+  if (f.kind === "permanent") throw permanent("a fault that was asked for");
+  if (f.kind !== "slow") throw retryable("a fault that was asked for");
+}
+
+interface Invoice {
+  invoice?: string;
+  amount?: unknown;
+  version?: string;
+  status?: string;
+  occurred_at?: string;
+}
+
+/** The effect of an event: its gate, and one row in the ledger. `key`: the ledger stands for a payment service. */
+async function effect(d: Delivery, tx: Queryable, key: string | null): Promise<void> {
+  const { type, data = {} } = d.json<{ type: string; data?: Invoice }>({ numbers: (text) => text });
+  const { invoice = "", version, status, occurred_at } = data;
+  const amount = String(data.amount ?? "");
+  if (type.startsWith("invoice.")) {
+    const set = { event: d.id, amount, ...(status !== undefined && { status }) };
+    const row = { table: "invoices", key: { invoice }, set };
+    let result = "applied";
+    if (version !== undefined) result = await versionGate(tx, row, "version", BigInt(version));
+    else if (occurred_at !== undefined)
+      result = await timestampGate(tx, row, { time: "at", event: "at_event" }, { time: occurred_at, id: d.id }, { now: now() });
+    else if (status !== undefined) result = await machine.apply(tx, { ...row, set: { event: d.id, amount } }, "status", status);
+    if (result === "dead_letter" || result === "refused" || result === "rejected") throw permanent(`the gate says ${result}`);
+    // An effect that a crash interrupted finds its own version.
+    const own = result === "equal" && (await tx.query("select 1 from invoices where invoice = $1 and event = $2", [invoice, d.id])).rows.length > 0;
+    if (result !== "applied" && !own) throw stale();
+  }
+  await tx.query("insert into ledger(event, source, invoice, amount, idempotency_key) values ($1, $2, $3, $4, $5) on conflict do nothing", [
+    d.id, d.source, invoice, amount, key,
+  ]);
+}
+
+const world: World = await open(STORE, DSN);
+await world.store.setup();
+const stop = new AbortController();
+const work: Promise<void>[] = [];
+
+function hooksFor(name: string, secret: string): Hooks {
+  const receiver = createReceiver({ source: { name, secrets: [secret] }, store: world.store, now });
+  const outside = async (d: Delivery) => {
+    crash("after-claim");
+    await fault(d);
+    await world.effects((tx) => effect(d, tx, d.idempotencyKey("pay")));
+    crash("after-effect");
+  };
+  switch (MODE) {
+    case "transaction":
+      return receiver.transaction(async (d, tx: Queryable) => {
+        crash("after-claim");
+        await fault(d);
+        await effect(d, tx, null);
+        crash("after-effect");
+      });
+    case "claim":
+      return receiver.claim(outside);
+    case "inbox": {
+      const inbox = receiver.inbox(outside, { orderBy: "data.invoice" });
+      work.push(inbox.work({ signal: stop.signal }));
+      return inbox.hooks;
+    }
+    case "bare":
+      return Object.assign(bare(name), { maxBody: 1 << 20, replay: async () => "processed" as const });
+  }
+  throw new Error(`MODE ${MODE}: use transaction, claim, inbox or bare`);
+}
+
+/** What the kit is compared with: a plain insert, without a signature. */
+const bare = (source: string) => async (request: Request) => {
+  const id = request.headers.get("webhook-id") ?? "";
+  const { data } = (await request.json()) as { data: Invoice };
+  await world.effects(async (tx) => {
+    const { rowCount } = await tx.query("insert into seen(id) values ($1) on conflict do nothing", [`${source}:${id}`]);
+    if (rowCount === 1)
+      await tx.query("insert into ledger(event, source, invoice, amount) values ($1, $2, $3, $4)", [id, source, data.invoice, String(data.amount)]);
+  });
+  return new Response(null, { status: 200 });
+};
+
+async function control(url: URL): Promise<unknown> {
+  const q = url.searchParams;
+  switch (url.pathname) {
+    case "/_probe":
+      return world.effects((tx) => probe(tx, q.get("event"), q.get("key")));
+    case "/_fault":
+      return void faults.set(q.get("event") ?? "", { kind: q.get("kind") ?? "", times: Number(q.get("times") ?? 1), ms: Number(q.get("ms") ?? 0) });
+    case "/_clock":
+      return void (clock = Number(q.get("now") ?? 0));
+  }
+  return undefined;
+}
+
+async function probe(tx: Queryable, event: string | null, key: string | null) {
+  const by = event !== null ? ["event", event] : ["invoice", key ?? ""];
+  const { rows: ledger } = await tx.query(`select invoice, amount from ledger where ${by[0]} = $1`, [by[1]]);
+  const invoice = key ?? ledger[0]?.invoice ?? "";
+  const { rows } = await tx.query("select status, version, amount from invoices where invoice = $1", [invoice]);
+  const row = rows[0] ?? {};
+  return {
+    effects: ledger.length,
+    state: String(row.status ?? ""),
+    version: Number(row.version ?? 0),
+    amount: String(row.amount ?? ledger[0]?.amount ?? ""),
+  };
+}
+
+const paths = new Map([["/hooks", hooksFor("acme", SECRET)], ...(SECRET2 ? [["/other", hooksFor("other", SECRET2)] as const] : [])]);
+const handlers = new Map(
+  [...paths].map(([path, hooks]) => {
+    const counted = async (request: Request) => {
+      crash("before-claim");
+      const response = await hooks(request);
+      crash("after-commit");
+      return response;
+    };
+    return [path, nodeHandler(Object.assign(counted, { maxBody: hooks.maxBody, replay: hooks.replay }))];
+  }),
+);
+
+const server = createServer((req, res) => {
+  const url = new URL(req.url ?? "/", "http://localhost");
+  const handle = req.method === "POST" ? handlers.get(url.pathname) : undefined;
+  if (handle) {
+    res.once("finish", () => crash("after-answer"));
+    return void handle(req, res);
+  }
+  req.resume();
+  control(url).then(
+    (found) => res.setHeader("content-type", "application/json").end(JSON.stringify(found ?? {})),
+    (e: Error) => res.writeHead(500).end(e.message),
+  );
+});
+server.listen(Number(PORT), "127.0.0.1", () => {
+  const at = server.address() as { port: number };
+  console.log(`listening on http://127.0.0.1:${at.port}`);
+});
+process.once("SIGTERM", () => {
+  stop.abort();
+  server.close(() => void Promise.all(work).then(() => world.close()));
+  server.closeIdleConnections();
+});
