@@ -1,0 +1,202 @@
+"""Connections of the database drivers, with one interface: begin, execute, commit, rollback, close.
+
+``session`` finds out which driver a connection is of, so no caller names it. The methods are steps: with an async driver
+their calls return awaitables (see ``steps``).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from .steps import Steps
+
+Rows = list[tuple[Any, ...]]
+SQLITE_TRANSACTION = 22  # the authorizer's code of begin, commit and rollback; the module has no name for it
+
+
+class Session:
+    """One connection. ``raw`` is what the handler gets as its transaction."""
+
+    dialect = "postgres"
+    asynchronous = False
+    mark = "%s"
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def begin(self, wait_ms: int) -> Steps[None]:
+        """Begins a transaction whose locks are waited for at most wait_ms."""
+        raise NotImplementedError
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
+        """Runs one statement with ``?`` for each value, and returns its rows."""
+        cursor = yield self.raw.execute(sql.replace("?", self.mark), tuple(values))
+        rows: Rows = (yield cursor.fetchall()) if cursor.description else []
+        return rows
+
+    def commit(self) -> Steps[None]:
+        yield self.raw.commit()
+
+    def rollback(self) -> Steps[None]:
+        yield self.raw.rollback()
+
+    def close(self) -> Steps[None]:
+        yield self.raw.close()
+
+    def guard(self, on: bool) -> Steps[None]:
+        """While on, the handler cannot end the transaction, because the driver refuses it."""
+        yield None
+
+    def _lock_timeout(self, wait_ms: int) -> str:
+        if self.dialect == "sqlite":
+            return f"pragma busy_timeout={int(wait_ms)}"
+        return f"set local lock_timeout='{int(wait_ms)}ms'"
+
+
+class Sqlite(Session):
+    """sqlite3 and aiosqlite."""
+
+    dialect = "sqlite"
+    mark = "?"
+
+    def begin(self, wait_ms: int) -> Steps[None]:
+        yield from self.execute(self._lock_timeout(wait_ms))
+        yield from self.execute("begin immediate")
+
+    def rollback(self) -> Steps[None]:
+        yield from self.guard(False)
+        yield self.raw.rollback()
+
+    def guard(self, on: bool) -> Steps[None]:
+        def authorize(action: int, *_: Any) -> int:
+            return sqlite3.SQLITE_DENY if action == SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+
+        yield self.raw.set_authorizer(authorize if on else None)
+
+
+class Psycopg(Session):
+    """psycopg 3. Its transaction block refuses commit and rollback of the handler."""
+
+    def begin(self, wait_ms: int) -> Steps[None]:
+        if self.raw.info.transaction_status:
+            raise RuntimeError("the connection has an open transaction; give the kit one of its own")
+        self._block = self.raw.transaction()
+        if self.asynchronous:
+            yield self._block.__aenter__()
+        else:
+            self._block.__enter__()
+        yield from self.execute(self._lock_timeout(wait_ms))
+
+    def _end(self, error: BaseException | None) -> Any:
+        leave = self._block.__aexit__ if self.asynchronous else self._block.__exit__
+        return leave(type(error) if error else None, error, None)
+
+    def commit(self) -> Steps[None]:
+        yield self._end(None)
+
+    def rollback(self) -> Steps[None]:
+        yield self._end(RuntimeError("rolled back"))
+
+
+class AsyncPsycopg(Psycopg):
+    asynchronous = True
+
+
+class SqlAlchemy(Session):
+    """A connection of SQLAlchemy's engine."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw)
+        self.dialect = "sqlite" if raw.dialect.name == "sqlite" else "postgres"
+        self.mark = {"qmark": "?", "numeric_dollar": "$"}.get(raw.dialect.paramstyle, "%s")
+
+    def begin(self, wait_ms: int) -> Steps[None]:
+        self._block = yield self.raw.begin()
+        yield from self.execute(self._lock_timeout(wait_ms))
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
+        parts = sql.split("?")
+        marks = [f"${n}" if self.mark == "$" else self.mark for n in range(1, len(parts))]
+        text = parts[0] + "".join(mark + part for mark, part in zip(marks, parts[1:], strict=True))
+        result = yield self.raw.exec_driver_sql(text, tuple(values))
+        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+
+    def commit(self) -> Steps[None]:
+        yield self._block.commit()
+
+    def rollback(self) -> Steps[None]:
+        yield from self.guard(False)
+        if self._block.is_active:
+            yield self._block.rollback()
+        else:  # a refused commit; the pool would not reset the connection, so it is dropped
+            yield self.raw.invalidate()
+
+    def guard(self, on: bool) -> Steps[None]:
+        from sqlalchemy import event
+
+        connection = getattr(self.raw, "sync_connection", self.raw)
+        if on:
+            event.listen(connection, "commit", _refuse)
+        elif event.contains(connection, "commit", _refuse):
+            event.remove(connection, "commit", _refuse)
+        yield None
+
+
+def _refuse(_: Any) -> None:
+    raise RuntimeError("the transaction is the kit's: leave its commit to it")
+
+
+class AsyncSqlAlchemy(SqlAlchemy):
+    asynchronous = True
+
+
+class Django(Session):
+    """A connection of Django. The block is durable: inside another one nothing is committed before the answer."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw)
+        self.dialect = "sqlite" if raw.vendor == "sqlite" else "postgres"
+
+    def begin(self, wait_ms: int) -> Steps[None]:
+        from django.db import transaction
+
+        self._block: Any = transaction.atomic(using=self.raw.alias, durable=True)
+        self._block.__enter__()
+        yield from self.execute(self._lock_timeout(wait_ms))
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:
+        with self.raw.cursor() as cursor:
+            cursor.execute(sql.replace("?", "%s"), tuple(values))
+            yield None
+            rows: Rows = cursor.fetchall() if cursor.description else []
+            return rows
+
+    def commit(self) -> Steps[None]:
+        yield self._block.__exit__(None, None, None)
+
+    def rollback(self) -> Steps[None]:
+        yield self._block.__exit__(RuntimeError, RuntimeError("rolled back"), None)
+
+    def close(self) -> Steps[None]:
+        yield None  # Django closes its connections itself, at the end of its request
+
+
+def session(raw: Any) -> Session:
+    """The session of a connection, by the class that the connection is of."""
+    for base in type(raw).__mro__:
+        module = base.__module__.partition(".")[0]
+        if isinstance(raw, sqlite3.Connection) or module == "aiosqlite":
+            found = Sqlite(raw)
+            found.asynchronous = module == "aiosqlite"
+            return found
+        if module == "psycopg":
+            return AsyncPsycopg(raw) if "Async" in base.__name__ else Psycopg(raw)
+        if module == "sqlalchemy":
+            return AsyncSqlAlchemy(raw) if "Async" in base.__name__ else SqlAlchemy(raw)
+        if module == "django":
+            return Django(raw)
+    raise TypeError(
+        f"connection of {type(raw).__module__}.{type(raw).__name__}: use one of sqlite3, aiosqlite, psycopg 3, SQLAlchemy or Django"
+    )
