@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "src"))
@@ -304,6 +304,16 @@ def invoice_of(d: Delivery) -> str:
     return str(data.get("invoice", "")) if isinstance(data, dict) else ""
 
 
+class Server(uvicorn.Server):
+    """Ends with 0 at SIGTERM; uvicorn would raise the signal again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
 async def main() -> None:
     receiver = Receiver()
     await receiver.open()
@@ -313,7 +323,7 @@ async def main() -> None:
     config = uvicorn.Config(
         receiver, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5, backlog=2048
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     listener.listen(2048)
     print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     await server.serve(sockets=[listener])

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from .classify import Classifier, classify
+from .classify import TYPED, Classifier, classify
 from .delivery import Delivery, Request
 from .outcome import Answer, Outcome, Permanent, Refused
 from .sources import Source
@@ -142,7 +142,8 @@ class Core:
         outcome, error = result.answer.outcome, result.error
         try:
             if outcome in FAILED or outcome in (Outcome.DEAD_LETTERED, Outcome.CONFLICT):
-                log.warning("request ended as %s", outcome, exc_info=error, extra={"source": self.source.name, "event": d and d.id})
+                trace = None if isinstance(error, tuple(kind for kind, _ in TYPED)) else error  # the handler meant a typed one
+                log.warning("request ended as %s", outcome, exc_info=trace, extra={"source": self.source.name, "event": d and d.id})
             if self.options.observe:
                 self.options.observe(Observation(self.source.name, outcome, d, error))
         except Exception:
