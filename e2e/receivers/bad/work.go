@@ -141,7 +141,7 @@ func indexed(ctx context.Context, db database, p payload) (bool, error) {
 	return moved(db.Exec(ctx, `update invoice set status = $2 where id = $1`, d.Invoice, d.Status))
 }
 
-// worker runs the work for what is in the queue, one event after the other.
+// worker runs the work for the events in the queue, one after the other.
 func (r *receiver) worker(ctx context.Context) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
