@@ -16,9 +16,28 @@ const adyenItem = "notificationItems.0.NotificationRequestItem."
 // that occurs twice, in whatever case, and a colon in a field other than the merchant's own
 // reference, are refused.
 func (in *Request) adyen() bool {
-	sound := in.Document().JSON
-	if !sound {
+	text, signature, sound := in.adyenText()
+	if text == "" {
 		return in.failed("the body is not one notification")
+	}
+	if !sound {
+		return in.failed("a field that is signed is there twice, or has a colon")
+	}
+	given := decodeSignature("base64", signature, sha256.Size)
+	if given == nil {
+		return in.unsigned("additionalData.hmacSignature is missing, or not base64 of the right length")
+	}
+	in.passed("a signature is there")
+	return in.matching("signature", func(k *secret) bool {
+		return k.macs.matches([][]byte{given}, func(m *mac) { _, _ = m.WriteString(text) })
+	})
+}
+
+// adyenText is the signed text of a notification, and the signature in it. No text: the body is not
+// one notification. Not sound: two readers may find different fields.
+func (in *Request) adyenText() (signed, signature string, sound bool) {
+	if sound = in.Document().JSON; !sound {
+		return "", "", false
 	}
 	items := only(canonical.Root(in.body), "notificationItems", &sound)
 	first, count := canonical.Value{}, 0
@@ -26,7 +45,7 @@ func (in *Request) adyen() bool {
 		first, count = v, count+1
 	}
 	if !sound || count != 1 || items.Raw[0] != '[' {
-		return in.failed("the body is not one notification")
+		return "", "", false
 	}
 	item := only(first, "NotificationRequestItem", &sound)
 	amount := only(item, "amount", &sound)
@@ -49,18 +68,8 @@ func (in *Request) adyen() bool {
 		}
 		text.WriteString(told)
 	}
-	signature, _ := only(only(item, "additionalData", &sound), "hmacSignature", &sound).Text()
-	if !sound {
-		return in.failed("a field that is signed is there twice, or has a colon")
-	}
-	given := decodeSignature("base64", signature, sha256.Size)
-	if given == nil {
-		return in.unsigned("additionalData.hmacSignature is missing, or not base64 of the right length")
-	}
-	in.passed("a signature is there")
-	return in.matching("signature", func(k *secret) bool {
-		return k.macs.matches([][]byte{given}, func(m *mac) { _, _ = m.WriteString(text.String()) })
-	})
+	signature, _ = only(only(item, "additionalData", &sound), "hmacSignature", &sound).Text()
+	return text.String(), signature, sound
 }
 
 // only returns a member of an object. sound becomes false if the name occurs more than once.

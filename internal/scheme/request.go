@@ -13,8 +13,8 @@ import (
 
 // Check is one step of verifying a request.
 type Check struct {
-	Passed bool
-	Text   string
+	Passed bool   `json:"passed"`
+	Text   string `json:"text"`
 }
 
 // Reason is why a request could not be verified, for counting.
