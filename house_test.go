@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"internal/search":                 2,
 	"internal/trace":                  2,
 	"internal/promise":                2,
+	"internal/byhand":                 2,
 	"internal/torture":                2,
 	"wire":                            2,
 	"client":                          3,

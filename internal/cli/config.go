@@ -100,12 +100,21 @@ func (c config) check(flags *pflag.FlagSet) error {
 	slices.SortFunc(unknown, func(a, b string) int { return cmp.Compare(c.values[a].line, c.values[b].line) })
 	name := unknown[0]
 	underscored := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
-	near := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	near := Nearest(name, known, 1)[0]
 	text := fmt.Sprintf("%s, line %d: unknown setting %q", c.path, c.values[name].line, underscored(name))
 	if distance(name, near) <= len(name)/2 {
 		return Usagef("%s. Did you mean %q?", text, underscored(near))
 	}
 	return Usagef("%s. Settings: %s", text, underscored(strings.Join(known, ", ")))
+}
+
+// Nearest are the n of some names that are most like a text. In paths the last step counts first.
+func Nearest(text string, names []string, n int) []string {
+	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+	far := func(name string) []int { return []int{distance(last(text), last(name)), distance(text, name)} }
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int { return slices.Compare(far(a), far(b)) })
+	return sorted[:min(n, len(sorted))]
 }
 
 // distance is how many letters have to be added, removed or changed to make b of a.
