@@ -1,17 +1,35 @@
 """Every case of sdk/conformance. A case that only another kit passes is a failing test of this one."""
 
+import asyncio
 import base64
 import contextlib
 import hashlib
 import json
 import pathlib
+import socket
 import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from grapnel.receive import Request, StandardWebhooks, canonical, idempotency_key
+from grapnel.receive import (
+    Gone,
+    MemoryStore,
+    Permanent,
+    Receiver,
+    Request,
+    Retryable,
+    RetryAfter,
+    Source,
+    Stale,
+    StandardWebhooks,
+    canonical,
+    canonical_body,
+    idempotency_key,
+    raw_body,
+)
+from grapnel.receive.classify import classify
 from grapnel.receive.gates import Gate, GapGate, StateMachine, TimestampGate, VersionGate, nanoseconds
 from grapnel.receive.outcome import Answer, Outcome, Refused
 
@@ -107,3 +125,119 @@ def test_gates(case: Case) -> None:
     assert results == want["results"]
     wanted = want["row"] and {name: str(value) for name, value in want["row"].items() if value is not None}
     assert (wanted or None) == (found and {name: str(value) for name, value in zip(columns, found, strict=True)})
+
+
+@cases("providers")
+def test_providers(case: Case) -> None:
+    given, want = case["given"], case["want"]
+    source = source_of(given, *given["secrets"], public_url=given.get("public_url", ""))
+    got: Case
+    try:
+        source.event(request_of(given), given["now"])
+        got = {"outcome": "verified"}
+    except Refused as refused:
+        got = {"outcome": str(refused.outcome)}
+    assert got["outcome"] == want["outcome"]
+    if "id" in want and source.scheme.id:
+        own = source_of({**given, "key_from_body": None}, *given["secrets"], trust_unsigned_id=True)
+        assert own.key_of(request_of(given)).rpartition(":" if own.scheme.type else "\0")[2] == want["id"]
+
+
+def source_of(given: Case, *secrets: str, **options: Any) -> Source:
+    """A source with the settings that the kit has; where the scheme has no place for an id, the body is the key."""
+    settings = {name: value for name, value in given.get("settings", {}).items() if name != "type_header"}
+    form = given.get("key_from_body", {"form": "raw"})
+    if form:
+        options["key_from_body"] = raw_body if form["form"] == "raw" else canonical_body(*form.get("ignore", ()))
+    return Source("acme", given["scheme"], *secrets, **options, **settings)
+
+
+SECRET_OF = {
+    "standard": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "svix": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "adyen": "44782DEF547AAA06",
+}
+
+
+@cases("keys")
+def test_keys(case: Case) -> None:
+    given, want = case["given"], case["want"]
+    secret = SECRET_OF.get(given["scheme"], "a-secret-of-a-test")
+    trusting = {"key_from_body": None, **given}
+    source = source_of(trusting, secret, trust_unsigned_id=True)
+    got: Case
+    try:
+        got = {"key": source.key_of(request_of(given)), "signed": bool(source.key_from_body) or not source.scheme.unsigned_id}
+    except Refused as refused:
+        got = {"outcome": str(refused.outcome)}
+    assert got == want
+    if want.get("signed") is False:
+        with pytest.raises(ValueError, match="signs no event id"):
+            source_of(trusting, secret)
+
+
+class Service(Exception):
+    """An error of an HTTP client: it has the response."""
+
+    def __init__(self, given: Case) -> None:
+        super().__init__(given.get("message", "boom"))
+        self.response = type("Response", (), {"status_code": given["http_status"], "headers": {"retry-after": given.get("retry_after", "")}})
+
+
+class ValidationError(Exception):
+    """An error as pydantic and jsonschema name theirs."""
+
+
+def error_of(given: Case) -> BaseException:
+    """This language's error of a neutral description."""
+    text = given.get("message", "boom")
+    error: BaseException = Exception(text)
+    if "typed" in given:
+        kinds = {"permanent": Permanent, "retryable": Retryable, "gone": Gone, "stale": Stale}
+        after = given.get("after_ms", 0) / 1000
+        error = RetryAfter(after, text) if given["typed"] == "retry_after" else kinds[given["typed"]](text)
+    elif "sqlstate" in given:
+        error = type("DatabaseError", (Exception,), {"sqlstate": given["sqlstate"]})(text)
+    elif "sqlite" in given:
+        error = sqlite3.OperationalError(text)
+        error.sqlite_errorcode = given["sqlite"]
+    elif "http_status" in given:
+        error = Service(given)
+    elif given.get("timeout"):
+        error = TimeoutError(text)
+    elif given.get("cancelled"):
+        error = asyncio.CancelledError(text)
+    elif "network" in given:
+        kinds = {"refused": ConnectionRefusedError, "reset": ConnectionResetError, "dns": socket.gaierror, "eof": EOFError}
+        error = kinds[given["network"]](text)
+    elif "json" in given:
+        error = json.JSONDecodeError(text, "{", 0) if given["json"] == "syntax" else ValidationError(text)
+    elif given.get("schema"):
+        error = ValidationError(text)
+    if "cause" in given:
+        error.__cause__ = error_of(given["cause"])
+    return error
+
+
+@cases("errors")
+def test_errors(case: Case) -> None:
+    given, want = case["given"], case["want"]
+    chosen = given.get("classifier", {})
+    classifier = (lambda error: Outcome(chosen[str(error)]) if str(error) in chosen else None) if chosen else None
+    outcome, after = classify(error_of(given["error"]), given.get("now", 0), classifier)
+    assert (str(outcome), after and after * 1000) == (want["class"], want.get("retry_after_ms"))
+
+
+@cases("windows")
+def test_windows(case: Case) -> None:
+    """The constructor; test_stores plays the steps on every store."""
+    given = case["given"]
+    source, store = Source("acme", "none", key_from_body=raw_body, span=given["span_ms"] / 1000), MemoryStore(test=True)
+    try:
+        if case["want"].get("error"):
+            with pytest.raises(ValueError, match="window"):
+                Receiver(source, store, window=given["window_ms"] / 1000)
+        else:
+            Receiver(source, store, window=given["window_ms"] / 1000)
+    finally:
+        store.close()

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from worlds import SECRET, signed
 
@@ -76,6 +77,13 @@ def started(directory: pathlib.Path, **environment: str) -> Iterator[Process]:
             made.end()
 
 
+def database(url: str, name: str) -> str:
+    """A database of its own: the ledger of the other tests has other columns."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    return url.replace("/postgres?", f"/{name}?")
+
+
 MODES = [
     ("transaction", "sqlite"),
     ("transaction", "postgres"),
@@ -91,7 +99,8 @@ MODES = [
 def test_every_mode_and_store(mode: str, store: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
     dsn = str(tmp_path / "hooks.db")
     if store in ("postgres", "sqlalchemy"):
-        dsn = request.getfixturevalue("postgres").replace("postgresql", "postgresql+psycopg" if store == "sqlalchemy" else "postgresql")
+        dsn = database(request.getfixturevalue("postgres"), f"{mode}_{store}")
+        dsn = dsn.replace("postgresql", "postgresql+psycopg") if store == "sqlalchemy" else dsn
     elif store == "redis":
         dsn = request.getfixturevalue("redis_url")
     first, own = "accepted" if mode == "inbox" else "processed", f"{mode}-{store}"

@@ -60,14 +60,14 @@ def classify(error: BaseException, now: float = 0, classifier: Classifier | None
         if isinstance(cause, PASSES) or _state(cause).startswith(PASSING_STATES):
             return Outcome.RETRYABLE, None
     for cause in causes:
-        constraint = _state(cause).startswith("23") or _sqlite(cause) == SQLITE_CONSTRAINT
+        constraint = _state(cause).startswith(("22", "23")) or _sqlite(cause) == SQLITE_CONSTRAINT
         if constraint or isinstance(cause, PERMANENT) or type(cause).__name__ in SCHEMA_ERRORS:
             return Outcome.PERMANENT, None
     return Outcome.RETRYABLE, None
 
 
 def _state(error: BaseException) -> str:
-    return str(getattr(error, "sqlstate", None) or "")
+    return str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
 
 
 def _sqlite(error: BaseException) -> int:

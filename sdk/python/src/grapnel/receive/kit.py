@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from .classify import TYPED, Classifier, classify
 from .delivery import Delivery, Request
-from .outcome import Answer, Outcome, Permanent, Refused
+from .outcome import DONE, Answer, Outcome, Permanent, Refused
 from .sources import Source
 from .steps import Steps
 from .store import Bid, Claim, Key, Letter, Locked, LostClaim, NotDead, Store, Unit
@@ -36,7 +36,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.2  # of a copy that waits for the running o
 MAX_ERROR = 1000  # characters of an error's text in a dead letter
 CLEAN_BATCH = 500
 SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
-DONE = (Outcome.PROCESSED, Outcome.STALE, Outcome.PARKED)
 FAILED = (Outcome.RETRYABLE, Outcome.PERMANENT)
 
 
@@ -206,8 +205,7 @@ class Core:
                 if outcome is not Outcome.PARKED:
                     raise
             yield from unit.guard(False)
-            if not (yield from unit.settle(bid.key, bid.owner, "done", outcome, self.now())):
-                raise LostClaim()
+            yield from self._close(unit, d, claim, "done", outcome)
             return claim._replace(outcome=str(outcome))
 
         claim = yield from self.obtain(d, bid, attempt)
@@ -308,11 +306,17 @@ class Core:
             letter = self.letter(d, claim.deliveries, f"{type(failed).__name__}: {failed}")
         elif last and outcome in FAILED:
             state, outcome = "dead", Outcome.PERMANENT
-        if not (yield from unit.settle(Key(d.source, d.id), claim.owner, state, outcome, self.now())):
-            raise LostClaim()
+        yield from self._close(unit, d, claim, state, outcome)
         if letter:
             yield from unit.keep(letter, replace=True)
         return Result(outcome, after, failed)
+
+    def _close(self, unit: Unit, d: Delivery, claim: Claim, state: str, outcome: Outcome) -> Steps[None]:
+        key, now = Key(d.source, d.id), self.now()
+        if not (yield from unit.settle(key, claim.owner, state, outcome, now)):
+            raise LostClaim()
+        if d.replayed:
+            yield from unit.replayed(key, now, outcome)
 
     def letter(self, d: Delivery, deliveries: int, error: str) -> Letter:
         now = self.now()
@@ -330,10 +334,8 @@ class Core:
             raise NotDead()
         d = Delivery(*key, letter.body, letter.headers, replayed=True)
         result = yield from mode(d, self.bid(d))
-        outcome = result.answer.outcome
-        yield from self.unit(lambda unit: unit.replayed(key, self.now(), outcome))
         self.observe(result, d)
-        return outcome
+        return result.answer.outcome
 
     def dead_letters(self, after: str, limit: int) -> Steps[list[Letter]]:
         return (yield from self.unit(lambda unit: unit.letters(self.source.name, after, limit)))

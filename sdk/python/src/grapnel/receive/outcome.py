@@ -48,6 +48,9 @@ STATUS = {
     Outcome.OVERLOADED: 429,
 }
 
+# The outcomes of a handler after which its key is done.
+DONE = (Outcome.PROCESSED, Outcome.STALE, Outcome.PARKED)
+
 # The outcomes with a Retry-After, and its seconds where nothing better is known; 0: none.
 RETRY_AFTER = {Outcome.IN_PROGRESS: 5, Outcome.OVERLOADED: 5, Outcome.RETRYABLE: 0}
 

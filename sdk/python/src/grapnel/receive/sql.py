@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .drivers import Session, session
+from .outcome import DONE
 from .steps import Steps
 from .store import Bid, Claim, Key, Letter, Locked, Unit
 
@@ -149,8 +150,12 @@ class SqlUnit:
         return [_letter(row) for row in rows]
 
     def replayed(self, key: Key, at: int, result: str) -> Steps[None]:
+        """Records a replay. If it succeeded, the key's request in the inbox no longer stops its ordering key."""
         yield from self.session.execute("update webhook_dead set replayed_at=?, result=? where source=? and key=?", (at, result, *key))
-
+        if result in DONE:
+            yield from self.session.execute(
+                "update webhook_inbox set state='done', updated_at=? where source=? and key=? and state='dead'", (at, *key)
+            )
 
     # Inbox
 

@@ -1,0 +1,140 @@
+"""The inbox on every database: stored before it is answered, in order for each ordering key, retried, replayed."""
+
+from typing import Any
+
+import pytest
+from worlds import SQL, World
+
+from grapnel.receive import NotDead, Permanent, Retryable, RetryAfter
+
+every_inbox = pytest.mark.parametrize("world", (*SQL, "memory", "memory-async"), indirect=True)
+
+
+def work(world: World, hook: Any) -> int:
+    """Runs what is ready, and returns how many handlers ran."""
+    runs = 0
+    while world.wait(hook.work_one()):
+        runs += 1
+    return runs
+
+
+def by_data(d: Any) -> str:
+    return str(d.json()["data"])
+
+
+@every_inbox
+def test_a_request_is_stored_once_and_handled_once(world: World) -> None:
+    runs: list[str] = []
+    hook = world.hook("inbox", lambda d: runs.append(d.id))
+    assert [world.send(hook, "evt_1").outcome for _ in range(2)] == ["accepted", "duplicate"]
+    assert world.send(hook, "evt_1", "another").outcome == "conflict"
+    assert (work(world, hook), runs) == (1, ["evt_1"])
+    assert world.send(hook, "evt_1").outcome == "duplicate"
+    assert work(world, hook) == 0
+
+
+@every_inbox
+def test_events_of_one_key_run_in_the_order_of_their_arrival(world: World) -> None:
+    runs: list[tuple[str, int]] = []
+    errors = {"a1": [Retryable("not now")]}
+
+    def handle(d: Any) -> None:
+        runs.append((d.id, d.attempt))
+        if errors.get(d.id):
+            raise errors[d.id].pop()
+
+    hook = world.hook("inbox", handle, ordering_key=by_data)
+    for event in ("a1", "a2", "b1", "a3"):
+        assert world.send(hook, event, event[0]).outcome == "accepted"
+    assert (work(world, hook), runs) == (2, [("a1", 1), ("b1", 1)])
+    world.now += 1
+    assert (work(world, hook), runs[2:]) == (3, [("a1", 2), ("a2", 1), ("a3", 1)])
+
+
+@every_inbox
+def test_only_one_of_a_key_runs_at_a_time(world: World) -> None:
+    found: list[bool] = []
+
+    def handle(d: Any) -> Any:
+        if d.id == "a1":
+            found.append((yield hook.work_one()))
+
+    hook = world.hook("inbox", handle, ordering_key=by_data)
+    for event in ("a1", "a2"):
+        world.send(hook, event, "a")
+    assert world.wait(hook.work_one())
+    assert found == [False]
+    assert work(world, hook) == 1
+
+
+@every_inbox
+@pytest.mark.parametrize(("on_exhausted", "then"), [("block", []), ("skip", ["a2"])])
+def test_a_dead_request_stops_its_key_or_is_skipped(world: World, on_exhausted: str, then: list[str]) -> None:
+    runs: list[str] = []
+    errors: list[Exception | None] = [RetryAfter(7, "not now"), Permanent("no such invoice"), None, None, None]
+
+    def handle(d: Any) -> None:
+        runs.append(d.id)
+        if error := errors.pop(0):
+            raise error
+
+    hook = world.hook("inbox", handle, ordering_key=by_data, on_exhausted=on_exhausted)
+    for event in ("a1", "a2"):
+        world.send(hook, event, "a")
+    assert work(world, hook) == 1
+    world.now += 6.9
+    assert work(world, hook) == 0
+    world.now += 0.1
+    work(world, hook)
+    assert runs == ["a1", "a1", *then]
+    assert world.send(hook, "a1", "a").outcome == "dead_lettered"
+    assert world.wait(hook.replay("a1")) == "processed"
+    with pytest.raises(NotDead):
+        world.wait(hook.replay("a1"))
+    work(world, hook)
+    assert sorted(runs) == ["a1", "a1", "a1", "a2"]
+
+
+@every_inbox
+def test_a_request_is_attempted_as_often_as_allowed(world: World) -> None:
+    def handle(d: Any) -> None:
+        raise Retryable("not now")
+
+    kit = world.kit(max_deliveries=3)
+    hook = kit.inbox(world.handler(handle))
+    world.send(hook, "evt_1")
+    runs = 0
+    for _ in range(5):
+        runs += work(world, hook)
+        world.now += 300
+    assert runs == 3
+    (letter,) = world.wait(kit.dead_letters())
+    assert (letter.key.id, letter.deliveries, letter.error) == ("evt_1", 3, "Retryable: not now")
+
+
+@every_inbox
+def test_the_request_of_a_worker_that_died_is_taken_over(world: World) -> None:
+    """The second worker runs after the first one's lease, and the first one's end changes nothing."""
+    runs: list[int] = []
+
+    def handle(d: Any) -> Any:
+        runs.append(d.attempt)
+        if d.attempt == 1:
+            world.now += 31
+            taken.append((yield hook.work_one()))
+            raise Permanent("too late")
+
+    taken: list[bool] = []
+    kit = world.kit()
+    hook = kit.inbox(world.handler(handle))
+    world.send(hook, "evt_1")
+    assert work(world, hook) == 1
+    assert (runs, taken) == ([1, 2], [True])
+    assert world.wait(kit.dead_letters()) == []
+
+
+@every_inbox
+def test_an_ordering_key_that_cannot_be_made_is_malformed(world: World) -> None:
+    hook = world.hook("inbox", lambda d: None, ordering_key=lambda d: d.json()["missing"])
+    assert world.send(hook, "evt_1").outcome == "malformed"
+    assert work(world, hook) == 0
