@@ -33,7 +33,7 @@ LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite .
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build shots test test-models test-races test-nested soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
+.PHONY: help run build sdk shots test test-models test-races test-nested soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,10 @@ test-nested:
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test ./..."; \
 		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
 	done
+
+sdk: ## Write what the clients in sdk take from the OpenAPI document
+	@[ -d sdk/typescript/node_modules/openapi-typescript ] || (cd sdk/typescript && npm ci --ignore-scripts --no-audit --no-fund)
+	python3 sdk/generate.py
 
 shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
 	$(GO) run ./e2e/shots $(ARGS)
