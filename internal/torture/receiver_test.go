@@ -315,3 +315,28 @@ func TestMistakesAreFound(t *testing.T) {
 		})
 	}
 }
+
+// late shows nothing of a key at its first readings, as a receiver does that works after its
+// answer.
+type late struct {
+	Probe
+	hidden int
+}
+
+func (l *late) Read(ctx context.Context, event, key string) (Reading, error) {
+	reading, err := l.Probe.Read(ctx, event, key)
+	if key != "" && l.hidden > 0 {
+		l.hidden--
+		reading.State, reading.Version, reading.Amount = "", "", ""
+	}
+	return reading, err
+}
+
+// TestAStateThatComesLaterIsJudged: a probe that shows a state later is no reason not to judge.
+func TestAStateThatComesLaterIsJudged(t *testing.T) {
+	o := newReceiver(t, "").options()
+	o.Probe, o.Only = &late{o.Probe, 3}, []string{"T06"}
+	if report, _ := verdicts(t, o); report.Passed != 1 {
+		t.Error(report.Results[0].Line(plainly))
+	}
+}

@@ -212,7 +212,13 @@ func (t *trial) settle(ctx context.Context, want ...*State) {
 		open := t.readEvents(ctx, func(e *Event) bool { n, read := e.effects(); return read && n >= e.Least && e.Least > 0 })
 		open = t.readStates(ctx, want) || open
 		if !open || time.Now().After(deadline) || !rest(ctx, pause) {
-			return
+			break
+		}
+	}
+	for _, s := range want {
+		if s.Got == "" && s.Want != "" {
+			s.Got = s.Want // it is not shown, so nothing is proven
+			t.unjudged("the probe shows no %s of a key", s.Field)
 		}
 	}
 }
@@ -266,10 +272,7 @@ func (t *trial) readStates(ctx context.Context, want []*State) (open bool) {
 		if !ok {
 			return false
 		}
-		if s.Got, s.At = reading.field(s.Field), reading.At; s.Got == "" {
-			s.Got = s.Want // it is not shown, so nothing is proven
-			t.unjudged("the probe shows no %s of a key", s.Field)
-		}
+		s.Got, s.At = reading.field(s.Field), reading.At
 		open = open || s.Got != s.Want
 	}
 	return open

