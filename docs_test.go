@@ -197,3 +197,57 @@ func TestDocumentedTestRuns(t *testing.T) {
 		t.Errorf("only %d runs of tests are shown", seen)
 	}
 }
+
+// TestThePageOnReceivingNamesWhatTheKitsHave: each name that its snippets take from a kit is one of
+// that kit.
+func TestThePageOnReceivingNamesWhatTheKitsHave(t *testing.T) {
+	text := func(files ...string) string {
+		var all strings.Builder
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(source)
+		}
+		return all.String()
+	}
+	glob := func(pattern string) string {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		return text(files...)
+	}
+	typescript, python := "sdk/typescript/src/receive/", "sdk/python/src/grapnel/receive/"
+	goKit := glob("receive/*.go") + glob("receive/sqlstore/*.go")
+	// A rule finds names in the snippets of a language, and says where each has to be defined.
+	for _, rule := range []struct{ language, names, source, defined string }{
+		{"go", `\b(?:receive|sqlstore|kit|endpoint)\.([A-Z]\w*)`, goKit, `(?m)^(?:func (?:\(\w+ \*?\w+\) )?|type |\t?(?:var |const )?)%s\b`},
+		{"go", `\bd\.([A-Z]\w*)`, text("receive/delivery.go"), `(?m)^(?:func \(d \*Delivery\) |\t)%s\b`},
+		{"go", `[{ ]([A-Z]\w*): `, text("receive/receive.go"), `(?m)^\t%s\b`},
+		{"typescript", `\b(\w+(?:Receiver|Store|Gate|Handler))\(`, text(typescript + "index.ts"), `\b%s\b`},
+		{"typescript", `\bthrow (\w+)\(`, text(typescript + "index.ts"), `\b%s\b`},
+		{"typescript", `\b(?:kit|inbox|hooks|states)\.(\w+)`, glob(typescript + "*.ts"), `(?m)^ +(?:async |get )?%s[(!:]`},
+		{"typescript", `\bd\.(\w+)`, text(typescript + "delivery.ts"), `\b%s\b`},
+		{"python", `\b(Receiver|\w+Store|\w+Gate|StateMachine|StandardWebhooks|canonical_body|raw_body)\b`, glob(python + "*.py"), `(?m)^(?:class|def) %s\b`},
+		{"python", `\braise (\w+)\(`, text(python + "outcome.py"), `(?m)^class %s\b`},
+		{"python", `\b(?:kit|hook)\.(\w+)`, text(python + "receiver.py"), `(?m)^    def %s\(`},
+		{"python", `\bd\.(\w+)`, text(python + "delivery.py"), `(?m)^    (?:def )?%s\b`},
+		{"python", `receive\.web import (\w+)`, text(python + "web.py"), `(?m)^def %s\(`},
+	} {
+		fence := regexp.MustCompile("(?s)```" + rule.language + "\n(.*?)```")
+		seen := 0
+		for _, snippet := range fence.FindAllStringSubmatch(text("docs/receiving-safely.md"), -1) {
+			for _, name := range regexp.MustCompile(rule.names).FindAllStringSubmatch(snippet[1], -1) {
+				seen++
+				if defined := regexp.MustCompile(strings.ReplaceAll(rule.defined, "%s", name[1])); !defined.MatchString(rule.source) {
+					t.Errorf("the page has %s in %s, which the kit does not have", name[1], rule.language)
+				}
+			}
+		}
+		if seen == 0 {
+			t.Errorf("no snippet in %s has a name like %s", rule.language, rule.names)
+		}
+	}
+}

@@ -140,7 +140,9 @@ func deliveriesVerify(s *session) *cobra.Command {
 	var attempt int
 	c := &cobra.Command{
 		Use: "verify DELIVERY_ID", Short: "Compute an attempt's signature again, and say which secret makes it",
-		Args:    takes(cobra.ExactArgs(1)),
+		Args: takes(cobra.ExactArgs(1)),
+		Long: "Compute an attempt's signature again, and say which secret makes it. If the receiver refuses a request that is right here, " +
+			"grapnel verify says what changed on the way.",
 		Example: "grapnel deliveries verify dlv_… --attempt 2",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			n, err := attemptOrLast(ctx, r, args[0], attempt)

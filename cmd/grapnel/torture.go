@@ -38,7 +38,8 @@ func (s *session) tortureCommand() *cobra.Command {
 			"The probe counts effects: a page of the receiver, a query or a program that answers a number, or JSON with effects, " +
 			"state, version and amount, for {event} and for {key}. Without a probe only answers are judged. With a command it " +
 			"starts, kills and restarts the receiver. A case that cannot be judged is listed with the reason.\n\n" +
-			"It exits with 8 when it has found something, and with 1 when nothing could be judged. docs/torture.md describes each case.",
+			"It exits with 8 when it has found something, and with 1 when nothing could be judged. docs/torture.md describes each case, and " +
+			"docs/receiving-safely.md how to write a receiver.",
 		Example: "grapnel torture http://localhost:3000/hooks --secret @secret.txt --probe 'http://localhost:3000/_probe?event={event}&key={key}'\n" +
 			"grapnel torture http://localhost:3000/hooks --secret @secret.txt --probe-sql 'select count(*) from ledger where event={event}' --dsn app.db -- node server.js\n" +
 			"grapnel torture http://localhost:3000/hooks --secret @secret.txt --only T02,T17 --junit torture.xml --html torture.html",
