@@ -63,15 +63,23 @@ func proof(h *History, v violation) (lines []string) {
 		text string
 	}
 	var all []line
+	last := time.Duration(0)
 	for _, group := range grouped(h.Requests, concerned) {
 		all = append(all, line{group[0].Start, describe(group)})
+		last = group[len(group)-1].Start
 	}
+	rest := 2 // marks after the last request: killed, started
 	for _, m := range h.Marks {
 		own := slices.IndexFunc(h.Events, func(e *Event) bool { return e.ID == m.Event })
 		if own >= 0 && !concerned(own) || own < 0 && len(all) > 0 && m.At < all[0].at {
 			continue // it is another event's, or older than the first request
 		}
-		all = append(all, line{m.At, m.Text})
+		if own < 0 && m.At > last {
+			rest--
+		}
+		if rest >= 0 {
+			all = append(all, line{m.At, m.Text})
+		}
 	}
 	for i, e := range h.Events {
 		if n := len(e.Readings); concerned(i) && n > 0 {

@@ -85,6 +85,18 @@ func (e *Event) effects() (most int, read bool) {
 	return most, read
 }
 
+// accepted reports whether a genuine request of an event was accepted, and whether one before it
+// was not.
+func (h *History) accepted(event int) (accepted, failed bool) {
+	for _, r := range h.Requests {
+		if r.Event == event && !r.Forged && !accepted {
+			accepted = classOf(r.Status) == Accepted
+			failed = failed || !accepted
+		}
+	}
+	return accepted, failed
+}
+
 // Reading is one answer of the probe.
 type Reading struct {
 	At      time.Duration `json:"at"` // since the case began, in nanoseconds

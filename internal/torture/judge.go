@@ -44,13 +44,7 @@ func judge(h *History, budget time.Duration) (all []violation) {
 	}
 	for i, e := range h.Events {
 		effects, read := e.effects()
-		accepted, failed := false, false // a request of it was accepted; one before it was not
-		for _, r := range h.Requests {
-			if r.Event == i && !r.Forged && !accepted {
-				accepted = classOf(r.Status) == Accepted
-				failed = failed || !accepted
-			}
-		}
+		accepted, failed := h.accepted(i)
 		switch {
 		case !read:
 		case effects > e.Most && e.Most == 0:

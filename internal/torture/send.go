@@ -178,10 +178,15 @@ func (t *trial) retry(ctx context.Context, events ...*Event) {
 	for round, pause := 1, 100*time.Millisecond; ; round, pause = round+1, min(2*pause, time.Second) {
 		pending := events[:0:0]
 		last = map[*Event]*Request{}
-		for _, e := range events {
-			r := t.send(ctx, e, request{label: "retry", allowed: Accepted | again})
+		requests := make([]*Request, len(events))
+		var senders sync.WaitGroup
+		for i, e := range events {
+			senders.Go(func() { requests[i] = t.send(ctx, e, request{label: "retry", allowed: Accepted | again}) })
+		}
+		senders.Wait()
+		for i, r := range requests {
 			if classOf(r.Status) != Accepted {
-				pending, last[e] = append(pending, e), r
+				pending, last[events[i]] = append(pending, events[i]), r
 			}
 		}
 		if events = pending; len(events) == 0 {
