@@ -29,7 +29,7 @@ type Delivery struct {
 }
 
 // Decode reads the body as JSON. Its errors are permanent, unless the handler says otherwise.
-func (d *Delivery) Decode(v any) error { return json.Unmarshal(d.Body, v) }
+func (d *Delivery) Decode(v any) error { return Permanent(json.Unmarshal(d.Body, v)) }
 
 // IdempotencyKey is the key for a call of another service in this step of the handler. Every
 // delivery of the event gives the same one, so the service can drop a repeated call.

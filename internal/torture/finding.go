@@ -51,7 +51,7 @@ func proof(h *History, v violation) (lines []string) {
 	var state *State
 	if v.Event < 0 {
 		for _, s := range h.States {
-			if s.Got != s.Want {
+			if s.wrong() {
 				state = s
 				break
 			}

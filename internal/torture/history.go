@@ -133,9 +133,11 @@ type State struct {
 	Key   string        `json:"key"`
 	Field string        `json:"field"` // version, state or amount
 	Want  string        `json:"want"`
-	Got   string        `json:"got"`
+	Got   string        `json:"got,omitempty"` // empty: it was not read
 	At    time.Duration `json:"at"`
 }
+
+func (s *State) wrong() bool { return s.Got != "" && s.Got != s.Want }
 
 // Mark is something that was done to the receiver: killed, started, its clock set.
 type Mark struct {

@@ -70,7 +70,7 @@ func judge(h *History, budget time.Duration) (all []violation) {
 		}
 	}
 	for _, s := range h.States {
-		if s.Got != s.Want {
+		if s.wrong() {
 			add(violation{I5, -1, fmt.Sprintf("%s of %s is %q; right: %q", s.Field, s.Key, s.Got, s.Want), 0})
 		}
 	}

@@ -149,7 +149,7 @@ func counted(b *strings.Builder, h *History, y float64) float64 {
 			break
 		}
 		class := "ok"
-		if s.Got != s.Want {
+		if s.wrong() {
 			class = "wrong"
 		}
 		text(b, pictureLeft-8, y+11, "end", "soft", s.Field)

@@ -47,6 +47,9 @@ func (t *trial) send(ctx context.Context, e *Event, q request) *Request {
 	if err != nil {
 		r.Error = reason(err)
 		r.Killed = q.killed != nil && q.killed()
+		if ctx.Err() != nil {
+			r.Allowed |= Silent // the case was stopped; the receiver had no time to answer
+		}
 		return r
 	}
 	r.Status, r.Outcome = resp.StatusCode, resp.Header.Get("Webhook-Outcome")

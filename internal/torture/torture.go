@@ -155,7 +155,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o.Bounds = bounds.Fill(o.Bounds)
-	r := &runner{Options: o, run: strings.ToLower(rand.Text()[:8]), began: time.Now(), client: newClient(o.Bounds)}
+	r := &runner{Options: o, run: strings.ToLower(rand.Text()[:8]), began: time.Now(), client: newClient(o.Bounds),
+		hidden: map[string]bool{}}
 	defer r.client.CloseIdleConnections()
 	if len(o.Command) > 0 {
 		r.receiver = &process{command: o.Command, url: o.URL, within: o.Bounds.Start}

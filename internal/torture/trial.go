@@ -20,9 +20,10 @@ type runner struct {
 	client   *http.Client
 	receiver *process // nil: it is started by others
 	sent     atomic.Int64
-	typical  time.Duration // of an answer
-	offset   time.Duration // of the receiver's clock
-	broken   string        // why no further case can be judged
+	typical  time.Duration   // of an answer
+	offset   time.Duration   // of the receiver's clock
+	broken   string          // why no further case can be judged
+	hidden   map[string]bool // fields that the probe has not shown in the time to settle
 }
 
 // trial is one run of a case. Its methods record what they do in the history.
@@ -216,8 +217,8 @@ func (t *trial) settle(ctx context.Context, want ...*State) {
 		}
 	}
 	for _, s := range want {
-		if s.Got == "" && s.Want != "" {
-			s.Got = s.Want // it is not shown, so nothing is proven
+		if s.Got == "" {
+			t.hidden[s.Field] = true
 			t.unjudged("the probe shows no %s of a key", s.Field)
 		}
 	}
@@ -273,7 +274,7 @@ func (t *trial) readStates(ctx context.Context, want []*State) (open bool) {
 			return false
 		}
 		s.Got, s.At = reading.field(s.Field), reading.At
-		open = open || s.Got != s.Want
+		open = open || s.Got != s.Want && !(s.Got == "" && t.hidden[s.Field])
 	}
 	return open
 }
