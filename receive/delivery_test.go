@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/receive"
 )
 
-// TestDecodeFailsForGood: a body that cannot be read into the handler's type stays so, whatever kind
-// of error encoding/json has for it.
+// TestDecodeFailsForGood: a body that cannot be read into the handler's type stays so, whatever
+// kind of error encoding/json has for it.
 func TestDecodeFailsForGood(t *testing.T) {
 	for _, body := range []string{``, `null,`, `{"amount":"much"}`, `{"amount":{}}`, `{"at":"yesterday"}`, `[]`} {
 		var event struct {

@@ -93,6 +93,11 @@ func (r *Result) Effects() (sum int, read bool) {
 	return sum, read
 }
 
+// NeedsCommand reports whether the case kills the receiver.
+func (r *Result) NeedsCommand() bool {
+	return slices.ContainsFunc(Cases, func(c Case) bool { return c.ID == r.ID && c.needs&command != 0 })
+}
+
 // Report is the outcome of a run.
 type Report struct {
 	URL      string        `json:"url"`
