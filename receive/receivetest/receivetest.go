@@ -4,13 +4,15 @@
 //	func TestReceiver(t *testing.T) {
 //		receivetest.Run(t, newServer(db), receivetest.Options{
 //			Path: "/hooks", Secret: secret,
-//			Effects: func(event string) int { return count(t, db, "SELECT count(*) FROM ledger WHERE event = $1", event) },
+//			Effects: func(event string) int {
+//				return count(t, db, "SELECT count(*) FROM ledger WHERE event = $1", event)
+//			},
 //		})
 //	}
 //
-// Each case is a subtest. A case fails with the defect, the requests that prove it, and a remedy; it
-// is skipped, with the reason, if the options do not show what it judges. The requests are real ones
-// over loopback, so slow clients and large bodies are met as they come.
+// Each case is a subtest. A case fails with the defect, the requests that prove it, and a remedy.
+// It is skipped, with the reason, if the options do not show the effects that it judges. The
+// requests are real ones over loopback, so slow clients and large bodies are met as they come.
 //
 // It does not promise that the receiver survives crashes, because a handler in the test's process
 // cannot be killed: grapnel torture does that with the receiver's command. The payload of the events

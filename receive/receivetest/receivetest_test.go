@@ -79,7 +79,8 @@ func (s *service) handle(ctx context.Context, tx *memstore.Tx, d *receive.Delive
 		defer s.mu.Unlock()
 		s.ledger[d.ID]++
 		s.latest[i.Invoice] = at
-		s.rows[i.Invoice] = receivetest.Invoice{Effects: was.Effects + 1, Version: i.Version.String(), Status: i.Status, Amount: i.Amount.String()}
+		s.rows[i.Invoice] = receivetest.Invoice{Effects: was.Effects + 1, Version: i.Version.String(), Status: i.Status,
+			Amount: i.Amount.String()}
 	})
 	return nil
 }
@@ -115,8 +116,8 @@ func (s *service) options() receivetest.Options {
 				case <-timer.C:
 				case <-ctx.Done():
 				}
-				return map[string]error{"transient": receive.Retryable(errors.New("for now")), "permanent": receive.Permanent(errors.New("for good")),
-					"hang": receive.Retryable(errors.New("for now"))}[kind]
+				passing := receive.Retryable(errors.New("for now"))
+				return map[string]error{"transient": passing, "hang": passing, "permanent": receive.Permanent(errors.New("for good"))}[kind]
 			}}, times)
 		},
 	}
@@ -127,11 +128,12 @@ func (s *service) handler(t *testing.T) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()
 	for path, source := range map[string]string{"/hooks": "acme", "/other": "other"} {
-		kit, err := receive.New(receive.Options{Source: source, Verifier: receive.StandardWebhooks(secret), Store: memstore.New(), Now: func() time.Time {
+		now := func() time.Time {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return time.Now().Add(s.skew)
-		}})
+		}
+		kit, err := receive.New(receive.Options{Source: source, Verifier: receive.StandardWebhooks(secret), Store: memstore.New(), Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
