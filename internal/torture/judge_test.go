@@ -56,8 +56,8 @@ func TestInvariants(t *testing.T) {
 		"I6 late":                               {history(1, 1, 1, Request{Status: 200, Took: 6 * time.Second}), []string{I6}},
 		"I6 late, but made slow":                {history(1, 1, 1, Request{Status: 200, Took: 6 * time.Second, Slow: true}), nil},
 		"I6 at the budget":                      {history(1, 1, 1, Request{Status: 200, Took: 5 * time.Second}), nil},
-		"I6 one late answer in 101 is no 99 %":  {history(1, 1, 1, append(slices.Repeat([]Request{ok}, 100), Request{Status: 200, Took: time.Minute})...), nil},
-		"I6 two late answers in 101 are":        {history(1, 1, 1, append(slices.Repeat([]Request{ok}, 99), slices.Repeat([]Request{{Status: 200, Took: time.Minute}}, 2)...)...), []string{I6}},
+		"I6 one late answer in 101 is no 99 %":  {history(1, 1, 1, answers(100, 1)...), nil},
+		"I6 two late answers in 101 are":        {history(1, 1, 1, answers(99, 2)...), []string{I6}},
 		"I5 an older version at the end":        {withState("2"), []string{I5}},
 		"I5 the newest version at the end":      {withState("3"), nil},
 		"several: forged, accepted, two effect": {history(0, 0, 2, forged(204)), []string{I3}},
@@ -70,6 +70,10 @@ func TestInvariants(t *testing.T) {
 			t.Errorf("%s: broken are %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+func answers(quick, late int) []Request {
+	return append(slices.Repeat([]Request{{Status: 200}}, quick), slices.Repeat([]Request{{Status: 200, Took: time.Minute}}, late)...)
 }
 
 func withState(got string) *History {
@@ -114,7 +118,8 @@ func TestProofIsShort(t *testing.T) {
 	h := history(1, 1, 1, Request{Status: 200, Label: "first"})
 	h.Events = append(h.Events, &Event{ID: "msg_2", Least: 1, Most: 1, Readings: []Reading{{At: 2 * time.Second, Effects: 3}}})
 	for i := range 20 {
-		h.Requests = append(h.Requests, &Request{Event: 1, Status: 200, Label: fmt.Sprintf("copy %d of 20", i+1), Allowed: Accepted, Start: time.Second})
+		label := fmt.Sprintf("copy %d of 20", i+1)
+		h.Requests = append(h.Requests, &Request{Event: 1, Status: 200, Label: label, Allowed: Accepted, Start: time.Second})
 	}
 	found := judge(h, 5*time.Second)
 	if len(found) != 1 {
@@ -174,7 +179,8 @@ func TestReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`tests="3" failures="1" skipped="1"`, `<failure message="I2: 2 effects" type="I2">`, `<skipped message="it kills`} {
+	for _, want := range []string{`tests="3" failures="1" skipped="1"`, `<failure message="I2: 2 effects" type="I2">`,
+		`<skipped message="it kills`} {
 		if !strings.Contains(string(junit), want) {
 			t.Errorf("the JUnit report lacks %s:\n%s", want, junit)
 		}
@@ -184,7 +190,8 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(page)
-	if strings.Count(text, "<svg ") != 2 || !strings.Contains(text, "Not judged: it kills") || !strings.Contains(text, "ON CONFLICT DO NOTHING") {
+	if strings.Count(text, "<svg ") != 2 || !strings.Contains(text, "Not judged: it kills") ||
+		!strings.Contains(text, "ON CONFLICT DO NOTHING") {
 		t.Errorf("the page lacks a picture, a reason or a remedy")
 	}
 	for _, never := range []string{"<script", "src=", "href=\"http", "url(", "@import"} {

@@ -59,8 +59,9 @@ func picture(r *Result) template.HTML {
 	text(&b, pictureWidth-pictureRight, y+15, "end", "soft", round(end).String())
 	y += 20
 	y = counted(&b, h, y)
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">%s</svg>`, //nolint:gosec // all texts in it are escaped
-		pictureWidth, y, html.EscapeString(r.ID+" "+r.Name+": "+plural(len(h.Requests), "request")+" over "+round(end).String()), b.String()))
+	name := fmt.Sprintf("%s %s: %s over %v", r.ID, r.Name, plural(len(h.Requests), "request"), round(end))
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">%s</svg>`, //nolint:gosec // all texts are escaped
+		pictureWidth, y, html.EscapeString(name), b.String()))
 }
 
 // packed draws many requests in as few rows as they need, and how many had which answer.

@@ -15,8 +15,8 @@
 // requests are real ones over loopback, so slow clients and large bodies are met as they come.
 //
 // It does not promise that the receiver survives crashes, because a handler in the test's process
-// cannot be killed: grapnel torture does that with the receiver's command. The payload of the events
-// is in docs/torture.md.
+// cannot be killed: grapnel torture does that with the receiver's command. docs/torture.md has the
+// payload of the events.
 package receivetest
 
 import (
