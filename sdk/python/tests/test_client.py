@@ -8,6 +8,9 @@ import inspect
 import json
 import os
 import pathlib
+import re
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -229,8 +232,6 @@ def test_an_answer_in_chunks_and_one_that_the_end_closes(make: Maker) -> None:
     """The server sends lengths; a proxy in front of it may not."""
     heads = [b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"]
     bodies = [b'4;x=y\r\n[1, \r\n2\r\n2]\r\n0\r\nTrailer: x\r\n\r\n', b"[1, 2]"]
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -261,6 +262,32 @@ def test_after_a_fork_a_child_opens_connections_of_its_own(server: str, tmp_path
     assert os.waitpid(child, 0)[1] == 0
     assert (tmp_path / "seen").read_text() == "evt_child_19"
     client.close()
+
+
+def test_the_programs_of_the_readmes_part_about_the_api_run(server: str) -> None:
+    part = (SDK / "python/README.md").read_text().split("\n## Calling the API\n")[1].split("\n## ")[0]
+    publish, consume = re.findall(r"^```python\n(.*?)^```", part, flags=re.S | re.M)
+    environment = {**os.environ, "GRAPNEL_SERVER": server, "GRAPNEL_KEY": KEY, "PYTHONPATH": str(SDK / "python/src")}
+
+    def start(program: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-B", "-W", "error", "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+
+    with Client(server, KEY) as client, listen(lambda _: (400, {}, b"")) as refusing:
+        client.endpoints.create({"url": refusing, "event_types": ["invoice.*"], "policy": {"classify": {"400": "fail"}}})
+        client.publish({"type": "invoice.paid", "data": 0})
+        while not list(client.dead_letters.list({"type": "invoice.paid"})):
+            pass  # each question is a request, so this goes at the server's pace
+        with start(publish) as program:
+            assert program.stdout and program.wait() == 0
+            assert re.match(r"evt_\w+ is durable and goes to 1 endpoints\ndlv_\w+: .+\n", program.stdout.read())
+
+        client.call("POST", "/v1/queues", body={"name": "orders", "event_types": ["order.*"]})
+        event = client.publish({"type": "order.made", "data": {"id": "ord_1"}})["id"]
+        with start(consume) as program:
+            assert program.stdout and program.stdout.readline() == f"{event}: order ord_1\n"
+            program.send_signal(signal.SIGTERM)
+            assert program.wait() == 0
+        assert client.call("GET", "/v1/queues/orders")["leased"] == 0
 
 
 def test_written_files_are_those_of_the_servers_document() -> None:

@@ -48,8 +48,8 @@ export class Message {
     return text(this.body);
   }
 
-  json<T = unknown>(): T {
-    return JSON.parse(this.text) as T;
+  json<T = any>(): T {
+    return JSON.parse(this.text);
   }
 }
 

@@ -11,11 +11,11 @@ const RESERVE = 10; // repetitions at once after a quiet period
 /** How to reach a server. All durations are seconds. */
 export interface Options {
   /** Base URL; http://127.0.0.1:8420 if not given. */
-  server?: string;
+  server?: string | undefined;
   /** API key, sent as a bearer token. */
-  key?: string;
+  key?: string | undefined;
   /** The cell that answers, of a server with several. */
-  cell?: string;
+  cell?: string | undefined;
   /** Of one call with its repetitions; 30 if not given. */
   timeout?: number;
   /** How often one call is repeated at most; 2 if not given. */
@@ -132,9 +132,9 @@ export class Http {
   /** Sends a request and gives the answer, which is below 300. */
   async send(call: Call): Promise<Answer> {
     const headers: Record<string, string> = { ...this.#headers, Accept: call.accept ?? "application/json, application/problem+json" };
-    let body: BodyInit | undefined;
+    let body: RequestInit["body"];
     if (call.body instanceof Uint8Array) {
-      body = call.body as Uint8Array<ArrayBuffer>;
+      body = call.body;
       headers["Content-Type"] = call.contentType ?? "application/octet-stream";
     } else if (call.body !== undefined) {
       body = JSON.stringify(call.body);
@@ -172,13 +172,13 @@ export class Http {
     }
   }
 
-  async #try(call: Call, headers: Record<string, string>, body: BodyInit | undefined, signal: AbortSignal): Promise<Answer> {
+  async #try(call: Call, headers: Record<string, string>, body: RequestInit["body"], signal: AbortSignal): Promise<Answer> {
     let answer: Answer;
     try {
       // Following a redirect would carry the key to wherever it points.
       const send = this.#options.fetch ?? fetch;
       const init: RequestInit = { method: call.method, headers, signal, redirect: "manual" };
-      if (body !== undefined) init.body = body;
+      if (body != null) init.body = body;
       const response = await send(this.server + call.path + search(call.query), init);
       answer = { status: response.status, headers: response.headers, body: new Uint8Array(await response.arrayBuffer()) };
     } catch (error) {
