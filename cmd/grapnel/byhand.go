@@ -62,8 +62,8 @@ func noScheme(name string) error {
 
 // given is a request that the flags or a file give.
 type given struct {
-	body, url, method string
-	headers           []string
+	body, url string
+	headers   []string
 }
 
 // bind adds its flags.
@@ -74,13 +74,12 @@ func (g *given) bind(c *cobra.Command) {
 	f.StringArrayVarP(&g.headers, "with-header", "H", nil, "a header of the request; may be repeated")
 	cli.Form(f, "'NAME: VALUE'", "with-header")
 	f.StringVar(&g.url, "url", "", "URL to which it is sent, for signatures that cover it")
-	f.StringVar(&g.method, "method", http.MethodPost, "method of the request")
 }
 
 // request reads it: the file of a whole request, or the parts. Its headers are those of the flags,
 // and others of the file.
 func (g *given) request(s *session, files []string) (*scheme.Webhook, error) {
-	r := &scheme.Webhook{Method: g.method, URL: "https://localhost/", Header: http.Header{}}
+	r := &scheme.Webhook{Method: http.MethodPost, URL: "https://localhost/", Header: http.Header{}}
 	switch bodied := s.command.Flags().Changed("body"); {
 	case bodied && len(files) > 0:
 		return nil, cli.Usagef("--body: give it, or %s with a whole request, not both", files[0])

@@ -12,6 +12,7 @@ import (
 	"hash"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,19 @@ func TestWhyARequestDoesNotVerify(t *testing.T) {
 			stamp, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Paddle-Signature"), "ts="), ";")
 			r.Header.Set("Paddle-Signature", "ts="+stamp+";h1="+hex.EncodeToString(mac(sha256.New, v.Secrets[0].Text, stamp+"."+string(r.Body))))
 		}, 0, "content", "covers {timestamp}.{body}, and the scheme paddle wants {timestamp}:{body}"},
+		{"behind a proxy", "twilio", "", func(_ *scheme.Settings, r *scheme.Webhook) {
+			r.URL, r.Header = "http://10.0.0.7:8080/in/src_1?a=b", r.Header.Clone()
+			r.Header.Set("X-Forwarded-Host", "hooks.example.com")
+		}, 0, "content", "covers the URL http://hooks.example.com/in/src_1?a=b"},
+		{"behind a prefix", "twilio", "", func(_ *scheme.Settings, r *scheme.Webhook) {
+			r.URL = "https://hooks.example.com/src_1?a=b"
+			r.Header.Set("X-Forwarded-Prefix", "/in")
+		}, 0, "content", "covers the URL https://hooks.example.com/in/src_1?a=b"},
+		{"at another URL", "twilio", "", func(_ *scheme.Settings, r *scheme.Webhook) { r.URL = "https://other.example.com/" }, 0, "content", "give the URL"},
+		{"cut off", "shopify", "", func(_ *scheme.Settings, r *scheme.Webhook) {
+			r.Header.Set("Content-Length", strconv.Itoa(len(r.Body)))
+			r.Body = r.Body[:len(r.Body)/2]
+		}, 0, "body", "Content-Length says"},
 		{"body alone and not decoded", "standard", "", signed(func(r *request) string { return b64(mac(sha256.New, whsec[6:], string(r.Body))) }), 0, "key content", "not signed: id, timestamp"},
 		// headers
 		{"underscores", "standard", "", rename("Webhook-Id", "Webhook_id", "Webhook-Timestamp", "Webhook_timestamp", "Webhook-Signature", "Webhook_signature"), 0, "header", "Webhook_signature is Webhook-Signature"},

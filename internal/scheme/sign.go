@@ -66,6 +66,7 @@ type Evidence struct {
 	Timestamp string   // of this request; empty: none
 	ID        string   // of this request, if it is signed
 	At        time.Time
+	URL       bool // the URL is signed
 }
 
 // Evidence finds it in a webhook.
@@ -75,7 +76,7 @@ func (s *Settings) Evidence(w *Webhook) (*Evidence, error) {
 		return nil, err
 	}
 	v := in.v
-	p := &Evidence{Prefix: v.prefix, Signed: cmp.Or(s.Signed, v.signed)}
+	p := &Evidence{Prefix: v.prefix, Signed: cmp.Or(s.Signed, v.signed), URL: v.Proof == ByTwilio || v.template.has("url")}
 	stamps := v.timestamp
 	if as := v.standardPrefix(); as != "" {
 		p.Headers = []string{as + "Signature", as + "Timestamp", as + "Id"}
