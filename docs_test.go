@@ -198,6 +198,32 @@ func TestDocumentedTestRuns(t *testing.T) {
 	}
 }
 
+// TestThePageOnReceivingHasAllCases: its table leads from each case of torture to a way out.
+func TestThePageOnReceivingHasAllCases(t *testing.T) {
+	cases := map[string][2]bool{}
+	for i, page := range []string{"docs/torture.md", "docs/receiving-safely.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range regexp.MustCompile(`(?m)^\|.*\bT\d\d\b.*$`).FindAllString(string(text), -1) {
+			for _, name := range regexp.MustCompile(`\bT\d\d\b`).FindAllString(row, -1) {
+				on := cases[name]
+				on[i] = true
+				cases[name] = on
+			}
+		}
+	}
+	for name, pages := range cases {
+		if pages != [2]bool{true, true} {
+			t.Errorf("%s is not on both pages", name)
+		}
+	}
+	if len(cases) < 26 {
+		t.Errorf("there are only %d cases", len(cases))
+	}
+}
+
 // TestThePageOnReceivingNamesWhatTheKitsHave: each name that its snippets take from a kit is one of
 // that kit.
 func TestThePageOnReceivingNamesWhatTheKitsHave(t *testing.T) {
