@@ -173,11 +173,7 @@ func (k *consumer) take(ctx context.Context) error {
 			continue
 		}
 		// An empty answer that comes at once is from a server that is about to stop.
-		wait := trouble
-		if refused, ok := errors.AsType[*Error](err); ok {
-			wait = max(wait, refused.RetryAfter)
-		}
-		if !rest(ctx, k.jittered(wait)) {
+		if !rest(ctx, k.pause(trouble, err)) {
 			return nil
 		}
 		trouble = min(2*trouble, longestTrouble)
@@ -217,6 +213,15 @@ func (k *consumer) release(n int) {
 // instant.
 func (k *consumer) jittered(d time.Duration) time.Duration {
 	return d - time.Duration(k.client.fraction()*float64(d)/5)
+}
+
+// pause is jittered, but not shorter than the server asks for.
+func (k *consumer) pause(d time.Duration, err error) time.Duration {
+	d = k.jittered(d)
+	if refused, ok := errors.AsType[*Error](err); ok {
+		d = max(d, refused.RetryAfter)
+	}
+	return d
 }
 
 // final says whether asking again gives the same answer.
@@ -365,7 +370,7 @@ func (k *consumer) say(ctx context.Context, m *Message, outcome Outcome, reason 
 			err = k.client.Nack(asking, m.Lease, reason, delay)
 		}
 		done()
-		if err == nil || final(err) || over(err) || !rest(ctx, k.jittered(wait)) {
+		if err == nil || final(err) || over(err) || !rest(ctx, k.pause(wait, err)) {
 			return err
 		}
 	}

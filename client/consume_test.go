@@ -604,6 +604,32 @@ func TestConsumeWaitsForAServerThatIsAway(t *testing.T) {
 	})
 }
 
+// The pause that a server asks for is a minimum, of questions and of settlements: jitter only adds
+// to it.
+func TestConsumeRestsAsLongAsTheServerAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("1")
+		var last time.Time
+		refusals := map[string]int{"next": 20, "ack": 3}
+		c := with(t, func(r *http.Request) (*http.Response, error) {
+			verb := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+			if since := time.Since(last); !last.IsZero() && since < 6*time.Second {
+				t.Errorf("%s: asked again after %v", verb, since)
+			}
+			if last = (time.Time{}); refusals[verb] > 0 {
+				refusals[verb]--
+				last = time.Now()
+				return answer(503, `{"code":"overloaded"}`, "Retry-After", "6"), nil
+			}
+			return q.serve(r)
+		})
+		err := c.Consume(t.Context(), "orders", func(context.Context, *client.Message) error { return nil }, client.ConsumeOptions{Count: 1})
+		if seen := q.seen(); err != nil || refusals["next"]+refusals["ack"] != 0 || len(seen) != 1 {
+			t.Errorf("%v, the server saw %v, and %v were not asked for", err, seen, refusals)
+		}
+	})
+}
+
 func TestConsumeEndsWhenAskingAgainIsNoUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{401, 403, 404, 422} {

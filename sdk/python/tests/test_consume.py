@@ -14,6 +14,7 @@ import pytest
 from grapnel_server import KEY, Request, proxy, serve
 
 from grapnel.client import ApiError, AsyncClient, AsyncConsumer, Client, Consumer, LeaseLost, Message, Reject, RetryAfter, Settled
+from grapnel.client._consume import after
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +241,13 @@ def test_what_asking_again_cannot_change_is_raised(server: str, client: Client, 
     with pytest.raises(ApiError) as refused:
         consume(server, "none", lambda _: None, concurrency=3)
     assert refused.value.code == "not_found"
+
+
+def test_a_pause_is_not_shorter_than_the_server_asks_for() -> None:
+    pauses = [after(0.2, ApiError(503, {}, 7)), after(0.2, None), after(10, ApiError(503, {}, 7))]
+    assert pauses[0] == 7
+    assert 0.16 <= pauses[1] <= 0.2
+    assert 8 <= pauses[2] <= 10
 
 
 def test_trouble_is_told_and_the_server_asked_again(server: str, client: Client, consume: Consuming) -> None:

@@ -148,7 +148,7 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
       }
       // An empty answer that comes at once is from a server that is about to stop.
       if (missing !== undefined) trouble(missing);
-      await http.rest(Math.max(jittered(pause), missing instanceof ApiError ? missing.retryAfter : 0), stop.signal);
+      await http.rest(after(pause, missing), stop.signal);
       pause = Math.min(2 * pause, LONGEST_TROUBLE);
     }
   }
@@ -207,8 +207,9 @@ export async function consume(http: Http, queue: string, handler: Handler, optio
         await say(lease, outcome, outcome === "ack" ? undefined : { reason, ...delay }, Math.max(left / 2, 0.05));
         return report();
       } catch (problem) {
-        if (final(problem) || over(problem) || left <= pause) return report(problem);
-        await http.rest(jittered(pause));
+        const wait = after(pause, problem);
+        if (final(problem) || over(problem) || left <= wait) return report(problem);
+        await http.rest(wait);
       }
     }
   }
@@ -258,6 +259,11 @@ function remaining(until: string, date: string | null): number {
 /** Between four fifths of a time and all of it, so that many consumers do not ask at the same instant. */
 function jittered(seconds: number): number {
   return seconds * (1 - Math.random() / 5);
+}
+
+/** A jittered pause, but not shorter than the server asks for. */
+function after(pause: number, error: unknown): number {
+  return Math.max(jittered(pause), error instanceof ApiError ? error.retryAfter : 0);
 }
 
 function duration(seconds: number): string {

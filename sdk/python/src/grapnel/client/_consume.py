@@ -225,9 +225,8 @@ class _Consuming:
             # An empty answer that comes at once is from a server that is about to stop.
             if missing is not None and "trouble" in self._options:
                 self._options["trouble"](missing)
-            rest = max(jittered(pause), missing.retry_after if isinstance(missing, ApiError) else 0)
             try:
-                await asyncio.wait_for(self._stopping.wait(), rest)
+                await asyncio.wait_for(self._stopping.wait(), after(pause, missing))
             except TimeoutError:
                 pass
             pause = min(2 * pause, LONGEST_TROUBLE)
@@ -295,9 +294,10 @@ class _Consuming:
                 await self._say(lease, verb, body, max(left / 2, 0.05))
                 return self._tell(Settled(lease.message, verb, why))
             except (ApiError, Unreachable) as problem:
-                if final(problem) or over(problem) or left <= pause:
+                rest = after(pause, problem)
+                if final(problem) or over(problem) or left <= rest:
                     return self._tell(Settled(lease.message, verb, why, problem))
-            await asyncio.sleep(jittered(pause))
+            await asyncio.sleep(rest)
             pause = min(2 * pause, LONGEST_TROUBLE)
 
     async def _say(self, lease: Lease, verb: str, body: object, timeout: float) -> None:
@@ -384,6 +384,11 @@ def remaining(until: str, date: str | None) -> float:
 def jittered(seconds: float) -> float:
     """Between four fifths of a time and all of it, so that many consumers do not ask at the same instant."""
     return seconds * (1 - random.random() / 5)
+
+
+def after(pause: float, error: Exception | None) -> float:
+    """A jittered pause, but not shorter than the server asks for."""
+    return max(jittered(pause), error.retry_after if isinstance(error, ApiError) else 0)
 
 
 def duration(seconds: float) -> str:
