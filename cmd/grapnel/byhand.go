@@ -25,6 +25,12 @@ var verifySettings = slices.DeleteFunc(slices.Clone(cli.SourceSettings), func(s 
 	return !strings.HasPrefix(s.Field, "verify/") || s.Flag == "scheme"
 })
 
+// bindVerify adds them to a command that signs or verifies by itself.
+func bindVerify(c *cobra.Command, secret string) {
+	cli.Bind(c.Flags(), "create", verifySettings)
+	c.Flags().Lookup("secret").Usage = secret
+}
+
 // verifyFlags reads them.
 func (s *session) verifyFlags(name string) (scheme.Settings, error) {
 	if _, known := scheme.Of(name); !known {

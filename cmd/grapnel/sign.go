@@ -12,6 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
+// signingSecret is the help of --secret of commands that sign.
+const signingSecret = "the secret, or a private key in PEM where the scheme signs with one; may be repeated where a request has several signatures"
+
 // signCommand signs one request.
 func (s *session) signCommand() *cobra.Command {
 	var g given
@@ -55,7 +58,7 @@ func (s *session) signCommand() *cobra.Command {
 			return s.printHeaders(string(raw))
 		}),
 	}
-	cli.Bind(c.Flags(), "create", verifySettings)
+	bindVerify(c, signingSecret)
 	g.bind(c)
 	c.Flags().Var(&at, "at", "time of the signature; now if not given")
 	c.Flags().BoolVar(&headersOnly, "headers", false, "print the headers alone, for curl -H @-")
@@ -115,7 +118,7 @@ func (s *session) verifyCommand() *cobra.Command {
 			return cli.Findings("the request does not verify: %s", report.Reasons[0].Detail)
 		}),
 	}
-	cli.Bind(c.Flags(), "create", verifySettings)
+	bindVerify(c, "the receiver's secret or public key; may be repeated: a check says which one matches")
 	g.bind(c)
 	c.Flags().Var(&at, "at", "verify as of this time; now if not given")
 	return c

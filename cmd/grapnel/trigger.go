@@ -63,10 +63,10 @@ func (s *session) triggerCommand() *cobra.Command {
 	f.StringVar(&t.to, "to", "", "URL to send to")
 	f.StringVar(&t.source, "source", "", "source of the server to send to; its settings are used")
 	cli.Form(f, "SOURCE_ID", "source")
-	f.IntVar(&t.times, "times", 1, "send the event so many times, one after the other")
+	f.IntVar(&t.times, "times", 1, "send the event N times, one after the other")
 	f.BoolVar(&t.dry, "print", false, "print the request, send nothing")
 	f.BoolVar(&t.dry, "dry-run", false, "the same as --print")
-	cli.Bind(f, "create", verifySettings)
+	bindVerify(c, signingSecret)
 	c.MarkFlagsMutuallyExclusive("to", "source")
 	return c
 }
@@ -236,13 +236,15 @@ type sent struct {
 func (s *session) sendTimes(ctx context.Context, p *cli.Printer, v *scheme.Settings, r *scheme.Webhook, to string, times int) error {
 	sender, failed := localClient(1), 0
 	var all []sent
+	var stopped error // by a receiver that cannot be reached any more, or a signal
 	for n := 1; n <= times; n++ {
 		if err := s.signRequest(v, r, s.Now()); err != nil {
 			return err
 		}
 		one, err := s.sendOnce(ctx, sender, r, to)
 		if err != nil {
-			return err
+			stopped = err
+			break
 		}
 		one.Number = n
 		if one.Status/100 != 2 {
@@ -250,18 +252,24 @@ func (s *session) sendTimes(ctx context.Context, p *cli.Printer, v *scheme.Setti
 		}
 		all = append(all, *one)
 	}
+	if len(all) == 0 {
+		return stopped
+	}
 	doc := cli.Encode(map[string]any{"url": to, "request": requestDocument{r.Method, r.URL, r.Header, string(r.Body)}, "answers": all})
 	view := list(doc, []string{"SENT", "STATUS", "OUTCOME", "TOOK", "ANSWER"}, all, func(one *sent) []string {
 		return []string{strconv.Itoa(one.Number), strconv.Itoa(one.Status), one.Outcome, one.Took, cli.Cut(strings.TrimSpace(one.Answer), 100)}
 	})
-	if err := p.Print(view); err != nil || failed == 0 {
+	if err := cmp.Or(p.Print(view), stopped); err != nil || failed == 0 {
 		return err
 	}
 	if failed < times {
 		return cli.Partial("%s of %d not taken", words.Many(failed, "request", "requests"), times)
 	}
-	return &cli.Fault{Exit: cli.ExitFailure, Code: "refused", Text: fmt.Sprintf("the receiver answered %d", all[0].Status),
-		Next: "To see why it does not verify: grapnel verify " + v.Scheme + " with the request as the receiver got it."}
+	f := &cli.Fault{Exit: cli.ExitFailure, Code: "refused", Text: fmt.Sprintf("the receiver answered %d", all[0].Status)}
+	if all[0].Status < http.StatusInternalServerError {
+		f.Next = "If it does not verify, grapnel verify " + v.Scheme + " says why, with the request as the receiver got it."
+	}
+	return f
 }
 
 // answerKept is how much of an answer is shown.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,7 +161,19 @@ func TestTriggerSends(t *testing.T) {
 			t.Errorf("%s: %+v, %d requests", c.path, got, len(taken.seen))
 		}
 	}
-	got := invoke(t, nil, "", "trigger", "none", "invoice.paid", "--to", "http://127.0.0.1:1/hooks")
+	// One that goes away in between does not take the answers with it.
+	var away *httptest.Server
+	away = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		_, _ = w.Write([]byte("once"))
+		_ = away.Listener.Close()
+	}))
+	defer away.Close()
+	got := invoke(t, nil, "", "trigger", "none", "invoice.paid", "--to", away.URL, "--times", "2")
+	if got.code != cli.ExitUnavailable || !strings.Contains(got.out, "once") {
+		t.Errorf("%+v", got)
+	}
+	got = invoke(t, nil, "", "trigger", "none", "invoice.paid", "--to", "http://127.0.0.1:1/hooks")
 	if got.code != cli.ExitUnavailable || !strings.Contains(got.errs, "cannot reach 127.0.0.1:1") {
 		t.Errorf("%+v", got)
 	}
