@@ -63,6 +63,8 @@ type Request struct {
 	// MAC is the signature of a template, if only one was offered; once verified, the same bytes
 	// have the same.
 	MAC []byte
+	// Time is the one that is signed, if it could be read.
+	Time time.Time
 
 	v       *Verifier
 	r       *http.Request
@@ -93,6 +95,16 @@ func (in *Request) Document() canonical.Document {
 
 // Seal is the MAC of a text by the secret that verified the request.
 func (in *Request) Seal(text string) []byte { return in.matched.macs.of(text) }
+
+// Complaint is the first check that failed.
+func (in *Request) Complaint() string {
+	for _, c := range in.Checks {
+		if !c.Passed {
+			return c.Text
+		}
+	}
+	return ""
+}
 
 // check notes a step, and says whether it was passed.
 func (in *Request) check(passed bool, text string) bool {

@@ -34,6 +34,7 @@ func (in *Request) fresh(text string) bool {
 	if !ok {
 		return in.failed("the timestamp cannot be read")
 	}
+	in.Time = at
 	tolerance := in.v.Tolerance
 	// Sub ends at the longest duration, and the negative of the shortest is itself: so not -age.
 	switch age, ahead := in.now.Sub(at), at.Sub(in.now); {

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"mime"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -101,6 +102,18 @@ func (s *Settings) SignsBody() bool {
 	}
 	t, _ := parseTemplate(cmp.Or(s.Signed, r.signed)) // Faults has read it
 	return r.Proof == ByStandard || t.has("body")
+}
+
+// SignsIDs says whether the signature covers the ids of events.
+func (v *Verifier) SignsIDs() bool {
+	switch {
+	case v.Proof == ByEither: // a signing key never counts as a token
+		return !slices.ContainsFunc(v.secrets, func(s secret) bool { return s.standard == nil })
+	case v.Name == "hmac":
+		return v.template.has("id")
+	default:
+		return !v.Unsigned
+	}
 }
 
 // HidesHeader says whether the value of a header is a secret itself.
