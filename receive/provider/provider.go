@@ -3,10 +3,10 @@
 //
 //	verifier, err := provider.New("stripe", provider.Options{Secrets: []string{"whsec_…"}})
 //	…
-//	kit, err := receive.New(receive.Options{Source: "stripe", Verifier: verifier, Store: store})
+//	receive.New(receive.Options{Source: "stripe", Verifier: verifier, Store: store})
 //
-// A key is made of what the signature covers alone, because somebody who has seen one signed request
-// could otherwise send it under the id of another event, and so suppress that. Some providers sign
+// A key is made of what the signature covers alone. Otherwise an attacker who has seen one signed
+// request could send it under the id of another event, and so suppress that. Some providers sign
 // the body and not the id, which is in a header. For them Options says what the key is made of.
 //
 // It does not promise that a provider gives an event the same id each time: docs/providers.md says
@@ -37,7 +37,7 @@ type Options struct {
 	// Two genuine events with equal bodies are then one. nil: the id.
 	Key func(body []byte) (string, error)
 	// Unsigned takes the key although the signature does not cover it: only for a provider whose
-	// requests nobody else can see.
+	// requests no attacker can see.
 	Unsigned bool
 
 	// For the scheme hmac, and where others have them: docs/providers.md.
@@ -83,10 +83,10 @@ func New(name string, o Options) (*Verifier, error) {
 	case o.Unsigned:
 	case o.Key == nil && !v.how.SignsIDs():
 		return nil, fmt.Errorf("provider: the signature of %s does not cover its id; set Key, for example to provider.Canonical(), "+
-			"or Unsigned if nobody else can see the requests", name)
+			"or Unsigned if no attacker can see the requests", name)
 	case o.Key != nil && !s.SignsBody():
 		return nil, fmt.Errorf("provider: the signature of %s does not cover the body; leave Key nil, "+
-			"or set Unsigned if nobody else can see the requests", name)
+			"or set Unsigned if no attacker can see the requests", name)
 	}
 	return v, nil
 }
