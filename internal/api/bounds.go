@@ -127,5 +127,11 @@ type Bounds struct {
 	WrongLate  int           `bound:"64"`            // delayed answers at once; further requests are refused without looking the key up
 	Seen       int           `bound:"65536"`         // pairs of a valid key and an address that are remembered
 
+	// Refusals (4xx) of one tenant, or of one source: RefusalBurst are answered at once, and one more
+	// in each RefusalPause; the others after RefusalWait.
+	RefusalBurst int           `bound:"1000" tiny:"2"`
+	RefusalPause time.Duration `bound:"5ms" tiny:"5ms"`
+	RefusalWait  time.Duration `bound:"1s" tiny:"1ms"`
+
 	Connections int `bound:"65536" tiny:"256"` // of callers at once; fewer if that is more than half of the descriptors
 }

@@ -33,6 +33,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		}
 		if err := a.admit(c); err != nil {
 			ans := a.refuse(c, err)
+			a.slow(c.answering.ResponseWriter, "", ans.status)
 			ans.write(&c.answering, c.Request)
 			if ans.status >= 500 { // a stranger's wrong keys must not count as good answers
 				a.measure(c, &ans)
@@ -47,6 +48,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		}
 		if err != nil {
 			ans = a.refuse(c, err)
+			a.slow(c.answering.ResponseWriter, cmp.Or(c.key.Tenant, c.key.ID), ans.status)
 		}
 		ans.write(&c.answering, c.Request)
 		a.measure(c, &ans)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
@@ -21,6 +22,8 @@ type Gate struct {
 	strangers strangers
 	seen      map[sighting]struct{}
 	stats     Stats
+
+	refusals *allowance.Tenants // answers of 4xx, by whose requests they were; see slow
 }
 
 // Stats are numbers about all callers.
@@ -35,7 +38,8 @@ type Stats struct {
 func NewGate(b Bounds) *Gate {
 	b = bounds.Fill(b)
 	return &Gate{bounds: b, shares: map[string]int64{}, seen: map[sighting]struct{}{},
-		strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}}
+		strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}},
+		refusals:  allowance.New(time.Duration(b.RefusalBurst)*b.RefusalPause, mostLinked)}
 }
 
 // Stats returns the numbers of now.

@@ -45,7 +45,12 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 		}
 		return
 	}
-	a.Ingest.Take(w, c.Request, c.PathValue("source"))
+	source, is := c.PathValue("source"), &noticed{ResponseWriter: w}
+	a.Ingest.Take(is, c.Request, source)
+	if is.status == http.StatusNotFound {
+		source = "" // there is no end of ids that no source has
+	}
+	a.slow(w, source, is.status)
 }
 
 // Refuse answers requests that ingress does not take, as problems like any other. The cause of a

@@ -10,7 +10,8 @@ import (
 // answer is what a handler answers. Its memory is used again for the next answer.
 type answer struct {
 	header http.Header
-	status int // 0: not set
+	status int           // 0: not set
+	rest   time.Duration // see Rest
 	body   []byte
 	names  []string
 	out    []byte
@@ -18,7 +19,7 @@ type answer struct {
 
 func (a *answer) begin() {
 	clear(a.header)
-	a.status, a.body = 0, a.body[:0]
+	a.status, a.rest, a.body = 0, 0, a.body[:0]
 }
 
 // finish gives up memory that a large answer took.
@@ -98,6 +99,10 @@ func (w *writer) Write(p []byte) (int, error) {
 	w.body = append(w.body, p...)
 	return len(p), nil
 }
+
+// Rest delays the answer: it is sent after this time has passed since the handler returned. A
+// pipelined request gives back its share before.
+func (w *writer) Rest(d time.Duration) { w.rest = d }
 
 // SetReadDeadline limits the time for the rest of the request's body. Another goroutine than the
 // handler's may call it, to end a read.

@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
 )
 
 // conn is a connection that had plain requests only.
@@ -135,7 +137,12 @@ func renew(until *time.Time, most time.Duration, set func(time.Time) error) bool
 func (c *conn) handle(pipelined bool) {
 	if pipelined && c.left <= int64(c.w-c.r) { // else it may take long to arrive
 		c.server.ahead <- struct{}{}
-		defer func() { <-c.server.ahead }()
+		began := time.Now()
+		defer func() {
+			rest := min(time.Duration(c.server.bounds.Rests)*time.Since(began), c.server.bounds.Rest)
+			backoff.Wait(c.server.stopping.Done(), rest)
+			<-c.server.ahead
+		}()
 	}
 	c.server.http.Handler.ServeHTTP((*writer)(c), &c.request)
 }
@@ -162,6 +169,9 @@ func (c *conn) respond(pipelined bool) (open bool) {
 		}
 	}()
 	c.handle(pipelined)
+	if c.rest > 0 {
+		backoff.Wait(c.server.stopping.Done(), c.rest)
+	}
 	return c.write()
 }
 

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +20,7 @@ func TestPipelinedRequestsHaveAShare(t *testing.T) {
 	const conns, each, share = 40, 6, 3
 	var at, most atomic.Int32
 	begun, handled, gate := make(chan struct{}, conns), make(chan struct{}, conns*each), make(chan struct{})
-	w := newWorld(t, Bounds{Pipelined: share}, map[string]http.HandlerFunc{
+	w := newWorld(t, Bounds{Pipelined: share, Rest: time.Nanosecond}, map[string]http.HandlerFunc{
 		"/in/first": func(http.ResponseWriter, *http.Request) { begun <- struct{}{} },
 		"/in/wait": func(rw http.ResponseWriter, _ *http.Request) {
 			for now, before := at.Add(1), most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
@@ -83,4 +84,56 @@ func TestPipelinedRequestsHaveAShare(t *testing.T) {
 		_ = c.Close()
 	}
 	reading.Wait()
+}
+
+// TestAnAnswerThatRestsHoldsNoShare: answers that the handler delays are sent after their time, and
+// other pipelined requests are handled meanwhile although the share is one.
+func TestAnAnswerThatRestsHoldsNoShare(t *testing.T) {
+	const resting = 4
+	at := make(chan struct{}, resting)
+	w := newWorld(t, Bounds{Pipelined: 1}, map[string]http.HandlerFunc{
+		"/in/rest": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.(interface{ Rest(time.Duration) }).Rest(time.Hour)
+			at <- struct{}{}
+		},
+		"/in/short": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.(interface{ Rest(time.Duration) }).Rest(time.Millisecond)
+			_, _ = io.WriteString(rw, "rested")
+		},
+	})
+	send := func(paths ...string) net.Conn {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		for i, path := range paths {
+			paths[i] = "POST " + path + " HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}"
+		}
+		if _, err := io.WriteString(c, strings.Join(paths, "")); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for range resting {
+		send("/in/echo", "/in/rest")
+		select {
+		case <-at: // it was handled, so it had the share and gave it back: the next one gets it
+		case <-time.After(10 * time.Second):
+			t.Fatal("an answer that rests holds the share")
+		}
+	}
+	in := bufio.NewReader(send("/in/echo", "/in/short"))
+	for _, want := range []string{"{}", "rested"} {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || string(body) != want {
+			t.Errorf("answered %q, %v, want %q", body, err, want)
+		}
+	}
 }

@@ -40,9 +40,13 @@ type Bounds struct {
 	Refused time.Duration `bound:"5ms"` // first pause of the listener when no descriptor is free
 
 	// Pipelined is how many requests are handled at once that had come before the answer to the one
-	// before them was sent. So callers that do not wait for answers have this share together, however
-	// many connections they have, and a caller that does waits for no more than these.
-	Pipelined int `bound:"16" tiny:"1"`
+	// before them was sent, and Rests how many times as long as it took a share stays unused after one
+	// of them, up to Rest. So callers that do not wait for answers take at most this part of the
+	// server's time together, however many connections they have, and callers that do wait are served
+	// almost as if they were alone.
+	Pipelined int           `bound:"1"`
+	Rests     int           `bound:"3" tiny:"1"`
+	Rest      time.Duration `bound:"100ms" tiny:"1ms"`
 }
 
 // Server answers requests from the connections of one listener.

@@ -30,8 +30,8 @@ EXPLAINED = {
     ),
     "bytes of UTF-8": (r".*", r"^must have at most 256 bytes|^must be 1 to 256 bytes|at most 1024 bytes", "maxLength counts characters"),
     "things that exist": (
-        r".*/(source|policy|to|deliveries/\d+)|/confirm|\?tenant",
-        r"not found$|^unknown cell|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
+        r".*/(source|policy|preset|to|deliveries/\d+|endpoints/\d+)|/confirm|\?(tenant|endpoint|from|to)",
+        r"not found$|^must be a version of the event type|^unknown cell|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
         "the request names something of the server's",
     ),
     "incidents and maintenance": (
@@ -39,9 +39,23 @@ EXPLAINED = {
         r"^must not be in the future|^must be after starts_at|^is required for maintenance|^must not be given together with (an incident|maintenance|kind)",
         "an incident has begun, and maintenance has a window that is ahead",
     ),
+    "one or the other": (
+        r"[?/](link|filter|from|to|bucket|endpoint|groups|type|muted_until)",
+        r"^cannot be given together with|^text is given in filter and as a parameter|^not together with|^only together with"
+        r"|^types are not counted by|^must not be given together with another state",
+        "some parameters and fields exclude or need others",
+    ),
+    "times ahead": (r"/muted_until", r"^must be in the future", "the server's clock decides"),
+    "what a search finds": (r"\?filter", r"^must select pending and held deliveries", "the language of searches is not a pattern"),
+    "event types with a schema": (
+        r"/(check|example|note|schema)",
+        r"^needs a |^is required$|^must be a schema",
+        "a schema is a JSON value of its own, and some fields are about one that is there or comes with them",
+    ),
+    "pictures": (r"/logo", r"^must be the picture that its type says", "the bytes behind the base64 are looked at"),
     "deliveries or a selection": (r"/deliveries", r"^must not be given together with from", "some fields exclude others"),
     "expressions": (
-        r".*/(filter|type|key|transform)",
+        r".*/(filter|type|key|event_id|transform)",
         r"^line \d+, column \d+|^a filter |expression|^is too ",
         "filters and a source's type and key are CEL, transforms are jq",
     ),
@@ -59,7 +73,7 @@ EXPLAINED = {
         "what verify takes and needs depends on its scheme",
     ),
     "outbox or requests": (
-        r"/(verify|dedupe|on_unverified|type|key|public_url|rate_limit|max_body|outbox/dsn)",
+        r"/(verify|dedupe|on_unverified|type|key|event_id|public_url|rate_limit|max_body|outbox/dsn)",
         r"^must not be given with outbox|^is required|^the DSN ",
         "a source with an outbox gets no requests, and its DSN is one of PostgreSQL",
     ),
@@ -81,7 +95,7 @@ EXPLAINED = {
     "names of queues": (r"/name", r"must not begin with que_", "not every tool knows patterns of what a text must not begin with"),
     "services": (
         r"/url|/quiet_hours/(tz|to)",
-        r"^has |^does not have the form|^lacks |^must be the URL of a service|^must name one|^is no name of the time zone|^must not be the same as from",
+        r"^has |^is the URL of no service|^does not have the form|^lacks |^must be the URL of a service|^must name one|^is no name of the time zone|^must not be the same as from",
         "each service has a form of its own for URLs, and time zones are a database",
     ),
     "settling nothing": (r"", r"^must name at least one lease", "all three lists may be left out, but not empty together"),
