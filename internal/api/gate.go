@@ -26,6 +26,9 @@ type Gate struct {
 	refusals *allowance.Tenants // answers of 4xx, by whose requests they were; see slow
 }
 
+// mostInDebt is the number of tenants beyond which those within their allowance are forgotten.
+const mostInDebt = 1024
+
 // Stats are numbers about all callers.
 type Stats struct {
 	Unauthenticated int64 // requests without a valid key
@@ -39,7 +42,7 @@ func NewGate(b Bounds) *Gate {
 	b = bounds.Fill(b)
 	return &Gate{bounds: b, shares: map[string]int64{}, seen: map[sighting]struct{}{},
 		strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}},
-		refusals:  allowance.New(time.Duration(b.RefusalBurst)*b.RefusalPause, mostLinked)}
+		refusals:  allowance.New(time.Duration(b.RefusalBurst)*b.RefusalPause, mostInDebt)}
 }
 
 // Stats returns the numbers of now.

@@ -57,7 +57,7 @@ func New(o Options) http.Handler {
 		o.Gate = NewGate(o.Bounds)
 	}
 	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), cursors: newCursors(o.Engine.IDs()),
-		linked:      allowance.New(time.Duration(o.Bounds.LinkBurst)*o.Bounds.LinkPause, mostLinked),
+		linked:      allowance.New(time.Duration(o.Bounds.LinkBurst)*o.Bounds.LinkPause, mostInDebt),
 		simulations: make(chan struct{}, o.Bounds.Simulations), explanations: make(chan struct{}, o.Bounds.Explanations)}
 	for i := range a.routes {
 		switch rt := &a.routes[i]; {
@@ -76,9 +76,6 @@ func New(o Options) http.Handler {
 	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
 	return a.mux()
 }
-
-// mostLinked is the number of tenants beyond which those that made no links lately are forgotten.
-const mostLinked = 1024
 
 // checkForms panics if a body or a parameter of a route names an unknown form: it would take any
 // text.
