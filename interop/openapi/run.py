@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds /openapi.json against the tools that others use: linters, a fuzzer, and clients that are generated from it.
+"""Holds /openapi.json against the tools that others use: linters, a fuzzer, and a client that is generated from it.
 
 It builds the binary, starts it on loopback, installs the tools at the versions of requirements.txt and
 package-lock.json into a cache, and prints what each of them found. It ends with 1 if there is a finding.
@@ -210,20 +210,6 @@ def brief(report, text):
     return "\n".join(found) or text[-4000:]
 
 
-def typescript(tools, document, address, receiver, work, **_):
-    project = work / "typescript"
-    project.mkdir()
-    for name in ("client.ts", "tsconfig.json"):
-        shutil.copy(HERE / name, project)
-    shutil.copy(HERE / "package.json", project)
-    (project / "node_modules").symlink_to(tools[1] / "node_modules")
-    for command in (["openapi-typescript", document, "-o", "schema.d.ts"], ["tsc", "-p", "."]):
-        ok, text = run("npx", "--no-install", *command, cwd=project)
-        if not ok:
-            return False, text
-    return run("node", "out/client.js", cwd=project, env={"GRAPNEL_SERVER": address, "GRAPNEL_KEY": KEY, "RECEIVER": receiver + "/take"}, timeout=60)
-
-
 def python(tools, document, address, receiver, work, **_):
     ok, text = run(tools[0] / "openapi-python-client", "generate", "--path", document, "--output-path", work / "generated", "--meta", "none",
                    env={"PATH": f"{tools[0]}:{os.environ['PATH']}"})
@@ -233,7 +219,7 @@ def python(tools, document, address, receiver, work, **_):
                env={"GRAPNEL_SERVER": address, "GRAPNEL_KEY": KEY, "RECEIVER": receiver + "/take", "PYTHONPATH": str(work)}, timeout=60)
 
 
-CHECKS = {"openapi-spec-validator": validator, "redocly": redocly, "spectral": spectral, "openapi-typescript": typescript,
+CHECKS = {"openapi-spec-validator": validator, "redocly": redocly, "spectral": spectral,
           "openapi-python-client": python, "schemathesis": schemathesis}
 
 

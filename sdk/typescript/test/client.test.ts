@@ -138,6 +138,8 @@ test("from publishing to a replay", async () => {
   assert.notEqual((await client.endpoints.rotateSecret(endpoint.id, { overlap: "1h" })).secret, endpoint.secret);
   assert.equal((await client.endpoints.test(endpoint.id, { type: "story.test" })).endpoint_id, endpoint.id);
   assert.equal((await client.endpoints.update(endpoint.id, { description: "of the story" })).description, "of the story");
+  assert.equal((await client.endpoints.update(endpoint.id, { rate_limit: { per_second: 10 } })).rate_limit?.per_second, 10);
+  assert.equal((await client.endpoints.update(endpoint.id, { rate_limit: null })).rate_limit, null);
   assert.equal((await client.call("GET", "/v1/endpoints/{id}", { path: { id: endpoint.id } })).description, "of the story");
   assert.match((await client.portalLinks.create("default", { expires_in: "5m" })).url, /#/);
   await client.portalLinks.revoke("default");
