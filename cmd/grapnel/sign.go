@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
-// signingSecret is the help of --secret of commands that sign.
-const signingSecret = "the secret, or a private key in PEM where the scheme signs with one; may be repeated where a request has several signatures"
+// signingKeyHelp is the help of --secret of commands that sign.
+const signingKeyHelp = "the secret, or a private key in PEM where the scheme signs with one; may be repeated where a request has several signatures"
 
 // signCommand signs one request.
 func (s *session) signCommand() *cobra.Command {
@@ -58,7 +58,7 @@ func (s *session) signCommand() *cobra.Command {
 			return s.printHeaders(string(raw))
 		}),
 	}
-	bindVerify(c, signingSecret)
+	bindVerify(c, signingKeyHelp)
 	g.bind(c)
 	c.Flags().Var(&at, "at", "time of the signature; now if not given")
 	c.Flags().BoolVar(&headersOnly, "headers", false, "print the headers alone, for curl -H @-")

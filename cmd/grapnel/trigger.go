@@ -66,7 +66,7 @@ func (s *session) triggerCommand() *cobra.Command {
 	f.IntVar(&t.times, "times", 1, "send the event N times, one after the other")
 	f.BoolVar(&t.dry, "print", false, "print the request, send nothing")
 	f.BoolVar(&t.dry, "dry-run", false, "the same as --print")
-	bindVerify(c, signingSecret)
+	bindVerify(c, signingKeyHelp)
 	c.MarkFlagsMutuallyExclusive("to", "source")
 	return c
 }
