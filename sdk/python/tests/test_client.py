@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -246,6 +247,52 @@ def test_an_answer_in_chunks_and_one_that_the_end_closes(make: Maker) -> None:
         thread.start()
         client = make(f"http://127.0.0.1:{listener.getsockname()[1]}")
         assert [client.call("GET", "/v1/list") for _ in heads] == [[1, 2], [1, 2]]
+        thread.join()
+
+
+def test_threads_share_a_client(server: str) -> None:
+    client = Client(server, KEY)
+
+    def publish(n: int) -> str:
+        return client.publish({"type": "threads", "data": n, "id": f"evt_thread_{n}"})["id"]
+
+    with ThreadPoolExecutor(32) as threads:
+        assert list(threads.map(publish, range(600))) == [f"evt_thread_{n}" for n in range(600)]
+    assert 0 < len(client._transport._idle) <= 16
+    client.close()
+
+
+def test_tasks_share_a_client_and_it_keeps_few_connections(server: str) -> None:
+    async def run() -> None:
+        async with AsyncClient(server, KEY) as client:
+
+            async def publish(n: int) -> str:
+                return (await client.publish({"type": "tasks", "data": n, "id": f"evt_task_{n}"}))["id"]
+
+            assert await asyncio.gather(*map(publish, range(100))) == [f"evt_task_{n}" for n in range(100)]
+            assert 0 < len(client._transport._idle) <= 16
+        open_ones = [t for t in map(str, asyncio.all_tasks()) if "publish" in t]
+        assert not open_ones
+
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(run())
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.parametrize("answer", [b"", b"\r\n\r\n", b"HTTP/1.1\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"])
+def test_what_is_no_answer_is_unreachable(make: Maker, answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve_one() -> None:
+            with listener.accept()[0] as connection:
+                while b"\r\n\r\n" not in connection.recv(1 << 16):
+                    pass
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve_one)
+        thread.start()
+        with pytest.raises(Unreachable):
+            make(f"http://127.0.0.1:{listener.getsockname()[1]}", retries=0).call("GET", "/v1/whoami")
         thread.join()
 
 

@@ -243,6 +243,16 @@ def test_what_asking_again_cannot_change_is_raised(server: str, client: Client, 
     assert refused.value.code == "not_found"
 
 
+def test_a_coroutine_is_no_handler_of_the_blocking_consumer(client: Client) -> None:
+    """It would be acked without having run."""
+
+    async def handle(_: Message) -> None:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="AsyncClient"):
+        client.consume("orders", handle)  # type: ignore[arg-type]
+
+
 def test_a_pause_is_not_shorter_than_the_server_asks_for() -> None:
     pauses = [after(0.2, ApiError(503, {}, 7)), after(0.2, None), after(10, ApiError(503, {}, 7))]
     assert pauses[0] == 7

@@ -92,6 +92,21 @@ test("a call ends at its signal and in its time", async () => {
   await assert.rejects(new Client({ server: silent, timeout: 0.05 }).publish({ type: "a", data: 1 }), Unreachable);
 });
 
+test("types are those of the route", () => {
+  const never = [
+    // @ts-expect-error: the path needs its id
+    () => client.call("GET", "/v1/endpoints/{id}"),
+    // @ts-expect-error: the route takes no DELETE
+    () => client.call("DELETE", "/v1/events", {}),
+    // @ts-expect-error: an endpoint has no such field
+    () => client.endpoints.create({ url: "http://127.0.0.1:1/", colour: "red" }),
+    // @ts-expect-error: a list has no such filter
+    () => client.events.list({ colour: "red" }),
+    async (): Promise<"enabled" | "paused" | "disabled"> => (await client.endpoints.get("ep_1")).status,
+  ];
+  assert.equal(never.length, 5);
+});
+
 test("a name cannot lead to another route", async () => {
   for (const id of ["", ".", ".."]) await assert.rejects(async () => client.endpoints.get(id), TypeError);
   await assert.rejects(client.endpoints.get("../keys"), (error) => error instanceof ApiError && [404, 422].includes(error.status));

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import random
 import signal
@@ -254,7 +255,7 @@ class _Consuming:
         finally:
             keeping.cancel()
             del self._working[handling]
-        error = InterruptedError("the handler was cancelled") if handling.cancelled() else handling.exception()
+        error = asyncio.CancelledError("the handler was cancelled") if handling.cancelled() else handling.exception()
         await asyncio.wait([keeping])
         if not keeping.cancelled() and (lost := keeping.result()) is not None:
             self._tell(Settled(lease.message, outcome(error), reason(error), lost))
@@ -332,6 +333,8 @@ class Consumer(_Consuming):
     """Client.consume as an object, which stop() ends. Handlers run in threads; a loop of its own leases and settles."""
 
     def __init__(self, client: Client, queue: str, handler: Handler, **options: Unpack[ConsumeOptions]) -> None:
+        if inspect.iscoroutinefunction(handler):  # its messages would be acked without it having run
+            raise TypeError("handler: it is a coroutine function; AsyncClient runs those")
         super().__init__(queue, options)
         self._given, self._handler = client, handler
 

@@ -37,7 +37,9 @@ class Transport:
             while piece := response.read1(1 << 20):
                 parts.append(piece)
                 self._until(connection, end)
-            whole = not response.will_close and not response.length
+            if response.length:  # read1 takes the end of the connection for the end of the answer
+                raise http.client.IncompleteRead(b"".join(parts), response.length)
+            whole = not response.will_close
             response.close()  # one without a body is not closed by reading it, and the connection would stay taken
             return Answer(response.status, response.headers, b"".join(parts))
         except (OSError, http.client.HTTPException) as error:
@@ -52,14 +54,13 @@ class Transport:
         time.sleep(seconds)
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        while (connection := self._kept()) is not None:
+            connection.close()
 
     def _connection(self, end: float) -> http.client.HTTPConnection:
         if self._process != os.getpid():  # after a fork the connections are the parent's
             self._process, self._idle = os.getpid(), []
-        while self._idle:
-            connection = self._idle.pop()
+        while (connection := self._kept()) is not None:
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
                 return connection
             connection.close()  # the server has closed it
@@ -75,6 +76,12 @@ class Transport:
             connection.close()
             raise Unreachable(self._server, reason(error), sent=False) from None
         return connection
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:  # not asked before, because another thread may take the last one in between
+            return None
 
     def _until(self, connection: http.client.HTTPConnection, end: float) -> None:
         if connection.sock is not None:  # it is None once the last byte has come
@@ -98,7 +105,8 @@ class AsyncTransport:
                 reader, writer = await self._connection()
                 sent = True
                 answer, keep = await self._exchange(reader, writer, request)
-                if keep and len(self._idle) < IDLE:
+                keep = keep and len(self._idle) < IDLE
+                if keep:
                     self._idle.append((reader, writer))
                 return answer
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, http.client.HTTPException) as error:
@@ -138,7 +146,8 @@ class AsyncTransport:
         await writer.drain()
         while True:
             line, _, fields = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
-            version, status = line.split(b" ")[0], int(line.split(b" ")[1])
+            version, _, rest = line.partition(b" ")
+            status = int(rest[:3])
             if status >= 200:  # 1xx announce an answer
                 break
         given = http.client.parse_headers(io.BytesIO(fields))
