@@ -37,8 +37,8 @@ func newRawTally(o *outage) *rawTally {
 // read reads every delivery with its attempts.
 func (r *rawTally) read() {
 	r.all = nil
-	for cursor := "-"; cursor != ""; {
-		page := must(r.o.client.Deliveries(r.o.t.Context(), client.DeliveryFilter{Limit: 500, Cursor: strings.TrimPrefix(cursor, "-")}))(r.o.t)
+	for f := (client.DeliveryFilter{Limit: 500}); ; {
+		page := must(r.o.client.Deliveries(r.o.t.Context(), f))(r.o.t)
 		for i := range page.Data {
 			id := page.Data[i].ID
 			if r.finished[id] == nil {
@@ -51,7 +51,9 @@ func (r *rawTally) read() {
 			}
 			r.all = append(r.all, r.finished[id])
 		}
-		cursor = page.Next
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return
+		}
 	}
 }
 
@@ -265,10 +267,23 @@ func (o *outage) metricsSay(when string, total *wire.Totals) {
 		}
 		return sum
 	}
+	pending := 0
+	for _, d := range o.tally.all {
+		if d.FinishedAt == nil {
+			pending++
+		}
+	}
+	sent := o.tally.figures(time.Now(), func(d *client.Delivery, _ time.Time) (string, bool) {
+		return "", !strings.HasPrefix(d.EndpointID, "que_")
+	})[""]
 	all := o.tally.figures(time.Now(), func(*client.Delivery, time.Time) (string, bool) { return "", true })[""]
 	for what, of := range map[string][2]float64{
 		"first attempts that succeeded": {value("grapnel_first_attempts_total", `result="success"`), float64(total.FirstAttemptSuccess)},
 		"first attempts":                {value("grapnel_first_attempts_total"), float64(total.FirstAttempts)},
+		"attempts that succeeded":       {value("grapnel_attempts_total", `result="success"`), float64(sent.Attempts - sent.FailedAttempts)},
+		"attempts that failed":          {value("grapnel_attempts_total", `result="failure"`), float64(sent.FailedAttempts)},
+		"pending":                       {value("grapnel_pending"), float64(pending)},
+		"backlog":                       {value("grapnel_backlog"), float64(pending)},
 		"delivered":                     {value("grapnel_deliveries_total", `outcome="delivered"`), float64(all.Delivered)},
 		"failed":                        {value("grapnel_deliveries_total", `outcome="failed"`), float64(all.Failed)},
 		"dead letters":                  {value("grapnel_dead_letters_total"), float64(all.Failed)},
