@@ -76,7 +76,8 @@ func TestTopOnceSaysWhatThePageSays(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) // of invoke
 	flat := strings.Join(strings.Fields(got.out), " ")
 	verdict := words.Overall(now, o)
-	wants := []string{verdict.Say(), verdict.Next, words.Backlog(now, o), words.DeadLetters(o), words.States(&o.Endpoints), words.Ahead(now, o).Says}
+	wants := []string{verdict.Say(), verdict.Next, words.Backlog(now, o), words.DeadLetters(o), words.States(&o.Endpoints),
+		words.Ahead(now, o).Says}
 	for _, f := range words.Figures(&o.Totals, words.Count(o.Pending.All)) {
 		wants = append(wants, f.Name+" "+f.Value, f.Note)
 	}
