@@ -1,0 +1,176 @@
+// Package app is the test receiver of the Go kit (sdk/README.md): a small invoice service that
+// crashes at a step, fails and changes its clock when it is told to.
+//
+// It takes its stores as data, so a store in a module of its own runs the same program. It promises
+// nothing to programs outside of this repository's tests.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel/receive"
+)
+
+// Handler is the invoice service's handler. Its effects go to db: a transaction in the mode
+// transaction, and else the ledger's own connections.
+type Handler func(ctx context.Context, db Conn, d *receive.Delivery) error
+
+// Backend is a store with a ledger.
+type Backend struct {
+	Store  receive.Store
+	Ledger Conn
+	// Transaction is the mode transaction; nil: the store has no transactions.
+	Transaction func(*receive.Kit, Handler) *receive.Endpoint
+	// Within runs f in a transaction of the ledger's database.
+	Within func(ctx context.Context, f func(Conn) error) error
+	Close  func() error
+}
+
+// Open opens the backend of a data source name.
+type Open func(ctx context.Context, dsn string) (*Backend, error)
+
+type app struct {
+	env     func(string) string
+	backend *Backend
+	faults  faults
+	skew    atomic.Int64 // nanoseconds that the kit's clock is ahead of the machine's
+	work    []func(context.Context) error
+}
+
+// Run runs the receiver until ctx ends.
+func Run(ctx context.Context, env func(string) string, out io.Writer, stores map[string]Open) (err error) {
+	open, known := stores[env("STORE")]
+	if !known {
+		return fmt.Errorf("STORE: %q is not a store of this program", env("STORE"))
+	}
+	a := &app{env: env}
+	if a.backend, err = open(ctx, env("DSN")); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.backend.Close()) }()
+	for _, table := range tables {
+		if _, err := a.backend.Ledger.Exec(ctx, table); err != nil {
+			return err
+		}
+	}
+	mux := http.NewServeMux()
+	for path, source := range map[string][2]string{"/hooks": {"acme", "SECRET"}, "/other": {"other", "SECRET2"}} {
+		if env(source[1]) == "" {
+			continue
+		}
+		h, err := a.hook(source[0], env(source[1]))
+		if err != nil {
+			return err
+		}
+		mux.Handle("POST "+path, h)
+	}
+	mux.HandleFunc("GET /_probe", a.probe)
+	mux.HandleFunc("POST /_fault", a.faults.add)
+	mux.HandleFunc("POST /_clock", a.clock)
+	return a.serve(ctx, mux, out)
+}
+
+// serve serves until ctx ends; then it finishes what runs.
+func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
+	port := a.env("PORT")
+	if port == "" {
+		port = "0"
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1+len(a.work))
+	go func() { ended <- server.Serve(listener) }()
+	for _, work := range a.work {
+		go func() { ended <- work(ctx) }()
+	}
+	fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
+	left := cap(ended)
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+		left--
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	err = errors.Join(err, server.Shutdown(limited))
+	for range left {
+		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// hook is the endpoint of a source.
+func (a *app) hook(source, secret string) (http.Handler, error) {
+	verifier := crashing{receive.StandardWebhooks(secret), a.crash}
+	if a.env("MODE") == "bare" {
+		return a.bare(source, verifier), nil
+	}
+	kit, err := receive.New(receive.Options{Source: source, Verifier: verifier, Store: a.backend.Store, Now: a.now})
+	if err != nil {
+		return nil, err
+	}
+	var endpoint http.Handler
+	switch mode := a.env("MODE"); {
+	case mode == "transaction" && a.backend.Transaction != nil:
+		endpoint = a.backend.Transaction(kit, a.inside)
+	case mode == "claim":
+		endpoint = kit.Claim(a.service)
+	default:
+		return nil, fmt.Errorf("MODE: the store has no mode %q", mode)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		endpoint.ServeHTTP(&answer{ResponseWriter: w, crash: a.crash}, r)
+		if w.Header().Get("Webhook-Outcome") == string(receive.Processed) || w.Header().Get("Webhook-Outcome") == string(receive.Accepted) {
+			a.crash("after-answer")
+		}
+	}), nil
+}
+
+// inside is the handler of the modes transaction and bare.
+func (a *app) inside(ctx context.Context, db Conn, d *receive.Delivery) error {
+	err := a.handle(ctx, db, d)
+	if err == nil {
+		a.crash("after-effect")
+	}
+	return err
+}
+
+// service is the handler of the modes claim and inbox. Its ledger stands for another service, which
+// has a transaction of its own.
+func (a *app) service(ctx context.Context, d *receive.Delivery) error {
+	err := a.backend.Within(ctx, func(db Conn) error { return a.handle(ctx, db, d) })
+	if err == nil {
+		a.crash("after-effect")
+	}
+	return err
+}
+
+func (a *app) now() time.Time { return time.Now().Add(time.Duration(a.skew.Load())) }
+
+// clock sets the kit's clock, which goes on from there.
+func (a *app) clock(w http.ResponseWriter, r *http.Request) {
+	seconds, err := strconv.ParseInt(r.URL.Query().Get("now"), 10, 64)
+	if err != nil {
+		http.Error(w, "now: seconds since 1970, or 0", http.StatusBadRequest)
+		return
+	}
+	var skew time.Duration
+	if seconds != 0 {
+		skew = time.Until(time.Unix(seconds, 0))
+	}
+	a.skew.Store(int64(skew))
+	w.WriteHeader(http.StatusNoContent)
+}

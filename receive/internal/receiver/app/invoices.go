@@ -1,0 +1,218 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel/receive"
+)
+
+// Conn runs SQL with parameters $1, $2 and so on.
+type Conn interface {
+	Exec(ctx context.Context, query string, args ...any) (int64, error)
+	Row(ctx context.Context, query string, args []any, into ...any) error
+}
+
+var tables = []string{
+	`create table if not exists ledger(
+  event text not null, source text not null, invoice text not null, amount text not null, idempotency text unique)`,
+	`create table if not exists invoice(
+  id text primary key, version bigint not null, status text not null, amount text not null, at bigint not null, event text not null)`,
+	`create table if not exists seen(source text not null, event text not null, primary key(source, event))`,
+}
+
+type invoice struct {
+	Invoice    string      `json:"invoice"`
+	Amount     json.Number `json:"amount"`
+	Version    *int64      `json:"version"`
+	Status     string      `json:"status"`
+	OccurredAt *time.Time  `json:"occurred_at"`
+}
+
+// handle is the invoice service: a gate, and one row of the ledger.
+func (a *app) handle(ctx context.Context, db Conn, d *receive.Delivery) error {
+	a.crash("after-claim")
+	if err := a.faults.meet(ctx, d.ID); err != nil {
+		return err
+	}
+	var event struct {
+		Type string  `json:"type"`
+		Data invoice `json:"data"`
+	}
+	if err := d.Decode(&event); err != nil {
+		return err
+	}
+	if strings.HasPrefix(event.Type, "invoice.") {
+		if err := gate(ctx, db, event.Data, d); err != nil {
+			return err
+		}
+	}
+	key := any(nil)
+	if a.env("MODE") == "claim" || a.env("MODE") == "inbox" {
+		key = d.IdempotencyKey("ledger")
+	}
+	_, err := db.Exec(ctx, `insert into ledger(event, source, invoice, amount, idempotency) values($1, $2, $3, $4, $5)
+  on conflict(idempotency) do nothing`, d.ID, d.Source, event.Data.Invoice, event.Data.Amount.String(), key)
+	return err
+}
+
+// before are the states from which a state can be reached.
+var before = map[string]string{"draft": "", "open": "draft", "paid": "draft open", "refunded": "draft open paid", "void": "draft open"}
+
+const upsert = `insert into invoice(id, version, status, amount, at, event) values($1, $2, $3, $4, $5, $6)
+  on conflict(id) do update set version = excluded.version, status = excluded.status, amount = excluded.amount,
+    at = excluded.at, event = excluded.event where `
+
+// gate applies an event to its invoice by the version, the time or the status that it has.
+func gate(ctx context.Context, db Conn, i invoice, d *receive.Delivery) error {
+	version, at, condition, more := int64(0), int64(0), "", []any(nil)
+	switch {
+	case i.Version != nil:
+		version, condition = *i.Version, "excluded.version > invoice.version"
+	case i.OccurredAt != nil:
+		at, condition = i.OccurredAt.UnixNano(), "(excluded.at, excluded.event) > (invoice.at, invoice.event)"
+	case i.Status != "":
+		states, known := before[i.Status]
+		if !known {
+			return receive.Permanent(errors.New("the invoice's status is unknown"))
+		}
+		condition, more = "' ' || $7 || ' ' like '% ' || invoice.status || ' %'", []any{states}
+	default:
+		return nil
+	}
+	// A repetition of the event that was applied last makes its effect again: the ledger, not the
+	// gate, knows whether it has it.
+	condition = "(" + condition + ") or excluded.event = invoice.event"
+	n, err := db.Exec(ctx, upsert+condition, append([]any{i.Invoice, version, i.Status, i.Amount.String(), at, d.ID}, more...)...)
+	if err == nil && n == 0 {
+		return receive.ErrStale
+	}
+	return err
+}
+
+// bare is what many receivers do without a kit: one transaction with an insert that may conflict.
+func (a *app) bare(source string, verifier receive.Verifier) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, receive.DefaultMaxBody))
+		if err != nil {
+			http.Error(w, "body", http.StatusBadRequest)
+			return
+		}
+		verified, err := verifier.Verify(r, body, a.now())
+		if err != nil {
+			http.Error(w, "signature", http.StatusUnauthorized)
+			return
+		}
+		err = a.backend.Within(r.Context(), func(db Conn) error {
+			n, err := db.Exec(r.Context(), "insert into seen(source, event) values($1, $2) on conflict do nothing", source, verified.ID)
+			if err != nil || n == 0 {
+				return err
+			}
+			return a.inside(r.Context(), db, &receive.Delivery{Source: source, ID: verified.ID, Body: body, Header: r.Header})
+		})
+		if err != nil && !errors.Is(err, receive.ErrStale) {
+			http.Error(w, "failed", http.StatusInternalServerError)
+			return
+		}
+		a.crash("after-commit")
+		w.WriteHeader(http.StatusOK)
+	})
+}
+
+// probe answers how many effects an event or an invoice has, and the invoice's row.
+func (a *app) probe(w http.ResponseWriter, r *http.Request) {
+	var found struct {
+		Effects int64  `json:"effects"`
+		State   string `json:"state"`
+		Version int64  `json:"version"`
+		Amount  string `json:"amount"`
+	}
+	column, value := "event", r.URL.Query().Get("event")
+	if value == "" {
+		column, value = "invoice", r.URL.Query().Get("key")
+	}
+	var id string
+	db := a.backend.Ledger
+	err := db.Row(r.Context(), "select count(*), coalesce(max(invoice), $1) from ledger where "+column+" = $1", []any{value}, &found.Effects, &id)
+	if err == nil {
+		err = db.Row(r.Context(), `select coalesce(max(status), ''), coalesce(max(version), 0), coalesce(max(amount), '') from invoice
+  where id = $1`, []any{id}, &found.State, &found.Version, &found.Amount)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(found)
+}
+
+// faults are the next failures of events, by their ids.
+type faults struct {
+	mu   sync.Mutex
+	next map[string][]fault
+}
+
+type fault struct {
+	kind string
+	ms   int64
+}
+
+func (f *faults) add(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	times, err := strconv.Atoi(q.Get("times"))
+	ms, noPause := strconv.ParseInt(q.Get("ms"), 10, 32)
+	kind := q.Get("kind")
+	if q.Get("times") == "" {
+		times, err = 1, nil
+	}
+	if err != nil || noPause != nil && q.Get("ms") != "" || !strings.Contains(" transient permanent slow hang ", " "+kind+" ") {
+		http.Error(w, fmt.Sprintf("event, kind (transient, permanent, slow, hang), times, ms: not %q", r.URL.RawQuery), http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = map[string][]fault{}
+	}
+	for range times {
+		f.next[q.Get("event")] = append(f.next[q.Get("event")], fault{kind, ms})
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// meet is the fault of a run of an event's handler.
+func (f *faults) meet(ctx context.Context, event string) error {
+	f.mu.Lock()
+	all := f.next[event]
+	if len(all) == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	met := all[0]
+	f.next[event] = all[1:]
+	f.mu.Unlock()
+	if met.ms > 0 {
+		timer := time.NewTimer(time.Duration(met.ms) * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	switch met.kind {
+	case "slow":
+		return nil
+	case "permanent":
+		return receive.Permanent(errors.New("a permanent fault"))
+	}
+	return receive.Retryable(errors.New("a fault that passes"))
+}
