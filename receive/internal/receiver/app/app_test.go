@@ -141,7 +141,8 @@ func TestReceiver(t *testing.T) {
 				var copies sync.WaitGroup
 				for range 8 {
 					copies.Go(func() {
-						if status, outcome := r.post("/hooks", "evt_1", `{"invoice":"inv_1","amount":500,"version":3,"status":"paid"}`, time.Now()); status != 200 {
+						const data = `{"invoice":"inv_1","amount":500,"version":3,"status":"paid"}`
+						if status, outcome := r.post("/hooks", "evt_1", data, time.Now()); status != 200 {
 							t.Errorf("a copy is answered %d %s", status, outcome)
 						}
 					})

@@ -141,7 +141,8 @@ func (a *app) probe(w http.ResponseWriter, r *http.Request) {
 	}
 	var id string
 	db := a.backend.Ledger
-	err := db.Row(r.Context(), "select count(*), coalesce(max(invoice), $1) from ledger where "+column+" = $1", []any{value}, &found.Effects, &id)
+	err := db.Row(r.Context(), "select count(*), coalesce(max(invoice), $1) from ledger where "+column+" = $1", []any{value},
+		&found.Effects, &id)
 	if err == nil {
 		err = db.Row(r.Context(), `select coalesce(max(status), ''), coalesce(max(version), 0), coalesce(max(amount), '') from invoice
   where id = $1`, []any{id}, &found.State, &found.Version, &found.Amount)
