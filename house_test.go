@@ -59,6 +59,7 @@ var floors = map[string]int{
 	"receive":                         2,
 	"receive/internal/claims":         3,
 	"receive/provider":                3,
+	"receive/gate":                    3,
 	"receive/memstore":                3,
 	"receive/storetest":               3,
 	"receive/receivetest":             3,

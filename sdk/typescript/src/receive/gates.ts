@@ -113,13 +113,14 @@ export async function gapGate(
   return now - firstAt > maxWait * 1000 ? "fetch" : "parked";
 }
 
-/** Inserts the row, or changes it where the gate is open. `gate` columns are what the gate compares. */
+/** Inserts the row, or changes it where the gate is open or has seen nothing yet (null). `gate` columns are what the gate compares. */
 async function upsert(tx: Queryable, row: GatedRow, gate: Record<string, unknown>, open: (table: string) => string): Promise<GateResult> {
   const all = { ...row.key, ...row.set, ...gate };
   const columns = Object.keys(all).map(name);
   const changed = Object.keys({ ...row.set, ...gate }).map((c) => `${c} = excluded.${c}`);
   const sql = `insert into ${name(row.table)} as t (${columns.join(", ")}) values (${columns.map((_, i) => `$${i + 1}`).join(", ")})
-    on conflict(${Object.keys(row.key).join(", ")}) do update set ${changed.join(", ")} where ${open("t")} returning 1`;
+    on conflict(${Object.keys(row.key).join(", ")}) do update set ${changed.join(", ")}
+    where t.${Object.keys(gate)[0]} is null or (${open("t")}) returning 1`;
   if ((await tx.query(sql, Object.values(all))).rows.length > 0) return "applied";
   // The conflict has locked the row, so it is the one that was compared.
   const [values, where] = conditions({ ...row.key, ...gate });

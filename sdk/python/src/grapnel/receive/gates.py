@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from .drivers import Session, session
-from .outcome import Parked, Permanent, Stale
+from .outcome import Permanent, RetryAfter, Stale
 from .steps import Steps, arun, run
 
 Row = Mapping[str, Any]
@@ -36,7 +36,7 @@ class Result(StrEnum):
         if self is Result.STALE:
             raise Stale("a newer version was applied before")
         if self is Result.PARKED:
-            raise Parked("an earlier version is missing")
+            raise RetryAfter(5, "an earlier version is missing")  # the sender or the inbox brings the event again
         if self in (Result.REFUSED, Result.REJECTED, Result.DEAD_LETTER):
             raise Permanent(f"the gate refused the event: {self}")
         return self
@@ -81,7 +81,7 @@ class VersionGate(Gate):
 
     def steps(self, at: Session, row: Row, **times: Any) -> Steps[Result]:
         version = self.columns[0]
-        if (yield from self.upsert(at, row, f"excluded.{version}>g.{version}")):
+        if (yield from self.upsert(at, row, f"g.{version} is null or excluded.{version}>g.{version}")):
             return Result.APPLIED
         stored = yield from self.stored(at, row)
         return Result.EQUAL if stored and stored[0] == row[version] else Result.STALE
@@ -101,7 +101,7 @@ class TimestampGate(Gate):
         if row[time] > int(times["now"] * 10**9) + int(self.skew * 10**9):
             return Result.REFUSED
         bytewise = 'collate "C"' if at.dialect == "postgres" else "collate binary"
-        condition = f"excluded.{time}>g.{time} or (excluded.{time}=g.{time} and excluded.{event} {bytewise} > g.{event} {bytewise})"
+        condition = f"g.{time} is null or excluded.{time}>g.{time} or (excluded.{time}=g.{time} and excluded.{event} {bytewise} > g.{event} {bytewise})"
         if (yield from self.upsert(at, row, condition)):
             return Result.APPLIED
         stored = yield from self.stored(at, row)
@@ -154,7 +154,7 @@ class StateMachine(Gate):
         else:
             values = [state for state in self.known if new in self.after[state]]
             condition = f"g.{column} in({','.join('?' * len(values)) or 'null'})"
-        if (yield from self.upsert(at, row, condition, values)):
+        if (yield from self.upsert(at, row, f"g.{column} is null or {condition}", values)):
             return Result.APPLIED
         stored = yield from self.stored(at, row)
         current = stored[0] if stored else None
@@ -187,7 +187,7 @@ class GapGate(Gate):
         (version,) = self.columns
         current = yield from self._current(at, row)
         if row[version] == current + 1:
-            if (yield from self.upsert(at, row, f"g.{version}=excluded.{version}-1")):
+            if (yield from self.upsert(at, row, f"coalesce(g.{version},0)=excluded.{version}-1")):
                 return Result.APPLIED
             current = yield from self._current(at, row)  # another transaction applied a version in between
         if row[version] <= current:
@@ -196,4 +196,4 @@ class GapGate(Gate):
 
     def _current(self, at: Session, row: Row) -> Steps[int]:
         stored = yield from self.stored(at, row)
-        return stored[0] if stored else 0
+        return stored[0] or 0 if stored else 0
