@@ -1,8 +1,8 @@
-// Package gate makes the order in which events arrive harmless: a gate changes a receiver's row only
-// if the event is newer than what the row has.
+// Package gate makes the order in which events arrive harmless: a gate changes a row only if the
+// event is newer than what the row has.
 //
-//	result, err := gate.Version{Table: "invoices"}.Apply(ctx, gate.PostgreSQL(tx), invoice.ID, invoice.Version,
-//		gate.Set{"status": invoice.Status, "amount": invoice.Amount})
+//	result, err := gate.Version{Table: "invoices"}.Apply(ctx, gate.PostgreSQL(tx), id, version,
+//		gate.Set{"status": status, "amount": amount})
 //	if err == nil {
 //		err = result.Err() // receive.ErrStale, if the row is newer
 //	}
@@ -95,7 +95,7 @@ func SQLite(tx Querier) DB {
 	}, ""}
 }
 
-// PGX runs a gate in a pgx.Tx, or what has its method QueryRow.
+// PGX runs a gate in a pgx.Tx, a pgx.Conn or a pool of them.
 func PGX[R Row](tx interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }) DB {

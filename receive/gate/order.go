@@ -70,8 +70,8 @@ func (g Timestamp) Apply(ctx context.Context, db DB, key any, when time.Time, ev
 	if err != nil {
 		return "", err
 	}
-	applied, err := p.upsert(ctx, fmt.Sprintf("g.%[1]s is null or excluded.%[1]s > g.%[1]s or excluded.%[1]s = g.%[1]s and excluded.%[2]s%[3]s > g.%[2]s%[3]s",
-		column, id, db.bytes))
+	applied, err := p.upsert(ctx, fmt.Sprintf("g.%[1]s is null or excluded.%[1]s > g.%[1]s "+
+		"or excluded.%[1]s = g.%[1]s and excluded.%[2]s%[3]s > g.%[2]s%[3]s", column, id, db.bytes))
 	if applied || err != nil {
 		return Applied, err
 	}

@@ -38,7 +38,8 @@ func NewStateMachine(m StateMachine) (*StateMachine, error) {
 	if !slices.Contains([]Unknown{Reject, Accept, ToDead}, m.Unknown) {
 		return nil, fmt.Errorf("gate: Unknown is none of %s, %s, %s", Reject, Accept, ToDead)
 	}
-	for _, state := range slices.Concat(slices.Collect(maps.Keys(m.Edges)), slices.Concat(slices.Collect(maps.Values(m.Edges))...), m.Terminal) {
+	followers := slices.Concat(slices.Collect(maps.Values(m.Edges))...)
+	for _, state := range slices.Concat(slices.Collect(maps.Keys(m.Edges)), followers, m.Terminal) {
 		reached := slices.Clone(m.Edges[state])
 		for i := 0; i < len(reached); i++ { // it grows
 			for _, next := range m.Edges[reached[i]] {
