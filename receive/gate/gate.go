@@ -9,8 +9,8 @@
 //
 // Its guarantees, in PostgreSQL and SQLite:
 //
-//   - A row changes in one conditional statement, so events that arrive at once end like events that
-//     arrive one after another. A missing row is inserted.
+//   - A row changes in one conditional statement, so events that arrive at once end like events
+//     that arrive one after another. A missing row is inserted.
 //   - Of events that have versions, times or reachable states, in whatever order and however often
 //     they arrive, the newest is in the row at the end. Gap is for events that are differences.
 //   - The results are those of all kits (sdk/conformance/gates.json).
