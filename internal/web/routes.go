@@ -302,7 +302,7 @@ const (
 // condition, so that a test of the commands holds them against the program.
 func Commands() []string {
 	all := []string{createCommand, publishCommand, createSourceCommand, createQueueCommand, createTypeCommand,
-		createKeyCommand, openIncidentCommand, lanesCommand}
+		createKeyCommand, openIncidentCommand, lanesCommand, triggerCommand("stripe", "src_1")}
 	var every search
 	for _, name := range grammar.Names {
 		if name == "since" { // it is another word for from

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/byhand"
 	"github.com/grapnelhq/grapnel/internal/words"
 )
 
@@ -130,6 +131,7 @@ type sourceModel struct {
 	Verdict  verdict
 	Address  string
 	Warning  string // why the provider cannot reach the address
+	Try      string // command that sends a request like the provider's
 	Provider facts
 	Settings facts
 	Requests []requestRow
@@ -158,8 +160,24 @@ func source(v *visit) (sourceModel, error) {
 	if s.Outbox == nil && s.PublicURL == "" && strings.HasPrefix(s.IngestURL, "/") { // else the operator has said it
 		m.Warning = words.Unreachable(m.Address)
 	}
+	if s.Outbox == nil {
+		m.Try = triggerCommand(s.Verify.Scheme, s.ID)
+	}
 	m.Links = v.formLinks("/sources/{id}/", "edit", "Change", "delete", "Delete")
 	return m, nil
+}
+
+// triggerCommand sends a request of a scheme's first type to a source.
+func triggerCommand(scheme, source string) string {
+	fixtures, err := byhand.Fixtures(scheme)
+	if err != nil || len(fixtures) == 0 {
+		return ""
+	}
+	command := "grapnel trigger " + scheme + " " + shellQuote(fixtures[0].Type) + " --source " + shellQuote(source)
+	if scheme != "none" {
+		command += " --secret @secret.txt"
+	}
+	return command
 }
 
 func (v *visit) sourceVerdict(s *client.Source, requests []requestRow) (out verdict) {

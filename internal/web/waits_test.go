@@ -44,3 +44,26 @@ func TestTheSourceThatWaits(t *testing.T) {
 		t.Error("a public address is said to be unreachable")
 	}
 }
+
+// TestASourceWithoutRequestsSaysHowToTryIt: the page has the command that sends one like the
+// provider's.
+func TestASourceWithoutRequestsSaysHowToTryIt(t *testing.T) {
+	for _, requests := range []bool{false, true} {
+		s := newSite(t, nil)
+		s.signIn()
+		s.api.edit = func(name string, answer any) any {
+			a, _ := answer.(map[string]any)
+			switch {
+			case name == "source":
+				a["verify"], a["outbox"] = map[string]any{"scheme": "stripe", "secrets": []any{}}, nil
+			case name == "inbox" && !requests:
+				a["data"] = []any{}
+			}
+			return answer
+		}
+		body := s.ask("GET", "/sources/src_1", nil).Body.String()
+		if strings.Contains(body, "grapnel trigger stripe payment_intent.succeeded --source src_") == requests {
+			t.Errorf("with requests: %v, the page has the command or lacks it", requests)
+		}
+	}
+}
