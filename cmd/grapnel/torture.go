@@ -59,7 +59,10 @@ func (s *session) tortureCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&o.Secret, "secret", "", "the receiver's secret; or GRAPNEL_TORTURE_SECRET")
-	f.StringVar(&o.profile, "profile", "standard", "how requests are signed")
+	f.StringVar(&o.profile, "profile", "standard", "provider whose requests are sent, such as stripe or github; or a YAML file with the settings of hmac")
+	cli.Form(f, "SCHEME|FILE.yaml", "profile")
+	f.StringVar(&o.Body, "body", "", "payload of the receiver, with {event}, {key}, {type}, {amount}, {version}, {status}, {timestamp}, {occurred_at}")
+	cli.Form(f, "TEXT|@FILE|-", "body")
 	f.StringVar(&o.OtherURL, "other-url", "", "URL of the receiver's second source")
 	f.StringVar(&o.Other, "other-secret", "", "secret of the second source; if not given, --secret")
 	f.StringVar(&o.probes.url, "probe", "", "URL that answers the effects of {event} and of {key}")
@@ -173,15 +176,17 @@ func (s *session) tortureOptions(o *torturing) (err error) {
 	if o.Secret == "" {
 		return misused(s.command, "no secret: give --secret, or set GRAPNEL_TORTURE_SECRET")
 	}
-	if o.profile != "standard" {
-		return cli.Usagef("--profile %s: profiles are standard", o.profile)
+	if o.Body, err = s.Text("--body", o.Body); err != nil {
+		return err
 	}
-	o.Scheme = torture.Standard()
+	if o.Scheme, err = profileOf(o.profile, o.URL, o.Body, o.Secret); err != nil {
+		return err
+	}
 	for name, secret := range map[string]string{"--secret": o.Secret, "--other-secret": o.Other} {
 		if secret == "" {
 			continue
 		}
-		if _, err := o.Scheme.Sign("msg_1", time.Unix(0, 0), nil, secret); err != nil {
+		if _, err := o.Scheme.Sign("msg_1", time.Now(), nil, []byte("{}"), secret); err != nil {
 			return cli.Usagef("%s: %v", name, err)
 		}
 	}

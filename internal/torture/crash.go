@@ -56,7 +56,6 @@ func (t *trial) crash(ctx context.Context, e *Event, after time.Duration) bool {
 func (t *trial) kill(ctx context.Context) {
 	t.receiver.kill()
 	t.mark("", "killed")
-	t.client.CloseIdleConnections()
 	if err := t.receiver.restart(ctx); err != nil {
 		t.broken = "the receiver does not start again after it was killed: " + err.Error()
 		t.stop(errors.New(t.broken))

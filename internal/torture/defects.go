@@ -19,6 +19,7 @@ var defects = map[string]defect{
 	"T02 I2":        {"check, then act: copies that arrive together all pass the check", "claim"},
 	"T03 I1":        {"a copy is answered 2xx while the first one still runs; the first one fails and the event is lost", "lease"},
 	"T03 I4":        {"a copy is answered 2xx while the first one still runs; the first one fails and the event is lost", "lease"},
+	"T03 I6":        {"a copy waits for the first one longer than the sender does, so the sender repeats it again and again", "lease"},
 	"T03 I2":        {"a copy runs beside the first one: the claim does not cover the time of the work", "lease"},
 	"T04 I1":        {"the event is recorded or answered before its work, so a crash between them loses it", "same-transaction"},
 	"T04 I4":        {"the event is recorded as handled before its work, or its claim outlives a crash: retries do nothing", "lease"},

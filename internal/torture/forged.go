@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -13,12 +12,12 @@ import (
 // tampered changes one part of a request after it was signed.
 func tampered(ctx context.Context, t *trial) {
 	e := t.forged(plain{label: "body changed"})
-	signed, err := t.Scheme.Sign(e.ID, t.now(), e.body, t.Secret)
+	signed, err := t.Scheme.Sign(e.ID, t.now(), e.header, e.body, t.Secret)
 	if err != nil {
 		t.stop(err)
 		return
 	}
-	t.send(ctx, e, request{label: "body changed", forged: true, allowed: no, body: bytes.Replace(e.body, []byte("500"), []byte("501"), 1),
+	t.send(ctx, e, request{label: "body changed", forged: true, allowed: no, body: altered(e.body),
 		change: func(h http.Header) {
 			for name, values := range signed {
 				h[name] = values
@@ -27,14 +26,21 @@ func tampered(ctx context.Context, t *trial) {
 	if t.Scheme.SignsID {
 		e := t.forged(plain{label: "id changed"})
 		t.send(ctx, e, request{label: "id changed", forged: true, allowed: no, change: func(h http.Header) {
+			Replaced(h, e.ID, e.ID+"x")
 			e.ID += "x" // its effects are looked for there
-			h.Set(t.Scheme.ID, e.ID)
 		}})
 	}
-	if t.Scheme.Time != "" {
+	if t.Scheme.Timed {
 		e := t.forged(plain{label: "time changed"})
 		t.send(ctx, e, request{label: "time changed", forged: true, allowed: no, change: func(h http.Header) {
-			h.Set(t.Scheme.Time, strconv.FormatInt(t.now().Unix()+1, 10))
+			at := t.now().Unix()
+			for range 2 { // the second may have passed since it was signed
+				if Replaced(h, strconv.FormatInt(at, 10), strconv.FormatInt(at-30, 10)) {
+					return
+				}
+				at--
+			}
+			t.unjudged("the headers have no time in unix seconds")
 		}})
 	}
 	t.settle(ctx)
@@ -44,7 +50,7 @@ func tampered(ctx context.Context, t *trial) {
 const aside = 10 * time.Minute
 
 func staleTime(ctx context.Context, t *trial) {
-	if t.Scheme.Time == "" {
+	if !t.Scheme.Timed {
 		t.unjudged("the profile %s signs no time", t.Scheme.Name)
 		return
 	}
@@ -89,8 +95,7 @@ func rotation(ctx context.Context, t *trial) {
 // forgedFirst: the forged request has the id of the genuine one, which comes after it.
 func forgedFirst(ctx context.Context, t *trial) {
 	e := t.event(plain{version: 1})
-	changed := bytes.Replace(e.body, []byte(`"amount":500`), []byte(`"amount":1`), 1)
-	t.send(ctx, e, request{label: "forged", forged: true, allowed: no, body: changed, secrets: []string{t.Scheme.Secret()}})
+	t.send(ctx, e, request{label: "forged", forged: true, allowed: no, body: altered(e.body), secrets: []string{t.Scheme.Secret()}})
 	t.send(ctx, e, request{label: "genuine"})
-	t.settle(ctx, &State{Key: e.Key, Field: "amount", Want: "500"})
+	t.settle(ctx, &State{Key: e.Key, Field: "amount", Want: "500", extra: true})
 }

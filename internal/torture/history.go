@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"net/http"
 	"strings"
 	"time"
 )
@@ -72,9 +73,10 @@ type Event struct {
 	Most     int       `json:"most"`  // effects that it never exceeds
 	Readings []Reading `json:"readings,omitempty"`
 
-	body  []byte
-	byKey bool // its effects are read by its key
-	other bool // it is sent to the second source
+	header http.Header // before it is signed
+	body   []byte
+	byKey  bool // its effects are read by its key
+	other  bool // it is sent to the second source
 }
 
 // effects is the most that was ever read; false: nothing was.
@@ -135,6 +137,8 @@ type State struct {
 	Want  string        `json:"want"`
 	Got   string        `json:"got,omitempty"` // empty: it was not read
 	At    time.Duration `json:"at"`
+
+	extra bool // the case is judged without it, too
 }
 
 func (s *State) wrong() bool { return s.Got != "" && s.Got != s.Want }

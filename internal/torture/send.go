@@ -113,7 +113,7 @@ func (t *trial) request(ctx context.Context, e *Event, q request) (*http.Request
 	if body == nil {
 		body = e.body
 	}
-	header, err := t.Scheme.Sign(e.ID, t.now().Add(q.late), body, secrets...)
+	header, err := t.Scheme.Sign(e.ID, t.now().Add(q.late), e.header, body, secrets...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,6 @@ func (t *trial) request(ctx context.Context, e *Event, q request) (*http.Request
 	}
 	req.GetBody = nil // nothing is sent twice unasked
 	req.Header = header
-	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "grapnel-torture")
 	if q.change != nil {
 		q.change(req.Header)

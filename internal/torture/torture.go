@@ -48,6 +48,7 @@ type Options struct {
 	URL      string
 	OtherURL string // of a second source; empty: T18 is not judged
 	Scheme   Scheme
+	Body     string // template of the payload; empty: the scheme's
 	Secret   string
 	Other    string // secret of the second source; empty: the same
 	Probe    Probe  // nil: effects are not seen
@@ -127,12 +128,25 @@ func Plan(o Options) (chosen []Case, requests int, err error) {
 	for _, c := range Cases {
 		if len(o.Only) == 0 || slices.Contains(o.Only, c.ID) {
 			chosen = append(chosen, c)
-			if o.lacks(c.needs&^seen) == "" {
+			if o.lacks(c.needs&^seen) == "" && o.shows(c.fields) == "" {
 				requests += c.requests(b)
 			}
 		}
 	}
 	return chosen, min(requests, b.Requests), nil
+}
+
+// shows reports whether the payload has the fields that a case changes.
+func (o *Options) shows(fields string) string {
+	if o.Body == "" && o.Scheme.New != nil && fields != "" {
+		return "it changes the payload; give a template with --body"
+	}
+	for name := range strings.FieldsSeq(fields) {
+		if o.Body != "" && !strings.Contains(o.Body, "{"+name+"}") {
+			return "the template of the payload has no {" + name + "}"
+		}
+	}
+	return ""
 }
 
 // lacks names the option that a case needs and does not have; empty: none.
@@ -162,7 +176,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.Bounds = bounds.Fill(o.Bounds)
 	r := &runner{Options: o, run: strings.ToLower(rand.Text()[:8]), began: time.Now(), client: newClient(o.Bounds),
 		hidden: map[string]bool{}}
-	defer r.client.CloseIdleConnections()
 	if len(o.Command) > 0 {
 		r.receiver = &process{command: o.Command, url: o.URL, within: o.Bounds.Start}
 		if err := r.receiver.start(ctx); err != nil {
@@ -238,12 +251,13 @@ func newSecret() string {
 	return text
 }
 
-// newClient sends requests as a sender does: no redirects, no proxy, no decompression.
+// newClient sends requests as a sender does: no redirects, no proxy, no decompression. Each has a
+// connection of its own: a receiver may close one that it has refused a body on, and then a request
+// that used it again would seem to have no answer.
 func newClient(b Bounds) *http.Client {
 	return &http.Client{
-		Timeout: 2*b.AckBudget + b.Settle,
-		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: max(b.Copies, b.Lanes),
-			IdleConnTimeout: 4 * time.Second},
+		Timeout:       2*b.AckBudget + b.Settle,
+		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,7 @@ func (r *runner) try(ctx context.Context, c Case) *trial {
 	defer stop(nil)
 	t := &trial{runner: r, began: time.Now(), stop: stop, result: &Result{ID: c.ID, Name: c.Name, Proves: c.Proves}}
 	t.revive(ctx)
-	if t.reason = cmp.Or(r.broken, r.lacks(c.needs&^seen)); t.reason == "" {
+	if t.reason = cmp.Or(r.broken, r.lacks(c.needs&^seen), r.shows(c.fields)); t.reason == "" {
 		t.reason = r.lacks(c.needs & seen)
 		c.run(ctx, t)
 	}
@@ -168,11 +169,18 @@ func (t *trial) event(p plain) *Event {
 		p.key = "inv_" + name
 	}
 	e := &Event{ID: "msg_" + name, Key: p.key, Label: p.label, Least: 1, Most: 1}
-	id := ""
-	if t.Scheme.ID == "" {
-		id = e.ID
+	switch {
+	case t.Body != "":
+		e.body = p.written(t.Body, e.ID, t.now())
+	case t.Scheme.New != nil:
+		var err error
+		if e.ID, e.header, e.body, err = t.Scheme.New(t.now()); err != nil {
+			t.stop(err)
+		}
+		e.body = widened(e.body, p.more)
+	default:
+		e.body = p.body(t.now())
 	}
-	e.body = p.body(id, t.now())
 	t.result.History.Events = append(t.result.History.Events, e)
 	return e
 }
@@ -203,11 +211,14 @@ func (t *trial) optional(p plain) *Event {
 // the bound. Effects beyond it are found by the audit at the end of the run.
 func (t *trial) settle(ctx context.Context, want ...*State) {
 	h := &t.result.History
-	h.States = append(h.States, want...)
 	if t.Probe == nil {
-		h.States = nil
 		return
 	}
+	want = slices.DeleteFunc(want, func(s *State) bool { // the payload may not have the field
+		name := map[string]string{"state": "status"}[s.Field]
+		return t.shows(cmp.Or(name, s.Field)) != "" || s.extra && !t.Probe.Keys()
+	})
+	h.States = append(h.States, want...)
 	deadline := time.Now().Add(t.Bounds.Settle)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		open := t.readEvents(ctx, func(e *Event) bool { n, read := e.effects(); return read && n >= e.Least && e.Least > 0 })
@@ -217,7 +228,7 @@ func (t *trial) settle(ctx context.Context, want ...*State) {
 		}
 	}
 	for _, s := range want {
-		if s.Got == "" {
+		if s.Got == "" && !s.extra {
 			t.hidden[s.Field] = true
 			t.unjudged("the probe shows no %s of a key", s.Field)
 		}
@@ -274,7 +285,7 @@ func (t *trial) readStates(ctx context.Context, want []*State) (open bool) {
 			return false
 		}
 		s.Got, s.At = reading.field(s.Field), reading.At
-		open = open || s.Got != s.Want && !(s.Got == "" && t.hidden[s.Field])
+		open = open || s.Got != s.Want && !(s.Got == "" && (s.extra || t.hidden[s.Field]))
 	}
 	return open
 }

@@ -88,7 +88,7 @@ func (s *service) handle(ctx context.Context, tx *memstore.Tx, d *receive.Delive
 // options show all that the cases need.
 func (s *service) options() receivetest.Options {
 	return receivetest.Options{
-		Path: "/hooks", OtherPath: "/other", Secret: secret, Settle: time.Second,
+		Path: "/hooks", OtherPath: "/other", Secret: secret, Settle: time.Second, AckBudget: 3 * time.Second,
 		Effects: func(event string) int {
 			s.mu.Lock()
 			defer s.mu.Unlock()
