@@ -121,7 +121,7 @@ func TestTortureProfiles(t *testing.T) {
 	}
 }
 
-// TestTortureOwnProfile: a YAML file says how requests are signed, and --body what is in them.
+// TestTortureOwnProfile: a YAML file says how requests are signed, and --body is their payload.
 func TestTortureOwnProfile(t *testing.T) {
 	var bodies []string
 	v := scheme.New(scheme.Settings{Scheme: "hmac", Header: "X-Signature", Algorithm: "sha256", Encoding: "hex", Signed: "{body}",

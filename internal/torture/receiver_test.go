@@ -89,7 +89,8 @@ func (r *receiver) routes() http.Handler {
 func (r *receiver) options() Options {
 	return Options{URL: r.tiny.URL + "/hooks", OtherURL: r.tiny.URL + "/other", Scheme: Standard(), Secret: r.secret,
 		Probe: HTTPProbe{URL: r.tiny.URL + "/_probe"}, FaultURL: r.tiny.URL + "/_fault", ClockURL: r.tiny.URL + "/_clock",
-		Bounds: Bounds{AckBudget: 2 * time.Second, Burst: 50, Lanes: 5, Drip: 300 * time.Millisecond, Idle: 20, Large: 4 << 20, Settle: 300 * time.Millisecond,
+		Bounds: Bounds{AckBudget: 2 * time.Second, Burst: 50, Lanes: 5, Drip: 300 * time.Millisecond,
+			Idle: 20, Large: 4 << 20, Settle: 300 * time.Millisecond,
 			Patience: time.Second}}
 }
 
