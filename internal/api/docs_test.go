@@ -37,7 +37,7 @@ func TestDocumentedRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range request.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(found[2], "?x=1") {
+			if strings.Contains(found[2], "?x=1") || strings.HasPrefix(found[2], "/hooks") {
 				continue // what receivers get
 			}
 			seen++

@@ -173,7 +173,7 @@ func (o *Operation) refusals() []string {
 		all = append(all, "413", "415")
 	}
 	if strings.Contains(o.Path, "{") {
-		all = append(all, "404")
+		all = append(all, "404", "410")
 	}
 	if o.Bare {
 		all = append(all, "401", "408", "429", "431")

@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is ac1a7d7502fc3b22b2e04005271113201e704410e0bfa54df751dc7b4b74d0b4."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 9d0c5a270e4a3d4c5f8f79ecd8646838775014a00053cc3435dc59760cfe16b4."""
 
 from __future__ import annotations
 
