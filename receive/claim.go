@@ -28,7 +28,8 @@ func (k *Kit) Claim(handle func(ctx context.Context, d *Delivery) error) *Endpoi
 		if !won {
 			return res
 		}
-		err := k.hold(ctx, c, func(ctx context.Context) error {
+		renew := func(ctx context.Context, now, until time.Time) error { return k.opt.Store.Renew(ctx, c, now, until) }
+		err := k.hold(ctx, renew, func(ctx context.Context) error {
 			return k.call(d, c, func() error { return handle(ctx, d) })
 		})
 		return k.finish(ctx, d, c, err)
@@ -101,8 +102,8 @@ func (k *Kit) conflict(ctx context.Context, d *Delivery) result {
 	return result{outcome: Conflict}
 }
 
-// hold runs f while it renews the claim's lease. If the claim is lost, f's context ends.
-func (k *Kit) hold(ctx context.Context, c Claim, f func(context.Context) error) error {
+// hold runs f while it renews the lease. If the claim is lost, f's context ends.
+func (k *Kit) hold(ctx context.Context, renew func(ctx context.Context, now, until time.Time) error, f func(context.Context) error) error {
 	lease := k.opt.Timeout + margin
 	running, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
@@ -112,7 +113,7 @@ func (k *Kit) hold(ctx context.Context, c Claim, f func(context.Context) error) 
 		for sleep(running, lease/3) {
 			now := k.opt.Now()
 			// A store that fails has not taken the claim away: the next renewal may succeed.
-			if err := k.opt.Store.Renew(running, c, now, now.Add(lease)); errors.Is(err, ErrLostClaim) {
+			if err := renew(running, now, now.Add(lease)); errors.Is(err, ErrLostClaim) {
 				lost(err)
 			}
 		}

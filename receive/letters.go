@@ -15,12 +15,18 @@ const maxError = 1000 // bytes of an error's text in a dead letter
 
 // letter makes the dead letter of a delivery.
 func (k *Kit) letter(d *Delivery, c Claim, err error) Letter {
-	text := strings.ToValidUTF8(err.Error(), "�")
+	now := k.opt.Now()
+	return Letter{Key: Key{d.Source, d.ID}, Header: stored(d), Body: d.Body, Error: clip(err), Deliveries: c.Deliveries,
+		FirstAt: now, LastAt: now}
+}
+
+// clip is the text of an error as a column takes it.
+func clip(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "�"), "\x00", "�")
 	if len(text) > maxError {
 		text = strings.ToValidUTF8(text[:maxError], "")
 	}
-	return Letter{Key: Key{d.Source, d.ID}, Header: stored(d), Body: d.Body, Error: text, Deliveries: c.Deliveries,
-		FirstAt: k.opt.Now(), LastAt: k.opt.Now()}
+	return text
 }
 
 // stored are the headers of a delivery that may be stored.
@@ -35,6 +41,15 @@ func stored(d *Delivery) map[string]string {
 	return headers
 }
 
+// header are stored headers, as a request has them.
+func header(stored map[string]string) http.Header {
+	h := http.Header{}
+	for name, value := range stored {
+		h.Set(name, value)
+	}
+	return h
+}
+
 // Replay runs the handler for a dead letter, through the same claim as a request: of two replays at
 // once the second gets ErrNotDead, and so does the replay of an event that was processed since. A
 // replay that fails leaves the letter with its new error.
@@ -45,23 +60,16 @@ func (e *Endpoint) Replay(ctx context.Context, id string) (Outcome, error) {
 	}
 	key := Key{k.opt.Source, id}
 	l, found, err := k.letters.Letter(ctx, key)
-	if err != nil || !found {
-		return "", cmpError(err, ErrNotDead)
+	if err == nil && !found {
+		err = ErrNotDead
 	}
-	d := &Delivery{Source: k.opt.Source, ID: id, Header: http.Header{}, Body: l.Body, Replayed: true}
-	for name, value := range l.Header {
-		d.Header.Set(name, value)
+	if err != nil {
+		return "", err
 	}
+	d := &Delivery{Source: k.opt.Source, ID: id, Header: header(l.Header), Body: l.Body, Replayed: true}
 	res := e.run(ctx, d, k.bid(d))
 	if errors.Is(res.err, ErrNotDead) {
 		return "", res.err
 	}
 	return res.outcome, errors.Join(res.err, k.letters.Replayed(ctx, key, k.opt.Now(), string(res.outcome)))
-}
-
-func cmpError(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }

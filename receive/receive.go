@@ -15,7 +15,7 @@
 //
 // There are three modes. Transaction is for effects in the store's own database: the key and the
 // effect commit together. Kit.Claim is for effects elsewhere, such as a payment: a lease keeps
-// other copies away while the handler runs.
+// other copies away while the handler runs. Kit.Inbox stores the request; workers run the handler.
 //
 // Invariants:
 //
@@ -138,14 +138,22 @@ func New(o Options) (*Kit, error) {
 	return k, nil
 }
 
-// Clean deletes the keys that are no longer retained, in batches, and returns their number. Call it
+// Clean deletes the keys, and the processed requests of an inbox, that are no longer retained. It
+// does so in batches, and returns the number of rows. Call it
 // from time to time, such as once an hour.
 func (k *Kit) Clean(ctx context.Context) (int, error) {
-	for total := 0; ; {
-		n, err := k.opt.Store.Clean(ctx, k.opt.Source, k.opt.Now(), cleanBatch)
-		total += n
-		if err != nil || n < cleanBatch {
-			return total, err
+	now, total := k.opt.Now(), 0
+	steps := []func() (int, error){func() (int, error) { return k.opt.Store.Clean(ctx, k.opt.Source, now, cleanBatch) }}
+	if inbox, ok := k.opt.Store.(InboxStore); ok {
+		steps = append(steps, func() (int, error) { return inbox.CleanInbox(ctx, k.opt.Source, now.Add(-k.opt.Window), cleanBatch) })
+	}
+	for _, step := range steps {
+		for n := cleanBatch; n == cleanBatch; total += n {
+			var err error
+			if n, err = step(); err != nil {
+				return total, err
+			}
 		}
 	}
+	return total, nil
 }

@@ -19,6 +19,10 @@ const (
 	Dead State = "dead" // it failed for good
 )
 
+// Ready is the state of a request in the inbox that waits for a worker. The others are Busy, Done
+// and Dead.
+const Ready State = "ready"
+
 // Bid asks for a key. It wins if the key has no row, is free, is busy with a lease that has passed,
 // or is done and no longer retained.
 type Bid struct {
@@ -103,4 +107,49 @@ type Letters interface {
 	Letters(ctx context.Context, source, after string, limit int) ([]Letter, error)
 	// Replayed records the result of a replay.
 	Replayed(ctx context.Context, k Key, at time.Time, result string) error
+}
+
+// Item is a request in the inbox.
+type Item struct {
+	Key
+	Row         string // the name of this row; sorts by arrival within one process
+	OrderingKey string // "": no order
+	Sequence    int64
+	Header      map[string]string
+	Body        []byte
+	Attempts    int64 // this one included
+	Owner       string
+	ReceivedAt  time.Time
+}
+
+// Turn asks for an item.
+type Turn struct {
+	Source     string
+	Owner      string
+	Now        time.Time
+	LeaseUntil time.Time
+	Block      bool // a dead item stops its ordering key
+}
+
+// InboxStore is a store that keeps requests for workers.
+type InboxStore interface {
+	Letters
+	// Accept makes a bid, and stores the item as ready if it wins, in one transaction that leaves the
+	// key done. It waits like Transact, and its result is the same.
+	Accept(ctx context.Context, b Bid, wait time.Duration, i Item) (Claim, error)
+	// Take makes one item busy that is ready and due, or busy with a lease that has passed. An
+	// ordering key has one busy item at a time, and none before its earlier ones, by sequence and then
+	// arrival, are done (or dead, unless Block). Of all others the first that arrived is taken.
+	Take(ctx context.Context, t Turn) (Item, bool, error)
+	// RenewItem and SettleItem are Renew and Settle for an item. An item that becomes ready is due at
+	// next; reason is the text of its last error.
+	RenewItem(ctx context.Context, i Item, now, until time.Time) error
+	SettleItem(ctx context.Context, i Item, to State, next time.Time, reason string, now time.Time) error
+	// BuryItem makes a busy item and its key dead and stores a letter, in one transaction.
+	BuryItem(ctx context.Context, i Item, l Letter) error
+	// Revive makes a dead item ready with no attempts, or done, and its key done. ErrNotDead: the key
+	// has no dead item.
+	Revive(ctx context.Context, k Key, to State, now time.Time) error
+	// CleanInbox deletes at most limit items of a source that were done before a time.
+	CleanInbox(ctx context.Context, source string, before time.Time, limit int) (int, error)
 }

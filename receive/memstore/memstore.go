@@ -15,11 +15,12 @@ import (
 	"github.com/grapnelhq/grapnel/receive"
 )
 
-// Store keeps claims and dead letters in memory. It is a receive.Transactor[*Tx].
+// Store keeps claims, dead letters and an inbox in memory. It is a receive.Transactor[*Tx].
 type Store struct {
 	mu      sync.Mutex
 	claims  map[receive.Key]row
 	letters map[receive.Key]receive.Letter
+	inbox   []*item       // by arrival
 	turn    chan struct{} // full: a transaction runs
 }
 
@@ -144,11 +145,15 @@ func (s *Store) Transact(ctx context.Context, b receive.Bid, wait time.Duration,
 func (s *Store) Bury(_ context.Context, c receive.Claim, l receive.Letter) error {
 	return s.change(c, func(r *row) {
 		r.State, r.Outcome = receive.Dead, receive.DeadLettered
-		if old, exists := s.letters[l.Key]; exists {
-			l.FirstAt, l.ReplayedAt, l.Result = old.FirstAt, old.ReplayedAt, old.Result
-		}
-		s.letters[l.Key] = l
+		s.bury(l)
 	})
+}
+
+func (s *Store) bury(l receive.Letter) {
+	if old, exists := s.letters[l.Key]; exists {
+		l.FirstAt, l.ReplayedAt, l.Result = old.FirstAt, old.ReplayedAt, old.Result
+	}
+	s.letters[l.Key] = l
 }
 
 // Keep implements receive.Letters.

@@ -135,10 +135,17 @@ func (s *Store[T]) Clean(ctx context.Context, source string, now time.Time, limi
 	return int(n), err
 }
 
-// Transact implements receive.Transactor. The key is done from the first statement on: until the
-// commit no other transaction sees it, and waits for the row.
+// Transact implements receive.Transactor.
 func (s *Store[T]) Transact(ctx context.Context, b receive.Bid, wait time.Duration,
 	f func(T, receive.Claim) (receive.Outcome, error),
+) (receive.Claim, error) {
+	return s.transact(ctx, b, wait, receive.Processed, func(tx Tx[T], c receive.Claim) (receive.Outcome, error) { return f(tx.Unwrap(), c) })
+}
+
+// transact makes the key done in its first statement: until the commit no other transaction sees
+// that, and those that want the row wait. likely is the outcome that costs no further statement.
+func (s *Store[T]) transact(ctx context.Context, b receive.Bid, wait time.Duration, likely receive.Outcome,
+	f func(Tx[T], receive.Claim) (receive.Outcome, error),
 ) (receive.Claim, error) {
 	tx, err := s.db.Begin(ctx, wait)
 	if err != nil {
@@ -152,7 +159,7 @@ func (s *Store[T]) Transact(ctx context.Context, b receive.Bid, wait time.Durati
 	case s.sql.waits:
 		more = []any{fmt.Sprintf("%dms", wait.Milliseconds())}
 	}
-	c, won, err := s.bid(ctx, tx, statement, b, receive.Done, receive.Processed, more...)
+	c, won, err := s.bid(ctx, tx, statement, b, receive.Done, likely, more...)
 	if err != nil {
 		return receive.Claim{}, locked(err)
 	}
@@ -160,10 +167,10 @@ func (s *Store[T]) Transact(ctx context.Context, b receive.Bid, wait time.Durati
 		tx.Rollback(ctx)
 		return s.Look(ctx, b.Key)
 	}
-	if c.Outcome, err = f(tx.Unwrap(), c); err != nil {
+	if c.Outcome, err = f(tx, c); err != nil {
 		return receive.Claim{}, err
 	}
-	if c.Outcome != receive.Processed {
+	if c.Outcome != likely {
 		if _, err := tx.Exec(ctx, s.sql.outcome, b.Source, b.ID, string(c.Outcome)); err != nil {
 			return receive.Claim{}, err
 		}

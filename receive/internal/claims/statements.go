@@ -8,6 +8,9 @@ type statements struct {
 	claim, revive, claimHere              string
 	look, renew, settle, outcome, clean   string
 	bury, keep, letter, letters, replayed string
+	accept, lock, take, renewItem         string
+	settleItem, turn, reviveItem          string
+	cleanInbox                            string
 	waits                                 bool // claimHere has a tenth parameter: how long it waits for the key's row
 }
 
@@ -26,6 +29,18 @@ create table if not exists webhook_dead(
   headers text not null, body bytea not null, error text not null, deliveries bigint not null,
   first_at bigint not null, last_at bigint not null, replayed_at bigint not null default 0, result text not null default '',
   primary key(source, key));
+create table if not exists webhook_inbox(
+  id text primary key,
+  source text not null, key text not null,
+  ordering_key text not null default '', sequence bigint not null,
+  state text not null,
+  headers text not null, body bytea not null, body_hash text not null,
+  attempts bigint not null default 0, owner text not null default '', lease_until bigint not null default 0,
+  next_at bigint not null, received_at bigint not null, updated_at bigint not null, error text not null default '');
+create index if not exists webhook_inbox_work on webhook_inbox(source, received_at, id) where state in ('ready', 'busy');
+create index if not exists webhook_inbox_order on webhook_inbox(source, ordering_key) where state <> 'done';
+create index if not exists webhook_inbox_key on webhook_inbox(source, key);
+create index if not exists webhook_inbox_done on webhook_inbox(source, updated_at) where state = 'done';
 `
 
 const (
@@ -75,6 +90,28 @@ var forPostgreSQL = statements{
 	letters: `select source, key, headers, body, error, deliveries, first_at, last_at, replayed_at, result from webhook_dead
   where source = $1 and key > $2 order by key limit $3`,
 	replayed: `update webhook_dead set replayed_at = $3, result = $4 where source = $1 and key = $2`,
+	accept: `insert into webhook_inbox(id, source, key, ordering_key, sequence, state, headers, body, body_hash, next_at, received_at, updated_at)
+  values($1, $2, $3, $4, $5, 'ready', $6, $7, $8, $9, $9, $9)`,
+	lock: `select pg_advisory_xact_lock(hashtextextended('webhook_inbox ' || $1::text, 0))`,
+	take: `update webhook_inbox set state = 'busy', owner = $2, lease_until = $3, attempts = attempts + 1, updated_at = $4
+  where id = (select i.id from webhook_inbox as i
+    where i.source = $1 and i.state in ('ready', 'busy')
+      and (i.state = 'ready' and i.next_at <= $4 or i.state = 'busy' and i.lease_until < $4)
+      and (i.ordering_key = '' or not exists(select 1 from webhook_inbox as e
+        where e.source = $1 and e.ordering_key = i.ordering_key and e.state <> 'done' and e.id <> i.id
+          and (e.state = 'busy' and e.lease_until >= $4
+            or (e.state in ('ready', 'busy') or e.state = $5)
+              and (e.sequence, e.received_at, e.id) < (i.sequence, i.received_at, i.id))))
+    order by i.received_at, i.id limit 1)
+  returning id, key, ordering_key, sequence, headers, body, attempts, received_at`,
+	renewItem: `update webhook_inbox set lease_until = $3, updated_at = $4 where id = $1 and owner = $2 and state = 'busy'`,
+	settleItem: `update webhook_inbox set state = $3, next_at = $4, error = $5, updated_at = $6
+  where id = $1 and owner = $2 and state = 'busy'`,
+	turn: `update webhook_claim set state = $4, outcome = $5, updated_at = $6 where source = $1 and key = $2 and state = $3`,
+	reviveItem: `update webhook_inbox set state = $3, attempts = 0, next_at = $4, updated_at = $4
+  where source = $1 and key = $2 and state = 'dead'`,
+	cleanInbox: `delete from webhook_inbox where id in
+  (select id from webhook_inbox where source = $1 and state = 'done' and updated_at < $2 order by updated_at limit $3)`,
 }
 
 const letter = `insert into webhook_dead(source, key, headers, body, error, deliveries, first_at, last_at)
@@ -84,7 +121,7 @@ const letter = `insert into webhook_dead(source, key, headers, body, error, deli
 // statement, so a claim waits for no row.
 var forSQLite = func() statements {
 	s := forPostgreSQL
-	s.waits, s.claimHere = false, s.claim
+	s.waits, s.claimHere, s.lock = false, s.claim, ""
 	s.schema = strings.ReplaceAll(s.schema, "bytea", "blob")
 	for _, text := range s.all() {
 		*text = strings.ReplaceAll(*text, "$", "?")
@@ -94,5 +131,5 @@ var forSQLite = func() statements {
 
 func (s *statements) all() []*string {
 	return []*string{&s.claim, &s.revive, &s.claimHere, &s.look, &s.renew, &s.settle, &s.outcome, &s.clean,
-		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed}
+		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed, &s.accept, &s.take, &s.renewItem, &s.settleItem, &s.turn, &s.reviveItem, &s.cleanInbox}
 }

@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,12 +38,14 @@ type Backend struct {
 // Open opens the backend of a data source name.
 type Open func(ctx context.Context, dsn string) (*Backend, error)
 
+const workers = 4 // of each source in the mode inbox
+
 type app struct {
 	env     func(string) string
 	backend *Backend
 	faults  faults
 	skew    atomic.Int64 // nanoseconds that the kit's clock is ahead of the machine's
-	work    []func(context.Context) error
+	work    []func(context.Context)
 }
 
 // Run runs the receiver until ctx ends.
@@ -89,10 +92,15 @@ func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 		return err
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	ended := make(chan error, 1+len(a.work))
 	go func() { ended <- server.Serve(listener) }()
 	for _, work := range a.work {
-		go func() { ended <- work(ctx) }()
+		go func() {
+			work(ctx)
+			ended <- nil
+		}()
 	}
 	fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
 	left := cap(ended)
@@ -101,6 +109,7 @@ func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 	case err = <-ended:
 		left--
 	}
+	stop() // the workers
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(limited))
@@ -128,6 +137,13 @@ func (a *app) hook(source, secret string) (http.Handler, error) {
 		endpoint = a.backend.Transaction(kit, a.inside)
 	case mode == "claim":
 		endpoint = kit.Claim(a.service)
+	case mode == "inbox":
+		inbox, err := kit.Inbox(receive.InboxOptions{Order: byInvoice, FirstPause: 50 * time.Millisecond, LongestPause: time.Second})
+		if err != nil {
+			return nil, err
+		}
+		endpoint = inbox
+		a.work = append(a.work, func(ctx context.Context) { inbox.Work(ctx, workers, a.service) })
 	default:
 		return nil, fmt.Errorf("MODE: the store has no mode %q", mode)
 	}
@@ -137,6 +153,18 @@ func (a *app) hook(source, secret string) (http.Handler, error) {
 			a.crash("after-answer")
 		}
 	}), nil
+}
+
+// byInvoice keeps the requests of an invoice in order.
+func byInvoice(d *receive.Delivery) (string, int64) {
+	var event struct {
+		Data struct {
+			Invoice string `json:"invoice"`
+			Version int64  `json:"version"`
+		} `json:"data"`
+	}
+	_ = json.Unmarshal(d.Body, &event) // the handler says what is wrong with it
+	return event.Data.Invoice, event.Data.Version
 }
 
 // inside is the handler of the modes transaction and bare.

@@ -108,20 +108,39 @@ func (r receiver) order(path string) {
 	_ = answer.Body.Close()
 }
 
-// probe compares the probe's answer.
-func (r receiver) probe(query string, effects int, version int, state string) {
+// found is the probe's answer.
+type found struct {
+	Effects, Version int
+	State            string
+}
+
+func (r receiver) ask(query string) (got found) {
 	r.t.Helper()
 	answer, err := http.Get(r.url + "/_probe?" + query)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	var got struct {
-		Effects, Version int
-		State            string
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+		r.t.Fatal(err)
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got.Effects != effects || got.Version != version || got.State != state {
-		r.t.Errorf("%s: %+v, %v; want %d effects, version %d, state %q", query, got, err, effects, version, state)
+	return got
+}
+
+func (r receiver) probe(query string, effects int, version int, state string) {
+	r.t.Helper()
+	if got, want := r.ask(query), (found{effects, version, state}); got != want {
+		r.t.Errorf("%s: %+v; want %+v", query, got, want)
+	}
+}
+
+// await asks until an invoice has its effects.
+func (r receiver) await(query string, effects int) {
+	r.t.Helper()
+	for end := time.Now().Add(30 * time.Second); r.ask(query).Effects != effects; {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: %+v; want %d effects", query, r.ask(query), effects)
+		}
 	}
 }
 
@@ -135,6 +154,7 @@ func (r receiver) want(path, id, data, outcome string) {
 // TestReceiver: each store in each mode has one effect for each event, and does as it is told.
 func TestReceiver(t *testing.T) {
 	for store := range Stores {
+		t.Run(store+"/inbox", func(t *testing.T) { inbox(t, start(t, store, "inbox")) })
 		for _, mode := range []string{"transaction", "claim"} {
 			t.Run(store+"/"+mode, func(t *testing.T) {
 				r := start(t, store, mode)
@@ -182,4 +202,17 @@ func TestReceiver(t *testing.T) {
 			})
 		}
 	}
+}
+
+// inbox: requests are answered at once, and workers make one effect for each.
+func inbox(t *testing.T, r receiver) {
+	r.order("/_fault?event=evt_1&kind=transient&times=2")
+	r.want("/hooks", "evt_1", `{"invoice":"inv_1","amount":500,"version":1}`, "accepted")
+	r.want("/hooks", "evt_1", `{"invoice":"inv_1","amount":500,"version":1}`, "duplicate")
+	r.want("/hooks", "evt_2", `{"invoice":"inv_1","amount":500,"version":2}`, "accepted")
+	r.order("/_fault?event=evt_3&kind=permanent")
+	r.want("/other", "evt_3", `{"invoice":"inv_2","amount":500}`, "accepted")
+	r.await("key=inv_1", 2)
+	r.probe("event=evt_1", 1, 2, "")
+	r.probe("event=evt_3", 0, 0, "")
 }
