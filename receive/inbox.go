@@ -43,8 +43,8 @@ type Inbox struct {
 	wake     chan struct{}
 }
 
-// Inbox is the mode for work that takes longer than the sender waits. The request and its key commit
-// together before the answer 202. It fails if the kit's store keeps no requests.
+// Inbox is the mode for work that takes longer than the sender waits. The request and its key
+// commit together before the answer 202. It fails if the kit's store keeps no requests.
 func (k *Kit) Inbox(o InboxOptions) (*Inbox, error) {
 	store, ok := k.opt.Store.(InboxStore)
 	if !ok {
@@ -93,8 +93,8 @@ func (i *Inbox) call() {
 // Work runs the handler for stored requests, at most workers at once, until ctx ends. Then it waits
 // for the running handlers and returns.
 //
-// A request is attempted until its handler succeeds, at most MaxDeliveries times. A crash repeats an
-// attempt after the lease, so calls of other services should carry Delivery.IdempotencyKey.
+// A request is attempted until its handler succeeds, at most MaxDeliveries times. A crash repeats
+// an attempt after the lease, so calls of other services should carry Delivery.IdempotencyKey.
 func (i *Inbox) Work(ctx context.Context, workers int, handle func(ctx context.Context, d *Delivery) error) {
 	var group sync.WaitGroup
 	for range workers {
@@ -134,7 +134,7 @@ func (i *Inbox) one(ctx context.Context, handle func(context.Context, *Delivery)
 	}
 	i.call() // another one may be due, too
 	d := &Delivery{Source: item.Source, ID: item.ID, Header: header(item.Header), Body: item.Body}
-	ctx = context.WithoutCancel(ctx) // what has begun is finished
+	ctx = context.WithoutCancel(ctx) // an attempt that began is finished
 	renew := func(ctx context.Context, now, until time.Time) error { return i.store.RenewItem(ctx, item, now, until) }
 	err = k.hold(ctx, renew, func(ctx context.Context) error {
 		return k.call(d, Claim{Generation: item.Attempts, Deliveries: item.Attempts}, func() error { return handle(ctx, d) })

@@ -59,7 +59,8 @@ func (s *Store[T]) SettleItem(ctx context.Context, i receive.Item, to receive.St
 	return s.settleItem(ctx, s.db, i, to, next, reason, now)
 }
 
-func (s *Store[T]) settleItem(ctx context.Context, on Conn, i receive.Item, to receive.State, next time.Time, reason string, now time.Time) error {
+func (s *Store[T]) settleItem(ctx context.Context, on Conn, i receive.Item, to receive.State, next time.Time, reason string, now time.Time,
+) error {
 	return owned(on.Exec(ctx, s.sql.settleItem, i.Row, i.Owner, string(to), next.UnixMilli(), reason, now.UnixMilli()))
 }
 

@@ -131,5 +131,6 @@ var forSQLite = func() statements {
 
 func (s *statements) all() []*string {
 	return []*string{&s.claim, &s.revive, &s.claimHere, &s.look, &s.renew, &s.settle, &s.outcome, &s.clean,
-		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed, &s.accept, &s.take, &s.renewItem, &s.settleItem, &s.turn, &s.reviveItem, &s.cleanInbox}
+		&s.bury, &s.keep, &s.letter, &s.letters, &s.replayed,
+		&s.accept, &s.take, &s.renewItem, &s.settleItem, &s.turn, &s.reviveItem, &s.cleanInbox}
 }

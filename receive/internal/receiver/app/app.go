@@ -163,7 +163,7 @@ func byInvoice(d *receive.Delivery) (string, int64) {
 			Version int64  `json:"version"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(d.Body, &event) // the handler says what is wrong with it
+	_ = json.Unmarshal(d.Body, &event) // the handler's own decoding reports the fault
 	return event.Data.Invoice, event.Data.Version
 }
 
