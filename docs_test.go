@@ -247,12 +247,13 @@ func TestThePageOnReceivingNamesWhatTheKitsHave(t *testing.T) {
 	}
 	typescript, python := "sdk/typescript/src/receive/", "sdk/python/src/grapnel/receive/"
 	gate := glob("receive/gate/*.go")
-	goKit := gate + glob("receive/*.go") + glob("receive/sqlstore/*.go") + glob("receive/provider/*.go")
+	goKit := gate + glob("receive/*.go") + glob("receive/sqlstore/*.go") + glob("receive/provider/*.go") +
+		glob("receive/redisstore/*.go")
 	// A rule finds names in the snippets of a language, and says where each has to be defined.
 	for _, rule := range []struct{ language, names, source, defined string }{
-		{"go", `\b(?:receive|sqlstore|provider|gate|kit|endpoint)\.([A-Z]\w*)`, goKit, `(?m)^(?:func (?:\(\w+ \*?\w+\) )?|type |\t?(?:var |const )?)%s\b`},
+		{"go", `\b(?:receive|sqlstore|redisstore|provider|gate|kit|endpoint|inbox)\.([A-Z]\w*)`, goKit, `(?m)^(?:func (?:\(\w+ \*?\w+\) )?|type |\t?(?:var |const )?)%s\b`},
 		{"go", `\bd\.([A-Z]\w*)`, text("receive/delivery.go"), `(?m)^(?:func \(d \*Delivery\) |\t)%s\b`},
-		{"go", `[{ ]([A-Z]\w*): `, gate + text("receive/receive.go", "receive/provider/provider.go"), `(?m)^\t(?:\w+, )*%s\b`},
+		{"go", `[{ ]([A-Z]\w*): `, goKit, `(?m)^\t(?:\w+, )*%s\b`},
 		{"typescript", `\b(\w+(?:Receiver|Store|Gate|Handler))\(`, text(typescript + "index.ts"), `\b%s\b`},
 		{"typescript", `\bthrow (\w+)\(`, text(typescript + "index.ts"), `\b%s\b`},
 		{"typescript", `\b(?:kit|inbox|hooks|states)\.(\w+)`, glob(typescript + "*.ts"), `(?m)^ +(?:async |get )?%s[(!:]`},
