@@ -182,8 +182,8 @@ func TestClassesOfErrorsOfTheKits(t *testing.T) {
 	})
 }
 
-// TestWindowsOfTheKits: the windows that the constructor takes. The steps of the other cases are for
-// stores. 0 is the default in Go.
+// TestWindowsOfTheKits: the windows that the constructor takes. The steps of the other cases are
+// for stores. 0 is the default in Go.
 func TestWindowsOfTheKits(t *testing.T) {
 	type given struct {
 		Window int64 `json:"window_ms"`

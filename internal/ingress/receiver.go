@@ -135,7 +135,8 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 			Detail: "The source gets more requests than it may.", RetryAfter: wait})
 		return
 	}
-	if in.greet(w) {
+	if reply, is := in.by().Greeting(); is { // it is not stored
+		reply.Write(w)
 		recv.metrics.count(s, greeted)
 		return
 	}

@@ -93,9 +93,6 @@ func (in *Request) Document() canonical.Document {
 	return in.doc
 }
 
-// Seal is the MAC of a text by the secret that verified the request.
-func (in *Request) Seal(text string) []byte { return in.matched.macs.of(text) }
-
 // Complaint is the first check that failed.
 func (in *Request) Complaint() string {
 	for _, c := range in.Checks {

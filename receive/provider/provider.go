@@ -14,10 +14,12 @@
 package provider
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -42,6 +44,31 @@ type Options struct {
 
 	// For the scheme hmac, and where others have them: docs/providers.md.
 	Header, Algorithm, Encoding, Prefix, Signed, TimestampHeader, IDHeader, TypeHeader, Username string
+}
+
+// greetingSize is the size of the largest body that may be a greeting.
+const greetingSize = 64 << 10
+
+// Greets answers the requests by which Slack, Zoom and Discord check an address, once they are
+// verified, and hands all others to next, the kit's endpoint.
+func (v *Verifier) Greets(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, greetingSize+1))
+		if err == nil && len(body) <= greetingSize {
+			if in := v.how.Request(r, body, time.Now(), ""); in.Verify() {
+				if reply, is := in.Greeting(); is {
+					reply.Write(w)
+					return
+				}
+			}
+		}
+		rest := r.Body
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), rest), rest}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Names are the names that New takes.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -222,6 +223,50 @@ func TestChoicesThatLoseEvents(t *testing.T) {
 		}
 	}()
 	Canonical("$..a")
+}
+
+// TestGreetings: a provider's check of an address is answered if it is signed, and all else goes on
+// to the kit with its whole body.
+func TestGreetings(t *testing.T) {
+	const secret = "a-secret-of-a-test"
+	v, err := New("slack", Options{Secrets: []string{secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	server := v.Greets(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if got = string(body); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	const challenge = `{"type":"url_verification","challenge":"<3eZbrw1a>"}`
+	for _, c := range []struct {
+		body, secret, answer string
+	}{
+		{challenge, secret, "<3eZbrw1a>"},
+		{challenge, "another-secret", ""},
+		{`{"type":"event_callback","event_id":"Ev1"}`, secret, ""},
+		{strings.Repeat(" ", greetingSize) + challenge, secret, ""},
+	} {
+		s := scheme.Settings{Scheme: "slack", Secrets: []scheme.Secret{{Text: c.secret}}}
+		signed := scheme.Webhook{Method: http.MethodPost, URL: "https://hooks.example.com/", Header: http.Header{}, Body: []byte(c.body)}
+		if err := s.Sign(&signed, time.Now(), ""); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
+		r.Header = signed.Header
+		rec := httptest.NewRecorder()
+		got = ""
+		server.ServeHTTP(rec, r)
+		if c.answer != "" && (rec.Code != http.StatusOK || rec.Body.String() != c.answer || got != "") {
+			t.Errorf("%.40s: answered %d %s, and the kit got %q", c.body, rec.Code, rec.Body, got)
+		}
+		if c.answer == "" && (rec.Code != http.StatusTeapot || got != c.body) {
+			t.Errorf("%.40s: answered %d, and the kit got %q", c.body, rec.Code, got)
+		}
+	}
 }
 
 // TestATokenIsNotStored: a header that carries the secret itself is named, so that no dead letter
