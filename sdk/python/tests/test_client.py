@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import pathlib
+import pickle
 import re
 import signal
 import socket
@@ -22,7 +23,7 @@ from typing import Any
 import pytest
 from grapnel_server import KEY, SDK, Request, closed, listen, proxy, serve
 
-from grapnel.client import ApiError, AsyncClient, Client, Unreachable
+from grapnel.client import ApiError, AsyncClient, Client, Reject, RetryAfter, Unreachable
 
 CASES = json.loads((SDK / "clients.json").read_text())["cases"]
 
@@ -203,6 +204,14 @@ def test_a_key_shows_in_no_error_and_not_in_the_client(make: Maker) -> None:
         with pytest.raises(ValueError, match="^(server|Authorization): ") as error:
             make(*arguments)
         assert KEY not in str(error.value)
+
+
+def test_errors_cross_processes() -> None:
+    """Pools of processes and task queues pickle them."""
+    problem = {"code": "invalid", "detail": "it is wrong", "errors": [{"pointer": "/a", "detail": "is wrong"}], "request_id": "req_1"}
+    for error in [ApiError(422, problem, 3), Unreachable("http://127.0.0.1:1", "it is away", sent=False), RetryAfter(3, "later"), Reject("no")]:
+        copy = pickle.loads(pickle.dumps(error))
+        assert (str(copy), vars(copy)) == (str(error), vars(error))
 
 
 def test_a_call_ends_in_its_time(make: Maker) -> None:

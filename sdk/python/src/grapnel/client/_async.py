@@ -129,10 +129,14 @@ class AsyncClient:
             cursor = {"cursor": page["next"]}
 
 
-class Events:
+class Group:
+    """Methods about one kind of object."""
+
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
+
+class Events(Group):
     async def get(self, id: str, query: types.GetEventQuery | None = None) -> types.Event:
         return await self._client._ask(types.Event, Call("GET", f"/v1/events/{part(id)}", query=query))
 
@@ -141,10 +145,7 @@ class Events:
         return self._client._list(types.Event, "/v1/events", query)
 
 
-class Endpoints:
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
+class Endpoints(Group):
     async def create(self, endpoint: types.NewEndpoint, *, idempotency_key: str | None = None) -> types.Endpoint:
         """Only this answer, and that of rotate_secret, shows the secret."""
         return await self._client._ask(types.Endpoint, Call("POST", "/v1/endpoints", body=endpoint, idempotency_key=idempotency_key))
@@ -179,10 +180,7 @@ class Endpoints:
         return await self._client._ask(types.Delivery, Call("POST", f"/v1/endpoints/{part(id)}/test", body=event or {}))
 
 
-class Deliveries:
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
+class Deliveries(Group):
     async def get(self, id: str) -> types.Delivery:
         """With its attempts, past and planned."""
         return await self._client._ask(types.Delivery, Call("GET", f"/v1/deliveries/{part(id)}"))
@@ -196,10 +194,7 @@ class Deliveries:
         return await self._client._order(types.Delivery, f"/v1/deliveries/{part(id)}/retry", reason)
 
 
-class DeadLetters:
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
+class DeadLetters(Group):
     def list(self, query: types.ListDeadLettersQuery | None = None) -> AsyncIterator[types.Delivery]:
         return self._client._list(types.Delivery, "/v1/dead-letters", query)
 
@@ -208,10 +203,7 @@ class DeadLetters:
         return await self._client.deliveries.retry(id, reason)
 
 
-class Replays:
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
+class Replays(Group):
     async def plan(self, endpoint: str, replay: types.NewReplay | None = None) -> types.Plan:
         """Counts what a replay would create, and creates nothing."""
         body = {**(replay or {}), "dry_run": True}
@@ -254,10 +246,7 @@ class Replays:
         return await self._client._order(types.Replay, f"/v1/replays/{part(id)}/cancel", reason)
 
 
-class PortalLinks:
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
+class PortalLinks(Group):
     async def create(self, tenant: str, link: types.NewPortalLink | None = None) -> types.PortalLink:
         """Makes a link that opens the portal of a tenant once."""
         return await self._client._ask(types.PortalLink, Call("POST", f"/v1/tenants/{part(tenant)}/portal-links", body=link or {}))

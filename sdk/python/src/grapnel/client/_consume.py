@@ -38,8 +38,12 @@ class RetryAfter(Exception):
     """A handler raises it to return its message to the queue for a time, in seconds."""
 
     def __init__(self, seconds: float, reason: str = "") -> None:
-        super().__init__(reason)
+        super().__init__(seconds, reason)
         self.seconds = seconds
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class LeaseLost(Exception):

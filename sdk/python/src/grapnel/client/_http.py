@@ -33,6 +33,7 @@ class ApiError(Exception):
     """The server refused a call. ``code`` is stable, to switch on; it is empty if a proxy answered."""
 
     def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float = 0) -> None:
+        super().__init__(status, problem, retry_after)  # what a copy in another process is made of
         self.status = status
         self.code = str(problem.get("code") or "")
         self.title = str(problem.get("title") or "")
@@ -41,17 +42,23 @@ class ApiError(Exception):
         self.fields = [Field(str(one.get("pointer")), str(one.get("detail"))) for one in errors]
         self.request_id = str(problem.get("request_id") or "")
         self.retry_after = retry_after  # seconds, from the server; 0: it asked for no pause
+
+    def __str__(self) -> str:
         said = [text for f in self.fields if (text := f"{f.pointer}: {f.detail}") not in self.detail]
-        super().__init__("; ".join([self.detail or self.title or f"the server answered {status}", *said]))
+        return "; ".join([self.detail or self.title or f"the server answered {self.status}", *said])
 
 
 class Unreachable(Exception):
     """No answer came, so whether the call took effect is unknown, unless ``sent`` is false."""
 
-    def __init__(self, server: str, reason: object, sent: bool = True) -> None:
-        super().__init__(f"no answer from {server}: {reason}")
+    def __init__(self, server: str, reason: str, sent: bool = True) -> None:
+        super().__init__(server, reason, sent)
         self.server = server
+        self.reason = reason
         self.sent = sent
+
+    def __str__(self) -> str:
+        return f"no answer from {self.server}: {self.reason}"
 
 
 @dataclass(frozen=True)
