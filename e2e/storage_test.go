@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/e2e/process"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
@@ -58,6 +59,41 @@ func TestFsyncFailure(t *testing.T) {
 				x.child.program.wrap = nil
 				x.child.start()
 				x.child.ready(30 * time.Second)
+			})
+			x.convict(x.verdict(time.Minute))
+		})
+	}
+}
+
+// When some writes fail, because the disk has no space for them or for another reason, their
+// publishes and outcomes fail and the process goes on: nothing at those places was acknowledged, so
+// they are written again. Every acknowledged event is delivered. A failed sync is another matter:
+// see TestFsyncFailure.
+func TestWriteFailure(t *testing.T) {
+	beside(t, busy)
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Fatal("this test needs strace (apt-get install strace)")
+	}
+	for _, code := range []string{"ENOSPC", "EIO"} {
+		t.Run(code, func(t *testing.T) {
+			x := newTrial(t, program{}, func(d *dice) []*target { return []*target{healthy(d), loose(d)} })
+			server, calls := x.child.running, filepath.Join(t.TempDir(), "calls")
+			x.under(4, func(context.Context) {
+				tracer, err := process.Start(exec.Command(strace, "-f", "-qq", "-p", strconv.Itoa(server.PID), "-o", calls, "-e", "signal=none",
+					"-e", "trace=pwrite64", "-e", "inject=pwrite64:error="+code+":when=3+5"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, time.Minute, "twenty writes fail", func() bool {
+					text, err := os.ReadFile(calls)
+					return err == nil && strings.Count(string(text), "(INJECTED)") >= 20 || tracer.Ended() || server.Ended()
+				})
+				tracer.Stop() // it leaves the server alone
+				<-tracer.Done
+				if server.Ended() {
+					t.Fatalf("the process ended:\n%s", x.child.words(2000))
+				}
 			})
 			x.convict(x.verdict(time.Minute))
 		})

@@ -160,8 +160,9 @@ func (j *Journal) Turn() {
 }
 
 // Write appends a frame and syncs it. The payload begins at frame[Header:]. An error without
-// ErrFailed in its chain means that the disk is full: there is no frame, and a later call may
-// succeed, which writes to the same bytes.
+// ErrFailed in its chain means that the bytes were not written, because the disk is full or the
+// write failed: there is no frame, and a later call may succeed, which writes to the same bytes.
+// After a failed sync it is unknown which bytes are on the disk, so that error has ErrFailed.
 func (j *Journal) Write(number uint64, frame []byte) error {
 	if n := len(frame) - Header; n <= 0 || n > j.Most() || !j.Fits(n) || number <= j.last[j.half] {
 		return fmt.Errorf("%w: a frame of %d bytes with number %d does not belong at %d", ErrFailed, n, number, j.at)
@@ -173,7 +174,7 @@ func (j *Journal) Write(number uint64, frame []byte) error {
 	binary.LittleEndian.PutUint64(frame[8:], number)
 	binary.LittleEndian.PutUint32(frame[4:], j.head.sum(frame))
 	if _, err := j.file.WriteAt(frame, j.at); err != nil {
-		return failed(err)
+		return err
 	}
 	if err := Sync(j.file); err != nil {
 		return fmt.Errorf("%w: fsync: %w", ErrFailed, err)
@@ -187,18 +188,8 @@ func (j *Journal) Write(number uint64, frame []byte) error {
 		return nil
 	}
 	j.head.size = j.grown // which is durable now
-	if err := j.writeHead(); err != nil && !Full(err) {
-		return err
-	}
+	_ = j.writeHead()     // the frame is durable, and with an earlier size a start has less to compare
 	return nil
-}
-
-// failed is the error of a write. Bytes that a full disk has not taken may be written later.
-func failed(err error) error {
-	if Full(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrFailed, err)
 }
 
 // named fails if the file has lost its name: the next process would not find the frames.
@@ -217,10 +208,8 @@ func (j *Journal) Committed(number uint64) error {
 }
 
 func (j *Journal) writeHead() error {
-	if _, err := j.file.WriteAt(j.head.bytes(), 0); err != nil {
-		return failed(err)
-	}
-	return nil
+	_, err := j.file.WriteAt(j.head.bytes(), 0)
+	return err
 }
 
 // grow writes the file up to at least this place, before the first frame there. It writes block by
@@ -237,7 +226,7 @@ func (j *Journal) zero(to int64) error {
 	var zeros [block]byte
 	for ; j.clean < to; j.clean += block {
 		if _, err := j.file.WriteAt(zeros[:], j.clean); err != nil {
-			return failed(err)
+			return err
 		}
 		j.grown = max(j.grown, j.clean+block)
 	}

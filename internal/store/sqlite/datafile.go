@@ -258,22 +258,14 @@ func (d *dataFile) put(batch []*request) (synced func() error, err error) {
 func (d *dataFile) write(at int64) error {
 	for d.grown < at+int64(len(d.out)) {
 		if err := journal.Allocate(d.file.Load(), d.grown, d.bounds.ApartStep); err != nil {
-			return unwritten(err)
+			return err
 		}
 		d.grown += d.bounds.ApartStep
 	}
 	if _, err := d.file.Load().WriteAt(d.out, at); err != nil {
-		return unwritten(err)
-	}
-	return nil
-}
-
-// unwritten is the error of a write. Bytes that a full disk has not taken may be written later.
-func unwritten(err error) error {
-	if journal.Full(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", journal.ErrFailed, err)
+	return nil
 }
 
 // whole returns data and their encoding, from the file if they are there.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -11,8 +12,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestWriteError makes the operating system refuse to write, which differs from a full disk: the
-// transaction fails, the store ends, and events accepted before are there when it is opened again.
+// TestWriteError makes the operating system refuse to write, with an error that is none of a full
+// disk: what cannot be written fails and changes nothing, the store goes on, and what it does
+// afterwards is there when it is opened again. Only after a failed sync it is unknown what is on
+// the disk.
 func TestWriteError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: -1})
@@ -23,31 +26,43 @@ func TestWriteError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allow := limitFileSize(t, 1)
-	_, err = publish(t, s, "evt_lost", 100)
-	settled := settle(t, s, h, 10)
-	allow()
-	if err == nil || grapnel.CodeOf(err) != "" {
-		t.Errorf("the append: %v", err)
+	for _, size := range []int{100, 100_000} { // the second one's data go into the data file
+		id := fmt.Sprint("evt_", size)
+		allow := limitFileSize(t, 1)
+		_, err = publish(t, s, id, size)
+		settled := settle(t, s, h, 10)
+		allow()
+		if err == nil || grapnel.CodeOf(err) != "" {
+			t.Errorf("the append of %d bytes: %v", size, err)
+		}
+		if settled == nil || grapnel.CodeOf(settled) != "" {
+			t.Errorf("the outcome after it: %v", settled)
+		}
+		if err := s.Unable(); err != nil {
+			t.Fatalf("the store has ended: %v", err)
+		}
+		if e, _, err := s.Event(t.Context(), store.Everyone(), "", id); e != nil || err == nil {
+			t.Errorf("the event that was not accepted is there: %v, %v", e, err)
+		}
+		if _, err := publish(t, s, id, size); err != nil {
+			t.Errorf("the same event afterwards: %v", err)
+		}
 	}
-	if settled == nil || grapnel.CodeOf(settled) != "" {
-		t.Errorf("the outcome after it: %v", settled)
+	if err := settle(t, s, h, 10); err != nil {
+		t.Errorf("the outcome, again: %v", err)
 	}
-	failed(t, s)
 	if err := s.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-
 	s, err = Open(t.Context(), path, Options{Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if e, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_0"); err != nil || e.Seq != h.Event {
-		t.Errorf("what was accepted: %v", err)
-	}
-	if err := settle(t, s, h, 10); err != nil {
-		t.Errorf("the outcome, again: %v", err)
+	for _, id := range []string{"evt_0", "evt_100", "evt_100000"} {
+		if _, _, err := s.Event(t.Context(), store.Everyone(), "", id); err != nil {
+			t.Errorf("%s was accepted: %v", id, err)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func publish(t *testing.T, s *Store, id string, size int) (store.Head, error) {
 	e := &grapnel.Event{ID: id, Tenant: "acme", Type: "invoice.paid", Data: data, AcceptedAt: time.Unix(1_700_000_000, 0)}
 	c, err := s.Config(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		return store.Head{}, err
 	}
 	done, err := s.Append(t.Context(), store.Batch{Config: c.Version, Events: []store.Incoming{{Event: e,
 		Targets: []store.Target{{Endpoint: "ep"}}}}})

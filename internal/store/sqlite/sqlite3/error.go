@@ -46,12 +46,14 @@ func (e *Error) sync() bool {
 	return e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC
 }
 
-// Broken says that the database or its disk cannot be trusted any more.
+// Broken says that the database or its disk cannot be trusted any more. A failed write is not that:
+// what SQLite writes before a commit is beyond the end of its log, and a later transaction writes
+// there again. A failed sync is.
 func (e *Error) Broken() bool {
 	switch e.primary() {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,
 		sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL:
-		return !e.Full()
+		return !e.Full() && e.Code != sqlite3.SQLITE_IOERR_WRITE
 	}
 	return false
 }
