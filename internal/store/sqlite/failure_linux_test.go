@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestWriteError makes the operating system refuse to write, with an error that is none of a full
+// TestWriteError makes the operating system refuse to write, with another error than that of a full
 // disk: what cannot be written fails and changes nothing, the store goes on, and what it does
 // afterwards is there when it is opened again. Only after a failed sync it is unknown what is on
 // the disk.
