@@ -14,8 +14,8 @@ import (
 
 // TestWriteError makes the operating system refuse to write, with another error than that of a full
 // disk: what cannot be written fails and changes nothing, the store goes on, and what it does
-// afterwards is there when it is opened again. Only after a failed sync it is unknown what is on
-// the disk.
+// afterwards is there when it is opened again. Only after a failed sync the content of the disk
+// is unknown.
 func TestWriteError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: -1})
