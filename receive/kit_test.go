@@ -212,8 +212,8 @@ func TestCopiesAtOnceHaveOneEffect(t *testing.T) {
 	}
 }
 
-// TestACopyGetsTheRunningOnesAnswer: it waits for the owner and answers with its outcome; after Wait
-// the answer is in_progress.
+// TestACopyGetsTheRunningOnesAnswer: it waits for the owner and answers with its outcome; after
+// Wait the answer is in_progress.
 func TestACopyGetsTheRunningOnesAnswer(t *testing.T) {
 	for _, c := range []struct {
 		takes time.Duration
@@ -245,8 +245,8 @@ func TestACopyGetsTheRunningOnesAnswer(t *testing.T) {
 	}
 }
 
-// TestTheLeaseIsRenewed: a handler that ignores the end of its context keeps its claim as long as it
-// runs; its context ends at Timeout.
+// TestTheLeaseIsRenewed: a handler that ignores the end of its context keeps its claim as long as
+// it runs; its context ends at Timeout.
 func TestTheLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := kit(t, receive.Options{})
@@ -297,7 +297,8 @@ func TestALostClaim(t *testing.T) {
 		if !errors.Is(seen.Err, receive.ErrLostClaim) {
 			t.Errorf("the observer got %v", seen.Err)
 		}
-		if c, err := o.Store.Look(t.Context(), receive.Key{Source: "acme", ID: "evt_1"}); err != nil || c.Owner != "thief" || c.State != receive.Busy {
+		c, err := o.Store.Look(t.Context(), receive.Key{Source: "acme", ID: "evt_1"})
+		if err != nil || c.Owner != "thief" || c.State != receive.Busy {
 			t.Errorf("the row is %+v, %v", c, err)
 		}
 	})
@@ -324,7 +325,7 @@ func TestAPanicReleasesTheKey(t *testing.T) {
 
 // TestObserversChangeNoAnswer: neither a panic nor an observer that hangs.
 func TestObserversChangeNoAnswer(t *testing.T) {
-	answered, observed := make(chan struct{}), make(chan receive.Observation, 1)
+	answered, observed := make(chan struct{}), make(chan receive.Observation, 2)
 	k, _ := kit(t, receive.Options{Observe: func(o receive.Observation) {
 		<-answered
 		observed <- o
@@ -344,6 +345,7 @@ func TestObserversChangeNoAnswer(t *testing.T) {
 	if o := <-observed; o.ID != "evt_1" || o.Outcome != receive.Processed || o.Attempt != 1 || o.Generation != 1 {
 		t.Errorf("the observation is %+v", o)
 	}
+	want(t, server.Config.Handler, request(t, "evt_1", "{}"), receive.Duplicate) // the panic does not come here
 }
 
 // TestTheSenderMayLeave: a handler goes on if the client's connection ends, so the repetition is a
@@ -462,7 +464,8 @@ func (b broken) Keep(ctx context.Context, l receive.Letter) error {
 	return errors.Join(b.fails("keep"), b.Store.Keep(ctx, l))
 }
 
-func (b broken) Transact(ctx context.Context, bid receive.Bid, wait time.Duration, f func(*memstore.Tx, receive.Claim) (receive.Outcome, error),
+func (b broken) Transact(ctx context.Context, bid receive.Bid, wait time.Duration,
+	f func(*memstore.Tx, receive.Claim) (receive.Outcome, error),
 ) (receive.Claim, error) {
 	c, err := b.Store.Transact(ctx, bid, wait, f)
 	return c, errors.Join(b.fails("transact"), err)

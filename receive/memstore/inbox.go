@@ -32,9 +32,8 @@ func (s *Store) Take(_ context.Context, t receive.Turn) (receive.Item, bool, err
 	var first *item
 	for _, i := range s.inbox {
 		due := i.state == receive.Ready && !i.nextAt.After(t.Now) || i.state == receive.Busy && i.leaseUntil.Before(t.Now)
-		if i.Source == t.Source && due && (first == nil || arrived(i, first) < 0) && !slices.ContainsFunc(s.inbox, func(e *item) bool {
-			return stops(e, i, t)
-		}) {
+		stopped := func() bool { return slices.ContainsFunc(s.inbox, func(e *item) bool { return stops(e, i, t) }) }
+		if i.Source == t.Source && due && (first == nil || arrived(i, first) < 0) && (i.OrderingKey == "" || !stopped()) {
 			first = i
 		}
 	}
@@ -52,7 +51,7 @@ func arrived(a, b *item) int {
 
 // stops says whether e keeps i from being taken.
 func stops(e, i *item, t receive.Turn) bool {
-	if e == i || i.OrderingKey == "" || e.Source != i.Source || e.OrderingKey != i.OrderingKey || e.state == receive.Done {
+	if e == i || e.Source != i.Source || e.OrderingKey != i.OrderingKey || e.state == receive.Done {
 		return false
 	}
 	earlier := cmp.Or(cmp.Compare(e.Sequence, i.Sequence), arrived(e, i)) < 0

@@ -2,11 +2,20 @@ package memstore
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/receive"
 	"github.com/grapnelhq/grapnel/receive/storetest"
 )
+
+func TestWindowsOfTheKits(t *testing.T) {
+	text, err := os.ReadFile("../../sdk/conformance/windows.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.RunWindows(t, text, func(*testing.T) receive.Store { return New() })
+}
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) receive.Store { return New() })

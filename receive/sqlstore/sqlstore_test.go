@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -92,6 +93,72 @@ var kinds = map[string]struct {
 	dialect Dialect
 	open    func(*testing.T) *sql.DB
 }{"PostgreSQL": {PostgreSQL, postgres}, "SQLite": {SQLite, sqlite}}
+
+func TestWindowsOfTheKits(t *testing.T) {
+	text, err := os.ReadFile("../../sdk/conformance/windows.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			db := kind.open(t)
+			s := ready(t, db, kind.dialect)
+			storetest.RunWindows(t, text, func(t *testing.T) receive.Store {
+				if _, err := db.ExecContext(t.Context(), "delete from webhook_claim"); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			})
+		})
+	}
+}
+
+// TestASwallowedErrorIsNoSuccess: PostgreSQL turns the commit of a transaction with a failed
+// statement into a rollback. A handler that ignores the statement's error gets no 200.
+func TestASwallowedErrorIsNoSuccess(t *testing.T) {
+	db := postgres(t)
+	s := ready(t, db, PostgreSQL)
+	now := time.Now()
+	bid := receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: "a", Now: now, LeaseUntil: now, KeepUntil: now}
+	_, err := s.Transact(t.Context(), bid, time.Second, func(tx *sql.Tx, _ receive.Claim) (receive.Outcome, error) {
+		_, _ = tx.ExecContext(t.Context(), "insert into ledger values('x')")
+		_, _ = tx.ExecContext(t.Context(), "insert into ledger values(null)")
+		return receive.Processed, nil
+	})
+	if err == nil || effects(t, db) != 0 {
+		t.Errorf("the commit's error is %v; there are %d effects", err, effects(t, db))
+	}
+	if c, err := s.Look(t.Context(), bid.Key); err != nil || c.State != "" {
+		t.Errorf("the key's row is %+v, %v", c, err)
+	}
+}
+
+// TestTheHandlersOwnWaitIsAsBefore: the claim's time to wait for a lock ends with its statement.
+func TestTheHandlersOwnWaitIsAsBefore(t *testing.T) {
+	db := postgres(t)
+	s := ready(t, db, PostgreSQL)
+	if _, err := db.ExecContext(t.Context(), "alter role postgres set lock_timeout = '17s'"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := db.ExecContext(context.Background(), "alter role postgres reset lock_timeout"); err != nil {
+			t.Error(err)
+		}
+	}()
+	db.SetMaxIdleConns(0) // connections from here on have the role's setting
+	now := time.Now()
+	bid := receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: "a", Now: now, LeaseUntil: now, KeepUntil: now}
+	if _, err := s.Transact(t.Context(), bid, time.Second, func(tx *sql.Tx, _ receive.Claim) (receive.Outcome, error) {
+		var is string
+		err := tx.QueryRowContext(t.Context(), "show lock_timeout").Scan(&is)
+		if is != "17s" {
+			t.Errorf("the handler's statements wait %s", is)
+		}
+		return receive.Processed, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestStore(t *testing.T) {
 	for name, kind := range kinds {

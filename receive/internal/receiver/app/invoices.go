@@ -13,19 +13,21 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/receive"
+	"github.com/grapnelhq/grapnel/receive/gate"
 )
 
 // Conn runs SQL with parameters $1, $2 and so on.
 type Conn interface {
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	Row(ctx context.Context, query string, args []any, into ...any) error
+	Gate() gate.DB
 }
 
 var tables = []string{
 	`create table if not exists ledger(
   event text not null, source text not null, invoice text not null, amount text not null, idempotency text unique)`,
 	`create table if not exists invoice(
-  id text primary key, version bigint not null, status text not null, amount text not null, at bigint not null, event text not null)`,
+  id text primary key, version bigint, status text, amount text, time_ns bigint, event text)`,
 	`create table if not exists seen(source text not null, event text not null, primary key(source, event))`,
 }
 
@@ -51,7 +53,7 @@ func (a *app) handle(ctx context.Context, db Conn, d *receive.Delivery) error {
 		return err
 	}
 	if strings.HasPrefix(event.Type, "invoice.") {
-		if err := gate(ctx, db, event.Data, d); err != nil {
+		if err := a.pass(ctx, db, event.Data, d); err != nil {
 			return err
 		}
 	}
@@ -64,38 +66,39 @@ func (a *app) handle(ctx context.Context, db Conn, d *receive.Delivery) error {
 	return err
 }
 
-// before are the states from which a state can be reached.
-var before = map[string]string{"draft": "", "open": "draft", "paid": "draft open", "refunded": "draft open paid", "void": "draft open"}
+// life is what an invoice goes through.
+var life = func() *gate.StateMachine {
+	m, err := gate.NewStateMachine(gate.StateMachine{
+		Table: "invoice", Terminal: []string{"refunded", "void"}, Unknown: gate.ToDead,
+		Edges: map[string][]string{"draft": {"open"}, "open": {"paid", "void"}, "paid": {"refunded"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}()
 
-const upsert = `insert into invoice(id, version, status, amount, at, event) values($1, $2, $3, $4, $5, $6)
-  on conflict(id) do update set version = excluded.version, status = excluded.status, amount = excluded.amount,
-    at = excluded.at, event = excluded.event where `
-
-// gate applies an event to its invoice by the version, the time or the status that it has.
-func gate(ctx context.Context, db Conn, i invoice, d *receive.Delivery) error {
-	version, at, condition, more := int64(0), int64(0), "", []any(nil)
+// pass applies an event to its invoice by the version, the time or the status that it has.
+func (a *app) pass(ctx context.Context, db Conn, i invoice, d *receive.Delivery) (err error) {
+	set := gate.Set{"amount": i.Amount.String()}
+	if i.Version != nil || i.OccurredAt != nil {
+		set["status"] = i.Status
+	}
+	var result gate.Result
 	switch {
 	case i.Version != nil:
-		version, condition = *i.Version, "excluded.version > invoice.version"
+		result, err = gate.Version{Table: "invoice"}.Apply(ctx, db.Gate(), i.Invoice, *i.Version, set)
 	case i.OccurredAt != nil:
-		at, condition = i.OccurredAt.UnixNano(), "(excluded.at, excluded.event) > (invoice.at, invoice.event)"
+		result, err = gate.Timestamp{Table: "invoice", Now: a.now}.Apply(ctx, db.Gate(), i.Invoice, *i.OccurredAt, d.ID, set)
 	case i.Status != "":
-		states, known := before[i.Status]
-		if !known {
-			return receive.Permanent(errors.New("the invoice's status is unknown"))
-		}
-		condition, more = "' ' || $7 || ' ' like '% ' || invoice.status || ' %'", []any{states}
+		result, err = life.Apply(ctx, db.Gate(), i.Invoice, i.Status, set)
 	default:
 		return nil
 	}
-	// A repetition of the event that was applied last makes its effect again: the ledger, not the
-	// gate, knows whether it has it.
-	condition = "(" + condition + ") or excluded.event = invoice.event"
-	n, err := db.Exec(ctx, upsert+condition, append([]any{i.Invoice, version, i.Status, i.Amount.String(), at, d.ID}, more...)...)
-	if err == nil && n == 0 {
-		return receive.ErrStale
+	if err != nil {
+		return err
 	}
-	return err
+	return result.Err()
 }
 
 // bare is what many receivers do without a kit: one transaction with an insert that may conflict.

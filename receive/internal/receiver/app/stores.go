@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite"             // the driver sqlite
 
 	"github.com/grapnelhq/grapnel/receive"
+	"github.com/grapnelhq/grapnel/receive/gate"
 	"github.com/grapnelhq/grapnel/receive/memstore"
 	"github.com/grapnelhq/grapnel/receive/pgxstore"
 	"github.com/grapnelhq/grapnel/receive/sqlstore"
@@ -133,6 +134,13 @@ func (c conn) Row(ctx context.Context, query string, args []any, into ...any) er
 	return c.inner.QueryRowContext(ctx, c.text(query), args...).Scan(into...)
 }
 
+func (c conn) Gate() gate.DB {
+	if c.lite {
+		return gate.SQLite(c.inner)
+	}
+	return gate.PostgreSQL(c.inner)
+}
+
 func openPgx(ctx context.Context, dsn string) (*Backend, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -171,6 +179,8 @@ func (c pgxConn) Exec(ctx context.Context, query string, args ...any) (int64, er
 	tag, err := c.inner.Exec(ctx, query, args...)
 	return tag.RowsAffected(), err
 }
+
+func (c pgxConn) Gate() gate.DB { return gate.PGX(c.inner) }
 
 func (c pgxConn) Row(ctx context.Context, query string, args []any, into ...any) error {
 	return c.inner.QueryRow(ctx, query, args...).Scan(into...)
