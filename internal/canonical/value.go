@@ -132,19 +132,32 @@ func (v Value) trim() Value {
 	return Value{trimmed, v.At + len(v.Raw) - len(trimmed)}
 }
 
+// quoted is the length of the string that begins here.
+func quoted(text []byte) int {
+	for end := 1; ; {
+		next := bytes.IndexByte(text[end:], '"')
+		if next < 0 {
+			return len(text) // the document is not JSON
+		}
+		end += next + 1
+		slashes := 0
+		for text[end-2-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return end
+		}
+	}
+}
+
 // length is that of the value that begins here.
 func length(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-			if depth == 0 {
-				return min(i+1, len(text))
+			if i += quoted(text[i:]) - 1; depth == 0 {
+				return i + 1
 			}
 		case '{', '[':
 			depth++
