@@ -40,7 +40,7 @@ var Cases = []Case{
 		olderVersions},
 	{"T07", "update before create", "an update that arrives before its object exists is not lost", seen, "version type", times(2),
 		updateBeforeCreate},
-	{"T08", "status going backwards", "a late status does not move an object back or out of a final state", seen, "status", times(7),
+	{"T08", "status going backwards", "a late status does not move an object back or out of a final state", seen, "status", times(10),
 		statusBackwards},
 	{"T09", "equal timestamps", "of two events of one instant neither is lost", seen, "occurred_at amount", times(3), equalTimestamps},
 	{"T10", "deep difference", "payloads that differ only deep inside are two events", seen, "timestamp", times(4), deepDifference},

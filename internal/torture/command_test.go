@@ -73,7 +73,7 @@ func asCommand(t *testing.T, mistake string) Options {
 	t.Setenv("RECEIVER_FILE", filepath.Join(t.TempDir(), "state"))
 	own := "http://" + address
 	return Options{URL: own + "/hooks", Scheme: Standard(), Secret: secret, Probe: HTTPProbe{URL: own + "/_probe"},
-		FaultURL: own + "/_fault", Command: []string{os.Args[0]}, Only: []string{"T04", "T05"},
+		FaultURL: own + "/_fault", ClockURL: own + "/_clock", Command: []string{os.Args[0]}, Only: []string{"T04", "T05"},
 		Bounds: Bounds{Settle: 500 * time.Millisecond, Kills: 2}}
 }
 

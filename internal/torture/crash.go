@@ -31,7 +31,19 @@ func crashWhileWorking(ctx context.Context, t *trial) {
 		}
 	}
 	t.retry(ctx, unanswered...)
-	t.settle(ctx)
+	t.recover(ctx)
+}
+
+// recover settles after a crash: a worker takes over a dead one's work once its lease has passed.
+// With a clock that is at once, else within the patience.
+func (t *trial) recover(ctx context.Context) {
+	within := max(t.Bounds.Settle, t.Bounds.Patience)
+	if t.ClockURL != "" && ctx.Err() == nil {
+		t.setClock(ctx, time.Hour)
+		defer t.setClock(ctx, 0)
+		within = t.Bounds.Settle
+	}
+	t.settleWithin(ctx, within)
 }
 
 // crash sends an event and kills the receiver some time after the request was written. It reports
@@ -87,5 +99,5 @@ func crashAfterAnswer(ctx context.Context, t *trial) {
 	dead.Store(true)
 	t.kill(ctx)
 	senders.Wait()
-	t.settle(ctx)
+	t.recover(ctx)
 }

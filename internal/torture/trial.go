@@ -210,6 +210,10 @@ func (t *trial) optional(p plain) *Event {
 // settle reads effects until each accepted event has its own and each key its state, for at most
 // the bound. Effects beyond it are found by the audit at the end of the run.
 func (t *trial) settle(ctx context.Context, want ...*State) {
+	t.settleWithin(ctx, t.Bounds.Settle, want...)
+}
+
+func (t *trial) settleWithin(ctx context.Context, within time.Duration, want ...*State) {
 	h := &t.result.History
 	if t.Probe == nil {
 		return
@@ -219,7 +223,7 @@ func (t *trial) settle(ctx context.Context, want ...*State) {
 		return t.shows(cmp.Or(name, s.Field)) != "" || s.extra && !t.Probe.Keys()
 	})
 	h.States = append(h.States, want...)
-	deadline := time.Now().Add(t.Bounds.Settle)
+	deadline := time.Now().Add(within)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		open := t.readEvents(ctx, func(e *Event) bool { n, read := e.effects(); return read && n >= e.Least && e.Least > 0 })
 		open = t.readStates(ctx, want) || open
