@@ -47,7 +47,10 @@ class Delivery:
 
     def json(self, **options: Any) -> Any:
         """The body as JSON; ``parse_float=Decimal`` keeps digits. Its errors are permanent."""
-        return json.loads(self.text, **options)
+        try:
+            return json.loads(self.text, **options)
+        except RecursionError as error:
+            raise json.JSONDecodeError("nested too deeply", "", 0) from error
 
     def idempotency_key(self, step: str) -> str:
         """The key for a call of another service in this step: the same in every attempt, so it can drop a repeated call."""
