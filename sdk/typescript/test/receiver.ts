@@ -48,9 +48,10 @@ interface Invoice {
 
 /** The effect of an event: its gate, and one row in the ledger. `key`: the ledger stands for a payment service. */
 async function effect(d: Delivery, tx: Queryable, key: string | null): Promise<void> {
-  const { type, data = {} } = d.json<{ type: string; data?: Invoice }>({ numbers: (text) => text });
-  const { invoice = "", version, status, occurred_at } = data;
-  const amount = String(data.amount ?? "");
+  const { type, data } = d.json<{ type: string; data?: Invoice } | null>({ numbers: (text) => text }) ?? {};
+  const { invoice = "", version, status, occurred_at } = data ?? {};
+  if (typeof type !== "string" || typeof invoice !== "string") throw permanent("the payload has no type, or an invoice that is no text");
+  const amount = String(data?.amount ?? "");
   if (type.startsWith("invoice.")) {
     const set = { event: d.id, amount, ...(status !== undefined && { status }) };
     const row = { table: "invoices", key: { invoice }, set };
@@ -121,9 +122,11 @@ async function control(url: URL): Promise<unknown> {
     case "/_probe":
       return world.effects((tx) => probe(tx, q.get("event"), q.get("key")));
     case "/_fault":
-      return void faults.set(q.get("event") ?? "", { kind: q.get("kind") ?? "", times: Number(q.get("times") ?? 1), ms: Number(q.get("ms") ?? 0) });
+      faults.set(q.get("event") ?? "", { kind: q.get("kind") ?? "", times: Number(q.get("times") ?? 1), ms: Number(q.get("ms") ?? 0) });
+      return {};
     case "/_clock":
-      return void (clock = Number(q.get("now") ?? 0));
+      clock = Number(q.get("now") ?? 0);
+      return {};
   }
   return undefined;
 }
@@ -164,7 +167,7 @@ const server = createServer((req, res) => {
   }
   req.resume();
   control(url).then(
-    (found) => res.setHeader("content-type", "application/json").end(JSON.stringify(found ?? {})),
+    (found) => res.writeHead(found === undefined ? 404 : 200, { "content-type": "application/json" }).end(JSON.stringify(found)),
     (e: Error) => res.writeHead(500).end(e.message),
   );
 });

@@ -95,7 +95,7 @@ function lasts(e: Failure): ErrorClass | undefined {
   const code = typeof e.code === "string" ? e.code : "";
   const sqlite = typeof e.errcode === "number" ? e.errcode & 255 : 0;
   const lasting =
-    permanentStates.test(code) || code.startsWith("SQLITE_CONSTRAINT") || sqlite === 19 ||
+    permanentStates.test(code) || code.startsWith("SQLITE_CONSTRAINT") || sqlite === 19 || code === "ERR_ENCODING_INVALID_ENCODED_DATA" ||
     ["SyntaxError", "ZodError", "$ZodError", "ValidationError", "ValiError"].includes(String(e.name));
   return lasting ? "permanent" : undefined;
 }
