@@ -15,44 +15,44 @@ import (
 )
 
 // flaws are the flaws that samples of receivers have, and the cases of torture that find each one.
-// A race or the moment of a kill finds it in the cases of chance, too, now and then. Nothing that a
-// sender sees in seconds shows the last three.
+// A race or the moment of a kill finds it in the cases of chance, too, now and then. The two without a case need two
+// leases to pass, or a sender that hangs up while the answer is written: no case has that.
 var flaws = []struct{ name, does, cases, chance string }{
 	{"", "has no flaw", "", ""},
+	{"released-by-anyone", "deletes the key on failure, whoever has it", "", ""},
+	{"answer-inside", "an error of the answer deletes the key", "", ""},
 	{"hangs", "an error of the work reaches no answer", "T03 T24", ""},
-	{"check-then-insert", "looks the id up, then inserts it", "T02 T04", "T03"},
+	{"check-then-insert", "looks the id up, then inserts it", "T02 T03 T04", ""},
 	{"marked-first", "records the id as processed before the work", "T03 T04 T24", ""},
 	{"unverified", "verifies no signature", "T10 T14 T15 T16 T17", ""},
 	{"claimed-before-verified", "claims the id, then verifies", "T17", ""},
 	{"one-namespace", "the key is the id without its source", "T18", ""},
-	{"answered-first", "answers, then works", "T04 T05 T24", "T06 T07 T08 T09 T12 T13 T17 T23"},
-	{"answered-then-queued", "answers, then puts it into a durable queue", "T05", "T04 T06 T07 T08 T09 T23"},
-	{"found-processed-recorded", "looks up, works, records", "T02 T04", ""},
-	{"recorded-after", "works, then records, one copy at a time", "T04", ""},
-	{"violation-is-an-error", "a duplicate is a violated constraint", "T01 T02 T06 T13 T25", "T04"},
+	{"answered-first", "answers, then works", "T04 T05 T24", "T03 T06 T07 T08 T09 T12 T13 T17 T23"},
+	{"answered-then-queued", "answers, then puts it into a durable queue", "T05", "T03 T04 T06 T07 T08 T09 T12 T13 T17 T23"},
+	{"found-processed-recorded", "looks up, works, records", "T02 T03 T04", ""},
+	{"recorded-after", "works, then records, one copy at a time", "T03 T04", ""},
+	{"violation-is-an-error", "a duplicate is a violated constraint", "T01 T02 T03 T06 T13 T25", "T04"},
 	{"never-run", "a coroutine that nothing awaits", "T00", ""},
 	{"status-index", "the order of states is their index in an array", "T08", ""},
 	{"truncated-time", "newer is a later millisecond", "T09", ""},
-	{"short-window", "looks back 7 days, and keeps a unique row for 30", "T02 T04 T25", ""},
-	{"delivery-id", "the key is the id of the delivery", "T01 T02 T13 T25", "T04"},
-	{"overlapping", "the work is slower than the lease", "T02", "T04"},
+	{"short-window", "looks back 7 days, and keeps a unique row for 30", "T02 T03 T04 T25", ""},
+	{"delivery-id", "the key is the id of the delivery", "T01 T02 T03 T25", "T04"},
+	{"overlapping", "the work is slower than the lease", "T02 T03", "T04"},
 	{"parsed-outside", "parses outside of its try", "T20 T21", ""},
-	{"hashed-headers", "the key is a hash of body and headers", "T01 T13 T25", "T02 T04"},
+	{"hashed-headers", "the key is a hash of body and headers", "T01 T03 T25", "T02 T04"},
 	{"unleased", "SET NX for 7 days", "T03 T04", ""},
 	{"busy-is-duplicate", "a copy is answered 200 while the first one works", "T03 T04", ""},
-	{"top-level-hash", "the key is a hash of the payload's top-level members", "T10 T11 T12 T13", ""},
+	{"top-level-hash", "the key is a hash of the payload's top-level members", "T10 T11 T12", ""},
 	{"short-memory", "the key lives for an hour and is not deleted on failure", "T03 T04 T24 T25", ""},
 	{"update-only", "UPDATE … WHERE version < $1 on a missing row", "T06 T07 T12 T13 T17 T23", ""},
 	{"ungated-upsert", "an upsert without a condition", "T06 T07 T08 T09", "T23"},
-	{"trusts-retry-count", "stores a dead letter when x-retry-count says so", "T20 T21 T24", ""},
+	{"trusts-retry-count", "stores a dead letter when x-retry-count says so", "T21 T24", ""},
 	{"metrics-inside", "a metric without a label for the type turns into 500", "T21 T22", ""},
-	{"released-by-anyone", "deletes the key on failure, whoever has it", "", ""},
-	{"answer-inside", "an error of the answer deletes the key", "", ""},
-	{"waits-forever", "a copy waits for the first one's lock without limit", "", ""},
+	{"waits-forever", "a copy waits for the first one's lock without limit", "T03", ""},
 }
 
 // small makes a run of torture quick. The cases stay the same.
-var small = torture.Bounds{Drip: time.Second, Idle: 50, Burst: 100, Kills: 1, Settle: 2 * time.Second, Large: 4 << 20}
+var small = torture.Bounds{Drip: time.Second, Idle: 50, Burst: 100, Kills: 1, Large: 4 << 20}
 
 // tortured runs the cases against a receiver that torture starts and kills itself, and returns
 // those that did not pass.
@@ -86,6 +86,7 @@ func TestTortureFindsEachFlaw(t *testing.T) {
 		t.Run(flaw.name, func(t *testing.T) {
 			t.Parallel()
 			r, bounds := prepared(t, bad, "transaction", "postgres", "FLAW="+flaw.name), small
+			bounds.Settle = 2 * time.Second // lost effects are waited for in vain
 			if strings.Contains(flaw.cases, "T04") {
 				bounds.Kills = 5 // one of them meets the moment
 			}

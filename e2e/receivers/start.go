@@ -61,7 +61,7 @@ func New(dir string, command []string, env ...string) (*Receiver, error) {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64},
 	}}
 	r.env = append([]string{"PORT=" + port, "SECRET=" + Secret, "SECRET2=" + Secret2,
-		"CRASH_ONCE=" + r.crashed()}, env...)
+		"CRASH_ONCE=" + r.crashed(), "TMPDIR=" + dir}, env...)
 	return r, nil
 }
 
@@ -71,6 +71,9 @@ func (r *Receiver) crashed() string { return filepath.Join(r.dir, "crashed") }
 func (r *Receiver) Command() []string {
 	return slices.Concat([]string{"env"}, r.env, r.cmd)
 }
+
+// Set adds to the environment of the lives to come. Of two values of a variable the later one counts.
+func (r *Receiver) Set(env string) { r.env = append(r.env, env) }
 
 // Start starts the next life and waits until it listens.
 func (r *Receiver) Start(ctx context.Context) error {

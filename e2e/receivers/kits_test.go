@@ -1,0 +1,67 @@
+//go:build linux
+
+package receivers
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/e2e/process"
+	"github.com/grapnelhq/grapnel/internal/torture"
+)
+
+// TestEveryKitPassesTorture: the receiver of each language passes every case in every mode and on
+// every store.
+func TestEveryKitPassesTorture(t *testing.T) {
+	for _, row := range Rows {
+		for _, mode := range Modes {
+			for _, store := range row.Stores[mode] {
+				t.Run(row.Language+"/"+mode+"/"+store, func(t *testing.T) {
+					t.Parallel()
+					failed, text, err := tortured(t.Context(), prepared(t, row, mode, store), small)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(failed) > 0 {
+						t.Errorf("it fails %v\n%s", failed, text)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestTheCommandJudgesReceivers: grapnel torture exits with 0 for each kit's receiver, having judged
+// every case, and with 8 for one with a flaw.
+func TestTheCommandJudgesReceivers(t *testing.T) {
+	grapnel, err := process.Build(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range append(slices.Clone(Rows), bad) {
+		t.Run(row.Language, func(t *testing.T) {
+			t.Parallel()
+			r, want := prepared(t, row, "transaction", "postgres", "FLAW=marked-first"), 0
+			if row.Language == bad.Language {
+				want = 8
+			}
+			args := []string{"torture", r.Base + "/hooks", "--secret", Secret, "--other-url", r.Base + "/other", "--other-secret", Secret2,
+				"--probe", r.Base + "/_probe", "--fault-url", r.Base + "/_fault", "--clock-url", r.Base + "/_clock", "--yes", "-o", "json",
+				"--bound", "drip=1s,idle=50,burst=100,kills=1,large=4194304", "--"}
+			cmd := exec.CommandContext(t.Context(), grapnel, append(args, r.Command()...)...)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, _ := cmd.Output() // its exit code is looked at
+			var report torture.Report
+			if err := json.Unmarshal(out, &report); err != nil {
+				t.Fatalf("%v: %s%s", err, out, stderr.Bytes())
+			}
+			if code := cmd.ProcessState.ExitCode(); code != want || report.Skipped != 0 || len(report.Results) != len(torture.Cases) {
+				t.Errorf("it exits with %d instead of %d; %d cases, %d not judged\n%s", code, want, len(report.Results), report.Skipped, out)
+			}
+		})
+	}
+}
