@@ -34,8 +34,8 @@ func TestEveryKitPassesTorture(t *testing.T) {
 	}
 }
 
-// TestTheCommandJudgesReceivers: grapnel torture exits with 0 for each kit's receiver, having judged
-// every case, and with 8 for one with a flaw.
+// TestTheCommandJudgesReceivers: grapnel torture judges every case, and exits with 0 for each kit's
+// receiver and with 8 for one with a flaw.
 func TestTheCommandJudgesReceivers(t *testing.T) {
 	grapnel, err := process.Build(scratch)
 	if err != nil {

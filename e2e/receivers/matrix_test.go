@@ -15,8 +15,8 @@ import (
 )
 
 // flaws are the flaws that samples of receivers have, and the cases of torture that find each one.
-// A race or the moment of a kill finds it in the cases of chance, too, now and then. The two without a case need two
-// leases to pass, or a sender that hangs up while the answer is written: no case has that.
+// A race or the moment of a kill finds it in the cases of chance, too, now and then. No case finds
+// the first two: they need two leases to pass, or a sender that hangs up while it is answered.
 var flaws = []struct{ name, does, cases, chance string }{
 	{"", "has no flaw", "", ""},
 	{"released-by-anyone", "deletes the key on failure, whoever has it", "", ""},

@@ -72,7 +72,7 @@ func (r *Receiver) Command() []string {
 	return slices.Concat([]string{"env"}, r.env, r.cmd)
 }
 
-// Set adds to the environment of the lives to come. Of two values of a variable the later one counts.
+// Set adds to the environment of the lives to come. The later one of two values counts.
 func (r *Receiver) Set(env string) { r.env = append(r.env, env) }
 
 // Start starts the next life and waits until it listens.

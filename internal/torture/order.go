@@ -28,9 +28,9 @@ func updateBeforeCreate(ctx context.Context, t *trial) {
 	t.settle(ctx, &State{Key: key, Field: "version", Want: "2"})
 }
 
-// statusBackwards knows the machine draft → open → paid → refunded, open → void. The second key ends
-// with a state that contradicts the one it has: a receiver may refuse it, or put it aside and stop
-// the key for a person to look at.
+// statusBackwards knows the machine draft → open → paid → refunded, open → void. The second key
+// ends with a state that contradicts the one it has: a receiver may refuse it, or put it aside and
+// stop the key for a person to look at.
 func statusBackwards(ctx context.Context, t *trial) {
 	for _, steps := range [][]struct{ status, then string }{
 		{{"draft", "draft"}, {"open", "open"}, {"paid", "paid"}, {"open", "paid"}, {"refunded", "refunded"}, {"paid", "refunded"}},
