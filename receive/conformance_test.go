@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -181,30 +180,3 @@ func TestClassesOfErrorsOfTheKits(t *testing.T) {
 		}
 	})
 }
-
-// TestWindowsOfTheKits: the windows that the constructor takes. The steps of the other cases are
-// for stores. 0 is the default in Go.
-func TestWindowsOfTheKits(t *testing.T) {
-	type given struct {
-		Window int64 `json:"window_ms"`
-		Span   int64 `json:"span_ms"`
-		Steps  []any
-	}
-	type want struct{ Error bool }
-	conforming(t, "windows.json", 20, func(t *testing.T, g given, w want) {
-		if g.Window == 0 {
-			w.Error = false
-		}
-		_, err := New(Options{Source: "acme", Verifier: trusting{}, Store: nowhere{}, Window: time.Duration(g.Window) * time.Millisecond,
-			Span: time.Duration(g.Span) * time.Millisecond})
-		if (err != nil) != w.Error {
-			t.Errorf("the constructor says %v", err)
-		}
-	})
-}
-
-type trusting struct{}
-
-func (trusting) Verify(*http.Request, []byte, time.Time) (Verified, error) { return Verified{}, nil }
-
-type nowhere struct{ Store }
