@@ -153,7 +153,9 @@ func (l long) Claim(ctx context.Context, b receive.Bid) (receive.Claim, error) {
 	return l.store.Claim(ctx, b)
 }
 
-func (l long) Look(ctx context.Context, k receive.Key) (receive.Claim, error) { return l.store.Look(ctx, k) }
+func (l long) Look(ctx context.Context, k receive.Key) (receive.Claim, error) {
+	return l.store.Look(ctx, k)
+}
 
 func (l long) Renew(ctx context.Context, c receive.Claim, now, until time.Time) error {
 	return l.store.Renew(ctx, c, longer(now), longer(until))
