@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .drivers import Session, session
 from .outcome import DONE
-from .steps import Steps
+from .steps import Steps, run
 from .store import Bid, Claim, Key, Letter, Locked, Unit
 
 T = TypeVar("T")
@@ -265,6 +265,7 @@ class MemoryStore(SqlStore):
 
         super().__init__(connect, release=lambda _: lock.release())
         self.close = memory.close
+        run(self.create_tables())
 
 
 def locked(error: BaseException | None) -> bool:

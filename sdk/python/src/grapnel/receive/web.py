@@ -104,6 +104,7 @@ def starlette(hook: Hook | AsyncHook) -> Callable[[Any], Awaitable[Any]]:
 
     A hook of the sync kit runs in the thread pool.
     """
+    from starlette import requests
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response
 
@@ -114,6 +115,8 @@ def starlette(hook: Hook | AsyncHook) -> Callable[[Any], Awaitable[Any]]:
         status, sent, text = _http(answer)
         return Response(text, status, dict(sent))
 
+    # FastAPI makes parameters by their annotations, and cannot evaluate the text of a local name.
+    endpoint.__annotations__ = {"request": requests.Request, "return": Response}
     return endpoint
 
 
