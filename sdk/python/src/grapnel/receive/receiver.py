@@ -159,7 +159,7 @@ class Receiver:
         return Hook(self._core, mode, mode)
 
     def inbox(
-        self, handler: Callable[[Delivery], object], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "block"
+        self, handler: Callable[[Delivery], object], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "skip"
     ) -> InboxHook:
         """Requests are answered once they are stored, and ``InboxHook.work`` runs the handler."""
         mode = _mode(self._core, "claim", handler, False)
@@ -232,7 +232,7 @@ class AsyncReceiver:
         return AsyncHook(self._core, mode, mode)
 
     def inbox(
-        self, handler: Callable[[Delivery], Awaitable[object]], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "block"
+        self, handler: Callable[[Delivery], Awaitable[object]], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "skip"
     ) -> AsyncInboxHook:
         """Requests are answered once they are stored, and ``AsyncInboxHook.work`` runs the handler."""
         mode = _mode(self._core, "claim", handler, True)
