@@ -23,13 +23,13 @@ var (
 	ErrGone = errors.New("receive: no more events are wanted")
 )
 
-// ErrLostClaim: the claim's lease passed and another owner took over, so nothing was changed.
+// ErrLostClaim says that the claim's lease passed and another owner took over; nothing was changed.
 var ErrLostClaim = errors.New("receive: lost claim: the lease passed and another owner took over")
 
-// ErrLocked: another transaction holds the key longer than the wait that was allowed.
+// ErrLocked says that another transaction holds the key longer than the wait that was allowed.
 var ErrLocked = errors.New("receive: another transaction holds the key")
 
-// ErrNotDead: a replay found no dead letter under the key, or another replay has taken it.
+// ErrNotDead says that a replay found no dead letter under the key, or another replay has taken it.
 var ErrNotDead = errors.New("receive: the key has no dead letter that can be replayed")
 
 // kindError is an error whose outcome its maker has chosen.

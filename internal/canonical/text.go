@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotJSON: a body has no canonical form.
+// ErrNotJSON says that a body has no canonical form.
 var ErrNotJSON = errors.New("the body is not one JSON value in UTF-8, or it is nested too deep")
 
 // Text is the canonical form of a body as JSON, without ignored paths: members sorted by the bytes

@@ -191,7 +191,7 @@ func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 		var parts [][]byte
 		switch by {
 		case grapnel.ByEventID, grapnel.ByDeliveryID:
-			id := ""
+			var id string
 			if by == grapnel.ByDeliveryID {
 				id = in.find(s.how.IDs.Delivery)
 			} else {
