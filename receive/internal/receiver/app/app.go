@@ -87,7 +87,7 @@ func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 	if port == "" {
 		port = "0"
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:"+port)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 			ended <- nil
 		}()
 	}
-	fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
+	_, _ = fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
 	left := cap(ended)
 	select {
 	case <-ctx.Done():
