@@ -69,7 +69,6 @@ type Result struct {
 	Proves   string        `json:"proves"`
 	Verdict  Verdict       `json:"verdict"`
 	Reason   string        `json:"reason,omitempty"` // why it is not judged
-	Note     string        `json:"note,omitempty"`
 	Took     time.Duration `json:"took"`
 	Findings []Finding     `json:"findings,omitempty"`
 	History  History       `json:"history"`
