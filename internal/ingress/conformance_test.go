@@ -9,9 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/scheme"
 )
 
-const providersFile = "../../sdk/conformance/providers.json"
+const (
+	providersFile = "../../sdk/conformance/providers.json"
+	schemesFile   = "../../sdk/conformance/schemes.json"
+)
 
 // conforming is a case of sdk/conformance/providers.json.
 type conforming struct {
@@ -35,13 +40,47 @@ type conforming struct {
 // sdk/conformance/providers.json is written from the vectors here, so kits and server verify the
 // same requests.
 func TestTheKitsKnowTheVectors(t *testing.T) {
+	written(t, providersFile, "Requests of providers: is a request verified, and which event is it. "+
+		"Written by a test of internal/ingress from its testdata.", conformingCases(t))
+}
+
+// known is a case of sdk/conformance/schemes.json.
+type known struct {
+	Name  string `json:"name"`
+	Given struct {
+		Scheme string `json:"scheme"`
+	} `json:"given"`
+	Want struct {
+		ID        bool  `json:"id"`
+		IDSigned  bool  `json:"id_signed"`
+		TypeInKey bool  `json:"type_in_key"`
+		Span      int64 `json:"span_ms"`
+	} `json:"want"`
+}
+
+// sdk/conformance/schemes.json is written from the table of schemes, so the tables of the kits say
+// what the server's says.
+func TestTheKitsKnowTheSchemes(t *testing.T) {
+	var all []known
+	for _, s := range scheme.All() {
+		var c known
+		r := scheme.Find(s.Name)
+		c.Name, c.Given.Scheme = s.Name, s.Name
+		c.Want.ID, c.Want.IDSigned, c.Want.TypeInKey, c.Want.Span = len(r.IDs.Event) > 0, !s.Unsigned, r.PerType, s.RetriesFor.Milliseconds()
+		all = append(all, c)
+	}
+	written(t, schemesFile, "What a kit has to know of each scheme. Written by a test of internal/ingress from the table of the server.", all)
+}
+
+// written compares a file of cases with what it has to be, or writes it with -update.
+func written[C any](t *testing.T, file, about string, cases []C) {
+	t.Helper()
 	var out bytes.Buffer
-	out.WriteString("{\n  \"about\": \"Requests of providers: is a request verified, and which event is it. " +
-		"Written by a test of internal/ingress from its testdata.\",\n  \"cases\": [")
+	fmt.Fprintf(&out, "{\n  \"about\": %q,\n  \"cases\": [", about)
 	write := json.NewEncoder(&out)
 	write.SetEscapeHTML(false)
 	separator := "\n"
-	for _, c := range conformingCases(t) {
+	for _, c := range cases {
 		out.WriteString(separator + "    ")
 		if err := write.Encode(c); err != nil {
 			t.Fatal(err)
@@ -51,13 +90,13 @@ func TestTheKitsKnowTheVectors(t *testing.T) {
 	}
 	out.WriteString("\n  ]\n}\n")
 	if *update {
-		if err := os.WriteFile(providersFile, out.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if text, err := os.ReadFile(providersFile); err != nil || !bytes.Equal(text, out.Bytes()) {
-		t.Errorf("%s does not say what testdata says (%v); run the test with -update", providersFile, err)
+	if text, err := os.ReadFile(file); err != nil || !bytes.Equal(text, out.Bytes()) {
+		t.Errorf("%s does not say what testdata says (%v); run the test with -update", file, err)
 	}
 }
 

@@ -32,6 +32,7 @@ from grapnel.receive import (
 from grapnel.receive.classify import classify
 from grapnel.receive.gates import Gate, GapGate, StateMachine, TimestampGate, VersionGate, nanoseconds
 from grapnel.receive.outcome import Answer, Outcome, Refused
+from grapnel.receive.schemes import SCHEMES
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "conformance"
 Case = dict[str, Any]
@@ -141,6 +142,14 @@ def test_providers(case: Case) -> None:
     if "id" in want and source.scheme.id:
         own = source_of({**given, "key_from_body": None}, *given["secrets"], trust_unsigned_id=True)
         assert own.key_of(request_of(given)).rpartition(":" if own.scheme.type else "\0")[2] == want["id"]
+
+
+@cases("schemes")
+def test_schemes(case: Case) -> None:
+    scheme, want = SCHEMES[case["given"]["scheme"]], case["want"]
+    signed = not scheme.unsigned_id
+    assert {"id": bool(scheme.id), "id_signed": signed, "type_in_key": bool(scheme.type), "span_ms": scheme.span * 1000} == want
+    assert len(SCHEMES) == len(json.loads((FILES / "schemes.json").read_text())["cases"])
 
 
 def source_of(given: Case, *secrets: str, **options: Any) -> Source:

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { canonical, idempotencyKey, Refused, Verifier, type Source } from "grapnel/receive";
 import { createHash } from "node:crypto";
+import { schemes, type Scheme } from "../dist/receive/schemes.js";
 import { bytes, cases } from "./conformance.js";
 
 /** A source as a case describes it. */
@@ -34,6 +35,16 @@ for (const file of ["signatures.json", "providers.json"]) {
     }
   });
 }
+
+test("schemes.json", () => {
+  const table: Record<string, Scheme> = schemes;
+  for (const { given, want } of cases("schemes.json")) {
+    const s = table[given.scheme]!;
+    const got = { id: !!s.id, id_signed: !s.unsignedId, type_in_key: !!s.perType, span_ms: (s.span ?? 0) * 1000 };
+    assert.deepEqual(got, want, given.scheme);
+  }
+  assert.equal(Object.keys(schemes).length, cases("schemes.json").length);
+});
 
 test("keys.json", async (t) => {
   for (const { name, given, want } of cases("keys.json")) {
