@@ -56,11 +56,11 @@ var small = torture.Bounds{Drip: time.Second, Idle: 50, Burst: 100, Kills: 1, La
 
 // tortured runs the cases against a receiver that torture starts and kills itself, and returns
 // those that did not pass.
-func tortured(ctx context.Context, r *Receiver, b torture.Bounds) (failed []string, text string, err error) {
+func tortured(ctx context.Context, r *Receiver, b torture.Bounds, only ...string) (failed []string, text string, err error) {
 	report, err := torture.Run(ctx, torture.Options{
 		URL: r.Base + "/hooks", OtherURL: r.Base + "/other", Scheme: torture.Standard(), Secret: Secret, Other: Secret2,
 		Probe: torture.HTTPProbe{URL: r.Base + "/_probe"}, FaultURL: r.Base + "/_fault", ClockURL: r.Base + "/_clock",
-		Command: r.Command(), Bounds: b,
+		Command: r.Command(), Bounds: b, Only: only,
 	})
 	if err != nil {
 		return nil, "", err
