@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,7 +62,7 @@ func (k *Kit) obtain(ctx context.Context, d *Delivery, b Bid, try func(Bid) (Cla
 		case c.State == Done && !waited:
 			return c, result{outcome: Duplicate}, false
 		case waited && (c.State == Done || c.State == Free):
-			return c, result{outcome: c.Outcome}, false
+			return c, result{outcome: ended(c)}, false
 		case c.State == Busy && !c.LeaseUntil.Before(k.opt.Now()):
 			if !sleep(waits, pause) {
 				return c, result{outcome: InProgress}, false
@@ -76,6 +77,17 @@ func (k *Kit) obtain(ctx context.Context, d *Delivery, b Bid, try func(Bid) (Cla
 			c, err = try(b)
 		}
 	}
+}
+
+// ended is the outcome with which a claim ended, as this version knows it.
+func ended(c Claim) Outcome {
+	switch {
+	case c.Outcome.Status() != 0:
+		return c.Outcome
+	case c.State == Done:
+		return Duplicate
+	}
+	return Failed
 }
 
 // sleep returns true after a pause, and false if the context ends before.
@@ -112,10 +124,12 @@ func (k *Kit) hold(ctx context.Context, renew func(ctx context.Context, now, unt
 		defer close(ended)
 		for sleep(running, lease/3) {
 			now := k.opt.Now()
+			limited, cancel := context.WithTimeout(running, lease/3)
 			// A store that fails has not taken the claim away: the next renewal may succeed.
-			if err := renew(running, now, now.Add(lease)); errors.Is(err, ErrLostClaim) {
+			if err := renew(limited, now, now.Add(lease)); errors.Is(err, ErrLostClaim) {
 				lost(err)
 			}
+			cancel()
 		}
 	}()
 	limited, cancel := context.WithTimeout(running, k.opt.Timeout)
@@ -172,11 +186,14 @@ func (k *Kit) finish(ctx context.Context, d *Delivery, c Claim, err error) resul
 	return res
 }
 
+// classes are the outcomes that a handler can have.
+var classes = []Outcome{Processed, Stale, Parked, Failed, Rejected, Gone}
+
 // classify is the outcome of a handler's error: marked errors, then the user's classifier, then the
 // defaults.
 func (k *Kit) classify(err error) Outcome {
 	if marked := new(kindError); err != nil && k.opt.Classify != nil && !errors.As(err, &marked) {
-		if o := k.opt.Classify(err); o != "" {
+		if o := k.opt.Classify(err); slices.Contains(classes, o) {
 			return o
 		}
 	}

@@ -123,10 +123,11 @@ func (i *Inbox) rest(ctx context.Context) {
 // one runs the handler for one request, and returns false if none is due.
 func (i *Inbox) one(ctx context.Context, handle func(context.Context, *Delivery) error) bool {
 	k, now := i.kit, i.kit.opt.Now()
+	ctx = context.WithoutCancel(ctx) // a request that was taken is attempted
 	limited, cancel := context.WithTimeout(ctx, margin)
 	defer cancel()
 	item, found, err := i.store.Take(limited, Turn{k.opt.Source, k.owner(), now, now.Add(k.opt.Timeout + margin), i.o.Block})
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
 		k.observe(Observation{Source: k.opt.Source, Outcome: Failed, Err: err})
 	}
 	if !found {
@@ -134,7 +135,6 @@ func (i *Inbox) one(ctx context.Context, handle func(context.Context, *Delivery)
 	}
 	i.call() // another one may be due, too
 	d := &Delivery{Source: item.Source, ID: item.ID, Header: header(item.Header), Body: item.Body}
-	ctx = context.WithoutCancel(ctx) // an attempt that began is finished
 	renew := func(ctx context.Context, now, until time.Time) error { return i.store.RenewItem(ctx, item, now, until) }
 	err = k.hold(ctx, renew, func(ctx context.Context) error {
 		return k.call(d, Claim{Generation: item.Attempts, Deliveries: item.Attempts}, func() error { return handle(ctx, d) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -111,6 +112,61 @@ func TestEachErrorHasItsAnswer(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestUnknownOutcomesHaveAnAnswer: neither a row that a later version of a kit has written, nor a
+// classifier's mistake, is an answer without a status.
+func TestUnknownOutcomesHaveAnAnswer(t *testing.T) {
+	for mode, endpoint := range modes {
+		k, _ := kit(t, receive.Options{Classify: func(error) receive.Outcome { return "odd" }})
+		h := endpoint(k, func(context.Context, *receive.Delivery) error { return errFault })
+		if o := send(t, h, request(t, "evt_1", "{}")); o != receive.Failed {
+			t.Errorf("%s: the answer is %s", mode, o)
+		}
+	}
+	for state, outcome := range map[receive.State]receive.Outcome{receive.Done: receive.Duplicate, receive.Free: receive.Failed} {
+		synctest.Test(t, func(t *testing.T) {
+			k, o := kit(t, receive.Options{})
+			h := k.Claim(func(context.Context, *receive.Delivery) error { return nil })
+			later := time.Now().Add(time.Hour)
+			c, err := o.Store.Claim(t.Context(), receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: "other",
+				BodyHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", LeaseUntil: later, KeepUntil: later})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var copies sync.WaitGroup
+			copies.Go(func() { want(t, h, request(t, "evt_1", "{}"), outcome) })
+			synctest.Wait()
+			if err := o.Store.Settle(t.Context(), c, state, "odd", time.Now()); err != nil {
+				t.Error(err)
+			}
+			copies.Wait()
+		})
+	}
+}
+
+// TestFailuresAreLogged: without an observer an operator finds failures in the log, and no request
+// that anybody can forge.
+func TestFailuresAreLogged(t *testing.T) {
+	var text strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	defer slog.SetDefault(before)
+	k, _ := kit(t, receive.Options{})
+	h := k.Claim(func(_ context.Context, d *receive.Delivery) error {
+		if d.ID == "evt_1" {
+			return errFault
+		}
+		return nil
+	})
+	forged := request(t, "evt_3", "{}")
+	forged.Body = http.NoBody
+	want(t, h, request(t, "evt_1", "{}"), receive.Failed)
+	want(t, h, request(t, "evt_2", "{}"), receive.Processed)
+	want(t, h, forged, receive.Unverified)
+	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "id=evt_1 outcome=retryable") {
+		t.Errorf("the log is %s", got)
 	}
 }
 

@@ -26,6 +26,9 @@
 //   - A claim that was lost changes nothing.
 //   - Neither a panic nor a delay of Options.Observe changes an answer.
 //
+// Clocks of processes that share a store may differ by less than two thirds of a lease (Timeout and
+// five seconds).
+//
 // It does not promise that an effect outside of the store's database happens once: a crash between
 // the effect and the store's commit repeats it. Delivery.IdempotencyKey is the same for each
 // repetition, so that a service further down can drop it.
@@ -38,6 +41,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -65,9 +70,11 @@ type Options struct {
 	// KeyFromBody makes the key of a request whose sender signs no id. Two requests with the same
 	// key are one event.
 	KeyFromBody func(body []byte) (string, error)
-	// Classify may choose the outcome of a handler's error that is not marked; "": the default.
+	// Classify may choose the outcome of a handler's error that is not marked: Processed, Stale,
+	// Parked, Failed, Rejected or Gone. Any other, such as "", is the default's choice.
 	Classify func(error) Outcome
-	// Observe is called after each answer was written.
+	// Observe is called after each answer was written, and after each attempt of a worker. nil: what
+	// fails is logged by slog.Default.
 	Observe func(Observation)
 	// NoDeadLetters answers a permanent failure with 422 instead of storing the request. It is
 	// always so with a store that is no Letters.
@@ -93,6 +100,15 @@ type Observation struct {
 	Generation int64
 	Attempt    int64
 	Took       time.Duration
+}
+
+// logFailures logs conflicts, lost claims, and the failures of handlers and stores. Refused
+// requests are not logged: any client can send them.
+func logFailures(o Observation) {
+	fails := slices.Contains([]Outcome{Failed, Rejected, DeadLettered, Gone}, o.Outcome) && o.Err != nil && !errors.Is(o.Err, ErrMalformed)
+	if fails || o.Outcome == Conflict || errors.Is(o.Err, ErrLostClaim) {
+		slog.Default().Warn("webhook not processed", "source", o.Source, "id", o.ID, "outcome", o.Outcome, "attempt", o.Attempt, "err", o.Err)
+	}
 }
 
 // Kit receives the webhooks of one source. It may be used by several goroutines at once.
@@ -130,6 +146,9 @@ func New(o Options) (*Kit, error) {
 	}
 	if o.Random == nil {
 		o.Random = rand.Reader
+	}
+	if o.Observe == nil {
+		o.Observe = logFailures
 	}
 	k := &Kit{opt: o, slots: make(chan struct{}, o.Concurrency)}
 	if letters, ok := o.Store.(Letters); ok && !o.NoDeadLetters {

@@ -64,7 +64,7 @@ func (k *Kit) read(w http.ResponseWriter, r *http.Request) (*Delivery, Bid, resu
 		if large := new(http.MaxBytesError); errors.As(err, &large) {
 			return d, Bid{}, result{outcome: TooLarge, err: err}
 		}
-		return d, Bid{}, result{outcome: Failed, err: fmt.Errorf("receive: reading the body: %w", err)}
+		return d, Bid{}, result{outcome: Failed, err: fmt.Errorf("%w: reading the body: %w", ErrMalformed, err)}
 	}
 	verified, err := k.opt.Verifier.Verify(r, d.Body, k.opt.Now())
 	if err != nil {
@@ -151,9 +151,6 @@ func write(w http.ResponseWriter, res result) {
 }
 
 func (k *Kit) observe(o Observation) {
-	if k.opt.Observe == nil {
-		return
-	}
 	defer func() { _ = recover() }() // its failure is its own; the answer has been written
 	k.opt.Observe(o)
 }

@@ -10,8 +10,8 @@ import (
 // Transaction is the mode for effects in the store's own database: the key and the effects of
 // handle commit together, so a crash leaves both or neither. T is the store's transaction type.
 //
-// An error of the handler rolls back; then the delivery is counted in a transaction of its own. The
-// handler may neither commit nor roll back.
+// An error of the handler rolls back; then the delivery is counted in a transaction of its own. A
+// crash rolls back and is not counted. The handler may neither commit nor roll back.
 //
 // Transaction panics if the kit's store has no transactions of type T.
 func Transaction[T any](k *Kit, handle func(ctx context.Context, tx T, d *Delivery) error) *Endpoint {

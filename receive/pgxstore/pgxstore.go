@@ -15,6 +15,8 @@ import (
 	"github.com/grapnelhq/grapnel/receive/internal/claims"
 )
 
+const rollbackTimeout = 5 * time.Second
+
 // Pool is the part of a *pgxpool.Pool that the store uses. A *pgx.Conn is one too, for programs
 // that receive one request at a time.
 type Pool interface {
@@ -77,4 +79,11 @@ type tx struct {
 
 func (t tx) Unwrap() pgx.Tx                   { return t.inner }
 func (t tx) Commit(ctx context.Context) error { return t.inner.Commit(ctx) }
-func (t tx) Rollback(ctx context.Context)     { _ = t.inner.Rollback(ctx) } // after a commit it does nothing
+
+// Rollback waits no longer than rollbackTimeout: without an answer pgx closes the connection, and
+// the server rolls back. After a commit it does nothing.
+func (t tx) Rollback(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, rollbackTimeout)
+	defer cancel()
+	_ = t.inner.Rollback(ctx)
+}
