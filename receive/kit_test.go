@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -112,61 +111,6 @@ func TestEachErrorHasItsAnswer(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestUnknownOutcomesHaveAnAnswer: neither a row that a later version of a kit has written, nor a
-// classifier's mistake, is an answer without a status.
-func TestUnknownOutcomesHaveAnAnswer(t *testing.T) {
-	for mode, endpoint := range modes {
-		k, _ := kit(t, receive.Options{Classify: func(error) receive.Outcome { return "odd" }})
-		h := endpoint(k, func(context.Context, *receive.Delivery) error { return errFault })
-		if o := send(t, h, request(t, "evt_1", "{}")); o != receive.Failed {
-			t.Errorf("%s: the answer is %s", mode, o)
-		}
-	}
-	for state, outcome := range map[receive.State]receive.Outcome{receive.Done: receive.Duplicate, receive.Free: receive.Failed} {
-		synctest.Test(t, func(t *testing.T) {
-			k, o := kit(t, receive.Options{})
-			h := k.Claim(func(context.Context, *receive.Delivery) error { return nil })
-			later := time.Now().Add(time.Hour)
-			c, err := o.Store.Claim(t.Context(), receive.Bid{Key: receive.Key{Source: "acme", ID: "evt_1"}, Owner: "other",
-				BodyHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", LeaseUntil: later, KeepUntil: later})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var copies sync.WaitGroup
-			copies.Go(func() { want(t, h, request(t, "evt_1", "{}"), outcome) })
-			synctest.Wait()
-			if err := o.Store.Settle(t.Context(), c, state, "odd", time.Now()); err != nil {
-				t.Error(err)
-			}
-			copies.Wait()
-		})
-	}
-}
-
-// TestFailuresAreLogged: without an observer an operator finds failures in the log, and no request
-// that anybody can forge.
-func TestFailuresAreLogged(t *testing.T) {
-	var text strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
-	defer slog.SetDefault(before)
-	k, _ := kit(t, receive.Options{})
-	h := k.Claim(func(_ context.Context, d *receive.Delivery) error {
-		if d.ID == "evt_1" {
-			return errFault
-		}
-		return nil
-	})
-	forged := request(t, "evt_3", "{}")
-	forged.Body = http.NoBody
-	want(t, h, request(t, "evt_1", "{}"), receive.Failed)
-	want(t, h, request(t, "evt_2", "{}"), receive.Processed)
-	want(t, h, forged, receive.Unverified)
-	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "id=evt_1 outcome=retryable") {
-		t.Errorf("the log is %s", got)
 	}
 }
 
@@ -360,50 +304,6 @@ func TestALostClaim(t *testing.T) {
 	})
 }
 
-// TestAPanicReleasesTheKey: the sender gets an answer, and the next delivery runs the handler.
-func TestAPanicReleasesTheKey(t *testing.T) {
-	for mode, endpoint := range modes {
-		t.Run(mode, func(t *testing.T) {
-			k, _ := kit(t, receive.Options{})
-			panics := true
-			h := endpoint(k, func(context.Context, *receive.Delivery) error {
-				if panics {
-					panic("inv_1")
-				}
-				return nil
-			})
-			want(t, h, request(t, "evt_1", "{}"), receive.Failed)
-			panics = false
-			want(t, h, request(t, "evt_1", "{}"), receive.Processed)
-		})
-	}
-}
-
-// TestObserversChangeNoAnswer: neither a panic nor an observer that hangs.
-func TestObserversChangeNoAnswer(t *testing.T) {
-	answered, observed := make(chan struct{}), make(chan receive.Observation, 2)
-	k, _ := kit(t, receive.Options{Observe: func(o receive.Observation) {
-		<-answered
-		observed <- o
-		panic("metrics are down")
-	}})
-	server := httptest.NewServer(k.Claim(func(context.Context, *receive.Delivery) error { return nil }))
-	defer server.Close()
-	r := request(t, "evt_1", "{}")
-	r.URL, _ = r.URL.Parse(server.URL)
-	r.RequestURI = ""
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("the answer is %v, %v", answer, err)
-	}
-	_ = answer.Body.Close()
-	close(answered)
-	if o := <-observed; o.ID != "evt_1" || o.Outcome != receive.Processed || o.Attempt != 1 || o.Generation != 1 {
-		t.Errorf("the observation is %+v", o)
-	}
-	want(t, server.Config.Handler, request(t, "evt_1", "{}"), receive.Duplicate) // the panic does not come here
-}
-
 // TestTheSenderMayLeave: a handler goes on if the client's connection ends, so the repetition is a
 // duplicate.
 func TestTheSenderMayLeave(t *testing.T) {
@@ -435,117 +335,4 @@ func TestTooManyAtOnce(t *testing.T) {
 		running.Wait()
 		want(t, h, request(t, "evt_3", "{}"), receive.Processed)
 	})
-}
-
-// TestADoubleClickReplaysOnce: replays at once run the handler once, a failing replay leaves the
-// letter, and the result is recorded.
-func TestADoubleClickReplaysOnce(t *testing.T) {
-	for mode, endpoint := range modes {
-		t.Run(mode, func(t *testing.T) {
-			k, o := kit(t, receive.Options{})
-			fails, runs := receive.Permanent(errFault), 0
-			h := endpoint(k, func(_ context.Context, d *receive.Delivery) error {
-				if d.Replayed {
-					runs++
-				}
-				if d.Header.Get("Webhook-Id") != "evt_1" || string(d.Body) != "{}" {
-					t.Errorf("the delivery is %+v", d)
-				}
-				return fails
-			})
-			letter := func() receive.Letter {
-				l, _, err := o.Store.(receive.Letters).Letter(t.Context(), receive.Key{Source: "acme", ID: "evt_1"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return l
-			}
-			if _, err := h.Replay(t.Context(), "evt_1"); !errors.Is(err, receive.ErrNotDead) {
-				t.Errorf("a replay without a letter: %v", err)
-			}
-			want(t, h, request(t, "evt_1", "{}"), receive.DeadLettered)
-			if outcome, err := h.Replay(t.Context(), "evt_1"); outcome != receive.DeadLettered || !errors.Is(err, errFault) {
-				t.Errorf("a failing replay: %s, %v", outcome, err)
-			}
-			if l := letter(); l.Result != "dead_lettered" || l.ReplayedAt.IsZero() || l.Error != errFault.Error() {
-				t.Errorf("after a failing replay the letter is %+v", l)
-			}
-			fails, runs = nil, 0
-			var clicks sync.WaitGroup
-			for range 5 {
-				clicks.Go(func() {
-					if outcome, err := h.Replay(context.Background(), "evt_1"); outcome != receive.Processed && !errors.Is(err, receive.ErrNotDead) {
-						t.Errorf("a replay: %s, %v", outcome, err)
-					}
-				})
-			}
-			clicks.Wait()
-			if l := letter(); runs != 1 || l.Result != "processed" {
-				t.Errorf("the handler ran %d times for 5 replays; the letter is %+v", runs, l)
-			}
-			want(t, h, request(t, "evt_1", "{}"), receive.Duplicate)
-		})
-	}
-}
-
-// broken is a store whose steps fail by name.
-type broken struct {
-	*memstore.Store
-	step string
-}
-
-func (b broken) fails(step string) error {
-	if b.step == step {
-		return errFault
-	}
-	return nil
-}
-
-func (b broken) Claim(ctx context.Context, bid receive.Bid) (receive.Claim, error) {
-	if err := b.fails("claim"); err != nil {
-		return receive.Claim{}, err
-	}
-	return b.Store.Claim(ctx, bid)
-}
-
-func (b broken) Settle(ctx context.Context, c receive.Claim, to receive.State, o receive.Outcome, now time.Time) error {
-	return errors.Join(b.fails("settle"), b.Store.Settle(ctx, c, to, o, now))
-}
-
-func (b broken) Bury(ctx context.Context, c receive.Claim, l receive.Letter) error {
-	return errors.Join(b.fails("bury"), b.Store.Bury(ctx, c, l))
-}
-
-func (b broken) Keep(ctx context.Context, l receive.Letter) error {
-	return errors.Join(b.fails("keep"), b.Store.Keep(ctx, l))
-}
-
-func (b broken) Transact(ctx context.Context, bid receive.Bid, wait time.Duration,
-	f func(*memstore.Tx, receive.Claim) (receive.Outcome, error),
-) (receive.Claim, error) {
-	c, err := b.Store.Transact(ctx, bid, wait, f)
-	return c, errors.Join(b.fails("transact"), err)
-}
-
-// TestNoAnswerBeforeTheStore: whichever step of the store fails, the answer asks for a repetition.
-func TestNoAnswerBeforeTheStore(t *testing.T) {
-	for step, c := range map[string]struct {
-		mode string
-		err  error
-	}{"claim": {"claim", nil}, "settle": {"claim", nil}, "bury": {"claim", receive.Permanent(errFault)}, "transact": {"transaction", nil}} {
-		t.Run(step, func(t *testing.T) {
-			k, _ := kit(t, receive.Options{Store: broken{memstore.New(), step}})
-			h := modes[c.mode](k, func(context.Context, *receive.Delivery) error { return c.err })
-			if o := send(t, h, request(t, "evt_1", "{}")); o.Status() != http.StatusServiceUnavailable {
-				t.Errorf("the answer is %s", o)
-			}
-		})
-	}
-	k, o := kit(t, receive.Options{Store: broken{memstore.New(), "keep"}})
-	h := k.Claim(func(context.Context, *receive.Delivery) error { return nil })
-	want(t, h, request(t, "evt_1", "{}"), receive.Processed)
-	want(t, h, request(t, "evt_1", "other"), receive.Failed)
-	if _, found, _ := o.Store.(receive.Letters).Letter(t.Context(), receive.Key{Source: "acme", ID: "evt_1"}); !found {
-		t.Error("the store did not try")
-	}
 }
