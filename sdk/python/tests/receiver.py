@@ -127,7 +127,7 @@ class Receiver:
     """The program: hooks, faults, probe and clock."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.ahead = 0.0  # of the kit's clock
         self.faults: dict[str, dict[str, Any]] = {}
         ledger = os.environ.get("LEDGER") or str(
             pathlib.Path(tempfile.gettempdir()) / f"grapnel-ledger-{hashlib.sha256((STORE + DSN).encode()).hexdigest()[:12]}.db"
@@ -140,7 +140,7 @@ class Receiver:
         self.routes: dict[str, Any] = {}
 
     def clock(self) -> float:
-        return self.now or time.time()
+        return time.time() + self.ahead
 
     async def open(self) -> None:
         await self.database.open()
@@ -268,7 +268,7 @@ class Receiver:
                 "kind": query["kind"], "times": int(query.get("times", 1)), "ms": int(query.get("ms", 0))
             }
         elif path == "/_clock" and scope["method"] == "POST":
-            self.now = float(query["now"])
+            self.ahead = float(query["now"]) - time.time() if float(query["now"]) else 0.0
         else:
             status = 404
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})

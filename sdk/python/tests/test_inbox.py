@@ -88,11 +88,31 @@ def test_a_dead_request_stops_its_key_or_is_skipped(world: World, on_exhausted: 
     work(world, hook)
     assert runs == ["a1", "a1", *then]
     assert world.send(hook, "a1", "a").outcome == "dead_lettered"
-    assert world.wait(hook.replay("a1")) == "processed"
+    assert world.wait(hook.replay("a1")) == "accepted"
     with pytest.raises(NotDead):
         world.wait(hook.replay("a1"))
     work(world, hook)
     assert sorted(runs) == ["a1", "a1", "a1", "a2"]
+    assert world.send(hook, "a1", "a").outcome == "duplicate"
+
+
+@every_inbox
+def test_a_dead_request_can_be_given_up(world: World) -> None:
+    runs: list[str] = []
+
+    def handle(d: Any) -> None:
+        runs.append(d.id)
+        if d.id == "a1":
+            raise Permanent("no such invoice")
+
+    hook = world.hook("inbox", handle, ordering_key=by_data, on_exhausted="block")
+    for event in ("a1", "a2"):
+        world.send(hook, event, "a")
+    assert work(world, hook) == 1
+    world.wait(hook.skip("a1"))
+    assert (work(world, hook), runs) == (1, ["a1", "a2"])
+    with pytest.raises(NotDead):
+        world.wait(hook.skip("a1"))
 
 
 @every_inbox

@@ -10,6 +10,8 @@ import pytest
 from worlds import ALL, SQL, World
 
 from grapnel.receive import Gone, NotDead, Permanent, Retryable, RetryAfter, Stale
+from grapnel.receive.drivers import session
+from grapnel.receive.gates import GapGate, Gate, Result, StateMachine, TimestampGate, VersionGate
 from grapnel.receive.redis import RedisStore
 from grapnel.receive.store import Bid, Key
 
@@ -319,3 +321,37 @@ def test_more_requests_than_allowed_are_refused(world: World) -> None:
     hook = world.hook("claim", handle, concurrency=1)
     assert world.send(hook, "evt_1").outcome == "processed"
     assert (answers[0].outcome, answers[0].headers["retry-after"]) == ("overloaded", "1")
+
+
+@pytest.mark.parametrize("world", ["psycopg", "sqlite"], indirect=True)
+def test_a_row_from_before_the_gate_gives_way(world: World) -> None:
+    """Its column is null: version, time and state are those of the first event that comes."""
+    gates: list[tuple[Gate, dict[str, Any]]] = [
+        (VersionGate("gated"), {"version": 1}),
+        (TimestampGate("gated"), {"time_ns": "2026-09-21T14:13:20Z", "event": "evt_1"}),
+        (StateMachine("gated", {"open": ["paid"]}), {"status": "paid"}),
+        (GapGate("gated"), {"version": 1}),
+    ]
+
+    def body(unit: Any) -> Any:
+        at = session(unit.raw)
+        yield from at.execute("create table gated(id text primary key, version bigint, time_ns bigint, event text, status text)")
+        results = []
+        for number, (gate, row) in enumerate(gates):
+            yield from at.execute("insert into gated(id) values(?)", (str(number),))
+            for _ in range(2):
+                results.append((yield from gate.steps(at, {"id": str(number), **row}, now=world.now, first=world.now)))
+        yield from at.execute("drop table gated")
+        return results
+
+    assert world.go(world.store.unit(body, 1000)) == ["applied", "equal"] * len(gates)
+
+
+def test_a_gate_says_what_its_handler_raises() -> None:
+    for result in Result:
+        raised = {"stale": Stale, "parked": RetryAfter, "refused": Permanent, "rejected": Permanent, "dead_letter": Permanent}
+        if kind := raised.get(result):
+            with pytest.raises(kind):
+                result.check()
+        else:
+            assert result.check() is result

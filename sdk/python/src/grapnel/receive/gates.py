@@ -17,6 +17,7 @@ from .outcome import Permanent, RetryAfter, Stale
 from .steps import Steps, arun, run
 
 Row = Mapping[str, Any]
+PAUSE = 5.0  # seconds after which a sender is asked to repeat an event that came too early
 
 
 class Result(StrEnum):
@@ -61,10 +62,11 @@ class Gate:
         raise NotImplementedError
 
     def upsert(self, at: Session, row: Row, condition: str, values: Sequence[Any] = ()) -> Steps[bool]:
-        """Inserts the row, or updates it if the condition on ``g``, the stored row, holds."""
+        """Inserts the row, or updates it if the condition on ``g``, the stored row, holds, or if its column is null: a row
+        that was there before the gate gives way."""
         marks, updates = ",".join("?" * len(row)), ",".join(f"{name}=excluded.{name}" for name in row if name != self.key)
         text = f"insert into {self.table} as g({','.join(row)}) values({marks}) on conflict({self.key}) do update set {updates}"
-        rows = yield from at.execute(f"{text} where {condition} returning 1", (*row.values(), *values))
+        rows = yield from at.execute(f"{text} where g.{self.columns[0]} is null or {condition} returning 1", (*row.values(), *values))
         return bool(rows)
 
     def stored(self, at: Session, row: Row) -> Steps[tuple[Any, ...] | None]:

@@ -11,7 +11,7 @@ from .delivery import Delivery
 from .kit import MARGIN, MAX_ERROR, Core, Result
 from .outcome import Outcome, Refused
 from .steps import Steps
-from .store import Bid, Claim, LostClaim, Unit
+from .store import Bid, Claim, Key, LostClaim, NotDead, Unit
 
 # The ordering key of a delivery: events with one key run one at a time, in the order of their arrival.
 OrderingKey = Callable[[Delivery], str]
@@ -25,8 +25,6 @@ class Inbox:
     def __init__(self, core: Core, handler: Callable[..., Any], ordering_key: OrderingKey | None, on_exhausted: str) -> None:
         if on_exhausted not in ("block", "skip"):
             raise ValueError(f"on_exhausted is {on_exhausted!r}; use block or skip")
-        if not core.store.inbox:
-            raise TypeError(f"{type(core.store).__name__} has no inbox; use the mode claim")
         self._core, self._handler, self._ordering_key = core, handler, ordering_key
         self._block = on_exhausted == "block"
 
@@ -77,6 +75,18 @@ class Inbox:
             raise
         yield from self._end(name, owner, d, failed)
         return True
+
+    def revive(self, event: str, state: str) -> Steps[None]:
+        """Lets the workers attempt a dead request again (``ready``), or gives it up (``done``)."""
+        core, key = self._core, Key(self._core.source.name, event)
+
+        def body(unit: Unit) -> Steps[None]:
+            if not (yield from unit.revive(key, state, core.now())):
+                raise NotDead()
+            if state == "ready":
+                yield from unit.replayed(key, core.now(), Outcome.ACCEPTED)
+
+        yield from core.unit(body)
 
     def _end(self, name: str, owner: str, d: Delivery, failed: BaseException | None) -> Steps[None]:
         """Stores how an attempt ended: done, dead, or ready again after a pause."""

@@ -92,15 +92,17 @@ class AsyncIo:
                 await beats
 
 
-def _mode(core: Core, kind: str, handler: Callable[..., Any], asynchronous: bool) -> Mode:
+def _check(core: Core, kind: str, handler: Callable[..., Any], asynchronous: bool) -> None:
     if is_async(handler) is not asynchronous:
         wanted, kit = ("a coroutine function", "Receiver") if asynchronous else ("a plain function", "AsyncReceiver")
         raise TypeError(f"handler {handler!r} must be {wanted}; for this one use {kit}")
-    if kind == "transaction":
-        if not core.store.transactions:
-            raise TypeError(f"{type(core.store).__name__} has no transactions; use the mode claim")
-        return functools.partial(core.transactional, handler=handler)
-    return functools.partial(core.claimed, handler=handler)
+    if (kind == "transaction" and not core.store.transactions) or (kind == "inbox" and not core.store.inbox):
+        raise TypeError(f"{type(core.store).__name__} has no {kind}s; use the mode claim")
+
+
+def _mode(core: Core, kind: str, handler: Callable[..., Any], asynchronous: bool) -> Mode:
+    _check(core, kind, handler, asynchronous)
+    return functools.partial(core.transactional if kind == "transaction" else core.claimed, handler=handler)
 
 
 class Hook:
@@ -108,8 +110,8 @@ class Hook:
 
     asynchronous = False
 
-    def __init__(self, core: Core, mode: Mode, replay: Mode) -> None:
-        self._core, self._mode, self._replay = core, mode, replay
+    def __init__(self, core: Core, mode: Mode) -> None:
+        self._core, self._mode = core, mode
         self.max_body = core.options.max_body
 
     def handle(self, request: Request) -> Answer:
@@ -117,15 +119,24 @@ class Hook:
 
     def replay(self, event: str) -> Outcome:
         """Runs the handler for a dead letter. Raises NotDead if there is none, or if another replay runs."""
-        return run(self._core.replay(event, self._replay))
+        return run(self._core.replay(event, self._mode))
 
 
 class InboxHook(Hook):
     """A hook that stores requests; ``work`` runs the handler for them."""
 
-    def __init__(self, core: Core, inbox: Inbox, replay: Mode) -> None:
-        super().__init__(core, inbox.accept, replay)
+    def __init__(self, core: Core, inbox: Inbox) -> None:
+        super().__init__(core, inbox.accept)
         self._inbox = inbox
+
+    def replay(self, event: str) -> Outcome:
+        """Lets the workers attempt a dead request again. Raises NotDead if there is none."""
+        run(self._inbox.revive(event, "ready"))
+        return Outcome.ACCEPTED
+
+    def skip(self, event: str) -> None:
+        """Gives up a dead request, so that an ordering key that it stops goes on."""
+        run(self._inbox.revive(event, "done"))
 
     def work_one(self) -> bool:
         """Runs the handler for the oldest request that is ready. False: none is."""
@@ -151,19 +162,19 @@ class Receiver:
     def transaction(self, handler: Callable[[Delivery, Any], object]) -> Hook:
         """The handler gets the delivery and the transaction, which commits with the key."""
         mode = _mode(self._core, "transaction", handler, False)
-        return Hook(self._core, mode, mode)
+        return Hook(self._core, mode)
 
     def claim(self, handler: Callable[[Delivery], object]) -> Hook:
         """The handler runs under a lease; for effects outside of the database."""
         mode = _mode(self._core, "claim", handler, False)
-        return Hook(self._core, mode, mode)
+        return Hook(self._core, mode)
 
     def inbox(
         self, handler: Callable[[Delivery], object], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "skip"
     ) -> InboxHook:
         """Requests are answered once they are stored, and ``InboxHook.work`` runs the handler."""
-        mode = _mode(self._core, "claim", handler, False)
-        return InboxHook(self._core, Inbox(self._core, handler, ordering_key, on_exhausted), mode)
+        _check(self._core, "inbox", handler, False)
+        return InboxHook(self._core, Inbox(self._core, handler, ordering_key, on_exhausted))
 
     def dead_letters(self, after: str = "", limit: int = 100) -> list[Letter]:
         return run(self._core.dead_letters(after, limit))
@@ -181,8 +192,8 @@ class AsyncHook:
 
     asynchronous = True
 
-    def __init__(self, core: Core, mode: Mode, replay: Mode) -> None:
-        self._core, self._mode, self._replay = core, mode, replay
+    def __init__(self, core: Core, mode: Mode) -> None:
+        self._core, self._mode = core, mode
         self.max_body = core.options.max_body
 
     async def handle(self, request: Request) -> Answer:
@@ -190,15 +201,24 @@ class AsyncHook:
 
     async def replay(self, event: str) -> Outcome:
         """Runs the handler for a dead letter. Raises NotDead if there is none, or if another replay runs."""
-        return await arun(self._core.replay(event, self._replay))
+        return await arun(self._core.replay(event, self._mode))
 
 
 class AsyncInboxHook(AsyncHook):
     """A hook that stores requests; ``work`` runs the handler for them."""
 
-    def __init__(self, core: Core, inbox: Inbox, replay: Mode) -> None:
-        super().__init__(core, inbox.accept, replay)
+    def __init__(self, core: Core, inbox: Inbox) -> None:
+        super().__init__(core, inbox.accept)
         self._inbox = inbox
+
+    async def replay(self, event: str) -> Outcome:
+        """Lets the workers attempt a dead request again. Raises NotDead if there is none."""
+        await arun(self._inbox.revive(event, "ready"))
+        return Outcome.ACCEPTED
+
+    async def skip(self, event: str) -> None:
+        """Gives up a dead request, so that an ordering key that it stops goes on."""
+        await arun(self._inbox.revive(event, "done"))
 
     async def work_one(self) -> bool:
         """Runs the handler for the oldest request that is ready. False: none is."""
@@ -224,19 +244,19 @@ class AsyncReceiver:
     def transaction(self, handler: Callable[[Delivery, Any], Awaitable[object]]) -> AsyncHook:
         """The handler gets the delivery and the transaction, which commits with the key."""
         mode = _mode(self._core, "transaction", handler, True)
-        return AsyncHook(self._core, mode, mode)
+        return AsyncHook(self._core, mode)
 
     def claim(self, handler: Callable[[Delivery], Awaitable[object]]) -> AsyncHook:
         """The handler runs under a lease; for effects outside of the database."""
         mode = _mode(self._core, "claim", handler, True)
-        return AsyncHook(self._core, mode, mode)
+        return AsyncHook(self._core, mode)
 
     def inbox(
         self, handler: Callable[[Delivery], Awaitable[object]], *, ordering_key: OrderingKey | None = None, on_exhausted: str = "skip"
     ) -> AsyncInboxHook:
         """Requests are answered once they are stored, and ``AsyncInboxHook.work`` runs the handler."""
-        mode = _mode(self._core, "claim", handler, True)
-        return AsyncInboxHook(self._core, Inbox(self._core, handler, ordering_key, on_exhausted), mode)
+        _check(self._core, "inbox", handler, True)
+        return AsyncInboxHook(self._core, Inbox(self._core, handler, ordering_key, on_exhausted))
 
     async def dead_letters(self, after: str = "", limit: int = 100) -> list[Letter]:
         return await arun(self._core.dead_letters(after, limit))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .drivers import Session, session
-from .outcome import DONE
 from .steps import Steps, run
 from .store import Bid, Claim, Key, Letter, Locked, Unit
 
@@ -93,7 +92,9 @@ returning id,key,headers,body,attempts"""
 SKIP = {"postgres": "for update skip locked", "sqlite": ""}
 RENEW_REQUEST = "update webhook_inbox set lease_until=?, updated_at=? where id=? and owner=? and state='busy'"
 END_REQUEST = """update webhook_inbox set state=?, next_at=?, updated_at=?, error=? where id=? and owner=? and state='busy' returning 1"""
-MARK_DEAD = "update webhook_claim set state='dead', outcome='dead_lettered', updated_at=? where source=? and key=? and state='done'"
+MARK_KEY = "update webhook_claim set state='{}', outcome=?, updated_at=? where source=? and key=? and state='{}'"
+REVIVE = """update webhook_inbox set state=?, attempts=0, next_at=?, updated_at=?
+where source=? and key=? and state='dead' returning 1"""
 
 LETTER = "select source,key,headers,body,error,deliveries,first_at,last_at,replayed_at,result from webhook_dead"
 
@@ -150,12 +151,7 @@ class SqlUnit:
         return [_letter(row) for row in rows]
 
     def replayed(self, key: Key, at: int, result: str) -> Steps[None]:
-        """Records a replay. If it succeeded, the key's request in the inbox no longer stops its ordering key."""
         yield from self.session.execute("update webhook_dead set replayed_at=?, result=? where source=? and key=?", (at, result, *key))
-        if result in DONE:
-            yield from self.session.execute(
-                "update webhook_inbox set state='done', updated_at=? where source=? and key=? and state='dead'", (at, *key)
-            )
 
     # Inbox
 
@@ -176,8 +172,15 @@ class SqlUnit:
         return bool(rows)
 
     def mark_dead(self, key: Key, now: int) -> Steps[None]:
-        """The key of a request that the inbox gives up: a replay takes it."""
-        yield from self.session.execute(MARK_DEAD, (now, *key))
+        """The key of a request that the inbox gives up."""
+        yield from self.session.execute(MARK_KEY.format("dead", "done"), ("dead_lettered", now, *key))
+
+    def revive(self, key: Key, state: str, now: int) -> Steps[bool]:
+        """Makes a dead request ready again, or done, and its key done. False: the key has no dead request."""
+        rows = yield from self.session.execute(REVIVE, (state, now, now, *key))
+        if rows:
+            yield from self.session.execute(MARK_KEY.format("done", "dead"), ("accepted", now, *key))
+        return bool(rows)
 
 
 def _letter(row: tuple[Any, ...]) -> Letter:

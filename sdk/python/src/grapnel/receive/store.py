@@ -101,6 +101,8 @@ class Unit(Protocol):
 
     def mark_dead(self, key: Key, now: int) -> Steps[None]: ...
 
+    def revive(self, key: Key, state: str, now: int) -> Steps[bool]: ...
+
 
 class Store(Protocol):
     """Runs units. The three flags say what the store can do besides claims."""
