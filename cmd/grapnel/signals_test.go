@@ -24,7 +24,13 @@ import (
 // asProgram makes this test binary the program itself: signals need a process of its own.
 const asProgram = "GRAPNEL_TEST_AS_PROGRAM"
 
+// asReceiver makes it a receiver that accepts every request, at the address of its value.
+const asReceiver = "GRAPNEL_TEST_AS_RECEIVER"
+
 func TestMain(m *testing.M) {
+	if address := os.Getenv(asReceiver); address != "" { // before asProgram, which is inherited
+		panic(http.ListenAndServe(address, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))) //nolint:gosec // a test's
+	}
 	if os.Getenv(asProgram) != "" {
 		main()
 	}

@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,6 +127,11 @@ func (s *session) torture(ctx context.Context, o *torturing) error {
 	if s.Colour(s.Stdout) {
 		paint = cli.Paint
 	}
+	signal.Ignore(syscall.SIGPIPE) // it would end this process, and leave the receiver running
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	progress := s.Progress()
 	done := 0
 	o.Tell = func(r *torture.Result) {
@@ -132,11 +139,11 @@ func (s *session) torture(ctx context.Context, o *torturing) error {
 			progress.Say("%s %s (%d of %d)", r.ID, r.Verdict, done, len(cases))
 			return
 		}
-		_, _ = fmt.Fprint(s.Stdout, r.Line(paint))
+		if _, err := fmt.Fprint(s.Stdout, r.Line(paint)); err != nil {
+			stop(fmt.Errorf("the result cannot be written: %w", err))
+		}
 	}
 	s.Note("receiver %s  %s", o.URL, plan)
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	report, err := torture.Run(ctx, o.Options)
 	progress.Done()
 	switch {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -79,6 +82,55 @@ func TestTortureExits(t *testing.T) {
 		if r := invoke(t, nil, "", args...); r.code != c.code || !strings.Contains(r.out+r.errs, c.says) {
 			t.Errorf("%s: exit %d, want %d with %q:\n%s%s", c.name, r.code, c.code, c.says, r.out, r.errs)
 		}
+	}
+}
+
+// TestTortureEndsItsReceiver also when nothing reads its output any more, and when a signal comes.
+func TestTortureEndsItsReceiver(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*exec.Cmd, *bufio.Reader, io.Closer) error{
+		"closed": func(_ *exec.Cmd, _ *bufio.Reader, out io.Closer) error { return out.Close() },
+		"signal": func(cmd *exec.Cmd, out *bufio.Reader, _ io.Closer) error {
+			if _, err := out.ReadString('\n'); err != nil {
+				return err
+			}
+			return cmd.Process.Signal(os.Interrupt)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := listener.Addr().String()
+			if err := listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), self, "torture", "http://"+address, "--secret", tortureSecret, "--bound", "drip=1m",
+				"--", "/usr/bin/env", asReceiver+"="+address, self)
+			cmd.Env = environment("GOCOVERDIR=" + t.TempDir())
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(cmd, bufio.NewReader(out), out); err != nil {
+				t.Fatal(err)
+			}
+			if code, by := ended(t, cmd); by != nil || code == 0 {
+				t.Errorf("exit %d, signal %v", code, by)
+			}
+			if conn, err := net.Dial("tcp", address); err == nil {
+				_ = conn.Close()
+				t.Error("the receiver still runs")
+			}
+		})
 	}
 }
 

@@ -203,7 +203,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	report.count()
 	report.Requests, report.Took = int(r.sent.Load()), time.Since(r.began)
-	return report, ctx.Err()
+	return report, context.Cause(ctx)
 }
 
 // count sums up the results. A grade needs a probe's view: at least half of the cases judged. A
