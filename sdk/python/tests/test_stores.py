@@ -1,6 +1,6 @@
 """One suite for every store, sync and async: what a claim promises, at the edges of leases and windows."""
 
-import functools
+import asyncio
 import json
 import pathlib
 import threading
@@ -355,3 +355,73 @@ def test_a_gate_says_what_its_handler_raises() -> None:
                 result.check()
         else:
             assert result.check() is result
+
+
+@every_store
+def test_a_lease_is_renewed_while_the_handler_runs(world: World) -> None:
+    leases: list[int] = []
+
+    def handle(d: Any) -> Any:
+        world.now += 20
+        while d.remaining() > 0 and (not leases or leases[-1] == started + 30_000):
+            claim = yield from world.store.unit(lambda unit: unit.look(Key(d.source, d.id)), 1000)
+            leases.append(claim.lease_until)
+            if world.asynchronous:
+                yield asyncio.sleep(0)
+
+    hook = world.hook("claim", handle)
+    started = int(world.now * 1000)
+    unchanged = hook._core.io.hold
+    hook._core.io.hold = lambda call, renew, every, timeout: unchanged(call, renew, 0.001, timeout)
+    assert world.send(hook, "evt_1").outcome == "processed"
+    assert leases[-1] == started + 50_000
+
+
+@pytest.mark.parametrize("world", ["memory-async", "psycopg-async", "redis-async"], indirect=True)
+def test_a_coroutine_is_cancelled_at_its_timeout(world: World) -> None:
+    waits = [asyncio.Event(), None]
+
+    def handle(d: Any) -> Any:
+        if event := waits.pop(0):
+            yield event.wait()
+
+    hook = world.hook("claim", handle, timeout=0.02)
+    assert [world.send(hook, "evt_1").outcome for _ in range(2)] == ["retryable", "processed"]
+
+
+@pytest.mark.parametrize("world", ["memory-async", "psycopg-async", "redis-async"], indirect=True)
+def test_a_cancelled_request_releases_its_key(world: World) -> None:
+    """A server that shuts down cancels its tasks; the next delivery need not wait for the lease."""
+    waits = [asyncio.Event(), None]
+    running = asyncio.Event()
+
+    def handle(d: Any) -> Any:
+        running.set()
+        if event := waits.pop(0):
+            yield event.wait()
+
+    hook = world.hook("claim", handle)
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(hook.handle(world.request("evt_1")))
+        await running.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    world.wait(cancelled())
+    assert world.send(hook, "evt_1").outcome == "processed"
+
+
+@pytest.mark.parametrize("world", ["memory", "memory-async"], indirect=True)
+def test_an_observer_changes_no_answer(world: World) -> None:
+    seen: list[Any] = []
+
+    def observe(observation: Any) -> None:
+        seen.append((str(observation.outcome), observation.delivery and observation.delivery.id))
+        raise RuntimeError("the metrics are away")
+
+    hook = world.hook("claim", lambda d: None, observe=observe)
+    assert world.send(hook, "evt_1").outcome == "processed"
+    assert world.send(hook, "evt_1", secret="whsec_YW5vdGhlci1zZWNyZXQtb2YtMjQtYnkh").outcome == "unverified"
+    assert seen == [("processed", "evt_1"), ("unverified", None)]
