@@ -136,7 +136,7 @@ func (s *session) torture(ctx context.Context, o *torturing) error {
 	done := 0
 	o.Tell = func(r *torture.Result) {
 		if done++; p.Machine() {
-			progress.Say("%s %s (%d of %d)", r.ID, r.Verdict, done, len(cases))
+			progress.Say("%s %s (%d of %d)", r.ID, r.Verdict, min(done, len(cases)), len(cases))
 			return
 		}
 		if _, err := fmt.Fprint(s.Stdout, r.Line(paint)); err != nil {

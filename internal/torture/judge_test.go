@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,6 +199,39 @@ func TestReports(t *testing.T) {
 		if strings.Contains(text, never) {
 			t.Errorf("the page has %s", never)
 		}
+	}
+}
+
+// doubled shows a second effect of one event at its second and later readings.
+type doubled struct {
+	Probe
+	of       string
+	readings int
+}
+
+func (d *doubled) Read(ctx context.Context, event, key string) (Reading, error) {
+	reading, err := d.Probe.Read(ctx, event, key)
+	if strings.Contains(event, d.of) {
+		if d.readings++; d.readings > 1 {
+			reading.Effects++
+		}
+	}
+	return reading, err
+}
+
+// TestALateEffectIsToldAgain: an effect that comes after its case has passed is found at the end,
+// and the case is told a second time.
+func TestALateEffectIsToldAgain(t *testing.T) {
+	o := newReceiver(t, "").options()
+	o.Probe, o.Only = &doubled{Probe: o.Probe, of: "_t01_"}, []string{"T01", "T22"}
+	var told []string
+	o.Tell = func(r *Result) { told = append(told, r.ID+" "+string(r.Verdict)) }
+	report, failed := verdicts(t, o)
+	if want := []string{"T01 passed", "T22 passed", "T01 failed"}; !slices.Equal(told, want) || !slices.Equal(failed, []string{"T01"}) {
+		t.Errorf("told %q, want %q; failed %v", told, want, failed)
+	}
+	if report.Grade != "" || report.Passed != 1 || report.Failed != 1 {
+		t.Errorf("%+v", report)
 	}
 }
 

@@ -59,7 +59,9 @@ type Options struct {
 	Language string   // of remedies; empty: guessed
 	Bounds   Bounds
 
-	Tell func(*Result) // of each case as it ends; may be nil
+	// Tell gets each case as it ends, and again if effects that came later change its verdict; may be
+	// nil.
+	Tell func(*Result)
 }
 
 // Result is the outcome of one case.
@@ -199,7 +201,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	for _, t := range trials { // effects that came after the case ended
-		t.audit(ctx)
+		was := t.result.Verdict
+		if t.audit(ctx); o.Tell != nil && t.result.Verdict != was {
+			o.Tell(t.result)
+		}
 	}
 	report.count()
 	report.Requests, report.Took = int(r.sent.Load()), time.Since(r.began)
