@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command receivers measures what a kit costs a receiver: the requests per second of each kit's test
-// receiver in mode transaction, beside those of the same program in mode bare, which inserts the id
-// with ON CONFLICT and has no kit. Both run at the same time of the same run, in turns, so only
-// their ratio means something. It holds no promise: machines and databases differ.
+// Command receivers measures what a kit costs a receiver: the requests per second of each kit's
+// test receiver in mode transaction, beside those of the same program in mode bare, which inserts
+// the id with ON CONFLICT and has no kit. Both run in turns in one run, so only their ratio means
+// something. It holds no promise: machines and databases differ.
 package main
 
 import (
