@@ -1,6 +1,7 @@
 """One suite for every store, sync and async: what a claim promises, at the edges of leases and windows."""
 
 import asyncio
+import contextlib
 import json
 import pathlib
 import threading
@@ -425,3 +426,21 @@ def test_an_observer_changes_no_answer(world: World) -> None:
     assert world.send(hook, "evt_1").outcome == "processed"
     assert world.send(hook, "evt_1", secret="whsec_YW5vdGhlci1zZWNyZXQtb2YtMjQtYnkh").outcome == "unverified"
     assert seen == [("processed", "evt_1"), ("unverified", None)]
+
+
+@pytest.mark.parametrize("world", ["aiosqlite"], indirect=True)
+def test_a_cancelled_request_leaves_its_connection_usable(world: World) -> None:
+    """It is cancelled after each number of turns of the loop, so also while its transaction begins."""
+    hook = world.hook("transaction", world.record)
+
+    async def cancelled(turns: int) -> None:
+        task = asyncio.create_task(hook.handle(world.request(f"cancelled-{turns}")))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    for turns in range(1, 30):
+        world.wait(cancelled(turns))
+        assert world.send(hook, f"evt-{turns}").outcome == "processed"

@@ -82,11 +82,9 @@ class Psycopg(Session):
     def begin(self, wait_ms: int) -> Steps[None]:
         if self.raw.info.transaction_status:
             raise RuntimeError("the connection has an open transaction; give the kit one of its own")
-        self._block = self.raw.transaction()
-        if self.asynchronous:
-            yield self._block.__aenter__()
-        else:
-            self._block.__enter__()
+        block = self.raw.transaction()
+        yield block.__aenter__() if self.asynchronous else block.__enter__()
+        self._block = block
         yield from self.execute(self._lock_timeout(wait_ms))
 
     def _end(self, error: BaseException | None) -> Any:
@@ -162,8 +160,9 @@ class Django(Session):
     def begin(self, wait_ms: int) -> Steps[None]:
         from django.db import transaction
 
-        self._block: Any = transaction.atomic(using=self.raw.alias, durable=True)
-        self._block.__enter__()
+        block: Any = transaction.atomic(using=self.raw.alias, durable=True)
+        block.__enter__()
+        self._block = block
         yield from self.execute(self._lock_timeout(wait_ms))
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Steps[Rows]:

@@ -75,9 +75,14 @@ class AsyncIo:
         return asyncio.wait_for(handler(*args), timeout)
 
     async def hold(self, call: Callable[[], Any], renew: Callable[[], Steps[None]], every: float, timeout: float) -> None:
+        ended = asyncio.Event()
+
         async def beat() -> None:
             while True:
-                await asyncio.sleep(every)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), every)
+                if ended.is_set():
+                    return
                 try:
                     await arun(renew())
                 except Exception:
@@ -87,9 +92,8 @@ class AsyncIo:
         try:
             await call()
         finally:
-            beats.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beats
+            ended.set()
+            await beats  # not cancelled: a renewal on its way ends its transaction
 
 
 def _check(core: Core, kind: str, handler: Callable[..., Any], asynchronous: bool) -> None:

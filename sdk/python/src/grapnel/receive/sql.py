@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import threading
@@ -111,7 +112,9 @@ class SqlUnit:
         try:
             return (yield from self._claim(bid))
         except Exception as error:
-            raise (Locked() if locked(error) else error) from error
+            if locked(error):
+                raise Locked() from error
+            raise
 
     def _claim(self, bid: Bid) -> Steps[Claim | None]:
         if bid.replay:
@@ -209,8 +212,12 @@ class SqlStore:
         try:
             try:
                 yield from found.begin(wait_ms)
-            except Exception as error:
-                raise (Locked() if locked(error) else error) from error
+            except BaseException as error:  # cancelled, too: a begin that is on its way would stay open
+                with contextlib.suppress(Exception):
+                    yield from found.rollback()
+                if locked(error):
+                    raise Locked() from error
+                raise
             try:
                 result = yield from body(SqlUnit(found))
             except BaseException:
