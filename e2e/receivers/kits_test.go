@@ -21,7 +21,7 @@ func TestEveryKitPassesTorture(t *testing.T) {
 			for _, store := range row.Stores[mode] {
 				t.Run(row.Language+"/"+mode+"/"+store, func(t *testing.T) {
 					t.Parallel()
-					failed, text, err := tortured(t.Context(), prepared(t, row, mode, store), small)
+					failed, text, err := tortured(t.Context(), options(prepared(t, row, mode, store), small))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -54,14 +54,18 @@ var flaws = []struct{ name, does, cases, chance string }{
 // small makes a run of torture quick. The cases stay the same.
 var small = torture.Bounds{Drip: time.Second, Idle: 50, Burst: 100, Kills: 1, Large: 4 << 20}
 
-// tortured runs the cases against a receiver that torture starts and kills itself, and returns
-// those that did not pass.
-func tortured(ctx context.Context, r *Receiver, b torture.Bounds, only ...string) (failed []string, text string, err error) {
-	report, err := torture.Run(ctx, torture.Options{
+// options are those of a run against a receiver that torture starts and kills itself.
+func options(r *Receiver, b torture.Bounds, only ...string) torture.Options {
+	return torture.Options{
 		URL: r.Base + "/hooks", OtherURL: r.Base + "/other", Scheme: torture.Standard(), Secret: Secret, Other: Secret2,
 		Probe: torture.HTTPProbe{URL: r.Base + "/_probe"}, FaultURL: r.Base + "/_fault", ClockURL: r.Base + "/_clock",
 		Command: r.Command(), Bounds: b, Only: only,
-	})
+	}
+}
+
+// tortured runs the cases and returns those that did not pass.
+func tortured(ctx context.Context, o torture.Options) (failed []string, text string, err error) {
+	report, err := torture.Run(ctx, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -90,7 +94,7 @@ func TestTortureFindsEachFlaw(t *testing.T) {
 			if strings.Contains(flaw.cases, "T04") {
 				bounds.Kills = 5 // one of them meets the moment
 			}
-			failed, text, err := tortured(t.Context(), r, bounds)
+			failed, text, err := tortured(t.Context(), options(r, bounds))
 			if errors.Is(err, torture.ErrNotJudged) {
 				failed, text, err = []string{"T00"}, err.Error(), nil
 			}

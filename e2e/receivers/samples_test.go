@@ -52,7 +52,7 @@ func TestTortureFindsTheFlawsOfSamples(t *testing.T) {
 			}
 			bounds, want := small, strings.Fields(sample.cases)
 			bounds.Settle, bounds.Kills = time.Second, 3
-			failed, text, err := tortured(t.Context(), prepared(t, row, "", store, "REDIS="+redis), bounds, want...)
+			failed, text, err := tortured(t.Context(), options(prepared(t, row, "", store, "REDIS="+redis), bounds, want...))
 			if errors.Is(err, torture.ErrNotJudged) {
 				failed, text, err = want, err.Error(), nil
 			}
