@@ -90,7 +90,7 @@ test-sdk: export CGO_ENABLED = 0
 test-sdk: needs-sdk ## Test the kits for TypeScript and Python, and all kits against crashes and torture
 	cd $(TS) && $(WITHNODE) npm test --silent
 	cd $(PY) && .venv/bin/python -m pytest
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m -parallel 12 ./e2e/receivers
+	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m -parallel 24 ./e2e/receivers
 
 shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
 	$(GO) run ./e2e/shots $(ARGS)

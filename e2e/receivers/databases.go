@@ -27,7 +27,7 @@ type Databases struct {
 func Open(ctx context.Context, dir string) (*Databases, error) {
 	d := &Databases{}
 	var err error
-	if d.postgres, err = pgtest.Start(ctx, pgtest.Options{}); err != nil {
+	if d.postgres, err = pgtest.Start(ctx, pgtest.Options{Settings: map[string]string{"max_connections": "1000"}}); err != nil {
 		return nil, err
 	}
 	if d.address, err = process.UnusedAddress(); err != nil {

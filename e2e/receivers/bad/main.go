@@ -74,7 +74,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	config.MaxConns = 40
+	config.MaxConns = 25
 	db, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
