@@ -42,7 +42,7 @@ var Modes = []string{"transaction", "claim", "inbox"}
 func (r Row) Prepare(dir, root string) ([]string, error) {
 	var command []string
 	for _, word := range r.Command {
-		if filepath.Dir(word) != "." {
+		if filepath.Dir(word) != "." && !filepath.IsAbs(word) {
 			word = filepath.Join(root, word)
 		}
 		command = append(command, word)
