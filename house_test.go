@@ -67,7 +67,6 @@ var floors = map[string]int{
 	"receive/pgxstore":                4,
 	"receive/internal/receiver/app":   5,
 	"receive/internal/receiver":       6,
-	"examples/shop":                   6,
 	"internal/egress/pipenet":         2,
 	"internal/store/sqlite/sqlite3":   2,
 	"internal/store/codec":            2,
@@ -301,10 +300,10 @@ func nested(dir string) bool {
 	return false
 }
 
-// tool says whether a directory contains programs that test or measure the product.
+// tool says whether a directory contains programs that test, measure or show the product.
 func tool(dir string) bool {
 	first, _, _ := strings.Cut(dir, "/")
-	return first == "bench" || first == "e2e" || first == "tools"
+	return first == "bench" || first == "e2e" || first == "tools" || first == "examples"
 }
 
 func TestNoSleepInTheProduct(t *testing.T) {
