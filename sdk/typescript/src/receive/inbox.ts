@@ -109,8 +109,7 @@ export class Inbox {
     let error: unknown;
     try {
       if (r.attempts > kit.maxDeliveries) throw permanent(`the request was tried ${kit.maxDeliveries} times`);
-      const running = (async () => this.handle(d))();
-      await limited(kit, d, running, (_, until) => this.store.extend(r, until));
+      await limited(kit, d, async () => this.handle(d), (_, until) => this.store.extend(r, until));
     } catch (e) {
       if (e instanceof LostClaim) return kit.log("the request was lost; the handler took longer than its lease", { source: r.source, id: r.key });
       // The handler has not ended: nobody else may run it until its lease passes.

@@ -16,5 +16,5 @@ export { canonical } from "./json.js";
 export type { Scheme, SchemeName } from "./schemes.js";
 export { idempotencyKey } from "./secrets.js";
 export { Refused, Verifier, type Source } from "./verify.js";
-export { gapGate, StateMachine, timestampGate, versionGate, type GatedRow, type GateResult } from "./gates.js";
+export { gapGate, nanoseconds, StateMachine, timestampGate, versionGate, type GatedRow, type GateResult } from "./gates.js";
 export { expressHooks, fastifyHooks, nestHooks, nodeHandler } from "./frameworks.js";

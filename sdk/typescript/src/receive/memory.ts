@@ -24,6 +24,10 @@ export class MemoryStore implements InboxStore {
   async setup(): Promise<void> {}
 
   async claim(b: Bid): Promise<Claim | undefined> {
+    return this.claimed(b);
+  }
+
+  private claimed(b: Bid): Claim | undefined {
     const id = idOf(b.source, b.key);
     const row = this.rows.get(id);
     const takes = row
@@ -100,7 +104,7 @@ export class MemoryStore implements InboxStore {
   }
 
   async accept(b: Bid, request: InboxRequest): Promise<Claim | undefined> {
-    const row = await this.claim(b);
+    const row = this.claimed(b); // without a pause, so that no copy sees the claim before the request
     if (row?.owner !== b.owner) return row;
     this.inbox.set(request.id, { ...request, state: "ready", attempts: 0, owner: "", leaseUntil: 0, nextAt: request.receivedAt });
     await this.finish(b, "done", "accepted");

@@ -52,12 +52,13 @@ export const claimMode =
     const claim = await obtain(kit, d, () => kit.store.claim((bid = bidFor(kit, d))), () => bid.owner);
     if (!("state" in claim)) return claim;
     start(d, claim);
-    const running = (async () => {
+    let running = Promise.resolve();
+    const run = async () => {
       exhausted(kit, d);
       await handle(d);
-    })();
+    };
     try {
-      await limited(kit, d, running, (now, until) => kit.store.renew(bid, now, until));
+      await limited(kit, d, () => (running = run()), (now, until) => kit.store.renew(bid, now, until));
     } catch (e) {
       if (e instanceof LostClaim) return lost(kit, d, e);
       if (e === d.signal.reason) {
@@ -88,7 +89,7 @@ export const transactionMode =
           start(d, c);
           try {
             exhausted(kit, d);
-            await limited(kit, d, (async () => handle(d, tx))());
+            await limited(kit, d, async () => handle(d, tx));
             return "processed";
           } catch (error) {
             if (kindOf(kit, error) === "parked") return "parked";
@@ -162,11 +163,14 @@ function exhausted(kit: Kit, d: Delivery): void {
   if (d.attempt > kit.maxDeliveries && !d.replayed) throw permanent(`the key was tried ${kit.maxDeliveries} times`);
 }
 
-/** Awaits a handler for at most its time, and renews its lease meanwhile. What it throws for these two is also the signal's reason. */
+/**
+ * Runs a handler, awaits it for at most its time, and renews its lease meanwhile. What it throws for these two is also the signal's
+ * reason. The handler begins after the delivery has its signal.
+ */
 export async function limited(
   kit: Kit,
   d: Delivery,
-  running: Promise<unknown>,
+  run: () => Promise<unknown>,
   renew?: (now: number, until: number) => Promise<boolean>,
 ): Promise<void> {
   const ends = new AbortController();
@@ -180,7 +184,7 @@ export async function limited(
   }, lease / 3);
   try {
     const aborted = new Promise<never>((_, reject) => ends.signal.addEventListener("abort", () => reject(ends.signal.reason as Error)));
-    await Promise.race([running, aborted]);
+    await Promise.race([run(), aborted]);
   } finally {
     clearTimeout(over);
     clearInterval(renewal);
