@@ -38,8 +38,21 @@ def test_json_that_is_too_deep_is_a_permanent_error() -> None:
         canonical(body)
 
 
-def test_the_readme_runs(tmp_path: pathlib.Path) -> None:
-    """The program at the top of README.md runs as printed, without packages beside this one, and pays an invoice once."""
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    """The wheel and the sdist. The wheel is built from the sdist."""
+    directory = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT / "sdk/python")]
+    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+    (wheel,), (sdist,) = directory.glob("*.whl"), directory.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def test_the_readme_runs(built: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    """The program at the top of README.md runs as printed, with the installed wheel and no package beside it, and pays an invoice once."""
+    installed = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(installed), str(built[0])]
+    subprocess.run([*install, "--disable-pip-version-check", "--root-user-action=ignore"], check=True)
     program = (ROOT / "sdk/python/README.md").read_text().partition("```python\n")[2].partition("```")[0]
     assert len([line for line in program.splitlines() if line]) <= 10
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
@@ -47,7 +60,7 @@ def test_the_readme_runs(tmp_path: pathlib.Path) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        environment = {"PORT": str(port), "DB": str(tmp_path / "shop.db"), "SECRET": SECRET, "PYTHONPATH": str(ROOT / "sdk/python/src")}
+        environment = {"PORT": str(port), "DB": str(tmp_path / "shop.db"), "SECRET": SECRET, "PYTHONPATH": str(installed)}
         with subprocess.Popen([sys.executable, "-S", "-c", program], env=environment, stderr=subprocess.DEVNULL) as server:
             try:
                 request = signed("evt_1", b'{"data":{"invoice":"inv_1"}}', time.time())
@@ -70,11 +83,9 @@ def send(port: int, request: Any) -> str | None:
         threading.Event().wait(0.05)
 
 
-def test_the_package_has_what_it_needs(tmp_path: pathlib.Path) -> None:
-    """The wheel is built from the sdist, so both have the types, the parts and the scripts of Redis."""
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT / "sdk/python")]
-    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
-    (wheel,), (sdist,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+def test_the_package_has_what_it_needs(built: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """Both have the types, the parts and the scripts of Redis."""
+    wheel, sdist = built
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], check=True, stdout=subprocess.DEVNULL)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
