@@ -2,7 +2,7 @@
 import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:http";
 import {
-  createReceiver, nodeHandler, permanent, retryable, stale, StateMachine, timestampGate, versionGate,
+  createReceiver, nodeHandler, permanent, retryable, stale, StateMachine, timestampGate, versionGate, Verifier,
   type Delivery, type Hooks, type Queryable,
 } from "grapnel/receive";
 import { open, type World } from "./worlds.js";
@@ -99,22 +99,26 @@ function hooksFor(name: string, secret: string): Hooks {
       return inbox.hooks;
     }
     case "bare":
-      return Object.assign(bare(name), { maxBody: 1 << 20, replay: async () => "processed" as const });
+      return Object.assign(bare(name, secret), { maxBody: 1 << 20, replay: async () => "processed" as const });
   }
   throw new Error(`MODE ${MODE}: use transaction, claim, inbox or bare`);
 }
 
-/** What the kit is compared with: a plain insert, without a signature. */
-const bare = (source: string) => async (request: Request) => {
-  const id = request.headers.get("webhook-id") ?? "";
-  const { data } = (await request.json()) as { data: Invoice };
-  await world.effects(async (tx) => {
-    const { rowCount } = await tx.query("insert into seen(id) values ($1) on conflict do nothing", [`${source}:${id}`]);
-    if (rowCount === 1)
-      await tx.query("insert into ledger(event, source, invoice, amount) values ($1, $2, $3, $4)", [id, source, data.invoice, String(data.amount)]);
-  });
-  return new Response(null, { status: 200 });
-};
+/** What the kit is compared with: the same verification and the same effect beside a plain insert. */
+function bare(source: string, secret: string) {
+  const verifier = new Verifier({ name: source, secrets: [secret] });
+  return async (request: Request) => {
+    const { method, url, headers } = request;
+    const body = new Uint8Array(await request.arrayBuffer());
+    const { id } = verifier.verify({ method, url, headers, body }, now());
+    const json = () => JSON.parse(Buffer.from(body).toString());
+    await world.effects(async (tx) => {
+      const { rowCount } = await tx.query("insert into seen(id) values ($1) on conflict do nothing", [`${source}:${id}`]);
+      if (rowCount === 1) await effect({ id, source, json } as Delivery, tx, null);
+    });
+    return new Response(null, { status: 200 });
+  };
+}
 
 async function control(url: URL): Promise<unknown> {
   const q = url.searchParams;
