@@ -60,8 +60,9 @@ interface Layer {
 
 /** Receives webhooks at a path of an Express app or router. Throws if a parser of bodies would run before. */
 export function expressHooks(app: ExpressApp, path: string, hooks: Hooks): void {
-  const { _router, router, stack } = Object.getOwnPropertyDescriptor(app, "_router") || !("router" in app) ? withoutGetter(app) : (app as any);
-  const layers: Layer[] = _router?.stack ?? router?.stack ?? stack ?? [];
+  const { _router, stack } = app as { _router?: { stack: Layer[] }; stack?: Layer[] };
+  // The getter `router` of Express 4 throws; only that one has `lazyrouter`, and no layers before `_router`.
+  const layers = _router?.stack ?? stack ?? ("lazyrouter" in app ? [] : ((app as { router?: { stack: Layer[] } }).router?.stack ?? []));
   const parser = layers.find((l) => /^(json|urlencoded|text)Parser$/.test(l.name ?? "") && (l.match?.(path) ?? true));
   if (parser)
     throw new Error(
@@ -69,9 +70,6 @@ export function expressHooks(app: ExpressApp, path: string, hooks: Hooks): void 
     );
   app.post(path, nodeHandler(hooks));
 }
-
-/** The getter `router` of Express 4 throws. */
-const withoutGetter = (app: object) => ({ _router: (app as any)._router, router: undefined, stack: (app as any).stack });
 
 /** An instance of Fastify. */
 export interface FastifyApp {
