@@ -113,7 +113,8 @@ export function retryAfterOf(error: unknown, now: number): number | undefined {
     const headers = ((e.response as Failure | undefined) ?? e).headers;
     if (statusOf(e) === undefined || typeof headers !== "object" || headers === null) continue;
     const value = headers instanceof Headers ? headers.get("retry-after") : (headers as Record<string, unknown>)["retry-after"];
-    const wait = /^[0-9]+$/.test(String(value)) ? Number(value) * 1000 : Date.parse(String(value)) - now;
+    const text = String(value);
+    const wait = /^[0-9]+$/.test(text) ? Number(text) * 1000 : /^[A-Z][a-z]{2}, /.test(text) ? Date.parse(text) - now : NaN;
     if (wait > 0) return wait;
   }
   return undefined;
