@@ -2,7 +2,7 @@
 import { Delivery, storedHeaders } from "./delivery.js";
 import { classify, LostClaim, permanent, retryAfterOf } from "./errors.js";
 import { exact, parseJSON, scalar, utf8, valueAt } from "./json.js";
-import { bidFor, limited, margin, obtain, start, words, type Kit, type Result } from "./modes.js";
+import { bidFor, limited, margin, NotDead, obtain, start, words, type Kit, type Result } from "./modes.js";
 import type { Hooks } from "./receiver.js";
 import type { InboxStore, Taken } from "./store.js";
 
@@ -59,9 +59,23 @@ export class Inbox {
     );
     if (!("state" in row)) return row;
     start(d, row);
+    this.call();
+    return { outcome: "accepted" };
+  }
+
+  /** Lets the workers attempt a dead request again. Of two replays at once the second throws NotDead. */
+  async replay(id: string): Promise<"accepted"> {
+    const now = this.kit.now();
+    if (!(await this.store.revive(this.source, id, now))) throw new NotDead();
+    await this.store.replayed(this.source, id, now, "accepted");
+    this.call();
+    return "accepted";
+  }
+
+  /** Wakes the workers that wait. */
+  private call(): void {
     this.wake.abort();
     this.wake = new AbortController();
-    return { outcome: "accepted" };
   }
 
   private orderingKey(d: Delivery): string {
@@ -126,8 +140,7 @@ export class Inbox {
       kit.log("the event was dead-lettered", { source: r.source, id: r.key, error });
       await this.store.settle(r, { state: "dead", nextAt: 0, error: words(error), now });
     }
-    this.wake.abort(); // the next one of its ordering key may run
-    this.wake = new AbortController();
+    this.call(); // the next one of its ordering key may run
   }
 
   /** Milliseconds until the next attempt. */

@@ -99,8 +99,6 @@ export class MemoryStore implements InboxStore {
   async replayed(source: string, key: string, at: number, result: string): Promise<void> {
     const letter = this.dead.get(idOf(source, key));
     if (letter) Object.assign(letter, { replayedAt: at, result });
-    if (this.rows.get(idOf(source, key))?.state !== "done") return;
-    for (const r of this.inbox.values()) if (r.source === source && r.key === key && r.state === "dead") r.state = "done";
   }
 
   async accept(b: Bid, request: InboxRequest): Promise<Claim | undefined> {
@@ -132,6 +130,15 @@ export class MemoryStore implements InboxStore {
     const row = this.taken(r);
     if (row) row.leaseUntil = leaseUntil;
     return row !== undefined;
+  }
+
+  async revive(source: string, key: string, now: number): Promise<boolean> {
+    const row = [...this.inbox.values()].find((r) => r.source === source && r.key === key && r.state === "dead");
+    const claim = this.rows.get(idOf(source, key));
+    if (!row || claim?.state !== "dead") return false;
+    Object.assign(row, { state: "ready", attempts: 0, nextAt: now });
+    Object.assign(claim, { state: "done", outcome: "accepted" });
+    return true;
   }
 
   async settle(r: Taken, to: Parameters<InboxStore["settle"]>[1]): Promise<boolean> {

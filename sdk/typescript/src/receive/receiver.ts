@@ -54,7 +54,7 @@ export interface Hooks {
   readonly maxBody: number;
   /**
    * Runs the handler for a dead letter, through the same claim as a request: of two replays at once the second throws NotDead. A replay
-   * that fails leaves the letter with its new error.
+   * that fails leaves the letter with its new error. In an inbox it is `accepted`: workers run the handler.
    */
   replay(id: string): Promise<Outcome>;
 }
@@ -123,7 +123,7 @@ export class Receiver<S extends Store> {
     if (!hasInbox(store)) throw new TypeError("the store has no inbox: use pgStore, sqliteStore or memoryStore");
     const typeOf = (r: Taken) => this.verifier.typeOf(r);
     const inbox = new Inbox(this.kit, store, this.options.source.name, handle, options as InboxOptions, typeOf);
-    inbox.hooks = this.hooks((d) => (d.replayed ? claimMode(this.kit, handle)(d) : inbox.accept(d)));
+    inbox.hooks = this.hooks((d) => inbox.accept(d), (id) => inbox.replay(id));
     return inbox;
   }
 
@@ -136,9 +136,9 @@ export class Receiver<S extends Store> {
     }
   }
 
-  private hooks(mode: Mode): Hooks {
+  private hooks(mode: Mode, replay: Hooks["replay"] = (id) => this.replay(id, mode)): Hooks {
     const { maxBody } = this.limits;
-    return Object.assign((request: Request) => this.respond(request, mode), { maxBody, replay: (id: string) => this.replay(id, mode) });
+    return Object.assign((request: Request) => this.respond(request, mode), { maxBody, replay });
   }
 
   private async respond(request: Request, mode: Mode): Promise<Response> {

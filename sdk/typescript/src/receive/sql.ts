@@ -159,10 +159,6 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
 
   async replayed(source: string, key: string, at: number, result: string): Promise<void> {
     await this.rows("update webhook_dead set replayed_at = $3, result = $4 where source = $1 and key = $2", source, key, at, result);
-    // What a dead request of the inbox has stopped goes on after it.
-    const inbox = `update webhook_inbox set state = 'done', updated_at = $3 where source = $1 and key = $2 and state = 'dead'
-      and exists (select 1 from webhook_claim c where c.source = $1 and c.key = $2 and c.state = 'done')`;
-    await this.rows(inbox, source, key, at);
   }
 
   accept(b: Bid, r: InboxRequest): Promise<Claim | undefined> {
@@ -195,6 +191,16 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   async extend(r: Taken, leaseUntil: number): Promise<boolean> {
     const sql = "update webhook_inbox set lease_until = $3 where id = $1 and owner = $2 and state = 'busy'";
     return (await this.changed(sql, r.id, r.owner, leaseUntil)) > 0;
+  }
+
+  revive(source: string, key: string, now: number): Promise<boolean> {
+    return this.atomic(async (store) => {
+      const inbox = `update webhook_inbox set state = 'ready', attempts = 0, next_at = $3, updated_at = $3
+        where source = $1 and key = $2 and state = 'dead'`;
+      const claim = `update webhook_claim set state = 'done', outcome = 'accepted', updated_at = $3
+        where source = $1 and key = $2 and state = 'dead'`;
+      return (await store.changed(inbox, source, key, now)) > 0 && (await store.changed(claim, source, key, now)) > 0;
+    });
   }
 
   settle(r: Taken, to: Parameters<InboxStore["settle"]>[1]): Promise<boolean> {

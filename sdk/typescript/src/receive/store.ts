@@ -103,6 +103,8 @@ export interface InboxStore extends LetterStore {
   /** The oldest request that may run now. `block`: a dead one stops the later ones of its ordering key. */
   take(source: string, owner: string, now: number, leaseUntil: number, block: boolean): Promise<Taken | undefined>;
   extend(request: Taken, leaseUntil: number): Promise<boolean>;
+  /** Makes a dead request ready with no attempts, and its key done, in one transaction; false if it is not dead. */
+  revive(source: string, key: string, now: number): Promise<boolean>;
   /** Ends a worker's attempt; false if another worker took the request over. A dead one leaves a letter, in one transaction. */
   settle(request: Taken, to: { state: "ready" | "done" | "dead"; nextAt: number; error: string; now: number }): Promise<boolean>;
 }
