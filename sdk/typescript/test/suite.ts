@@ -111,8 +111,13 @@ async function claims(t: TestContext, world: World, letters: boolean): Promise<v
 
   await t.test("claim: a copy that waits too long is told to come again", async () => {
     const { promise, resolve } = deferred();
-    const hooks = receiver(world, { wait: 0.05 }).claim(() => promise);
+    const started = deferred();
+    const hooks = receiver(world, { wait: 0.05 }).claim(() => {
+      started.resolve();
+      return promise;
+    });
     const first = send(hooks, "e1");
+    await started.promise; // else the copy may be the first to claim
     const copy = await hooks(signed("e1"));
     assert.deepEqual([copy.status, copy.headers.get("retry-after"), copy.headers.get("webhook-outcome")], [503, "5", "in_progress"]);
     resolve();
