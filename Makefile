@@ -61,6 +61,8 @@ test: needs ## Run every test; what is concurrent under the race detector
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested test-sdk
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
 	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
+	@echo "the kits against crashes and torture, alone: races and answers in time decide their cases"
+	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m -parallel 6 ./e2e/receivers
 
 # Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
 # they come second where both want a processor.
@@ -87,10 +89,9 @@ sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from th
 	python3 sdk/generate.py
 
 test-sdk: export CGO_ENABLED = 0
-test-sdk: needs-sdk ## Test the kits for TypeScript and Python, and all kits against crashes and torture
+test-sdk: needs-sdk ## Test the kits for TypeScript and Python
 	cd $(TS) && $(WITHNODE) npm test --silent
 	cd $(PY) && .venv/bin/python -m pytest
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m -parallel 24 ./e2e/receivers
 
 shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts them elsewhere
 	$(GO) run ./e2e/shots $(ARGS)
