@@ -66,20 +66,35 @@ func noScheme(name string) error {
 	return f
 }
 
-// given is a request that the flags or a file give.
+// given is a request that the flags or a file give, and the time at which it is judged or signed.
 type given struct {
 	body, url string
 	headers   []string
+	at        cli.Moment
 }
 
-// bind adds its flags.
-func (g *given) bind(c *cobra.Command) {
+// bind adds its flags; at is the help of --at.
+func (g *given) bind(c *cobra.Command, at string) {
 	f := c.Flags()
+	f.Var(&g.at, "at", at)
 	f.StringVar(&g.body, "body", "", "the body, byte for byte; without it the argument is a whole request")
 	cli.Form(f, "TEXT|@FILE|-", "body")
 	f.StringArrayVarP(&g.headers, "with-header", "H", nil, "a header of the request; may be repeated")
 	cli.Form(f, "'NAME: VALUE'", "with-header")
 	f.StringVar(&g.url, "url", "", "URL to which it is sent, for signatures that cover it")
+}
+
+// read returns the settings of a command's scheme, and the request with its time.
+func (g *given) read(s *session, args []string) (v scheme.Settings, r *scheme.Webhook, at time.Time, err error) {
+	if v, err = s.verifyFlags(args[0]); err != nil {
+		return v, nil, at, err
+	}
+	at = s.Now()
+	if g.at.Pointer() != nil {
+		at = *g.at.Pointer()
+	}
+	r, err = g.request(s, args[1:])
+	return v, r, at, err
 }
 
 // request reads it: the file of a whole request, or the parts. Its headers are those of the flags,

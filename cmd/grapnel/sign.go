@@ -18,7 +18,6 @@ const signingKeyHelp = "the secret, or a private key in PEM where the scheme sig
 // signCommand signs one request.
 func (s *session) signCommand() *cobra.Command {
 	var g given
-	var at cli.Moment
 	var headersOnly bool
 	c := &cobra.Command{
 		Use: "sign SCHEME [FILE|-]", Short: "Sign a request as a provider does", Args: takes(cobra.RangeArgs(1, 2)),
@@ -28,20 +27,12 @@ func (s *session) signCommand() *cobra.Command {
 			"grapnel sign standard request.http --secret @acme.secret > signed.http\n" +
 			"grapnel sign hmac --secret @partner.secret --header X-Signature --prefix sha256= --body @event.json -H 'X-Event: paid'",
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, args []string) error {
-			v, err := s.verifyFlags(args[0])
+			v, r, at, err := g.read(s, args)
 			if err != nil {
 				return err
-			}
-			r, err := g.request(s, args[1:])
-			if err != nil {
-				return err
-			}
-			moment := s.Now()
-			if at.Pointer() != nil {
-				moment = *at.Pointer()
 			}
 			before := r.Body
-			if err := s.signRequest(&v, r, moment); err != nil {
+			if err := s.signRequest(&v, r, at); err != nil {
 				return err
 			}
 			s.notePublic(&v)
@@ -59,8 +50,7 @@ func (s *session) signCommand() *cobra.Command {
 		}),
 	}
 	bindVerify(c, signingKeyHelp)
-	g.bind(c)
-	c.Flags().Var(&at, "at", "time of the signature; now if not given")
+	g.bind(c, "time of the signature; now if not given")
 	c.Flags().BoolVar(&headersOnly, "headers", false, "print the headers alone, for curl -H @-")
 	return c
 }

@@ -12,7 +12,6 @@ import (
 // verifyCommand verifies one request, and says why it does not.
 func (s *session) verifyCommand() *cobra.Command {
 	var g given
-	var at cli.Moment
 	c := &cobra.Command{
 		Use: "verify SCHEME [FILE|-]", Short: "Verify a request, and say why it does not verify", Args: takes(cobra.RangeArgs(1, 2)),
 		Long: "Verify a request as a source of the scheme does. If it does not verify, undo usual changes until it does, and name them: the " +
@@ -23,22 +22,14 @@ func (s *session) verifyCommand() *cobra.Command {
 			"grapnel verify github --secret @github.secret --body @body.json -H 'X-Hub-Signature-256: sha256=…'\n" +
 			"grapnel verify standard request.http --secret @new.secret --secret @old.secret --at 2026-11-28T12:00:00Z -o json",
 		RunE: s.withPrinter(func(_ context.Context, p *cli.Printer, args []string) error {
-			v, err := s.verifyFlags(args[0])
+			v, r, at, err := g.read(s, args)
 			if err != nil {
 				return err
-			}
-			r, err := g.request(s, args[1:])
-			if err != nil {
-				return err
-			}
-			moment := s.Now()
-			if at.Pointer() != nil {
-				moment = *at.Pointer()
 			}
 			if len(v.Secrets) == 0 && v.Scheme != "none" {
 				return misused(s.command, "%s needs --secret", s.command.CommandPath())
 			}
-			report, err := byhand.Explain(&v, r, moment)
+			report, err := byhand.Explain(&v, r, at)
 			if err != nil {
 				return cli.Usagef("%s: %v", args[0], err)
 			}
@@ -49,8 +40,7 @@ func (s *session) verifyCommand() *cobra.Command {
 		}),
 	}
 	bindVerify(c, "the receiver's secret or public key; may be repeated: a check says which one matches")
-	g.bind(c)
-	c.Flags().Var(&at, "at", "verify as of this time; now if not given")
+	g.bind(c, "verify as of this time; now if not given")
 	return c
 }
 

@@ -19,7 +19,7 @@ import (
 // the first two: they need two leases to pass, or a sender that hangs up while it is answered.
 var flaws = []struct{ name, does, cases, chance string }{
 	{"", "has no flaw", "", ""},
-	{"released-by-anyone", "deletes the key on failure, whoever has it", "", ""},
+	{"released-by-anyone", "deletes the key on failure, also the key of another owner", "", ""},
 	{"answer-inside", "an error of the answer deletes the key", "", ""},
 	{"hangs", "an error of the work reaches no answer", "T03 T24", ""},
 	{"check-then-insert", "looks the id up, then inserts it", "T02 T03 T04", ""},

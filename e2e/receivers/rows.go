@@ -52,7 +52,7 @@ func (r Row) Prepare(dir, root string) ([]string, error) {
 		if _, err := os.Stat(command[0]); err == nil {
 			return command, nil
 		}
-		build := exec.Command("go", "build", "-o", command[0], r.Source) //nolint:gosec // the rows name what is built
+		build := exec.Command("go", "build", "-o", command[0], r.Source) //nolint:gosec // a row names the package
 		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", r.Source, err, out)

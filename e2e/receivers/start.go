@@ -82,7 +82,7 @@ func (r *Receiver) Start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(r.cmd[0], r.cmd[1:]...) //nolint:gosec // the rows name what is run
+	cmd := exec.Command(r.cmd[0], r.cmd[1:]...) //nolint:gosec // a row names the program
 	cmd.Env = append(os.Environ(), r.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if r.run, err = process.Start(cmd); err != nil {

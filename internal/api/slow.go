@@ -8,9 +8,9 @@ import (
 // slow makes a refused request wait before its answer is sent, when more requests of the same
 // tenant or source are refused than RefusalPause allows. So a caller that sends invalid requests on
 // many connections, or without waiting for their answers, takes little time from others: its
-// connections wait, and what it sends on them is not read meanwhile. Requests that are accepted
-// never wait, those of the same tenant neither. Requests without a valid key have one
-// rate together: whose is empty. One that is sent on to another cell (421) is counted there.
+// connections wait, and the server reads nothing more of them meanwhile. Requests that are accepted
+// never wait, those of the same tenant neither. Requests without a valid key have one rate
+// together: whose is empty. One that is sent on to another cell (421) is counted there.
 func (a *api) slow(w http.ResponseWriter, whose string, status int) {
 	if status < 400 || status >= 500 || status == http.StatusMisdirectedRequest {
 		return

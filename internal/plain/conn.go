@@ -132,8 +132,9 @@ func renew(until *time.Time, most time.Duration, set func(time.Time) error) bool
 	return set(*until) == nil
 }
 
-// handle calls the handler. A pipelined request waits until its kind has a free share, which it has
-// for as long as it is handled: an answer that is not read holds none.
+// handle calls the handler. A pipelined request waits until its kind has a free share. It has the
+// share while it is handled, and for Rests times as long after that: see Bounds. An answer that is
+// not read holds none.
 func (c *conn) handle(pipelined bool) {
 	if pipelined && c.left <= int64(c.w-c.r) { // else it may take long to arrive
 		c.server.ahead <- struct{}{}
