@@ -94,8 +94,13 @@ var addresses atomic.Int64
 
 // UnusedAddress returns an address of loopback that stays free while its server is down. The kernel
 // gives ports above 32767 to connections and to listeners on port 0; this one is below.
+//
+// No process is forked between listening and closing: until it execs, a child has a copy of the
+// socket, and connections to the address would be accepted after this function has returned.
 func UnusedAddress() (string, error) {
 	const from, ports = 20_000, 12_000
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for range ports {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+(int64(os.Getpid())*101+addresses.Add(1))%ports))
 		if err != nil {
