@@ -108,7 +108,7 @@ func (q *DeliveryQuery) Takes(d *grapnel.Delivery) bool {
 	}
 	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && (len(q.Status) == 0 || slices.Contains(q.Status, status)) &&
 		(q.Class == "" || q.Class == d.Last.Class) && q.Answered(d.Last.StatusCode) &&
-		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) && (!q.DeadLetters || q.Dead(d))
+		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) && (!q.DeadLetters || q.Dead(d.Status, &d.Mark))
 }
 
 // Answered says whether the status code of a last attempt matches.
@@ -116,9 +116,10 @@ func (q *DeliveryQuery) Answered(code int) bool {
 	return q.StatusCode == 0 || q.StatusCode == code || q.StatusCode == code/100
 }
 
-// Dead says whether a delivery is one of the dead letters that the query selects.
-func (q *DeliveryQuery) Dead(d *grapnel.Delivery) bool {
-	return d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero() && (q.Replayed || d.Mark.ReplayResult != grapnel.Delivered)
+// Dead says whether a delivery of a status and a mark is one of the dead letters that the query
+// selects.
+func (q *DeliveryQuery) Dead(status grapnel.Status, mark *grapnel.Mark) bool {
+	return status == grapnel.Failed && mark.DiscardedAt.IsZero() && (q.Replayed || mark.ReplayResult != grapnel.Delivered)
 }
 
 // LaneQuery selects lanes.

@@ -18,7 +18,7 @@ func (s *model) Backlogs(_ context.Context, scope store.Scope, tenant string, no
 	by, all := make(map[string]*found), make(map[string]*store.Backlog)
 	letters := store.DeliveryQuery{DeadLetters: true}
 	for _, d := range s.deliveries {
-		pending, dead := d.status == grapnel.Pending, letters.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark})
+		pending, dead := d.status == grapnel.Pending, letters.Dead(d.status, &d.mark)
 		if !pending && !dead || !scope.Allows(d.event.Tenant) || !either(tenant, d.event.Tenant) {
 			continue
 		}

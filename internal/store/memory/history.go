@@ -132,9 +132,7 @@ func (s *model) DeliveryList(_ context.Context, scope store.Scope, q store.Deliv
 
 // wanted says whether a list has d in it.
 func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
-	e, is := d.event, grapnel.Delivery{EndpointID: d.Endpoint, Status: d.status, ReasonCode: d.Code, Last: d.last(), Mark: d.mark,
-		Waiting: grapnel.Waiting{Head: d.Head, Blocked: d.Blocked}}
-	events := q.Events()
+	e, is, events := d.event, d.shown(), q.Events()
 	return events.Takes(scope, e.Tenant, e.Type, e.Key, e.AcceptedAt) && q.Takes(&is)
 }
 

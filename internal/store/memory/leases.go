@@ -100,7 +100,7 @@ func (s *model) QueueCounts(_ context.Context, queue string, now time.Time) (gra
 	}
 	letters := store.DeliveryQuery{DeadLetters: true}
 	for _, d := range s.deliveries {
-		if d.Endpoint == queue && letters.Dead(&grapnel.Delivery{Status: d.status, Mark: d.mark}) {
+		if d.Endpoint == queue && letters.Dead(d.status, &d.mark) {
 			n.Dead++
 		}
 	}

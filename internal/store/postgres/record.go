@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/decide"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Record applies the changes in order. The result of each is the state right after it, not after
@@ -25,20 +27,30 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	return result(&o.done, s.write(ctx, o))
 }
 
-// turn is a change as passed to a writer: already encoded as far as possible.
+// turn is a change as passed to a writer: already encoded as far as possible. The Change has no
+// Attempt of its own, so all that the writer needs of one is here.
 type turn struct {
 	store.Change
-	attempt  []byte
+	Attempt  *tried // in place of the Change's; nil: no attempt led to the change
+	attempt  []byte // the whole attempt, encoded
 	standing []byte
 	tell     *batch
+}
+
+// tried has the parts of an attempt that are columns of a delivery or counted in totals.
+type tried struct {
+	StatusCode int
+	Class      policy.Class
+	Duration   time.Duration
+	totals     grapnel.Tried
 }
 
 func (s *Store) turn(c *store.Change) (turn, error) {
 	r := turn{Change: *c, tell: s.batch(legible(c.Tell))}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
-		brief := grapnel.Attempt{StatusCode: c.Attempt.StatusCode, Class: c.Attempt.Class, Duration: c.Attempt.Duration}
-		r.Attempt = &brief
+		r.Attempt = &tried{c.Attempt.StatusCode, c.Attempt.Class, c.Attempt.Duration, decide.Tried(c)}
+		r.Change.Attempt = nil
 	}
 	var err error
 	if c.Standing != nil {
@@ -157,7 +169,7 @@ func (t *tx) change(p *place, c *turn) {
 	if c.Attempt != nil {
 		p.statusCode, p.class, p.took = int32(c.Attempt.StatusCode), c.Attempt.Class, int64(c.Attempt.Duration)
 		if counts {
-			t.tried(p, &c.Change)
+			t.tried(p, c)
 		}
 	}
 	if c.Status.Final() {

@@ -11,7 +11,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/decide"
 )
 
 // tallyOf identifies a row of counts: an endpoint and a tenant.
@@ -93,9 +92,8 @@ func (t *tx) sum(p *place, at int64, change func(*grapnel.Totals)) {
 }
 
 // tried counts a recorded attempt.
-func (t *tx) tried(p *place, c *store.Change) {
-	a := decide.Tried(c)
-	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&a, p.Attempts) })
+func (t *tx) tried(p *place, c *turn) {
+	t.sum(p, codec.Micros(c.At), func(sum *grapnel.Totals) { sum.Tried(&c.Attempt.totals, p.Attempts) })
 }
 
 // ended counts a finished delivery.

@@ -140,7 +140,7 @@ func (m *model) backlogs(scope store.Scope, now time.Time) (list []store.Backlog
 			if r.EndpointID != ep || m.gone[r.Seq] || !scope.Allows(r.Tenant) {
 				continue
 			}
-			if letters.Dead(&r.Delivery) {
+			if letters.Dead(r.Status, &r.Mark) {
 				b.Dead++
 			}
 			if r.Status != grapnel.Pending {
