@@ -12,6 +12,9 @@ func TestTheTableSaysWhatSignaturesProve(t *testing.T) {
 			t.Errorf("%s takes ids or its type from outside the signature: its row must say signs, one of SignsOnce, SignsType, "+
 				"SignsAnything, or SignsIDs if they are signed", r.Name)
 		}
+		if r.ReadsHeaders() && r.Signs != SignsIDs && !r.Unsigned {
+			t.Errorf("%s takes ids or its type from a header that is not signed: its row must say Unsigned, as pages tell it", r.Name)
+		}
 	}
 	if !slices.IsSortedFunc(rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("the table is not sorted; Find would miss rows")

@@ -1,6 +1,9 @@
 package scheme
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Signs is what a repeated signature of a scheme proves about the request. A row that reads ids or
 // types from outside the signature has to say it: by the zero value nothing would be recorded.
@@ -15,8 +18,13 @@ const (
 	SignsOnce                  // a time or a token is signed: two events do not have the same signature
 )
 
-// MustSay says whether the row reads something from a header, or says itself that ids are unsigned.
+// MustSay says whether the row reads something from outside the signature, or says itself that ids
+// are unsigned.
 func (r *Row) MustSay() bool {
-	outside := func(p Place) bool { return p.in == inHeader }
-	return r.Unsigned || slices.ContainsFunc(slices.Concat(r.IDs.Event, r.IDs.Delivery, r.Kind), outside)
+	return r.Unsigned || r.ReadsHeaders() || r.signed != "" && !strings.Contains(r.signed, "{body}")
+}
+
+// ReadsHeaders says whether the row takes an id or the type from a header.
+func (r *Row) ReadsHeaders() bool {
+	return slices.ContainsFunc(slices.Concat(r.IDs.Event, r.IDs.Delivery, r.Kind), func(p Place) bool { return p.in == inHeader })
 }
