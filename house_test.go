@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"sign":                   0,
 	"internal/bounds":        0,
 	"internal/backoff":       0,
+	"internal/rapidtest":     0,
 	"internal/allowance":     0,
 	"internal/store/journal": 1,
 	"internal/processors":    1,

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // idsOf are ids with a different key for each letter.
@@ -21,7 +22,7 @@ func idsOf(key string, plain int64) *grapnel.IDs {
 
 func TestDeliveryIDsAreRead(t *testing.T) {
 	ids := idsOf("k", 0)
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
 		id := ids.Delivery(at, seq)
@@ -123,7 +124,7 @@ func plainly(id string) (number, millis int64, err error) {
 // TestIDsOfBeforeAreRead: an id with the row id in clear is read as before, up to the highest row
 // id that had one. No id can be read in both ways.
 func TestIDsOfBeforeAreRead(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
 		last := rapid.Int64Range(max(seq-2, 0), seq+2).Draw(t, "plain up to")
@@ -150,7 +151,7 @@ func TestIDsOfBeforeAreRead(t *testing.T) {
 // TestReadingsAfterMoves: after each move every id that a delivery has had finds it, and no other
 // delivery.
 func TestReadingsAfterMoves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		first := rapid.Int64Range(1, 1<<40).Draw(t, "first")
 		seq := first + rapid.Int64Range(0, 1<<20).Draw(t, "delivery")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // watch is a breaker that observes attempts. An attempt takes no time unless it says so.
@@ -140,7 +142,7 @@ func TestWhatProvesNothingNeitherBreaksTheRowNorAddsToIt(t *testing.T) {
 
 func TestNeverOpensWithoutEndpointWideFailures(t *testing.T) {
 	harmless := append(answers(), neither()...)
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		w := newWatch()
 		w.rules.Failures, w.rules.Ratio = 1, 0.01
 		for range rapid.IntRange(1, 200).Draw(t, "attempts") {
@@ -205,7 +207,7 @@ func TestTheWindowForgets(t *testing.T) {
 // TestAnyClockWillDo: the clock may jump, and be before 1970. After any sequence failures open the
 // circuit and an answer closes it.
 func TestAnyClockWillDo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		w := newWatch()
 		for range rapid.IntRange(1, 50).Draw(t, "attempts") {
 			w.now = time.Unix(rapid.Int64Range(-2e9, 8e9).Draw(t, "second"), 0)
@@ -317,7 +319,7 @@ func TestProbesComeLater(t *testing.T) {
 }
 
 func TestWaitsOfAnyBreaker(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		b := DefaultBreaker()
 		b.Probe = Duration(rapid.Int64Range(int64(10*time.Millisecond), int64(time.Hour)).Draw(t, "probe"))
 		b.ProbeMax = b.Probe + Duration(rapid.Int64Range(0, int64(23*time.Hour)).Draw(t, "more"))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // slate is an endpoint with a count towards disabling.
@@ -245,7 +247,7 @@ func TestDisablingWipesTheSlate(t *testing.T) {
 // count, and any success resets it.
 func TestAnyWayToBeingDisabled(t *testing.T) {
 	outcomes := append(append(wide(), answers()...), neither()...)
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := &slate{now: dawn, policy: standard(), rules: Disable{
 			Consecutive: rapid.IntRange(0, 20).
 				Draw(t, "consecutive"),

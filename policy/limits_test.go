@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // answered makes the attempts of a delivery that is answered with these statuses in turn, the last
@@ -89,7 +91,7 @@ func TestAllAttemptsCountForALimit(t *testing.T) {
 // TestALimitOnlyNarrows: with any limits an attempt is made at the time at which it would be made
 // without, or not at all, or at the end of the limit's time.
 func TestALimitOnlyNarrows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := rapid.SampledFrom(Presets()).Draw(t, "preset")
 		p.Limits = nil
 		limited := p

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // Random policies of every kind, in the forms that users could write.
@@ -86,7 +88,7 @@ var epoch = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 // TestNextAttemptIsNeverEarlyAndWithinItsJitter follows a delivery through random outcomes and
 // durations.
 func TestNextAttemptIsNeverEarlyAndWithinItsJitter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
 		pr := Progress{Anchor: epoch, Seed: rapid.Uint64().Draw(t, "seed")}
 		at := p.First(pr).At
@@ -149,7 +151,7 @@ func checkExhausted(t *rapid.T, p *Policy, pr Progress, ended time.Time, step St
 }
 
 func TestRetryAfterOnlyLengthens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
 		pr := Progress{Anchor: epoch, Attempts: rapid.IntRange(1, 15).Draw(t, "attempts"), Seed: rapid.Uint64().Draw(t, "seed")}
 		ended := epoch.Add(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "ended")))
@@ -167,7 +169,7 @@ func TestRetryAfterOnlyLengthens(t *testing.T) {
 }
 
 func TestPlanAgreesWithStepping(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
 		pr := Progress{Anchor: epoch, Seed: rapid.Uint64().Draw(t, "seed")}
 		whole := p.Plan(pr, time.Time{}, 100)
@@ -201,7 +203,7 @@ func TestPlanAgreesWithStepping(t *testing.T) {
 }
 
 func TestReachBoundsEveryWalk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
 		longest := p.Reach().Longest
 		pr := Progress{Anchor: epoch, Attempts: 1, Seed: rapid.Uint64().Draw(t, "seed")}
@@ -219,7 +221,7 @@ func TestReachBoundsEveryWalk(t *testing.T) {
 }
 
 func TestJSONRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
 		raw, err := json.Marshal(p)
 		if err != nil {
@@ -236,7 +238,7 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func TestDecisionDoesNotDependOnMapOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := standard()
 		keys := []string{"404", "400-409", "403-406", "404-407", "4xx", "5xx", "500-503", "timeout", "reset"}
 		p.Classify = rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]Decision{Retry, Fail, Throttle, DisableEndpoint}), 0, 9).

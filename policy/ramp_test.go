@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 var dawn = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
@@ -209,7 +211,7 @@ func TestARecoveryCanEnd(t *testing.T) {
 // TestAnyRamp: in any order of outcomes and with any clock the ramp stays within the allowed limit,
 // always allows an attempt, and never asks for a pause of more than a second.
 func TestAnyRamp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		r, most := &Ramp{}, 0
 		allow := func() {
 			most = rapid.IntRange(1, 256).Draw(t, "most")
@@ -284,7 +286,7 @@ func TestDrainTime(t *testing.T) {
 			}
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		n, rate := rapid.IntRange(0, 1e6).Draw(t, "waiting"), rapid.Float64Range(0.1, 1e5).Draw(t, "rate")
 		if DrainTime(n+1, rate) < DrainTime(n, rate) || DrainTime(n, rate) < DrainTime(n, rate+1) ||
 			DrainTime(n, rate) < DrainTime(n, 0)-time.Microsecond && rate < 20_000 {

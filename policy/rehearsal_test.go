@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // The effect of the breaker on a simulated outage. Schedules alone are in simulate_test.go.
@@ -141,7 +143,7 @@ func TestAFlakyEndpointIsNotGivenUp(t *testing.T) {
 // TestSurvivesWhateverArrives: no event is lost in a complete outage of that length, for any number
 // of keys, policy, breaker and jitter.
 func TestSurvivesWhateverArrives(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := Scenario{
 			Policy: drawPolicy().Draw(t, "policy"), Rate: Rate(rapid.Float64Range(0.5, 10).Draw(t, "rate")), Duration: 4 * hour,
 			Keys: rapid.IntRange(0, 20).Draw(t, "keys"), Seed: rapid.Uint64().Draw(t, "seed"), Outage: Outage{Kind: OutageDown, Duration: 1},

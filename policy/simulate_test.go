@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 func scenario(t *testing.T, raw string) Scenario {
@@ -159,7 +161,7 @@ func TestSlowEndpoint(t *testing.T) {
 }
 
 func TestSimulationAddsUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := Scenario{
 			Policy: drawPolicy().Draw(t, "policy"), Rate: Rate(rapid.Float64Range(0.1, 10).Draw(t, "rate")),
 			Duration: Duration(rapid.Int64Range(int64(time.Hour), int64(4*time.Hour)).Draw(t, "duration")),

@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // TestBacktestJudgesAsLiveRulesDo: the baseline of an hour in a backtest is that of the live rule,
 // however seldom the tenant has deliveries.
 func TestBacktestJudgesAsLiveRulesDo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		from := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		to := from.Add(BaselineFor / 4)
 		var buckets []grapnel.Bucket

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 func sumOf(t testing.TB, body string, ignore ...string) [32]byte {
@@ -324,7 +326,7 @@ func (v value) write(r *rand.Rand, out *strings.Builder) {
 // Two documents have the same sum, and the same text, exactly if their slow, obvious forms are
 // equal. A text is its own text.
 func TestSumsAgreeWithTheModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		a, b := values(3).Draw(t, "a"), values(3).Draw(t, "b")
 		if rapid.Bool().Draw(t, "near") {
 			b = nearly(t, a)

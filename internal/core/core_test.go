@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -17,7 +18,7 @@ var start = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 // TestSeen: every id that was added is reported as maybe seen; a recent id that was not added never
 // is.
 func TestSeen(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		span := int64(rapid.SampledFrom([]int{1, 2, 3, 7, 8, 63, 64, 65, 1 << 16}).Draw(t, "span"))
 		s := newSeen(int(span))
 		added := map[int64]bool{}

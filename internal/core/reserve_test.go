@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -15,7 +16,7 @@ import (
 // TestReserveKeepsTheEarliest: two reserves with one limit have the heads of a model, and count
 // them together.
 func TestReserveKeepsTheEarliest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		all := &reserved{most: rapid.IntRange(1, 8).Draw(t, "most")}
 		var both [2]reserve
 		var model [2][]store.Head

@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -96,7 +97,7 @@ func TestAllowLiftsTheGuardForItsAddressesOnly(t *testing.T) {
 func TestGuardProperties(t *testing.T) {
 	g := newGuard(nil)
 	blocked := func(b [16]byte) bool { return g.check(netip.AddrPortFrom(netip.AddrFrom16(b), 443)) != nil }
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		v4 := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
 		rest := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "rest"))
 		plain := g.check(netip.AddrPortFrom(netip.AddrFrom4(v4), 443)) != nil

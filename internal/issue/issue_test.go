@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel/internal/insight"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -42,7 +43,7 @@ func merged(all ...*Delta) *Delta {
 // Merging deltas is commutative and associative, and a merge is the same as counting the failures
 // one by one, so the order of nodes and flushes does not matter.
 func TestMergeHasNoOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		a, b, c := someDelta(t, "a"), someDelta(t, "b"), someDelta(t, "c")
 		want := merged(a, b, c)
 		for what, got := range map[string]*Delta{"c b a": merged(c, b, a), "b a c": merged(b, a, c), "a (b c)": merged(a, merged(b, c)),

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 func endpoint(tenant, id, filter string, types ...string) grapnel.Endpoint {
@@ -167,7 +168,7 @@ func TestRouterAgreesWithAskingEveryEndpoint(t *testing.T) {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "*"}), 1, 3).Draw(t, "segments"), ".")
 	})
 	tenant := rapid.SampledFrom([]string{"acme", "other", "default"})
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var endpoints []grapnel.Endpoint
 		for i := range rapid.IntRange(0, 12).Draw(t, "endpoints") {
 			ep := endpoint(tenant.Draw(t, "tenant"), fmt.Sprintf("ep_%02d", 99-i), "", rapid.SliceOfN(pattern, 0, 4).Draw(t, "patterns")...)

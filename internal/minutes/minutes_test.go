@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -65,7 +66,7 @@ func keeper(s *ended, now *time.Time, b Bounds) *Keeper {
 // TestMinutesAreWhatEndedInThem: each known minute of each endpoint has what ended in it, also over
 // the end of an hour, and the known ones follow each other up to the last.
 func TestMinutesAreWhatEndedInThem(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s, now := &ended{most: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "named")}, noon
 		b := Bounds{Minutes: rapid.IntRange(1, 60).Draw(t, "minutes"), Rows: rapid.SampledFrom([]int{3, 1000}).Draw(t, "rows")}
 		k := keeper(s, &now, b)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel/internal/pass"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // TestFaultsSelectNothing: a search with a word that cannot be read lists nothing, and replays
@@ -186,7 +187,7 @@ func TestActingOnAllThatMatch(t *testing.T) {
 // TestDifference: the lines of a comparison give back both texts, in order; equal texts have none
 // that differ.
 func TestDifference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", ""}), 1, 12)
 		a, b := strings.Join(lines.Draw(t, "a"), "\n"), strings.Join(lines.Draw(t, "b"), "\n")
 		all, differs := difference(a, b)

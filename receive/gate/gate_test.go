@@ -21,6 +21,7 @@ import (
 	_ "modernc.org/sqlite"
 	"pgregory.net/rapid"
 
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 	"github.com/grapnelhq/grapnel/receive"
 )
@@ -211,7 +212,7 @@ func TestAnyOrderEndsInTheNewest(t *testing.T) {
 	}
 	instants := []time.Time{time.Unix(1790000000, 0), time.Unix(1790000000, 1), time.Unix(1790000001, 0)}
 	runs := 0
-	rapid.Check(t, func(r *rapid.T) {
+	rapidtest.Check(t, func(r *rapid.T) {
 		runs++
 		id, ctx := fmt.Sprint("item", runs), context.Background()
 		kind := rapid.SampledFrom([]string{"version", "timestamp", "state"}).Draw(r, "kind")

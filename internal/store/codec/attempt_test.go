@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -49,7 +50,7 @@ func drawAttempt(t *rapid.T) grapnel.Attempt {
 }
 
 func TestAttemptsComeBackAsTheyWent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		a := drawAttempt(t)
 		body := EncodeAttempt(&a)
 		back, err := DecodeAttempt(body)

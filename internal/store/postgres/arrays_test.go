@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 // TestArraysAreEncodedAsByPgx compares each plan with pgx's own, whose bytes every server
@@ -14,23 +16,25 @@ func TestArraysAreEncodedAsByPgx(t *testing.T) {
 	usual, ours := pgtype.NewMap(), pgtype.NewMap()
 	planArrays(ours)
 	list := func(name string, values *rapid.Generator[any]) {
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			is, known := ours.TypeForName(name)
-			if !known {
-				t.Fatalf("no type %s", name)
-			}
-			value := values.Draw(t, "value")
-			if plan, own := ours.PlanEncode(is.OID, pgtype.BinaryFormatCode, value).(arrayEncoder); !own {
-				t.Fatalf("%T is encoded by pgx: %T", value, plan)
-			}
-			for _, before := range []string{"", "before"} {
-				want, wrong := usual.Encode(is.OID, pgtype.BinaryFormatCode, value, []byte(before))
-				got, err := ours.Encode(is.OID, pgtype.BinaryFormatCode, value, []byte(before))
-				if wrong != nil || err != nil || !bytes.Equal(got, want) {
-					t.Fatalf("%#v: % x, %v; want % x, %v", value, got, err, want, wrong)
+		t.Run(name, func(t *testing.T) {
+			rapidtest.Check(t, func(t *rapid.T) {
+				is, known := ours.TypeForName(name)
+				if !known {
+					t.Fatalf("no type %s", name)
 				}
-			}
-		}))
+				value := values.Draw(t, "value")
+				if plan, own := ours.PlanEncode(is.OID, pgtype.BinaryFormatCode, value).(arrayEncoder); !own {
+					t.Fatalf("%T is encoded by pgx: %T", value, plan)
+				}
+				for _, before := range []string{"", "before"} {
+					want, wrong := usual.Encode(is.OID, pgtype.BinaryFormatCode, value, []byte(before))
+					got, err := ours.Encode(is.OID, pgtype.BinaryFormatCode, value, []byte(before))
+					if wrong != nil || err != nil || !bytes.Equal(got, want) {
+						t.Fatalf("%#v: % x, %v; want % x, %v", value, got, err, want, wrong)
+					}
+				}
+			})
+		})
 	}
 	list("_int2", rapid.SliceOf(rapid.Int16()).AsAny())
 	list("_int4", rapid.SliceOf(rapid.Int32()).AsAny())

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -44,7 +45,7 @@ func (f *follower) catchUp(d *driver) {
 // optional. The plays run on one store, one after another.
 func RunChanges(t *testing.T, s store.Store, kept, plays int) {
 	histories(t, plays)
-	rapid.Check(t, func(r *rapid.T) {
+	rapidtest.Check(t, func(r *rapid.T) {
 		d := &driver{TB: r, Store: s, test: t, ctx: t.Context()}
 		copies := make([]follower, 3)
 		for i := range copies {

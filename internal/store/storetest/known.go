@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -215,7 +216,7 @@ var knownCases = []testCase{
 	}},
 	{"agrees with a model", func(d *driver) {
 		histories(d.test, d.harness.Histories)
-		rapid.Check(d.test, func(rt *rapid.T) { recall(d, rt) })
+		rapidtest.Check(d.test, func(rt *rapid.T) { recall(d, rt) })
 	}},
 }
 

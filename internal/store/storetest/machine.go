@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -99,7 +100,7 @@ func newMachine(rt *rapid.T, t *testing.T, h Harness) *machine {
 
 func runModel(t *testing.T, h Harness) {
 	histories(t, h.Histories)
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		m := newMachine(rt, t, h)
 		m.owners, m.tenants, m.actors = map[string]string{epA: acme, epB: acme, epX: bolt}, someTenants, []string{"", acme, bolt}
 		m.model.config.Version = m.config().Version

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel/internal/rapidtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -127,7 +129,7 @@ func TestPicturesAreWellFormed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune(`<>&"'ab ü`)), 0, 12, -1)
 		at := now.Add(-1000 * time.Hour)
 		var past []Past
