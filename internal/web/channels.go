@@ -73,11 +73,23 @@ func (v *visit) channelRow(c *client.Channel) channelRow {
 	return r
 }
 
+// allTenants is the tenant of a channel that gets the alerts of all of them.
+const allTenants = "*"
+
 // gets says which alerts a channel gets.
 func gets(c *client.Channel) string {
 	said := "every alert"
 	if len(c.Severities) > 0 {
 		said = "alerts of the severity " + strings.Join(c.Severities, " or ")
+	}
+	switch c.Tenant {
+	case grapnel.DefaultTenant:
+	case grapnel.OperatorTenant:
+		said += " about the server"
+	case allTenants:
+		said += " of all tenants and about the server"
+	default:
+		said += " of tenant " + c.Tenant
 	}
 	if len(c.Rules) > 0 {
 		said += " by " + strings.Join(c.Rules, ", ")

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -228,14 +229,15 @@ func (f *facts) subscription(types []string, filter, source string, order grapne
 
 func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 	m.Settings.subscription(e.EventTypes, e.Filter, e.Source, e.Ordering, words.Policy(e.Policy, e.PolicyChanges), v.policyLink(e.Policy))
-	if e.RateLimit != nil {
-		m.Settings.add("Rate", fmt.Sprintf("at most %g per second", e.RateLimit.PerSecond))
+	m.Settings.add("Rate", rate(e.RateLimit), "At once", many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
+	m.Settings.add("Headers", list(slices.Sorted(maps.Keys(e.Headers))), "Signature headers", string(e.Signing))
+	if e.Trace {
+		m.Settings.add("Trace", "sent as traceparent")
 	}
-	m.Settings.add("At once", many(e.MaxConcurrency, "request", "requests"), "Format", string(e.Format))
 	if p := e.PresetShape; p != nil {
 		m.Settings.add("By the policy's preset", words.Request(p.Headers, p.Transform, p.Format, p.Ordering))
 	}
-	m.Settings.add("Transform", e.Transform, "Tenant", e.Tenant)
+	m.Settings.add("Transform", e.Transform, "Labels", pairs(e.Labels), "Tenant", e.Tenant)
 	m.Settings.at("Created", v.at(e.CreatedAt))
 	m.Settings.at("Changed", v.at(e.UpdatedAt))
 	for i, s := range e.Secrets {
@@ -247,6 +249,26 @@ func (m *endpointModel) settings(v *visit, e *client.Endpoint) {
 		}
 		m.Secrets = append(m.Secrets, f)
 	}
+}
+
+// rate is a limit in words; empty: none.
+func rate(r *grapnel.RateLimit) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Burst == 0:
+		return fmt.Sprintf("at most %g per second", r.PerSecond)
+	}
+	return fmt.Sprintf("at most %g per second, %d in one burst", r.PerSecond, r.Burst)
+}
+
+// pairs are names with their values, in the order of the names.
+func pairs[V ~string](of map[string]V) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, name+": "+string(of[name]))
+	}
+	return list(all)
 }
 
 func testEndpoint(v *visit) (string, error) {

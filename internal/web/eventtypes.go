@@ -104,6 +104,7 @@ func subscribers(t *client.EventType, all []client.Endpoint) (found []*client.En
 // typeModel is one event type: its versions, the schema of one of them, and its subscribers.
 type typeModel struct {
 	ID, Name    string
+	Tenant      string
 	Crumbs      []crumb
 	Pill        pill
 	Verdict     verdict
@@ -156,7 +157,7 @@ func eventType(v *visit) (typeModel, error) {
 	if err != nil {
 		return typeModel{}, err
 	}
-	m := typeModel{ID: t.ID, Name: t.Name, Pill: checkPill(t.Check), Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, ""}}}
+	m := typeModel{ID: t.ID, Name: t.Name, Tenant: t.Tenant, Pill: checkPill(t.Check), Crumbs: []crumb{{"Event types", v.link("/event-types")}, {t.Name, ""}}}
 	v.title, m.Shown = t.Name, len(t.Versions)
 	if n, err := strconv.Atoi(v.URL.Query().Get("version")); err == nil && n >= 1 && n <= len(t.Versions) {
 		m.Shown = n

@@ -225,6 +225,7 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	m.Facts.add("Requests", words.Request(shape.Headers, shape.Transform, shape.Format, shape.Ordering))
 	m.Facts.add("It is", kind, "Timeout", spoken(rules.Timeout.Std()), "Jitter", rules.Jitter.String())
 	m.Facts.add("Success", strings.Join(rules.Success, ", "), "Retry-After", string(rules.RetryAfter))
+	m.Facts.add("Exceptions", pairs(rules.Classify))
 	for _, l := range rules.Limits {
 		m.Facts.add("After an answer", l.String())
 	}
@@ -235,10 +236,40 @@ func (m *policyModel) rules(v *visit, p *client.Policy, rules *policy.Policy) {
 	if rules.Then == policy.Block {
 		key = "the key waits for an operator"
 	}
-	m.Facts.add("After the last attempt", thenWords(rules)+"; "+key, "Tenant", p.Tenant)
+	m.Facts.add("After the last attempt", thenWords(rules)+"; "+key)
+	m.Facts.add("Circuit", circuitWords(rules.BreakerRules()), "An endpoint is disabled", disableWords(&rules.Disable), "Tenant", p.Tenant)
 	if !p.UpdatedAt.IsZero() {
 		m.Facts.at("Changed", v.at(p.UpdatedAt))
 	}
+}
+
+// circuitWords says when the circuit of a failing endpoint opens.
+func circuitWords(b policy.Breaker) string {
+	if b.Off {
+		return "none"
+	}
+	return fmt.Sprintf("opens after %s in a row, or when %g %% fail within %s; probes after %s to %s",
+		many(b.Failures, "failure", "failures"), 100*b.Ratio, spoken(b.Window.Std()), spoken(b.Probe.Std()), spoken(b.ProbeMax.Std()))
+}
+
+// disableWords says when an endpoint is disabled, and what happens to its pending deliveries.
+func disableWords(d *policy.Disable) string {
+	var when []string
+	if d.Consecutive > 0 {
+		row := many(d.Consecutive, "delivery", "deliveries")
+		when = append(when, fmt.Sprintf("after %s in a row whose first attempt failed by %s", row, d.Of))
+	}
+	if d.After > 0 {
+		when = append(when, "after "+spoken(d.After.Std())+" without a success")
+	}
+	if len(when) == 0 {
+		return "only by an answer that says so"
+	}
+	held := "held"
+	if d.Pending == policy.PendingDrop {
+		held = "dropped"
+	}
+	return strings.Join(when, ", or ") + "; its pending deliveries are " + held
 }
 
 // simulate asks the API what the policy does in an outage, and draws it.

@@ -44,6 +44,7 @@ var policyBlank = blank{of: reflect.TypeFor[policyRequest](), rows: []input{
 	{at: "then", label: "Its key", kind: kindChoice, help: "with block, no later event of the key overtakes one that failed"},
 	{group: "When an endpoint fails", at: "breaker", label: "Circuit", kind: kindValue, sample: `{"failures": 5}`, help: "as JSON. Empty: the default circuit. false: none"},
 	{at: "disable/consecutive", label: "Disable after failed deliveries in a row", kind: kindNumber, help: "0: never"},
+	{at: "disable/of", label: "Failures that count for it", kind: kindChoice, help: "the kind of failure of a delivery's first attempt"},
 	{at: "disable/after", label: "Disable after time without a success", kind: kindText, sample: "120h", help: "0s: never"},
 	{at: "disable/pending", label: "Pending deliveries of a disabled endpoint", kind: kindChoice},
 }}
@@ -56,7 +57,19 @@ var policyChoices = map[string][]option{
 	"on_exhausted":  {{Value: "dead_letter", Word: "is a dead letter, which can be replayed"}, {Value: "discard", Word: "is discarded"}},
 	"then": {{Value: "advance", Word: "advance: the key goes on with the next event"},
 		{Value: "block", Word: "block: the key waits for an operator"}},
+	"disable/of":      failures(),
 	"disable/pending": {{Value: "hold", Word: "are held"}, {Value: "drop", Word: "are dropped"}},
+}
+
+// failures are the kinds of failures that a choice offers.
+func failures() []option {
+	all := []option{{Value: "", Word: "not set"}}
+	for _, c := range policy.Classes() {
+		if c != policy.ClassNone && c != policy.ClassInternal {
+			all = append(all, option{Value: string(c), Word: string(c)})
+		}
+	}
+	return all
 }
 
 var foldedOfPolicies = []string{"Answers", "When an endpoint fails"}

@@ -236,6 +236,9 @@ func (v *visit) queueVerdict(q *client.Queue, c *client.QueueCounts) (out verdic
 func (m *queueModel) settings(v *visit, q *client.Queue) {
 	m.Settings.subscription(q.EventTypes, q.Filter, q.Source, q.Ordering, words.Policy(q.Policy, q.PolicyChanges), v.policyLink(q.Policy))
 	m.Settings.add("Lease", spoken(time.Duration(q.Lease)), "Leases of one consumer", "at most "+count(q.MaxLeased))
+	if q.Quiet {
+		m.Settings.add("Quiet", "no operational events, statistics or dead letters")
+	}
 	m.Settings.add("Description", q.Description, "Tenant", q.Tenant)
 	m.Settings.at("Created", v.at(q.CreatedAt))
 }

@@ -231,6 +231,7 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 		m.Provider.at("Looked at", v.atOr(o.SeenAt))
 	} else {
 		m.Provider.add("Provider", s.Provider.Title, "Signature", s.Provider.Signature, "Retries", s.Provider.Retries)
+		m.Provider.verification(&s.Verify)
 		for _, secret := range s.Verify.Secrets {
 			f := fact{Name: "Secret", Value: "created", At: v.at(secret.CreatedAt)}
 			if secret.ExpiresAt != nil {
@@ -245,14 +246,25 @@ func (m *sourceModel) describe(v *visit, s *client.Source) {
 			by = append(by, string(b))
 		}
 		m.Settings.add("Duplicates", list(by), "Remembered for", spoken(time.Duration(s.Dedupe.Window)), "Event type", s.Type)
-		m.Settings.add("Ordering key", s.Key, "Event id", s.EventID)
-		if s.RateLimit != nil {
-			m.Settings.add("Rate", fmt.Sprintf("at most %g per second", s.RateLimit.PerSecond))
+		m.Settings.add("Left out of the content", list(s.Dedupe.Ignore), "Ordering key", s.Key, "Event id", s.EventID)
+		m.Settings.add("Rate", rate(s.RateLimit), "URL that the provider calls", s.PublicURL)
+		if s.MaxBody != 0 {
+			m.Settings.add("Largest body", count(s.MaxBody)+" bytes")
 		}
 	}
 	m.Settings.add("Description", s.Description, "Tenant", s.Tenant)
 	m.Settings.at("Created", v.at(s.CreatedAt))
 	m.Settings.at("Changed", v.at(s.UpdatedAt))
+}
+
+// verification adds how the requests are verified, as far as the source says it.
+func (f *facts) verification(is *client.Verify) {
+	f.add("Header", is.Header, "Prefix", is.Prefix, "Algorithm", is.Algorithm, "Encoding", is.Encoding, "Signed text", is.Signed)
+	f.add("Header of the timestamp", is.TimestampHeader, "Header of the id", is.IDHeader, "Header of the type", is.TypeHeader)
+	f.add("User name", is.Username)
+	if is.Tolerance != nil {
+		f.add("Tolerance", spoken(time.Duration(*is.Tolerance)))
+	}
 }
 
 // setSource makes the action that changes one field of a source.
