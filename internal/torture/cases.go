@@ -30,7 +30,7 @@ var Cases = []Case{
 	{"T01", "sequential duplicate", "an event that is sent again has no second effect", seen, "", times(2), sequentialDuplicate},
 	{"T02", "concurrent duplicate", "copies that arrive at the same moment have one effect together", seen, "",
 		func(b Bounds) int { return b.Copies + 10 }, concurrentDuplicate},
-	{"T03", "copy during a failure", "a copy is not accepted while the first one may still fail", seen | fault, "", times(20),
+	{"T03", "copy during a failure", "a copy is not accepted while the first one may still fail", seen | fault, "", times(30),
 		copyDuringFailure},
 	{"T04", "crash while working", "a request that a crash interrupted can be sent again, and has one effect then", seen | command, "",
 		func(b Bounds) int { return 10 * (b.Kills + 1) }, crashWhileWorking},

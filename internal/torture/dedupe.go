@@ -30,10 +30,16 @@ const (
 	overlap = hangs / 4
 )
 
+// Labels of events whose second effect shows a mistake of its own.
+const (
+	givesUp     = "sender gives up"
+	leasePasses = "lease passes"
+)
+
 // copyDuringFailure sends copies while the first one runs. A sender stops at the first 2xx: a copy
 // that was accepted must have had its effect, although the first one failed. A copy must be
-// answered in time, although the first one takes longer. And a sender may give up before the answer
-// and come again.
+// answered in time, although the first one takes longer. A sender may give up before the answer and
+// come again. And a first one that fails late must leave the claim of its successor alone.
 func copyDuringFailure(ctx context.Context, t *trial) {
 	failing := t.event(plain{label: "first fails"})
 	t.fail(ctx, failing, "hang", 1, hangs)
@@ -42,7 +48,7 @@ func copyDuringFailure(ctx context.Context, t *trial) {
 	t.fail(ctx, slow, "slow", 1, t.Bounds.AckBudget+hangs)
 	t.overlapping(ctx, slow, "first, slower than the budget", false)
 
-	left := t.event(plain{label: "sender gives up"})
+	left := t.event(plain{label: givesUp})
 	t.fail(ctx, left, "slow", 1, hangs)
 	limited, cancel := context.WithTimeout(ctx, overlap)
 	t.send(limited, left, request{label: "first, given up by its sender", allowed: some | Silent, slow: true})
@@ -50,25 +56,54 @@ func copyDuringFailure(ctx context.Context, t *trial) {
 	if rest(ctx, hangs) {
 		t.retry(ctx, left)
 	}
+	t.lateFailure(ctx)
 	t.settle(ctx)
+}
+
+// lateFailure lets the lease of the first copy pass while its handler works, so that a second one
+// takes the claim over, and the first one fails after that. If it releases the claim, which is not
+// its own any more, another copy runs beside the second one or after it. It needs a clock: no lease
+// is waited for.
+func (t *trial) lateFailure(ctx context.Context) {
+	if t.ClockURL == "" {
+		return
+	}
+	e := t.event(plain{label: leasePasses})
+	t.fail(ctx, e, "hang", 1, hangs)
+	ctxFirst, giveUp := context.WithCancel(ctx)
+	first := t.working(ctxFirst, e, "first, which fails after its lease")
+	t.setClock(ctx, time.Hour)
+	t.fail(ctx, e, "slow", 1, 2*hangs)
+	second := t.working(ctx, e, "copy that takes over")
+	if rest(ctx, hangs) {
+		t.send(ctx, e, request{label: "copy after the failure", allowed: Accepted | again, slow: true})
+	}
+	second()
+	giveUp()
+	first()
+	t.retry(ctx, e) // once more if it is done; it sets the clock right
+}
+
+// working sends a request and returns while its handler works; answered waits for the answer.
+func (t *trial) working(ctx context.Context, e *Event, label string) (answered func() *Request) {
+	wrote, done := make(chan struct{}), make(chan *Request, 1)
+	once := sync.OnceFunc(func() { close(wrote) })
+	go func() {
+		r := t.send(ctx, e, request{label: label, allowed: some | Silent, slow: true, wrote: once})
+		once()
+		done <- r
+	}()
+	<-wrote
+	rest(ctx, overlap)
+	return func() *Request { return <-done }
 }
 
 // overlapping sends an event and a copy of it while the first one's handler works, and again until
 // one of them is accepted.
 func (t *trial) overlapping(ctx context.Context, e *Event, label string, slow bool) {
-	var one *Request
-	var first sync.WaitGroup
-	wrote := make(chan struct{})
-	once := sync.OnceFunc(func() { close(wrote) })
-	first.Go(func() {
-		one = t.send(ctx, e, request{label: label, allowed: some | Silent, slow: true, wrote: once})
-		once()
-	})
-	<-wrote
-	rest(ctx, overlap)
+	first := t.working(ctx, e, label)
 	two := t.send(ctx, e, request{label: "copy meanwhile", allowed: Accepted | again, slow: slow})
-	first.Wait()
-	if classOf(one.Status) != Accepted && classOf(two.Status) != Accepted {
+	if one := first(); classOf(one.Status) != Accepted && classOf(two.Status) != Accepted {
 		t.retry(ctx, e)
 	}
 }

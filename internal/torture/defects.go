@@ -4,7 +4,8 @@ package torture
 type defect struct{ text, remedy string }
 
 // defects name the mistake behind a violation: by case and invariant, else by the invariant alone.
-// "answer" rows are for answers with a wrong status, the others for effects.
+// "answer" rows are for answers with a wrong status, the others for effects. The last rows end with
+// the label of an event, whose second effect shows a mistake of its own.
 var defects = map[string]defect{
 	I1:             {"an event was accepted and is lost: the answer came before its effect was durable", "commit-first"},
 	I2:             {"an event has several effects: nothing remembers that it was handled", "claim"},
@@ -65,6 +66,9 @@ var defects = map[string]defect{
 	"T25 I4 answer": {"a replay after the window fails instead of being recognised", "window"},
 	"T26 I3":        {"another method than POST has an effect", "methods"},
 	"T26 I1":        {"a path that is not the receiver's answers 2xx: a wrong URL loses events silently", "methods"},
+
+	"T03 I2 " + givesUp:     {"finished work is done again: an answer that fails releases its key, or nothing remembers it", "answer-outside"},
+	"T03 I2 " + leasePasses: {"a worker whose lease has passed releases the claim of its successor, or there is no claim", "own-claim"},
 }
 
 // remedies say how to mend a defect in three lines, by language; "" is in words.
@@ -106,6 +110,11 @@ var remedies = map[string]map[string]string{
 			"if state == \"busy\": return Response(status=503, headers={\"Retry-After\": \"2\"})  # never 200\n" +
 			"# done: UPDATE … SET state='done' WHERE owner=%s AND state='busy', after the work",
 	},
+	"answer-outside": {"": "Write the answer after the try that guards the work: an answer that fails is no failure of the work.\n" +
+		"Release the key only if the work failed.\nThe sender comes again, finds the key done, and gets its 200."},
+	"own-claim": {"": "Give each claim a random owner and compare it: UPDATE … SET state='free' WHERE id=$1 AND owner=$2 AND state='busy'.\n" +
+		"In Redis one script compares and deletes; a plain DEL takes the claim of another worker.\n" +
+		"If no row changed, the claim was lost: roll back, and answer 503."},
 	"commit-first": {
 		"": "Answer only after the database has committed the effect, or the event itself into an inbox table.\n" +
 			"A worker reads the inbox table and deletes a row in the transaction of its work.\n" +

@@ -20,7 +20,7 @@ type Finding struct {
 
 // finding words a violation of the case.
 func (t *trial) finding(v violation) Finding {
-	d := defectOf(t.result.ID, v)
+	d := t.defect(v)
 	text := remedies[d.remedy]
 	fix := text[t.Language]
 	if fix == "" {
@@ -30,9 +30,18 @@ func (t *trial) finding(v violation) Finding {
 		Fix: strings.Split(fix, "\n"), Remedy: d.remedy}
 }
 
-// defectOf finds the most particular row for a violation.
-func defectOf(id string, v violation) defect {
-	keys := []string{id + " " + v.Invariant, v.Invariant}
+func (t *trial) defect(v violation) defect {
+	label := ""
+	if v.Event >= 0 {
+		label = t.result.History.Events[v.Event].Label
+	}
+	return defectOf(t.result.ID, label, v)
+}
+
+// defectOf finds the most particular row for a violation: by the case and the event's label, by the
+// case, by the invariant.
+func defectOf(id, label string, v violation) defect {
+	keys := []string{id + " " + v.Invariant + " " + label, id + " " + v.Invariant, v.Invariant}
 	if v.status != 0 {
 		keys = []string{id + " " + v.Invariant + " answer", id + " " + v.Invariant, v.Invariant + " answer", v.Invariant}
 	}

@@ -108,8 +108,8 @@ func TestEveryDefectHasItsRemedy(t *testing.T) {
 	}
 	for _, c := range Cases {
 		for invariant := range Invariants {
-			defectOf(c.ID, violation{Invariant: invariant})
-			defectOf(c.ID, violation{Invariant: invariant, status: 500})
+			defectOf(c.ID, "", violation{Invariant: invariant})
+			defectOf(c.ID, "", violation{Invariant: invariant, status: 500})
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (t *trial) judge() {
 	more := map[string]int{} // violations by their defect
 	all := judge(&t.result.History, t.Bounds.AckBudget)
 	for _, v := range all {
-		more[defectOf(t.result.ID, v).text]++
+		more[t.defect(v).text]++
 	}
 	for _, v := range all {
 		f := t.finding(v)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -84,15 +85,9 @@ func (r *receiver) answer(ctx context.Context, e event, err error) (int, error) 
 // looked looks for the key before it does anything, and records it in a step of its own.
 func (r *receiver) looked(ctx context.Context, e event) (int, error) {
 	if is("recorded-after") { // one at a time, so that nothing but the order of steps is wrong
-		conn, err := r.db.Acquire(ctx)
-		if err != nil {
-			return http.StatusServiceUnavailable, err
-		}
-		defer conn.Release()
-		if _, err := conn.Exec(ctx, `select pg_advisory_lock(hashtext($1))`, e.key); err != nil {
-			return http.StatusServiceUnavailable, err
-		}
-		defer func() { _, _ = conn.Exec(context.WithoutCancel(ctx), `select pg_advisory_unlock_all()`) }()
+		own, _ := r.alone.LoadOrStore(e.key, new(sync.Mutex))
+		own.(*sync.Mutex).Lock()
+		defer own.(*sync.Mutex).Unlock()
 	}
 	oldest := int64(0)
 	if is("short-window") {
@@ -173,6 +168,10 @@ func (r *receiver) leased(ctx context.Context, e event) (int, error) {
 		}
 		return err
 	}
+	sender := ctx
+	if is("answer-inside") { // as in runtimes that go on with the work of a sender that has hung up
+		ctx = context.WithoutCancel(ctx)
+	}
 	if is("overlapping") {
 		travel(ctx)
 		if err = r.work(ctx, r.db, e); err == nil {
@@ -182,12 +181,14 @@ func (r *receiver) leased(ctx context.Context, e event) (int, error) {
 		err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return errors.Join(r.work(ctx, tx, e), complete(tx)) })
 	}
 	if err == nil && is("answer-inside") {
-		err = ctx.Err() // the sender has hung up: an exception of the answer's
+		err = sender.Err() // the sender has hung up: an exception of the answer's
 	}
 	switch ctx = context.WithoutCancel(ctx); {
 	case err == nil:
-	case is("released-by-anyone"), is("answer-inside"), is("unleased"):
+	case is("released-by-anyone"), is("unleased"):
 		_, _ = r.db.Exec(ctx, `delete from claim where key = $1`, e.key)
+	case is("answer-inside"):
+		_, _ = r.db.Exec(ctx, `delete from claim where key = $1 and owner = $2`, e.key, owner)
 	default:
 		_, _ = r.db.Exec(ctx, `update claim set state = 'free' where key = $1 and owner = $2 and state = 'busy'`, e.key, owner)
 	}

@@ -46,6 +46,7 @@ type receiver struct {
 	db     *pgxpool.Pool
 	verify map[string]*sign.Verifier // by source
 	ahead  atomic.Int64              // nanoseconds that the clock is ahead of the real one
+	alone  sync.Map                  // a *sync.Mutex for each key, of "recorded-after"
 
 	mu     sync.Mutex
 	faults map[string]*fault // by event
