@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +39,40 @@ func conforming[G, W any](t *testing.T, file string, least int, test func(t *tes
 	for _, c := range all.Cases {
 		t.Run(c.Name, func(t *testing.T) { test(t, c.Given, c.Want) })
 	}
+}
+
+// TestEveryFileOfTheKitsIsRun: some test of this kit reads each file that all kits have in common.
+// A new file fails it until one does.
+func TestEveryFileOfTheKitsIsRun(t *testing.T) {
+	reads := regexp.MustCompile(`(?:each|conforming|ReadFile|Glob)\((?:t, )?"([^"]+)"`)
+	var read []string
+	walk := func(root, suffix string, visit func(path string)) {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && strings.HasSuffix(path, suffix) {
+				visit(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	walk(".", "_test.go", func(path string) {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range reads.FindAllSubmatch(source, -1) {
+			read = append(read, filepath.Base(string(call[1])))
+		}
+	})
+	walk("../sdk/conformance", "", func(path string) {
+		name := filepath.Base(path)
+		run := slices.ContainsFunc(read, func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok })
+		if !run && name != "README.md" {
+			t.Errorf("%s: no test of this kit runs it", path)
+		}
+	})
 }
 
 func TestIdempotencyKeysOfTheKits(t *testing.T) {

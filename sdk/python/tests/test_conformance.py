@@ -35,10 +35,12 @@ from grapnel.receive.outcome import Answer, Outcome, Refused
 from grapnel.receive.schemes import SCHEMES
 
 FILES = pathlib.Path(__file__).resolve().parents[2] / "conformance"
+RUN = {"README.md"}  # the names of the files that tests below run
 Case = dict[str, Any]
 
 
 def cases(file: str) -> Callable[[Any], Any]:
+    RUN.add(f"{file}.json")
     loaded = json.loads((FILES / f"{file}.json").read_text())["cases"]
     assert loaded
     return pytest.mark.parametrize("case", loaded, ids=[case["name"] for case in loaded])
@@ -250,3 +252,9 @@ def test_windows(case: Case) -> None:
             Receiver(source, store, window=given["window_ms"] / 1000)
     finally:
         store.close()
+
+
+def test_every_file_is_run() -> None:
+    """A new file fails this test until a test runs it."""
+    assert {file.name for file in FILES.iterdir()} == RUN | {"redis"}
+    assert {file.name for file in (FILES / "redis").iterdir()} == {"claim.lua", "renew.lua", "settle.lua"}  # of every RedisStore
