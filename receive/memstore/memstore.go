@@ -1,15 +1,18 @@
 // Package memstore is a store of package receive in memory, for tests and for programs of one
 // process that may forget which events they have processed when they end.
 //
-// It passes the suite that every store passes. What it promises ends with the process.
+// It passes the suite that every store passes. What it promises ends with the process, so outside
+// of tests New says so in the log.
 package memstore
 
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/grapnelhq/grapnel/receive"
@@ -35,8 +38,14 @@ type Tx struct{ effects []func() }
 // OnCommit adds an effect.
 func (t *Tx) OnCommit(effect func()) { t.effects = append(t.effects, effect) }
 
-// New makes an empty store.
-func New() *Store {
+// New makes an empty store. Outside of tests it logs a warning with slog.Default: a receiver with
+// this store handles events again after each of its starts.
+func New() *Store { return empty(testing.Testing()) }
+
+func empty(test bool) *Store {
+	if !test {
+		slog.Default().Warn("webhook keys are in memory; a restart forgets them, and events that are sent again have a second effect")
+	}
 	return &Store{claims: map[receive.Key]row{}, letters: map[receive.Key]receive.Letter{}, turn: make(chan struct{}, 1)}
 }
 

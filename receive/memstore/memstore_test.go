@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"testing"
 
@@ -27,4 +29,18 @@ func TestStore(t *testing.T) {
 		}
 		return New(), effect, func() int { return effects }
 	})
+}
+
+// TestAStoreInMemorySaysSo: one line in the log, and none in tests.
+func TestAStoreInMemorySaysSo(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	if New(); log.Len() > 0 {
+		t.Errorf("a test gets %s", &log)
+	}
+	if empty(false); bytes.Count(log.Bytes(), []byte("a restart forgets them")) != 1 {
+		t.Errorf("a program gets %q", &log)
+	}
 }

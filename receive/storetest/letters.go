@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -138,13 +139,21 @@ func RunTransactor[T any](t *testing.T, open func(t *testing.T) (s receive.Trans
 
 	t.Run("TheWaitEnds", func(t *testing.T) {
 		s, effect, effects := open(t)
+		waited := make(chan error, 1)
 		_, err := s.Transact(t.Context(), bid("a", 0), time.Minute, func(tx T, _ receive.Claim) (receive.Outcome, error) {
-			_, err := s.Transact(t.Context(), bid("b", 0), 50*time.Millisecond, func(T, receive.Claim) (receive.Outcome, error) {
-				t.Error("two handlers run at once")
-				return receive.Processed, nil
-			})
-			is(t, err, receive.ErrLocked)
-			return receive.Processed, effect(t.Context(), tx)
+			go func() {
+				_, err := s.Transact(t.Context(), bid("b", 0), 50*time.Millisecond, func(T, receive.Claim) (receive.Outcome, error) {
+					return receive.Processed, errors.New("the second handler runs")
+				})
+				waited <- err
+			}()
+			select {
+			case err := <-waited:
+				is(t, err, receive.ErrLocked)
+				return receive.Processed, effect(t.Context(), tx)
+			case <-time.After(patience): // the store waits for this transaction, so it has to end
+				return "", fmt.Errorf("a wait of 50 ms has not ended after %v", patience)
+			}
 		})
 		is(t, err, nil)
 		if effects() != 1 {

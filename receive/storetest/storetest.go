@@ -19,6 +19,9 @@ import (
 // owners is the number of concurrent owners in a test.
 const owners = 12
 
+// patience is for what a right store does at once, so that a wrong one fails instead of hanging.
+const patience = 10 * time.Second
+
 // epoch is the time at which each test begins. Stores keep milliseconds.
 var epoch = time.UnixMilli(1_790_000_000_123)
 

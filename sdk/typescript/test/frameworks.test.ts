@@ -22,7 +22,7 @@ function signed(id: string, text = body): RequestInit & { headers: Record<string
 }
 
 function hooks(): Hooks {
-  const receiver = createReceiver({ source: { name: "acme", secrets: [secret] }, store: memoryStore(), maxBody: 1000 });
+  const receiver = createReceiver({ source: { name: "acme", secrets: [secret] }, store: memoryStore({ test: true }), maxBody: 1000 });
   return receiver.claim((d) => assert.equal(d.text, body));
 }
 

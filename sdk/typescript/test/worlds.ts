@@ -64,7 +64,7 @@ export async function open(store: string, dsn: string): Promise<World> {
   switch (store) {
     case "memory": {
       const effects = await sqlite(":memory:");
-      return { store: memoryStore() as never, effects: sqliteEffects(effects), close: async () => effects.close() };
+      return { store: memoryStore({ test: true }) as never, effects: sqliteEffects(effects), close: async () => effects.close() };
     }
     case "sqlite":
     case "node:sqlite": {

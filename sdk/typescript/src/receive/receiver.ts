@@ -100,6 +100,8 @@ export class Receiver<S extends Store> {
       now: options.now ?? Date.now,
       log: options.log ?? ((message, details) => console.warn(`grapnel/receive: ${message}`, details)),
     };
+    if (store.forgets)
+      this.kit.log("keys are in memory; a restart forgets them, and events that are sent again have a second effect", { source: source.name });
   }
 
   /** The handler runs in the transaction of its claim. The effect and the key commit together, so a crash leaves both or neither. */

@@ -30,6 +30,8 @@ export interface Claim {
 }
 
 export interface Store {
+  /** Its rows end with the process, so a receiver with it logs a warning. */
+  readonly forgets?: boolean;
   /** Creates the tables that are missing. */
   setup(): Promise<void>;
   /** Makes a bid in one step and returns the row after it, whoever owns it; undefined if a replay finds none. */
