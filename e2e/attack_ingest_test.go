@@ -1,16 +1,14 @@
-//go:build linux
+//go:build linux && prove
 
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -20,9 +18,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 )
-
-// signingSecret is the secret of the sources under attack.
-const signingSecret = "only-on-loopback"
 
 func signed(text string) string {
 	mac := hmac.New(sha256.New, []byte(signingSecret))
@@ -39,30 +34,6 @@ func (a *attacked) github(tenant, name string, more map[string]any) (path string
 	}
 	_, path = a.sourceOf(tenant, body)
 	return path
-}
-
-// in sends a request to a source over a connection of its own, as strangers do.
-func (a *attacked) in(path string, body []byte, headers ...string) (int, []byte) {
-	a.t.Helper()
-	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, "http://"+a.addr+path, bytes.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Close = true
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	answer, err := a.http.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return answer.StatusCode, text
 }
 
 // asGitHub are the headers that GitHub sends with a body.

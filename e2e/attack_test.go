@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -32,6 +33,9 @@ const (
 	attacker = "ant"
 	victim   = "bee"
 )
+
+// signingSecret is the secret of the sources under attack.
+const signingSecret = "only-on-loopback"
 
 var allScopes = []grapnel.Scope{grapnel.ScopePublish, grapnel.ScopeRead, grapnel.ScopeManage, grapnel.ScopeReplay, grapnel.ScopeConsume,
 	grapnel.ScopeAdmin}
@@ -127,6 +131,30 @@ func (a *attacked) sourceOf(tenant string, body map[string]any) (id, path string
 	var made struct{ ID string }
 	a.by(tenant, grapnel.ScopeManage, http.StatusCreated, http.MethodPost, "/v1/sources", body, &made)
 	return made.ID, "/in/" + made.ID
+}
+
+// in sends a request to a source over a connection of its own, as strangers do.
+func (a *attacked) in(path string, body []byte, headers ...string) (int, []byte) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, "http://"+a.addr+path, bytes.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Close = true
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := a.http.Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return answer.StatusCode, text
 }
 
 // metric reads one of the server's metrics.

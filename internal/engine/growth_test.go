@@ -1,3 +1,5 @@
+//go:build prove
+
 package engine
 
 import (
@@ -11,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
@@ -43,23 +43,6 @@ func (c *counted) Changes(ctx context.Context, since int64) (store.ConfigChanges
 	return d, complete, err
 }
 
-// neighbours are nodes of one process.
-type neighbours map[string]*Engine
-
-func (n neighbours) Hint(string, []store.Head, []string)                {}
-func (n neighbours) Order(context.Context, string, core.Operated) error { return nil }
-func (n neighbours) Open(context.Context, string) ([]string, error)     { return nil, nil }
-func (n neighbours) Consumers(context.Context, string, string) ([]grapnel.Consumer, error) {
-	return nil, nil
-}
-func (n neighbours) Quiet(context.Context, string, string) (bool, error) { return true, nil }
-func (n neighbours) CatchUp(ctx context.Context, address string) error {
-	return n[address].CatchUp(ctx)
-}
-func (n neighbours) Healths(context.Context, string, []string) ([]grapnel.Health, error) {
-	return nil, nil
-}
-
 // group are nodes with a database of their own. It counts what they ask each other, and what they
 // read for that.
 type group struct {
@@ -70,8 +53,6 @@ type group struct {
 	took                       []time.Duration // of each endpoint
 	requests, reads, endpoints atomic.Int64
 }
-
-type onRequest struct{}
 
 func (g *group) CatchUp(ctx context.Context, address string) error {
 	g.requests.Add(1)

@@ -111,12 +111,15 @@ func TestBackMutantsAreCaught(t *testing.T) {
 }
 
 // playAll plays the seeds stored in a file, and then new ones: the number given by the flag, else
-// some, or with GRAPNEL_SOAK far. It stops at a seed that breaks a promise, prints the command that
-// repeats it, and stores it. It returns the number of seeds played.
+// some, of them a quarter with -short, or with GRAPNEL_SOAK far. It stops at a seed that breaks a
+// promise, prints the command that repeats it, and stores it. It returns how many it has played.
 func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Outcome) int64 {
 	t.Helper()
 	if os.Getenv("GRAPNEL_SOAK") != "" {
 		some = far
+	}
+	if testing.Short() {
+		some /= 4
 	}
 	if *seedsFlag != 0 {
 		some = *seedsFlag

@@ -87,7 +87,7 @@ func TestCopiedInTheMiddle(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	if slow {
+	if slow() {
 		copies = copies[3:]
 	}
 	for _, c := range copies {

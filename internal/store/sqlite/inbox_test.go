@@ -83,7 +83,7 @@ func someIntakeOf(source string) *grapnel.Intake {
 // some. No file contains their bodies, headers or event ids afterwards.
 func TestUnlearnedBytesAreGone(t *testing.T) {
 	n := 600
-	if slow {
+	if slow() {
 		n = 150
 	}
 	s, path := openNew(t)

@@ -62,7 +62,7 @@ func inMemory(t *testing.T, s *Store) (n int) {
 // on its way to the index, in the index, and after each restart with the files of that moment.
 func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	n, most := 2000, 100
-	if slow {
+	if slow() {
 		n, most = 400, 20
 	}
 	path := filepath.Join(fast(t), "grapnel.db")

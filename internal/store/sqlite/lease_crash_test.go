@@ -39,7 +39,7 @@ func TestLeasesCopiedInTheMiddle(t *testing.T) {
 	s, path := openNew(t)
 	s.checkpoints.at = 1 << 40 // no checkpoint: the copy of two files during a checkpoint differs from the state after a kill
 	messages := 20_000
-	if slow {
+	if slow() {
 		messages = 5000
 	}
 	now := queued(t, s, messages, func(i int) string {
@@ -78,7 +78,7 @@ func TestLeasesCopiedInTheMiddle(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	if slow {
+	if slow() {
 		copies = copies[3:]
 	}
 	for _, c := range copies {

@@ -20,7 +20,7 @@ import (
 // Bounds.Gathered. The suite's histories are too short for that.
 func TestListsOfManyBlocks(t *testing.T) {
 	rounds, queries := 20, 400
-	if slow {
+	if slow() {
 		rounds, queries = 5, 8
 	}
 	random := rand.New(rand.NewPCG(1, 2))

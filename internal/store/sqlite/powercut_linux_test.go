@@ -1,3 +1,5 @@
+//go:build prove
+
 package sqlite
 
 import (
@@ -35,7 +37,7 @@ func TestPowerCuts(t *testing.T) {
 		return
 	}
 	lives, images, sharp := uint64(2), 30, 15
-	if slow {
+	if slow() {
 		images = 5
 	}
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -125,7 +127,7 @@ func liveAndRecord(t *testing.T, begin powerCut, seed uint64) *recordedLife {
 	l := &recordedLife{begin: begin, seed: seed, dir: fast(t), ledger: filepath.Join(fast(t), "ledger")}
 	copyAll(t, begin.dir, l.dir)
 	steps := 60
-	if slow {
+	if slow() {
 		steps = 20
 	}
 	l.calls = traced(t, fmt.Sprintf("%s=%s %s %d %d", cutInside, l.dir, l.ledger, seed, steps))

@@ -73,7 +73,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 
 func purgedBytesAreGone(t *testing.T, b Bounds) {
 	n := 1500
-	if slow {
+	if slow() {
 		n = 300
 	}
 	b.Behind = int64(n) / 4

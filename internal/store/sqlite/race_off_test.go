@@ -2,4 +2,4 @@
 
 package sqlite
 
-const slow = false
+const underRace = false

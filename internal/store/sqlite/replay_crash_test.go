@@ -20,7 +20,7 @@ import (
 func TestReplayCopiedInTheMiddle(t *testing.T) {
 	const lanes = 25
 	events := 1200
-	if slow {
+	if slow() {
 		events = 100
 	}
 	s, path := openNew(t)
@@ -66,7 +66,7 @@ func TestReplayCopiedInTheMiddle(t *testing.T) {
 	}
 	stop()
 	runner.Wait()
-	if slow {
+	if slow() {
 		copies = copies[:2]
 	}
 	middle := 0

@@ -13,11 +13,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
+// slow says that tests with much random data take less of it: the race detector makes SQLite, which
+// is one goroutine's at a time, twenty times slower, and with -short a person waits for the result.
+func slow() bool { return underRace || testing.Short() }
+
 // TestStore runs the suite of the contract. It ends a store without preparation by copying its
 // files: that is the state after the process was killed.
 func TestStore(t *testing.T) {
 	histories, readers := 60, 4
-	if slow {
+	if slow() {
 		histories, readers = 3, 2
 	}
 	conforms(t, histories, Options{Ballast: -1, Bounds: Bounds{Readers: readers, Recent: 3}})
@@ -27,7 +31,7 @@ func TestStore(t *testing.T) {
 // GRAPNEL_SOAK=1 tries more seeds, and longer.
 func TestStoreTiny(t *testing.T) {
 	seeds, histories := 2, 10
-	if slow {
+	if slow() {
 		seeds, histories = 1, 3
 	}
 	if os.Getenv("GRAPNEL_SOAK") != "" {

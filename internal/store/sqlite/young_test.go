@@ -100,7 +100,7 @@ func contentWith(t *testing.T, path string, b Bounds) string {
 // power, so that no fill since the last sync of the log is there. Other events come during fills.
 func TestTheJournalMakesTheSameTables(t *testing.T) {
 	seeds, steps := 30, 150
-	if slow {
+	if slow() {
 		seeds = 4
 	}
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -180,7 +180,7 @@ func worksAndIsCopied(t *testing.T, seed, steps int) (replayed, light int, inFil
 // after it: after it, once the frame was synced. It does so too if the machine lost its power.
 func TestCrashAtEveryStep(t *testing.T) {
 	seeds, operations := 3, 60
-	if slow {
+	if slow() {
 		seeds = 1
 	}
 	if os.Getenv("GRAPNEL_SOAK") != "" {
