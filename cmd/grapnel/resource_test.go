@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
@@ -191,31 +193,52 @@ func TestEverySettingOfEveryVerb(t *testing.T) {
 }
 
 // TestEmptyTextsRemove: an empty text of an update removes the field. An empty id, for one, has not
-// the form of an id, so the request has null.
+// the form of an id, so the request has null. Every flag of every command whose help says that ”
+// removes something is tried.
 func TestEmptyTextsRemove(t *testing.T) {
-	said := map[string]bool{}
-	for _, d := range described {
-		for _, s := range d.settings {
-			says := strings.Contains(s.About, "'' removes it") || strings.Contains(s.About, "'' for none")
-			if says {
-				said[d.name+" "+s.Flag] = true
-			}
-			if s.Verb == "create" || !says && s.Kind != "text" {
+	tried := map[string]bool{}
+	try := func(name, id, update string, settings []cli.Setting) {
+		for _, s := range settings {
+			if s.Verb == "create" || !removable(s.About) && s.Kind != "text" {
 				continue
 			}
 			f := newFake(t, always(http.StatusOK, `{}`))
-			call := append([]string{d.name, "update"}, strings.Fields(d.id+" "+d.update)...)
+			call := append([]string{name, "update"}, strings.Fields(id+" "+update)...)
 			got := invoke(t, f.env(), "", append(call, "--"+s.Flag+"=")...)
 			if got.code != 0 || len(f.seen) != 1 || string(flattened(t, f.seen[0].Body)[s.Field]) != "null" {
-				t.Errorf("%s update --%s '': %+v, sent %v", d.name, s.Flag, got, f.seen)
+				t.Errorf("%s update --%s '': %+v, sent %v", name, s.Flag, got, f.seen)
 			}
+			tried["grapnel "+name+" update --"+s.Flag] = true
 		}
 	}
-	for _, want := range []string{"endpoints source", "queues source", "endpoints filter", "endpoints transform"} {
-		if !said[want] {
-			t.Errorf("the help of %s does not say how to remove it", want)
-		}
+	for _, d := range described {
+		try(d.name, d.id, d.update, d.settings)
 	}
+	try("issues", "iss_1", "", cli.IssueSettings)
+	said := 0
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !removable(f.Usage) || c.Name() == "create" { // there is nothing to remove yet
+				return
+			}
+			if said++; !tried[c.CommandPath()+" --"+f.Name] {
+				t.Errorf("%s --%s says that '' removes it; nothing here tries it", c.CommandPath(), f.Name)
+			}
+		})
+	}
+	walk((&session{World: &cli.World{Program: "grapnel"}}).rootCommand())
+	if said < 7 {
+		t.Errorf("only %d flags say that '' removes something", said)
+	}
+}
+
+// removable says whether a flag's help says that an empty text removes the field.
+func removable(help string) bool {
+	return strings.Contains(help, "'' removes it") || strings.Contains(help, "'' for none")
 }
 
 // flattened is a document with the fields of its parts as "part/field"; a rate and headers are
