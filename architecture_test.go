@@ -135,6 +135,9 @@ func TestTheMapIsShort(t *testing.T) {
 			t.Errorf("ARCHITECTURE.md does not link to %s", page)
 		}
 		for i, line := range strings.Split(read(t, page), "\n") {
+			if strings.HasPrefix(line, "    ") {
+				continue // a command, which cannot be wrapped
+			}
 			if n := len([]rune(linkedTo.ReplaceAllString(line, ""))); n > pageColumn {
 				t.Errorf("%s:%d has %d columns, more than %d", page, i+1, n, pageColumn)
 			}
@@ -237,12 +240,16 @@ func TestDecisionsAreRecords(t *testing.T) {
 }
 
 // TestRecipesNameWhatExists: the files of a recipe exist, contain the names that it gives, and are
-// as many as it says.
+// as many as it says. It ends with the command that shows a mistake, and its seconds.
 func TestRecipesNameWhatExists(t *testing.T) {
 	count := regexp.MustCompile(`(?m)^Example: .* (\d+) places in (\d+)\s+files`)
+	command := regexp.MustCompile(`\n    go test [^#\n]+ # \d+ s\s*$`)
 	_, recipes, _ := strings.Cut(read(t, "docs/recipes.md"), "\n## ")
 	for _, recipe := range strings.Split(recipes, "\n## ") {
 		title, body, _ := strings.Cut(recipe, "\n")
+		if !command.MatchString(body) {
+			t.Errorf("%s: its last line has to be the command that shows a mistake, as in: go test ./internal/api -run Golden # 3 s", title)
+		}
 		rows, places := rowsOf(body, "file"), 0
 		for _, cells := range rows {
 			name := strings.Trim(cells[0], "`")
