@@ -72,7 +72,7 @@ test-postgres: ## Run the contract's suite on a PostgreSQL that it starts; then 
 prove: export CGO_ENABLED = 0
 prove: needs ## Run everything, what is concurrent under the race detector; installs what that needs
 	$(GO) vet -tags prove ./...
-	$(GO) test -vet=off -count=1 .
+	$(GO) test -vet=off -count=1 . ./internal/house
 	@echo "histories and models without the race detector, all else with it; the output of each part follows its end"
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target prove-models prove-races prove-nested prove-kits
 	@echo "the real binary, alone: some of its tests compare latencies, and those that do not run beside each other after them"
@@ -92,7 +92,7 @@ prove-models:
 prove-races: export CGO_ENABLED = 1
 prove-races:
 	$(GO) test $(RACE) -tags prove -vet=off -timeout 14m $$($(GO) list $(LONGEST)) \
-		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
+		$$($(GO) list ./... | grep -v -x -F -e "$$($(GO) list . ./internal/house ./e2e ./e2e/receivers $(LONGEST) $(ALONE))")
 
 prove-nested: export CGO_ENABLED = 0
 prove-nested:
@@ -148,11 +148,12 @@ bench: ## Measure, beside a relay that stores nothing
 check: export CGO_ENABLED = 0
 check: ## Before a commit: build, vet, house rules, tests of what changed since BASE (main) and of what imports it
 	$(GO) build ./... && $(GO) vet ./...
-	$(GO) test -vet=off .
+	$(GO) test -vet=off ./internal/house
 	@packages=$$(GO="$(GO)" tools/changed.sh $(BASE)) && echo "changed, or importing what changed:" $$packages && \
 		{ [ -z "$$packages" ] || $(GO) test -vet=off -short $$packages; }
 
-lint: ## Look for what a machine can see
+lint: ## Look for what a machine can see; print warnings about prose and width, which fail nothing
+	@$(GO) run ./internal/house
 	$(LINT) run ./...
 
 # What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and

@@ -1,4 +1,4 @@
-package grapnel_test
+package main
 
 import (
 	"bytes"
