@@ -6,11 +6,16 @@
 //   - It is a function of the event alone. There is no clock, no environment, no input, no module
 //     and no file: an expression that names one of these does not compile. So each attempt gets
 //     the same body.
-//   - Work is counted, not timed. Each instruction of the machine and each call of a function is
-//     charged before it runs, for what it may take at most, and an evaluation ends when
-//     Bounds.Work is used up. That bounds the memory of values too, because what a call makes is
-//     charged like what it reads. The stacks of the machine have a bound of their own
-//     (Bounds.Stacks): a recursion makes them grow with few instructions.
+//   - Functions are those of a list (allow.go). An expression with another one does not compile.
+//   - Work is counted, not timed. The library asks its context, a meter, before each
+//     instruction, and an evaluation ends when Bounds.Work is used up. The work inside of one
+//     instruction is charged by a guard: a function that the expression gets in front of each
+//     operator and function whose work grows with the values that it sees (rewrite.go,
+//     guards.go). That bounds the memory of values too, because a call is charged for what it
+//     makes. A guard changes no result.
+//   - The stacks of the machine grow with calls of a function inside of itself, which have a
+//     bound of their own (Bounds.Stacks). A call that a function ends with takes nothing
+//     (tail.go).
 //   - Numbers that an expression does not calculate with keep their digits.
 //
 // It does not preserve the order of an object's members, which come out sorted, or the space
@@ -25,7 +30,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +44,7 @@ const MaxLength = 4 << 10
 // Bounds are the limits of one evaluation; see package bounds.
 type Bounds struct {
 	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
-	Stacks int64         `bound:"4194304"  tiny:"262144"`  // bytes of the machine's stacks, which grow with the depth of calls
+	Stacks int64         `bound:"4194304"  tiny:"262144"`  // bytes that calls of functions inside of themselves may leave on stacks
 	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
 	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
 }
@@ -71,14 +76,8 @@ func Compile(text string, b Bounds, now func() time.Time) (*Transform, error) {
 // Check returns the fault of an expression that is to be saved; nil: none. It finds more than
 // Compile, because saved expressions may have an unknown format in a part that no event reaches.
 func Check(text string) error {
-	if _, err := newMachine(text); err != nil {
-		return err
-	}
-	query, err := gojq.Parse(text)
-	if err != nil {
-		return badSyntax(text, err)
-	}
-	return visit(reflect.ValueOf(query), unknownFormat)
+	_, format, err := prepare(text)
+	return cmp.Or(err, format)
 }
 
 // Apply returns the body of an event, whose standard form is the envelope.
@@ -89,11 +88,31 @@ func (t *Transform) Apply(envelope []byte) ([]byte, error) {
 	if err := input.Decode(&event); err != nil {
 		return nil, fmt.Errorf("the event is not JSON: %w", err)
 	}
+	if longestNumber(envelope) > maxDigits && longNumber(event) { // reading one takes the square of its digits
+		return nil, errWork
+	}
 	body, err := t.try(event)
 	if errors.Is(err, errTime) { // the machine may have stalled
 		body, err = t.try(event)
 	}
 	return body, err
+}
+
+// longNumber says whether a value contains a number of more than maxDigits digits.
+func longNumber(v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		return longestNumber(string(v)) > maxDigits
+	case []any:
+		return slices.ContainsFunc(v, longNumber)
+	case map[string]any:
+		for _, member := range v {
+			if longNumber(member) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // try evaluates once.
@@ -141,22 +160,34 @@ type machine struct {
 }
 
 func newMachine(text string) (*machine, error) {
+	m, _, err := prepare(text)
+	return m, err
+}
+
+// prepare returns a machine, and the fault of a format that the expression names.
+func prepare(text string) (m *machine, format, err error) {
 	if len(text) > MaxLength {
-		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxLength)
+		return nil, nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxLength)
 	}
 	query, err := gojq.Parse(text)
 	if err != nil {
-		return nil, badSyntax(text, err)
+		return nil, nil, badSyntax(text, err)
 	}
-	if err := pure(query); err != nil {
-		return nil, err
+	r := rewriter{free: strings.Fields(free)}
+	guarded := r.all(query)
+	if query.Meta == nil && len(query.Imports) == 0 {
+		if _, err := gojq.Compile(query); err != nil { // it speaks of the text as it was written
+			return nil, nil, fmt.Errorf("does not compile: %w", err)
+		}
 	}
-	code, err := gojq.Compile(query)
-	if err != nil {
-		return nil, fmt.Errorf("does not compile: %w", err)
+	if r.err != nil {
+		return nil, nil, r.err
 	}
-	m := &machine{code, newMeter()}
-	return m, m.meter.attach(code)
+	m = &machine{meter: newMeter()}
+	if m.code, err = gojq.Compile(guarded, m.meter.guards()...); err != nil {
+		return nil, nil, fmt.Errorf("does not compile: %w", err)
+	}
+	return m, r.format, nil
 }
 
 // badSyntax says where in a text the parser gave up, in characters from 1.
@@ -174,10 +205,6 @@ func badSyntax(text string, err error) error {
 // run returns the one result as JSON of at most most bytes.
 func (m *machine) run(event any, most int) ([]byte, error) {
 	results := m.code.RunWithContext(m.meter, event)
-	if err := m.meter.watch(results); err != nil {
-		return nil, err
-	}
-	defer clear(m.meter.held) // an idle machine keeps no stacks
 	result, found := results.Next()
 	if err, failed := result.(error); failed {
 		return nil, m.meter.reason(err)
