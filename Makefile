@@ -149,7 +149,7 @@ check: export CGO_ENABLED = 0
 check: ## Before a commit: build, vet, house rules, tests of what changed since BASE (main) and of what imports it
 	$(GO) build ./... && $(GO) vet ./...
 	$(GO) test -vet=off ./internal/house
-	@packages=$$(GO="$(GO)" tools/changed.sh $(BASE)) && echo "changed, or importing what changed:" $$packages && \
+	@packages=$$(GO="$(GO)" tools/changed.sh "$(or $(BASE),main)" $(FOREIGN)) && echo "changed, or importing what changed:" $$packages && \
 		{ [ -z "$$packages" ] || $(GO) test -vet=off -short $$packages; }
 
 lint: ## Look for what a machine can see; print warnings about prose and width, which fail nothing

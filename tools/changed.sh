@@ -1,15 +1,16 @@
 #!/bin/sh
 # Prints the packages of this module that a branch changes, and those that import them, a line each.
-#   tools/changed.sh [BASE]    BASE is main if not given; uncommitted and new files count too
+#   tools/changed.sh BASE [FOREIGN…]    uncommitted and new files count too
 # A package of which only tests or their data changed is printed without those that import it. A file that is in no package belongs
 # to the nearest package above it. Left out are e2e and bench, whose tests start servers for minutes, and without a PostgreSQL on this
-# machine the packages that start one.
+# machine the packages FOREIGN, which start one.
 set -eu
 go=${GO:-go}
-base=$(git merge-base HEAD "${1:-main}" 2>/dev/null || git rev-parse HEAD)
+base=$(git merge-base HEAD "$1" 2>/dev/null || git rev-parse HEAD)
+shift
 leave='^(e2e|bench)(/|$)'
 if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && ! command -v postgres >/dev/null 2>&1; then
-	leave="$leave|^(internal/store/postgres|internal/relay|outbox|receive/(pgxstore|sqlstore|gate))\$"
+	for one in "$@"; do leave="$leave|^${one#./}\$"; done
 	echo "no PostgreSQL here: packages that need one are left out" >&2
 fi
 {

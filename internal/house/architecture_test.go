@@ -65,6 +65,7 @@ func rowsOf(text, head string) (rows [][]string) {
 // TestTheMapShowsEveryPackage: the table of ARCHITECTURE.md has the packages and floors of this
 // module, and every door exists.
 func TestTheMapShowsEveryPackage(t *testing.T) {
+	t.Chdir(root)
 	shown := map[string]bool{}
 	for _, cells := range rowsOf(read(t, "ARCHITECTURE.md"), "floor") {
 		dir := strings.Trim(cells[1], "`")
@@ -122,6 +123,7 @@ func declares(dir, name string) bool {
 
 // TestTheMapIsShort: a newcomer reads ARCHITECTURE.md as a whole, and it leads to every page.
 func TestTheMapIsShort(t *testing.T) {
+	t.Chdir(root)
 	text := read(t, "ARCHITECTURE.md")
 	if n := strings.Count(text, "\n"); n > mapLines {
 		t.Errorf("ARCHITECTURE.md has %d lines, more than %d: move text to docs/architecture", n, mapLines)
@@ -136,6 +138,7 @@ func TestTheMapIsShort(t *testing.T) {
 // TestPagesNameWhatExists: every file, and every name such as store.Head, that a page about the
 // code mentions is in the tree.
 func TestPagesNameWhatExists(t *testing.T) {
+	t.Chdir(root)
 	packages := map[string][]string{} // directories by the package's name
 	var everywhere []string
 	for dir := range vocabulary() {
@@ -196,6 +199,7 @@ func somewhere(t *testing.T, name string) bool {
 // TestDecisionsAreRecords: each decision has its parts, and the index lists all of them, with their
 // titles and dates.
 func TestDecisionsAreRecords(t *testing.T) {
+	t.Chdir(root)
 	const dir = "docs/decisions"
 	records, err := filepath.Glob(dir + "/[0-9]*.md")
 	if err != nil {
@@ -230,6 +234,7 @@ func TestDecisionsAreRecords(t *testing.T) {
 // TestRecipesNameWhatExists: the files of a recipe exist, contain the names that it gives, and are
 // as many as it says. It ends with the command that shows a mistake, and its seconds.
 func TestRecipesNameWhatExists(t *testing.T) {
+	t.Chdir(root)
 	count := regexp.MustCompile(`(?m)^Example: .* (\d+) places in (\d+)\s+files`)
 	command := regexp.MustCompile(`\n    go test [^#\n]+ # \d+ s\s*$`)
 	_, recipes, _ := strings.Cut(read(t, "docs/recipes.md"), "\n## ")

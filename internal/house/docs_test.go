@@ -12,6 +12,7 @@ import (
 
 // TestNamedTestsExist: a promise names its test, and the test exists.
 func TestNamedTestsExist(t *testing.T) {
+	t.Chdir(root)
 	declared := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -48,6 +49,7 @@ func TestNamedTestsExist(t *testing.T) {
 
 // TestNamedMetricsExist: every metric that a page names is one that the program exports.
 func TestNamedMetricsExist(t *testing.T) {
+	t.Chdir(root)
 	all, err := sources()
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestNamedMetricsExist(t *testing.T) {
 // TestNamedLogMessagesExist: a message that a page quotes from the log is one that the program
 // writes, so a search for it finds the line.
 func TestNamedLogMessagesExist(t *testing.T) {
+	t.Chdir(root)
 	all, err := sources()
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +134,7 @@ func pages(t *testing.T) []string {
 // TestDocumentedTestRuns: if a page gives a command that runs tests, the package, a test of that
 // name and the flag exist.
 func TestDocumentedTestRuns(t *testing.T) {
+	t.Chdir(root)
 	all, err := sources()
 	if err != nil {
 		t.Fatal(err)
@@ -208,6 +212,7 @@ func TestDocumentedTestRuns(t *testing.T) {
 
 // TestThePageOnReceivingHasAllCases: its table leads from each case of torture to a way out.
 func TestThePageOnReceivingHasAllCases(t *testing.T) {
+	t.Chdir(root)
 	cases := map[string][2]bool{}
 	for i, page := range []string{"docs/torture.md", "docs/receiving-safely.md"} {
 		text, err := os.ReadFile(page)
@@ -235,6 +240,7 @@ func TestThePageOnReceivingHasAllCases(t *testing.T) {
 // TestThePageOnReceivingNamesWhatTheKitsHave: each name that its snippets take from a kit is one of
 // that kit.
 func TestThePageOnReceivingNamesWhatTheKitsHave(t *testing.T) {
+	t.Chdir(root)
 	text := func(files ...string) string {
 		var all strings.Builder
 		for _, file := range files {

@@ -26,6 +26,7 @@ import (
 var ordered = []string{"internal/api", "internal/engine", "cmd/grapnel"}
 
 func TestFilesUseEachOtherDownwards(t *testing.T) {
+	t.Chdir(root)
 	for _, dir := range ordered {
 		t.Run(dir, func(t *testing.T) {
 			uses := usesOfFiles(t, dir)

@@ -123,13 +123,9 @@ const (
 	badNames   = "util utils common helper helpers misc manager shared base"
 )
 
-// TestMain runs the tests at the root of the module, whose files they name.
-func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+// root is the module's, whose files the tests name. A test goes there by t.Chdir: in a TestMain it
+// would not be noted among the inputs of the tests, and a stored result would count after a change.
+const root = "../.."
 
 // product are the sources of the built programs.
 func product(t *testing.T) []source {
@@ -142,6 +138,7 @@ func product(t *testing.T) []source {
 }
 
 func TestEveryPackageHasADoorComment(t *testing.T) {
+	t.Chdir(root)
 	door := map[string]string{}
 	packages := map[string]string{}
 	for _, s := range product(t) {
@@ -164,6 +161,7 @@ func TestEveryPackageHasADoorComment(t *testing.T) {
 }
 
 func TestImportsGoDownTheFloors(t *testing.T) {
+	t.Chdir(root)
 	seen := map[string]bool{}
 	for _, s := range product(t) {
 		if nested(s.dir) || tool(s.dir) {
@@ -200,6 +198,7 @@ var borrows = map[string][]string{
 
 // Some imports are forbidden although they go down.
 func TestImportsThatWouldBeShortcuts(t *testing.T) {
+	t.Chdir(root)
 	const everybodyElse = "*"
 	// A forbidden path that ends in a slash stands for the packages inside it, not for the package
 	// itself.
@@ -270,6 +269,7 @@ func tool(dir string) bool {
 }
 
 func TestNoSleepInTheProduct(t *testing.T) {
+	t.Chdir(root)
 	for _, s := range product(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.SelectorExpr)
@@ -285,6 +285,7 @@ func TestNoSleepInTheProduct(t *testing.T) {
 }
 
 func TestFilesAreShort(t *testing.T) {
+	t.Chdir(root)
 	for _, s := range product(t) {
 		if _, allowed := longFiles[s.path]; s.lines > lineBudget && !allowed {
 			t.Errorf("%s has %d lines, more than %d: there is a second concept hiding in it", s.path, s.lines, lineBudget)
@@ -300,6 +301,7 @@ func TestFilesAreShort(t *testing.T) {
 // TestTextIsText: git shows no difference of a file with control bytes, so a golden file that has
 // one cannot be reviewed. Such a byte is escaped where the file is written.
 func TestTextIsText(t *testing.T) {
+	t.Chdir(root)
 	written := []string{".go", ".md", ".json", ".txt", ".html", ".css", ".js", ".svg", ".sql", ".sh", ".py", ".ts", ".yml", ".yaml", ".toml"}
 	seen := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -326,6 +328,7 @@ func TestTextIsText(t *testing.T) {
 }
 
 func TestNamesSayWhatIsInside(t *testing.T) {
+	t.Chdir(root)
 	bad := strings.Fields(badNames)
 	for _, s := range product(t) {
 		stem := strings.TrimSuffix(path.Base(s.path), ".go")
@@ -336,6 +339,7 @@ func TestNamesSayWhatIsInside(t *testing.T) {
 }
 
 func TestModulesAreOurs(t *testing.T) {
+	t.Chdir(root)
 	declared := regexp.MustCompile(`(?m)^module (\S+)$`)
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() != "go.mod" {
@@ -363,6 +367,7 @@ func TestModulesAreOurs(t *testing.T) {
 }
 
 func TestLicence(t *testing.T) {
+	t.Chdir(root)
 	text := read(t, "LICENSE")
 	if !strings.Contains(text, "Apache License") || !strings.Contains(text, "Version 2.0, January 2004") {
 		t.Error("LICENSE is not the Apache License, version 2.0")
@@ -370,6 +375,7 @@ func TestLicence(t *testing.T) {
 }
 
 func TestReadmeCommandsExist(t *testing.T) {
+	t.Chdir(root)
 	targets := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		targets[m[1]] = true
@@ -394,6 +400,7 @@ func TestReadmeCommandsExist(t *testing.T) {
 }
 
 func TestLinksInDocumentsResolve(t *testing.T) {
+	t.Chdir(root)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, doc := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, doc), -1) {

@@ -4,6 +4,7 @@ import "testing"
 
 // TestPagesUsePlainWords: pages for users name the thing, in the settled words.
 func TestPagesUsePlainWords(t *testing.T) {
+	t.Chdir(root)
 	held := 0
 	for _, page := range append(pages(t), "CHANGELOG.md") {
 		if forContributors(page) {

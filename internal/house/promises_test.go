@@ -15,6 +15,7 @@ const promised = 118
 // TestEveryPromiseHasItsTest: docs/promises.md has every promise once, in order, and each that is
 // kept or differs names a test that the named package has. A planned one names none.
 func TestEveryPromiseHasItsTest(t *testing.T) {
+	t.Chdir(root)
 	text, err := os.ReadFile("docs/promises.md")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 // next one of the table. So a reader who stands in one function finds the next by that word,
 // without going back.
 func TestTheWalkCanBeFollowed(t *testing.T) {
+	t.Chdir(root)
 	const page = "docs/architecture/walk.md"
 	text := read(t, page)
 	all, err := sources()

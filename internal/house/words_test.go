@@ -14,6 +14,7 @@ import (
 // hold applies a rule to all files.
 func hold(t *testing.T, rule func(source) []string) {
 	t.Helper()
+	t.Chdir(root)
 	all, err := sources()
 	if err != nil {
 		t.Fatal(err)
