@@ -1,12 +1,14 @@
 // Package journal is a file of numbered frames. A frame that Write has returned for is on the disk:
 // it survives the end of the process and of the machine.
 //
-// The file has two halves of the same size, written in turn. Its bytes are allocated before they
-// are used, never given back, and used again and again, so that a sync changes no metadata of the
-// file system, and the journal goes on while the disk is full (Confine). A frame is valid if its
-// checksum is, which includes the key of the owner, the journal's generation and the frame's
-// number. Numbers rise within a half. So bytes left by an earlier turn are no frames of this one:
-// the checksum fails, or the number does not rise.
+// The file has two halves of the same size, written in turn. Its bytes are written before they are
+// used, never given back, and used again and again, so that a sync changes no metadata of the file
+// system. The blocks of both halves are reserved, so the journal goes on while the disk is full
+// (Reserve, Confine).
+//
+// A frame is valid if its checksum is, which includes the key of the owner, the journal's
+// generation and the frame's number. Numbers rise within a half. So bytes left by an earlier turn
+// are no frames of this one: the checksum fails, or the number does not rise.
 //
 // Frames are synced one by one, so only the last one can be torn. An invalid frame that valid ones
 // follow is damage, and Read says so.
@@ -32,10 +34,10 @@ import (
 type Bounds struct {
 	// Half is the number of bytes of each half. A frame is at most an eighth of it.
 	Half int64 `bound:"32MiB" tiny:"16KiB"`
-	// Step is how many bytes are allocated at once, before they are used for the first time.
+	// Step is how many bytes are written at once, before they are used for the first time.
 	Step int64 `bound:"1MiB" tiny:"4KiB"`
-	// First is how many bytes of the first half are allocated from the beginning, so that a full
-	// disk leaves the journal usable.
+	// First is how many bytes of the first half are written from the beginning, and all that a full
+	// disk leaves usable where Reserve can do nothing.
 	First int64 `bound:"4MiB" tiny:"4KiB"`
 }
 
@@ -74,6 +76,7 @@ type Journal struct {
 	half   int64     // the one that is written: 0 or 1
 	at     int64     // where in the file the next frame goes
 	grown  int64     // the length of the file
+	has    int64     // up to here it has blocks by Reserve
 	clean  int64     // up to here it was written
 	last   [2]uint64 // the highest number in each half; 0: none that its owner needs
 
@@ -132,11 +135,31 @@ func (j *Journal) Room() bool {
 	return j.Fits(j.Most())
 }
 
+// Reserve gives the file the blocks that both halves need, so that no other program takes them, and
+// says how many bytes are still missing. They are not written, and the file does not become longer:
+// Write does that later. Reserve takes at most half of the free space, so that the owner's tables
+// can grow on a small disk. Where the system cannot reserve blocks it does nothing.
+func (j *Journal) Reserve() (missing int64) {
+	end, at := begin+2*j.head.half, j.held()
+	if want := min(end-at, free(j.file)/2/block*block); want > 0 {
+		if reserve(j.file, at, want) == nil {
+			j.has = at + want
+		} else {
+			_ = j.file.Truncate(j.grown) // gives a part back that was reserved
+			j.has = 0
+		}
+	}
+	return end - j.held()
+}
+
+// held is up to where the file has blocks.
+func (j *Journal) held() int64 { return max(j.has, j.grown) }
+
 // Fits says whether a frame with this payload fits into the rest of the half.
 func (j *Journal) Fits(payload int) bool {
 	end := begin + (j.half+1)*j.head.half
 	if j.confined {
-		end = min(end, j.grown)
+		end = min(end, j.held())
 	}
 	return j.at+int64(Header+payload) <= end
 }

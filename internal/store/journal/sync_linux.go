@@ -40,6 +40,22 @@ func Allocate(f *os.File, at, size int64) error {
 	return os.NewSyscallError("fallocate", retried(func() error { return syscall.Fallocate(int(f.Fd()), 0, at, size) }))
 }
 
+// reserve gives a part of a file blocks of the device, without writing them. The file stays as
+// long.
+func reserve(f *os.File, at, size int64) error {
+	const keepSize = 1
+	return retried(func() error { return syscall.Fallocate(int(f.Fd()), keepSize, at, size) })
+}
+
+// free is the number of bytes that a file system has free for this process; 0: unknown.
+func free(f *os.File) int64 {
+	var is syscall.Statfs_t
+	if retried(func() error { return syscall.Fstatfs(int(f.Fd()), &is) }) != nil {
+		return 0
+	}
+	return int64(is.Bavail) * int64(is.Bsize)
+}
+
 // Punch makes a part of a file a hole: its blocks go back to the file system, and the bytes of
 // blocks that other parts share become zeros. The file stays as long.
 func Punch(f *os.File, at, size int64) error {

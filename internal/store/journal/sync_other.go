@@ -16,6 +16,12 @@ func WriteBack(fd int, at, size int64) error { return nil }
 // Allocate is not possible here.
 func Allocate(f *os.File, at, size int64) error { return errors.ErrUnsupported }
 
+// reserve is not possible here.
+func reserve(f *os.File, at, size int64) error { return errors.ErrUnsupported }
+
+// free is unknown here.
+func free(f *os.File) int64 { return 0 }
+
 // Punch is not possible here.
 func Punch(f *os.File, at, size int64) error { return errors.ErrUnsupported }
 

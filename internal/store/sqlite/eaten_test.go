@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,31 +25,8 @@ func TestTheReserveIsEaten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	other, err := os.Create(filepath.Join(dir, "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	eat := func() {
-		for b := make([]byte, 1<<20); len(b) > 0; {
-			if n, _ := other.Write(b); n < len(b) {
-				b = b[:len(b)/2]
-			}
-		}
-	}
-	var heads []store.Head
-	for range 20 {
-		b := store.Batch{Config: 1}
-		for i := range 50 {
-			b.Events = append(b.Events, store.Incoming{Targets: []store.Target{{Endpoint: "ep"}}, Event: &grapnel.Event{
-				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500), AcceptedAt: time.UnixMicro(1)}})
-		}
-		done, err := s.Append(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		heads = append(heads, done.Heads...)
-	}
+	eat := eater(t, dir)
+	heads := owing(t, s, 1000)
 	eat()
 	until(t, "a refusal", func() bool {
 		_, err := publish(t, s, "evt_refused", 100_000)
@@ -72,5 +50,88 @@ func TestTheReserveIsEaten(t *testing.T) {
 	}
 	if n, err := openAt(t, copied, Bounds{}).Waiting(t.Context(), "ep", 1<<30); err != nil || n != 0 {
 		t.Errorf("%d deliveries would be repeated: %v", n, err)
+	}
+}
+
+// TestTheJournalIsUsedUp: a store is opened, and before its first write another program takes all
+// of the disk, and then each byte that becomes free. Outcomes are recorded until both halves of the
+// journal are used up. A process that is killed then has recorded all of them. Once the disk has
+// space again all go on.
+func TestTheJournalIsUsedUp(t *testing.T) {
+	dir := t.TempDir()
+	mountSmall(t, dir, 24<<20)
+	path := filepath.Join(dir, "grapnel.db")
+	small := journal.Bounds{Half: 1 << 20, Step: 64 << 10, First: 64 << 10}
+	o := Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Millisecond, Journal: small}}
+	s, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads := owing(t, s, 3000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(t.Context(), path, o); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	eat := eater(t, dir)
+	eat()
+	const size = 1000
+	recorded := 0
+	for err == nil && recorded < len(heads) {
+		eat()
+		if err = settle(t, s, heads[recorded], size); err == nil {
+			recorded++
+		}
+	}
+	if least := (2 << 20) * 8 / 10 / (size + 100); recorded < least || grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("%d outcomes were recorded, want at least %d, and then %v", recorded, least, err)
+	}
+	if n, err := openAt(t, snapshot(t, path), Bounds{}).Waiting(t.Context(), "ep", 1<<30); err != nil || n != len(heads)-recorded {
+		t.Errorf("%d outcomes were recorded, and after a kill %d of %d wait: %v", recorded, n, len(heads), err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "other"), 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "room", func() bool { return settle(t, s, heads[recorded], size) == nil })
+	if n, err := s.Waiting(t.Context(), "ep", 1<<30); err != nil || n != len(heads)-recorded-1 {
+		t.Errorf("%d of %d wait: %v", n, len(heads), err)
+	}
+}
+
+// owing publishes events of one endpoint, 50 in each batch.
+func owing(t *testing.T, s *Store, n int) (heads []store.Head) {
+	t.Helper()
+	for len(heads) < n {
+		b := store.Batch{Config: 1}
+		for i := range 50 {
+			b.Events = append(b.Events, store.Incoming{Targets: []store.Target{{Endpoint: "ep"}}, Event: &grapnel.Event{
+				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500), AcceptedAt: time.UnixMicro(1)}})
+		}
+		done, err := s.Append(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, done.Heads...)
+	}
+	return heads
+}
+
+// eater returns a function that takes all free space of the file system of a directory, as a log
+// file of another program does.
+func eater(t *testing.T, dir string) func() {
+	t.Helper()
+	other, err := os.Create(filepath.Join(dir, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	return func() {
+		for b := make([]byte, 1<<20); len(b) > 0; {
+			if n, _ := other.Write(b); n < len(b) {
+				b = b[:len(b)/2]
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/journal"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -318,7 +319,7 @@ func diskFull(t *testing.T, b Bounds) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 20<<20)
 	path := filepath.Join(dir, "grapnel.db")
-	b.Retry = time.Millisecond
+	b.Retry, b.Journal = time.Millisecond, journal.Bounds{Half: 2 << 20, First: 2 << 20}
 	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Bounds: b})
 	if err != nil {
 		t.Fatal(err)

@@ -102,19 +102,44 @@ func (w *writer) lack(cause error) {
 	if w.tx != nil {
 		w.store.checkpoints.copy(w.tx.conn) // so that the log can be written from its beginning and need not grow
 	}
-	w.retry.Reset(w.store.bounds.Retry)
+	w.spill(false)
+	w.retryLater()
+}
+
+// retryLater sets the time at which a full disk is tried again. After a fill that fails all young
+// operations are applied again: a tenth of the time at most goes into that.
+func (w *writer) retryLater() {
+	w.retry.Reset(max(w.store.bounds.Retry, 10*w.young.again))
+}
+
+// spill says whether SQLite writes changed pages to its log before a commit if they do not fit into
+// its memory. On a full disk that would fail, so all of them stay in memory: as many as the
+// operations in the journal change.
+func (w *writer) spill(allowed bool) {
+	if w.tx == nil {
+		return // it is being opened
+	}
+	setting := "PRAGMA cache_spill = ON"
+	if !allowed {
+		setting = "PRAGMA cache_spill = OFF"
+	}
+	if err := w.tx.conn.Exec(setting); err != nil {
+		w.store.log.Warn("setting SQLite's memory failed", "err", err)
+	}
 }
 
 // regain tries whether the disk has space again.
 func (w *writer) regain() {
 	w.stuck = false
 	if err := w.headroom.again(); err != nil {
-		w.retry.Reset(w.store.bounds.Retry)
+		w.retryLater()
 		return
 	}
 	w.headroom.full = false
+	w.spill(true)
 	if w.young.journal != nil {
 		w.young.journal.Confine(false)
+		w.young.journal.Reserve()
 	}
 	w.store.reach("the disk has space again")
 	w.store.stats.full.Store(false)

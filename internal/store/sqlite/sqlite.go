@@ -179,7 +179,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := s.writer.headroom.keep(); err != nil {
 		s.writer.lack(err)
 	}
-	return nil
+	return s.writer.beginJournal()
 }
 
 // connect opens all connections.

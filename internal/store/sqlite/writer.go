@@ -220,6 +220,10 @@ func (w *writer) gather(take func() int) {
 // age fills the tables when the oldest young operation is FillEvery old. Little is written then, so
 // the memory for frames goes back.
 func (w *writer) age() {
+	if w.stuck {
+		w.young.timer.Reset(w.store.bounds.Retry)
+		return
+	}
 	if err := w.fill(); err != nil {
 		w.young.timer.Reset(w.store.bounds.Retry)
 		return
@@ -247,7 +251,7 @@ func (w *writer) commit() {
 		case full(err) && !lacked:
 			w.lack(err)
 			batch, lacked = w.refuse(batch), true
-		case full(err):
+		case full(err), errors.Is(err, errStuck):
 			answer(batch, errFull(err))
 			return
 		case errors.Is(err, errLarge):
@@ -291,7 +295,9 @@ func (w *writer) try(batch []*request) (culprit int, err error) {
 		return -1, err
 	}
 	started := w.store.now()
-	if culprit, err = w.transact(batch); err != nil {
+	if culprit, err = w.transact(batch); errors.Is(err, errStuck) {
+		return culprit, err
+	} else if err != nil {
 		if err := w.undo(err); w.store.failed() != nil {
 			return -1, err
 		}
@@ -301,11 +307,12 @@ func (w *writer) try(batch []*request) (culprit int, err error) {
 	return -1, nil
 }
 
-// refuse answers the requests that have to wait for space, and returns the others.
+// refuse answers the requests that have to wait for space, and returns the others. While a fill
+// fails, those that the journal cannot hold wait too: they need one first.
 func (w *writer) refuse(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {
-		if !r.grows() {
+		if !r.grows() && (!w.stuck || keeps(r.operation)) {
 			kept = append(kept, r)
 			continue
 		}

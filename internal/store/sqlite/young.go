@@ -33,11 +33,12 @@ type young struct {
 	loose      bool             // commits of the connection are not synced
 	large      bool             // the batch does not fit into a frame
 
-	frames []byte // the young ones, one after the other, each with its header
-	ends   []int  // where each of them ends
-	count  int    // operations in them
-	most   int    // operations with which the tables are filled
-	wide   bool   // the connection has WideCache
+	frames []byte        // the young ones, one after the other, each with its header
+	ends   []int         // where each of them ends
+	count  int           // operations in them
+	most   int           // operations with which the tables are filled
+	wide   bool          // the connection has WideCache
+	again  time.Duration // that it took to apply them again, the last time
 	timer  *time.Timer
 
 	owes   atomic.Bool   // something is young
@@ -149,6 +150,9 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		}
 	}
 	if !young || !y.loose {
+		if w.stuck {
+			return false, errStuck
+		}
 		if err := w.tryFill(false); err != nil {
 			return false, err
 		}
@@ -157,6 +161,25 @@ func (w *writer) ready(batch []*request) (young bool, err error) {
 		}
 	}
 	return young, w.resume()
+}
+
+// beginJournal makes the journal before the first write, so that no other program takes its space.
+// A store without a ballast reserves nothing: it makes the journal with its first write.
+func (w *writer) beginJournal() error {
+	if w.headroom.size == 0 {
+		return nil
+	}
+	err := w.createJournal()
+	if err == nil {
+		_, err = w.transact(nil) // which notes that it is needed
+	}
+	if err == nil {
+		return nil
+	}
+	if err = w.undo(err); full(err) {
+		return nil // the first write that has space does it
+	}
+	return err
 }
 
 // createJournal makes the journal of this process. The next commit notes its generation.
@@ -170,6 +193,10 @@ func (w *writer) createJournal() error {
 	if err != nil {
 		return err
 	}
+	if missing := j.Reserve(); missing > 0 {
+		w.store.log.Warn("journal not reserved whole; fewer outcomes can be recorded if the disk gets full", "missing_bytes", missing)
+	}
+	j.Confine(w.headroom.full)
 	y.journal, y.generation = j, uint64(drawn)
 	w.store.reach("the journal was created")
 	return nil
@@ -181,13 +208,20 @@ func (y *young) room(most int) bool { return y.journal.Room() && y.half < most }
 // entries says whether the journal can hold all operations of a batch.
 func entries(batch []*request) bool {
 	for _, r := range batch {
-		switch r.operation.(type) {
-		case entry, nothing, filling, looking, seeing:
-		default:
+		if !keeps(r.operation) {
 			return false
 		}
 	}
 	return true
+}
+
+// keeps says whether the journal can hold an operation, or need not because it changes nothing.
+func keeps(o operation) bool {
+	switch o.(type) {
+	case entry, nothing, filling, looking, seeing:
+		return true
+	}
+	return false
 }
 
 // sync says whether SQLite syncs its log with each commit. No transaction is open.
@@ -218,6 +252,8 @@ func (w *writer) resume() error {
 	if len(w.young.ends) == 0 {
 		return nil
 	}
+	began := w.store.now()
+	defer func() { w.young.again = w.store.now().Sub(began) }()
 	event, delivery, from := w.tx.events.given, w.tx.deliveries.given, 0
 	defer func() { // the numbers that a failed batch had are not used again
 		w.tx.events.skip(event)
@@ -231,6 +267,9 @@ func (w *writer) resume() error {
 	}
 	return nil
 }
+
+// errStuck is the error of a batch that needs a fill while fills fail. Nothing was done for it.
+var errStuck = errors.New("sqlite: a fill failed on the full disk")
 
 // errLarge is the error of a batch that is too large for one frame.
 var errLarge = errors.New("sqlite: the batch is too large for the journal")
