@@ -19,7 +19,6 @@ const (
 	CodeConflict    Code = "conflict"    // the request contradicts the current state
 	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
 	CodeUnavailable Code = "unavailable" // try again later
-	CodeMoved       Code = "moved"       // the tenant is in another cell, named in Cell
 	CodeStorageFull Code = "storage_full"
 	// the server sheds load; RetryAfter is the time until a retry
 	CodeOverloaded Code = "overloaded"
@@ -47,7 +46,6 @@ type Error struct {
 	Err    error // the cause, for logs; never shown to a caller
 
 	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
-	Cell       string        // where the tenant is, with CodeMoved
 }
 
 // Field is one fault of an input.
@@ -83,16 +81,6 @@ func Errorf(code Code, format string, args ...any) *Error {
 func Invalid(pointer, format string, args ...any) *Error {
 	text := fmt.Sprintf(format, args...)
 	return &Error{Code: CodeInvalid, Detail: pointer + ": " + text, Fields: []Field{{Pointer: pointer, Detail: text}}}
-}
-
-// Moved makes the error for a request about a tenant that is in another cell; "": about objects
-// without a tenant.
-func Moved(tenant, cell string) *Error {
-	whose := "An object without a tenant"
-	if tenant != "" {
-		whose = "Tenant " + tenant
-	}
-	return &Error{Code: CodeMoved, Detail: whose + " is in cell " + cell + ".", Cell: cell}
 }
 
 // CodeOf is the code of the first Error in err's chain, or "" if it has none.

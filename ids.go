@@ -103,60 +103,39 @@ func (i *IDs) Seed(seq int64) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// Read returns the row id in a delivery's id and the millisecond of creation. The caller compares
-// the millisecond with the delivery found: in an id that this store did not make, the row id is
-// random.
-func (i *IDs) Read(id string) (seq int64, createdMillis int64, err error) {
-	b, err := decodeID(DeliveryPrefix, id)
-	if err != nil {
-		return 0, 0, err
-	}
-	seq = int64(binary.BigEndian.Uint64(b[6:14]))
-	switch end := binary.BigEndian.Uint16(b[14:]); {
-	case end == 0:
-		if seq > i.key.Plain {
-			return 0, 0, errBadID
-		}
-	case end == sealedBit && i.block != nil:
-		seq = i.unseal(b)
-	default:
-		return 0, 0, errBadID
-	}
-	if seq <= 0 {
-		return 0, 0, errBadID
-	}
-	return seq, millisOf(b), nil
-}
-
-// Reading is a delivery that an id may mean: it is that delivery if it was created in that
+// Reading is the delivery that an id may mean: it is that delivery if it was created in that
 // millisecond.
 type Reading struct {
 	Seq    int64
 	Millis int64
 }
 
+// Read returns what a delivery's id says. The caller compares it with the delivery found
+// (Reading.Is): in an id that this store did not make, the row id is random.
+func (i *IDs) Read(id string) (Reading, error) {
+	b, err := decodeID(DeliveryPrefix, id)
+	if err != nil {
+		return Reading{}, err
+	}
+	seq := int64(binary.BigEndian.Uint64(b[6:14]))
+	switch end := binary.BigEndian.Uint16(b[14:]); {
+	case end == 0:
+		if seq > i.key.Plain {
+			return Reading{}, errBadID
+		}
+	case end == sealedBit && i.block != nil:
+		seq = i.unseal(b)
+	default:
+		return Reading{}, errBadID
+	}
+	if seq <= 0 {
+		return Reading{}, errBadID
+	}
+	return Reading{seq, millisOf(b)}, nil
+}
+
 // Is says whether the delivery found by the reading's row id is the one that the id means.
 func (r Reading) Is(d *Delivery) bool { return d.Seq == r.Seq && d.CreatedAt.UnixMilli() == r.Millis }
-
-// Readings are the deliveries that an id may mean in a store with these tenancies: the id was made
-// by the store itself, or by one from which a tenant was moved, with the key and the row ids there.
-func (i *IDs) Readings(id string, tenancies []Tenancy) (all []Reading) {
-	if seq, millis, err := i.Read(id); err == nil {
-		all = append(all, Reading{seq, millis})
-	}
-	for _, t := range tenancies {
-		for _, s := range t.Shifts {
-			there := NewIDs(IDKey{Plain: math.MaxInt64}) // the tenant came before stores had keys
-			if s.Key != nil {
-				there = NewIDs(*s.Key)
-			}
-			if seq, millis, err := there.Read(id); err == nil && s.First <= seq && seq <= s.Last {
-				all = append(all, Reading{seq + s.By, millis})
-			}
-		}
-	}
-	return all
-}
 
 // PlainDeliveryID names a delivery in stored texts: with the row id in clear. No caller of the API
 // sees it.
@@ -171,11 +150,11 @@ func (d *Delivery) PlainID() string { return PlainDeliveryID(d.CreatedAt, d.Seq)
 
 // FromPlain is the id of a delivery that a store names in a stored text.
 func (i *IDs) FromPlain(plain string) string {
-	seq, millis, err := NewIDs(IDKey{Plain: math.MaxInt64}).Read(plain)
+	r, err := NewIDs(IDKey{Plain: math.MaxInt64}).Read(plain)
 	if err != nil {
 		return plain
 	}
-	return i.Delivery(time.UnixMilli(millis), seq)
+	return i.Delivery(time.UnixMilli(r.Millis), r.Seq)
 }
 
 // Plain is the opposite of FromPlain.

@@ -39,11 +39,9 @@ const maxAnswer = 256 << 20
 
 // Options says how to reach a server. The zero value reaches one on this machine, without a key.
 type Options struct {
-	Server string // base URL; empty: DefaultServer
-	Key    string // API key, sent as a bearer token
-	// the cell that answers, of a server with several; empty: the one that has the object
-	Cell string
-	HTTP *http.Client // nil: a new one; redirects are never followed
+	Server string       // base URL; empty: DefaultServer
+	Key    string       // API key, sent as a bearer token
+	HTTP   *http.Client // nil: a new one; redirects are never followed
 	// of one call with its repetitions; 0: 30 s; negative: only the context limits it
 	Timeout   time.Duration
 	Retries   int       // how often one call is repeated at most; 0: 2; negative: never
@@ -185,9 +183,6 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	req.Header.Set("Accept", cmp.Or(rq.accept, "application/json, application/problem+json"))
 	if c.options.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Key)
-	}
-	if c.options.Cell != "" {
-		req.Header.Set("Grapnel-Cell", c.options.Cell)
 	}
 	if rq.body != nil {
 		req.Header.Set("Content-Type", cmp.Or(rq.media, "application/json"))

@@ -1,32 +1,13 @@
 package wire
 
-import (
-	"time"
-
-	"github.com/grapnelhq/grapnel"
-)
-
-// Tenant is the location of a tenant among a server's cells.
+// Tenant owns events, endpoints and the rest.
 type Tenant struct {
 	Raw
-	Tenant  string               `json:"tenant"`
-	Cell    string               `json:"cell" doc:"its cell; during a move the old cell until that has released it"`
-	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: attempts in flight finish; sealed: its rows are copied; arrived: all rows are in the other cell, which is about to open the tenant; gone: it is in a cell that this server does not serve"`
-	To      string               `json:"to" nullable:"true" doc:"cell that it moves to"`
-	From    string               `json:"from" nullable:"true" doc:"cell that it last came from"`
-	Move    string               `json:"move" nullable:"true" doc:"id of its last move; null: it never moved"`
-	Since   *time.Time           `json:"since" nullable:"true" doc:"since when it has this state"`
-	Rows    int64                `json:"rows" doc:"rows copied so far, if this server copies"`
-	Trouble string               `json:"trouble" nullable:"true" doc:"why the move is stuck; it is retried until it succeeds"`
+	Tenant string `json:"tenant" doc:"its name"`
 }
 
 // MarshalJSON writes the tenant as the API does.
 func (t Tenant) MarshalJSON() ([]byte, error) { return Encode(t) }
-
-// Settled says whether no move is under way.
-func (t *Tenant) Settled() bool {
-	return t.State == grapnel.TenancyHere || t.State == grapnel.TenancyGone
-}
 
 // Cluster lists the nodes that share a server's store, and the shards that each owns.
 type Cluster struct {

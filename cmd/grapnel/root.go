@@ -49,7 +49,6 @@ func (s *session) rootCommand() *cobra.Command {
 	flags.StringVar(&s.server, "server", client.DefaultServer, "server to talk to")
 	flags.StringVar(&s.key, "key", "", "API key; if not given, that of a server here, in "+cli.KeyFile+" or "+cli.DevKeyFile)
 	flags.StringVar(&s.apiKey, "api-key", "", "the same as --key, for commands whose --key is something else")
-	flags.StringVar(&s.cell, "cell", "", "cell to ask, on a server with several; if not given, the one that has the object; for lists home")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "form of the output")
 	cli.Form(flags, "table|json|jsonl|name", "output")
 	flags.StringVar(&s.jq, "jq", "", "print the results of this jq expression on the JSON")

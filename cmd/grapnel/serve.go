@@ -119,7 +119,6 @@ type serveFlags struct {
 	config, logFormat, logLevel, bounds string
 	public                              cli.Address
 	dashboard, statusPage               bool
-	cells                               cli.Stores
 	people                              peopleFlags
 }
 
@@ -130,7 +129,6 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
 	f.Store = server.DefaultStore
 	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
-	flags.Var(&f.cells, "cell", "another store to serve, under a name; tenants can move between it and --store, whose name is home")
 	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
 	cli.DurationVar(flags, &f.DrainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
@@ -145,8 +143,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.Var((*cli.Size)(&f.MaxEvent), "max-event", "largest data of one event")
 	flags.Var((*cli.Size)(&f.MaxBody), "max-body", "largest body of a request to a source")
 	flags.Var((*cli.Size)(&f.DatabaseSpace), "database-space",
-		"space that each database of PostgreSQL may use, for the alert disk_full; none without it")
-	flags.IntVar(&f.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
+		"space that a PostgreSQL database may use, for the alert disk_full; none without it")
+	flags.IntVar(&f.MaxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
 	flags.IntVar(&f.MaxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.MaxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
 	flags.IntVar(&f.MaxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
@@ -167,7 +165,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
 	cli.FromVariables(flags, settings...)
 	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
-	cli.Secret(flags, "store", "cell") // a database's URL has a password in it
+	cli.Secret(flags, "store") // a database's URL has a password in it
 }
 
 func (f *serveFlags) options(s *session) (server.Options, error) {
@@ -193,13 +191,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	case f.MaxTypes < 0:
 		return server.Options{}, cli.Usagef("--max-types %d: it must not be negative; 0 is no limit", f.MaxTypes)
 	}
-	if err := f.cells.Check(); err != nil {
-		return server.Options{}, err
-	}
 	o := f.Options
-	for _, c := range f.cells {
-		o.Cells = append(o.Cells, server.CellOptions{Name: c.Name, Store: c.Store})
-	}
 	if o.Bounds, err = server.ParseBounds(f.bounds); err != nil {
 		return server.Options{}, err
 	}

@@ -19,7 +19,6 @@ type session struct {
 	server  string
 	key     string
 	apiKey  string
-	cell    string
 	output  string
 	jq      string
 	timeout time.Duration
@@ -58,7 +57,7 @@ func (s *session) reader() (reader, error) {
 			return reader{}, err
 		}
 	}
-	c, err := s.Connect(client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
+	c, err := s.Connect(client.Options{Server: s.server, Key: key, Timeout: s.timeout})
 	return reader{c, p, s.World, s.limited}, err
 }
 

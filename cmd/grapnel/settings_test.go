@@ -17,7 +17,7 @@ func TestShownSettings(t *testing.T) {
 		"postgres://user:hunter2@/grapnel": "another database", "postgres://us er:hunter2@db/x": "another database",
 	} {
 		c := (&session{World: &cli.World{Program: "grapnel"}}).serveCommand()
-		if err := c.ParseFlags([]string{"--store", store, "--cell", "west=postgres://user:hunter2@db-west/grapnel", "--max-event", "262144",
+		if err := c.ParseFlags([]string{"--store", store, "--max-event", "262144",
 			"--retention-rule", "tenant=acme,for=90d"}); err != nil {
 			t.Fatal(err)
 		}

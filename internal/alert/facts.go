@@ -15,7 +15,6 @@ import (
 // in Unread.
 type Facts struct {
 	Now       time.Time
-	Cell      string // that they are of; empty: the server's first or only cell
 	Endpoints []Endpoint
 	Backlogs  []Backlog
 	Hours     []Hours
@@ -100,11 +99,11 @@ func (f *Facts) Samples() []Sample {
 	}
 	all = f.ages(all, oldest)
 	for _, b := range f.Backlogs {
-		all = append(all, Sample{BacklogGrowth, b.Tenant, f.about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
+		all = append(all, Sample{BacklogGrowth, b.Tenant, about(b.Tenant), float64(b.Now) / float64(max(b.Before, leastBacklog)),
 			fmt.Sprintf("%s are pending; 15 minutes ago it was %d.", many(int(b.Now), "delivery", "deliveries"), b.Before), Also{}})
 	}
 	for i := range f.Hours {
-		all = append(all, f.Hours[i].samples(f.about(f.Hours[i].Tenant))...)
+		all = append(all, f.Hours[i].samples(about(f.Hours[i].Tenant))...)
 		for j := range f.Hours[i].Groups {
 			all = append(all, f.Hours[i].Groups[j].sample())
 		}
@@ -118,13 +117,10 @@ func (f *Facts) Samples() []Sample {
 // leastBacklog is the number of pending deliveries below which growth is no news.
 const leastBacklog = 1000
 
-// about is the subject of a sample of a whole tenant, or of all tenants of the cell.
-func (f *Facts) about(tenant string) Subject {
-	switch {
-	case tenant != "":
+// about is the subject of a sample of a whole tenant, or of all tenants.
+func about(tenant string) Subject {
+	if tenant != "" {
 		return Subject{Kind: "tenant", ID: tenant, Name: tenant}
-	case f.Cell != "":
-		return Subject{Kind: "server", ID: f.Cell, Name: "cell " + f.Cell}
 	}
 	return Subject{Kind: "server"}
 }
@@ -240,7 +236,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	var worst *Endpoint
 	for _, e := range oldest {
 		late := f.Now.Sub(e.Due)
-		all = append(all, Sample{BacklogAge, e.Tenant, f.about(e.Tenant), late.Seconds(),
+		all = append(all, Sample{BacklogAge, e.Tenant, about(e.Tenant), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, at %s, has waited for %s.", Name(e.Endpoint), roughly(late)), Also{}})
 		if worst == nil || e.Due.Before(worst.Due) || e.Due.Equal(worst.Due) && e.ID < worst.ID {
 			worst = e
@@ -248,7 +244,7 @@ func (f *Facts) ages(all []Sample, oldest map[string]*Endpoint) []Sample {
 	}
 	if worst != nil {
 		late := f.Now.Sub(worst.Due)
-		all = append(all, Sample{BacklogAge, "", f.about(""), late.Seconds(),
+		all = append(all, Sample{BacklogAge, "", about(""), late.Seconds(),
 			fmt.Sprintf("The oldest due delivery, of tenant %s at %s, has waited for %s.", worst.Tenant, Name(worst.Endpoint),
 				roughly(late)), Also{}})
 	}
@@ -296,7 +292,7 @@ func (s *Source) samples(now time.Time) []Sample {
 
 // operators are the samples for the operator alone.
 func (f *Facts) operators() (all []Sample) {
-	server := f.about("")
+	server := about("")
 	if f.Disk != nil && f.Disk.Total > 0 {
 		free := 100 * float64(f.Disk.Free) / float64(f.Disk.Total)
 		all = append(all, Sample{DiskFull, "", server, free,

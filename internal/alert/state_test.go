@@ -171,7 +171,7 @@ func TestNoFlapping(t *testing.T) {
 // TestHoldAndMissingFacts: a condition has to hold, and facts that could not be read end nothing.
 func TestHoldAndMissingFacts(t *testing.T) {
 	stored, m := newShelf(), NewMemory(bounds.Fill(Bounds{}))
-	late := Sample{Rule: BacklogAge, Tenant: "t", Subject: (&Facts{}).about("t"), Value: 90}
+	late := Sample{Rule: BacklogAge, Tenant: "t", Subject: about("t"), Value: 90}
 	if c := step(m, begin, nil, late); len(c) != 0 {
 		t.Fatal("it fired at once")
 	}

@@ -3,7 +3,6 @@ package alerting_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,37 +94,6 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 	})
 }
 
-// TestAnotherTenantMoves: while a tenant moves, its alerts stay, and those of other tenants are
-// resolved once their endpoints work again.
-func TestAnotherTenantMoves(t *testing.T) {
-	within(t, memory.New(), func(w *world) {
-		r := &receiver{}
-		r.set(true)
-		for _, tenant := range []string{"acme", "globex"} {
-			w.endpoint(tenant, r, func(ep *grapnel.Endpoint) { ep.Tenant = tenant })
-			_, err := w.engine.Publish(ctx, []store.Incoming{{Event: &grapnel.Event{ID: "evt_" + tenant, Tenant: tenant, Type: "a.b",
-				Data: []byte(`{}`), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}}}, nil)
-			w.must(err)
-		}
-		firing := func() (tenants []string) {
-			for _, a := range w.alerts(alerting.Query{Rule: alert.EndpointFailing, State: alert.Firing}) {
-				tenants = append(tenants, a.Tenant)
-			}
-			return slices.Sorted(slices.Values(tenants))
-		}
-		time.Sleep(time.Hour)
-		if got := firing(); !slices.Equal(got, []string{"acme", "globex"}) {
-			t.Fatalf("alerts of %v", got)
-		}
-		w.came.set(grapnel.Tenancy{Tenant: "globex", State: grapnel.TenancySealed, Other: "west", Since: time.Now()}, "", 0)
-		r.set(false)
-		time.Sleep(2 * time.Hour)
-		if got := firing(); !slices.Equal(got, []string{"globex"}) {
-			t.Errorf("alerts of %v", got)
-		}
-	})
-}
-
 // TestEndpointsThatTakeNothing: however many paused endpoints have due deliveries, those that wait
 // at others are found.
 func TestEndpointsThatTakeNothing(t *testing.T) {
@@ -195,48 +163,6 @@ func TestConsumersComeBackAfterAStart(t *testing.T) {
 	})
 }
 
-// TestABacklogThatMovedHere: a tenant that comes from another cell brings its backlog. That is no
-// growth, neither for the tenant nor in sum. Deliveries that are added afterwards are growth.
-func TestABacklogThatMovedHere(t *testing.T) {
-	within(t, memory.New(), func(w *world) {
-		w.endpoint("ep_1", nil, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
-		time.Sleep(20 * time.Minute)
-		came := grapnel.Tenancy{Tenant: "acme", State: grapnel.TenancyArrived, Other: "west", Since: time.Now().Add(-time.Minute)}
-		w.came.set(came, "ep_1", 50_000)
-		time.Sleep(5 * time.Second)
-		came.State, came.Since = grapnel.TenancyHere, time.Now()
-		w.came.set(came, "ep_1", 50_000)
-		time.Sleep(time.Hour)
-		if all := w.alerts(alerting.Query{Rule: alert.BacklogGrowth}); len(all) > 0 {
-			t.Errorf("the alerts are %+v", all)
-		}
-		came.Since = time.Now()
-		w.came.set(came, "ep_1", 50_000)
-		time.Sleep(5 * time.Minute)
-		w.came.set(came, "ep_1", 500_000)
-		time.Sleep(5 * time.Minute)
-		if all := w.alerts(alerting.Query{Rule: alert.BacklogGrowth, State: alert.Firing}); len(all) != 2 {
-			t.Errorf("the alerts are %+v", all)
-		}
-	})
-}
-
-// TestAnAlertThatMovedHere: a tenant that comes from another cell brings its open alerts. None is
-// resolved because its facts were not read here yet.
-func TestAnAlertThatMovedHere(t *testing.T) {
-	within(t, memory.New(), func(w *world) {
-		w.silentSource()
-		time.Sleep(5 * time.Second) // in the middle between two rounds
-		w.other.Store(true)
-		time.Sleep(5*time.Minute + 45*time.Second)
-		w.other.Store(false)
-		time.Sleep(5 * time.Minute)
-		if all := w.alerts(alerting.Query{Rule: alert.SourceSilent}); len(all) != 1 || all[0].State != alert.Firing {
-			t.Errorf("the alerts are %+v", all)
-		}
-	})
-}
-
 // TestABaselineOfAClockAhead: dead letters are compared with those of the time before now, although
 // the clock was ahead and found no hours before it.
 func TestABaselineOfAClockAhead(t *testing.T) {
@@ -248,28 +174,6 @@ func TestABaselineOfAClockAhead(t *testing.T) {
 		w.ahead.Store(0)
 		time.Sleep(5 * time.Minute)
 		if all := w.alerts(alerting.Query{Rule: alert.DeadLetters, State: alert.Firing}); len(all) > 0 {
-			t.Errorf("the alerts are %+v", all)
-		}
-	})
-}
-
-// TestATenantThatMovedHereIsReadLate: an alert about a tenant's totals that came from another cell
-// stays until the totals were read here, however many tenants are read before.
-func TestATenantThatMovedHereIsReadLate(t *testing.T) {
-	within(t, memory.New(), func(w *world) {
-		w.crowd, w.turn, w.every = 40, 2, 30*time.Second // a turn of all tenants takes 20 minutes
-		w.kill()
-		w.mortal.fails.Store(10)
-		low := 0.5
-		_, err := w.keeper.SetRule(ctx, store.Everyone(), "tenant_last", alert.DeadLetters, grapnel.By{Actor: "key_1"},
-			func(alerting.Rule) (alert.Setting, error) { return alert.Setting{Threshold: &low}, nil })
-		w.must(err)
-		time.Sleep(25 * time.Minute)
-		w.other.Store(true)
-		time.Sleep(17 * time.Minute)
-		w.other.Store(false)
-		time.Sleep(35 * time.Minute)
-		if all := w.alerts(alerting.Query{Rule: alert.DeadLetters}); len(all) != 1 || all[0].State != alert.Firing {
 			t.Errorf("the alerts are %+v", all)
 		}
 	})

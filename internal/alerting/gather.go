@@ -17,14 +17,12 @@ import (
 // gathering reads facts. It remembers those that a slow reading found, and the backlogs of before.
 type gathering struct {
 	k    *Keeper
-	cell string    // besides the first, of which only the operator's rules are evaluated; empty: the Keeper's own
 	slow time.Time // of the last slow reading
 
 	tenants, sources, endpoints turns
 
-	// The maps have the objects that were looked at. Others are those of a tenant that came from
-	// another cell a moment ago, and the tenant itself: their alerts came along, and are not resolved
-	// for want of facts. Nor are those whose facts were purged before a restart.
+	// The maps have the objects that were looked at. An alert about any other object is not resolved
+	// for want of facts, such as one whose facts were purged before a restart.
 	hours        map[string]*usualHours // by tenant; "": all
 	last         map[string]time.Time   // of the last event, by source; zero: there was none
 	certificates map[string]time.Time   // end of validity, by endpoint; zero: unknown
@@ -85,7 +83,7 @@ const adminKeyFor = 24 * time.Hour
 // gather reads the facts of a round. What cannot be read is logged, and its rules are Unread.
 func (g *gathering) gather(ctx context.Context, now time.Time, settings alert.Settings) *alert.Facts {
 	e := g.k.o.Engine
-	f := &alert.Facts{Now: now, Cell: g.cell, Unread: map[string]bool{}}
+	f := &alert.Facts{Now: now, Unread: map[string]bool{}}
 	eps, sources := e.Endpoints(store.Everyone()), e.Sources(store.Everyone())
 	if g.slow.IsZero() || now.Sub(g.slow) >= g.k.bounds.Slow || now.Before(g.slow) {
 		g.slow = now
@@ -164,10 +162,6 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 	for i := range eps {
 		ids[i] = eps[i].ID
 	}
-	moving := map[string]bool{}
-	for _, t := range g.k.o.Engine.Tenancies() {
-		moving[t.Tenant] = !t.State.Open()
-	}
 	at := map[string]*alert.Endpoint{}
 	f.Endpoints = make([]alert.Endpoint, len(eps))
 	var healths []grapnel.Health
@@ -187,15 +181,11 @@ func (g *gathering) addEndpoints(ctx context.Context, f *alert.Facts, eps []grap
 			}
 		}
 		if healths[i].State == "" && eps[i].Queue == nil && eps[i].Status == grapnel.EndpointEnabled {
-			// its owner did not answer, or it has none because its tenant is moving
+			// its owner did not answer
 			for _, rule := range []string{alert.EndpointFailing, alert.CircuitOpen, alert.DisableSoon} {
 				f.Unread[alert.UnreadIn(rule, eps[i].ID)] = true
 			}
-			if moving[eps[i].Tenant] {
-				f.Unread[alert.UnreadIn(alert.BacklogAge, eps[i].Tenant)] = true
-			} else {
-				f.Unread[alert.BacklogAge] = true
-			}
+			f.Unread[alert.BacklogAge] = true
 		}
 	}
 	list, err := g.k.o.Store.Backlogs(ctx, store.Everyone(), "", f.Now, g.k.bounds.Heads)
@@ -244,42 +234,17 @@ func (g *gathering) growth(now time.Time, pending map[string]int64) (all []alert
 	for len(g.backlogs) > 1 && now.Sub(g.backlogs[1].at) >= g.k.bounds.Growth || len(g.backlogs) > 2*parts {
 		g.backlogs = g.backlogs[1:]
 	}
-	before := g.brought(pending)
+	before := g.backlogs[0].pending
 	for _, tenant := range slices.Sorted(maps.Keys(pending)) {
 		all = append(all, alert.Backlog{Tenant: tenant, Now: pending[tenant], Before: before[tenant]})
 	}
 	return all
 }
 
-// brought is the oldest known backlogs, with those of tenants that came from another cell since. A
-// tenant brings its backlog, which is no growth; it counts as it was when the move had ended.
-func (g *gathering) brought(pending map[string]int64) map[string]int64 {
-	oldest := g.backlogs[0]
-	before := maps.Clone(oldest.pending)
-	for _, t := range g.k.o.Engine.Tenancies() {
-		if t.State != grapnel.TenancyArrived && t.State != grapnel.TenancyHere || !t.Since.After(oldest.at) {
-			continue
-		}
-		came := pending[t.Tenant]
-		at := slices.IndexFunc(g.backlogs, func(b backlogs) bool { return !b.at.Before(t.Since) })
-		if at >= 0 && t.State == grapnel.TenancyHere {
-			came = g.backlogs[at].pending[t.Tenant]
-		}
-		before[""] += came - before[t.Tenant]
-		before[t.Tenant] = came
-	}
-	return before
-}
-
 // readSlowly reads the facts that need a read for each object, of the objects whose turn it is.
 func (g *gathering) readSlowly(ctx context.Context, f *alert.Facts, eps []grapnel.Endpoint, sources []grapnel.Source) {
-	tenants := []string{""}
-	if g.cell == "" {
-		tenants = append(tenants, g.k.o.Engine.Tenants()...)
-		_ = g.read(ctx, f, g.k.clear(ctx, f.Now), "deleting old alerts")
-	} else {
-		eps, sources = nil, nil
-	}
+	tenants := append([]string{""}, g.k.o.Engine.Tenants()...)
+	_ = g.read(ctx, f, g.k.clear(ctx, f.Now), "deleting old alerts")
 	g.tenants.each(tenants, g.k.bounds.Tenants, func(i int) error {
 		return g.read(ctx, f, g.readHours(ctx, f.Now, tenants[i]), "reading totals", ofTotals...)
 	})

@@ -37,7 +37,6 @@ import (
 type Engine interface {
 	Leads() bool // or another node evaluates
 	Tenants() []string
-	Tenancies() []grapnel.Tenancy
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
 	Healths(ids []string) []grapnel.Health
@@ -80,7 +79,6 @@ type Bounds struct {
 	Usual   time.Duration `bound:"1h" tiny:"1s"`     // between two computations of a tenant's baseline
 	Growth  time.Duration `bound:"15m" tiny:"400ms"` // the backlog is compared with that of this long ago
 	Retain  time.Duration `bound:"2160h" tiny:"10s"` // resolved alerts are stored for this long
-	Cell    time.Duration `bound:"5s" tiny:"1s"`     // longest reading of the facts of another cell
 	Own     time.Duration `bound:"1h" tiny:"50ms"`   // between two looks at the certificate at PublicURL
 	Dial    time.Duration `bound:"5s" tiny:"1s"`     // longest of them
 	LinkFor time.Duration `bound:"168h" tiny:"10s"`  // an acknowledge link works for this long
@@ -106,8 +104,6 @@ type Options struct {
 	Burns       func() []alert.Burn                      // of the error budgets of promises; nil: unknown
 	PublicURL   *url.URL                                 // base of links in messages; nil: messages have none
 	Sealer      Sealer                                   // nil: messages have no acknowledge links
-	Cells       func() []Cell                            // besides the first, of which this is the Keeper; nil: none
-	Home        func() Store                             // of the first cell, of which this is not the Keeper; nil: it is
 }
 
 // Keeper owns the alerts of one store.
@@ -120,8 +116,6 @@ type Keeper struct {
 	mu     sync.Mutex // held by a round
 	memory *alert.Memory
 	facts  *gathering
-	cells  map[string]*gathering    // of the other cells, by name
-	common map[string]alert.Setting // for all tenants, as Home answered last
 }
 
 // New returns a Keeper. Nothing is evaluated before Run.
@@ -160,7 +154,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 	}
 	// The messages are read before the alerts. A node that changes alerts afterwards changes the
 	// revision of the messages too, and this round's commit fails.
-	messages, err := k.list(ctx, k.o.Store, alert.KindMessages)
+	messages, err := k.list(ctx, alert.KindMessages)
 	if err != nil {
 		return err
 	}
@@ -173,12 +167,7 @@ func (k *Keeper) Evaluate(ctx context.Context) error {
 		return err
 	}
 	facts := k.facts.gather(ctx, now, settings)
-	round := alert.Round{Now: now, Samples: facts.Samples(), Unread: facts.Unread, Open: open, Settings: settings}
-	if k.o.Home != nil { // the Keeper of the first cell evaluates the others
-		round.Samples = only(round.Samples, false)
-	}
-	k.gatherCells(ctx, &round)
-	changes := k.memory.Step(round)
+	changes := k.memory.Step(alert.Round{Now: now, Samples: facts.Samples(), Unread: facts.Unread, Open: open, Settings: settings})
 	return k.commit(ctx, now, messages, revisions, changes)
 }
 
@@ -212,14 +201,14 @@ func (k *Keeper) restore(ctx context.Context, now time.Time) error {
 		}
 		q.After = page[len(page)-1].ID
 	}
-	k.memory, k.facts, k.cells = memory, newGathering(k), map[string]*gathering{}
+	k.memory, k.facts = memory, newGathering(k)
 	return nil
 }
 
 // list reads all documents of a kind, page after page.
-func (k *Keeper) list(ctx context.Context, from Store, kind string) (all []store.Document, err error) {
+func (k *Keeper) list(ctx context.Context, kind string) (all []store.Document, err error) {
 	for q := (store.DocumentQuery{Kind: kind, Limit: k.bounds.Page}); ; {
-		page, err := from.DocumentList(ctx, store.Everyone(), q)
+		page, err := k.o.Store.DocumentList(ctx, store.Everyone(), q)
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +222,7 @@ func (k *Keeper) list(ctx context.Context, from Store, kind string) (all []store
 
 // open reads the open alerts, and the revisions of their documents.
 func (k *Keeper) open(ctx context.Context) ([]*alert.Alert, map[string]int64, error) {
-	list, err := k.list(ctx, k.o.Store, alert.KindOpen)
+	list, err := k.list(ctx, alert.KindOpen)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -247,9 +236,9 @@ func (k *Keeper) open(ctx context.Context) ([]*alert.Alert, map[string]int64, er
 	return open, revisions, nil
 }
 
-// settingsIn reads the changes of rules that a store has.
-func (k *Keeper) settingsIn(ctx context.Context, from Store) (alert.Settings, error) {
-	list, err := k.list(ctx, from, alert.KindRule)
+// settings reads the changes of rules.
+func (k *Keeper) settings(ctx context.Context) (alert.Settings, error) {
+	list, err := k.list(ctx, alert.KindRule)
 	if err != nil {
 		return nil, err
 	}
@@ -306,11 +295,11 @@ func (k *Keeper) commit(ctx context.Context, now time.Time, messages []store.Doc
 	return failed
 }
 
-// harmless says whether a failed commit needs no mention: another node was quicker, or the tenant
-// is moving to another cell. The next round starts over.
+// harmless says whether a failed commit needs no mention: another node was quicker, or the store is
+// unavailable, which others report. The next round starts over.
 func harmless(err error) bool {
 	switch grapnel.CodeOf(err) {
-	case grapnel.CodeConflict, grapnel.CodeMoved, grapnel.CodeUnavailable:
+	case grapnel.CodeConflict, grapnel.CodeUnavailable:
 		return true
 	}
 	return false

@@ -190,7 +190,7 @@ func (k *Keeper) settingsOf(ctx context.Context, tenant string) (alert.Settings,
 	for _, of := range slices.Compact([]string{"", tenant}) {
 		all[of] = map[string]alert.Setting{}
 		for _, r := range alert.Rules() {
-			doc, err := k.settingDoc(ctx, store.Everyone(), of, r.Name)
+			doc, err := k.o.Store.Document(ctx, store.Everyone(), of, alert.KindRule, alert.SettingID(of, r.Name))
 			if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 				continue
 			}
@@ -225,11 +225,8 @@ func (k *Keeper) SetRule(ctx context.Context, scope store.Scope, tenant, name st
 	if err != nil {
 		return Rule{}, err
 	}
-	if tenant == "" && k.o.Home != nil {
-		return Rule{}, errElsewhere()
-	}
 	for {
-		doc, err := k.settingDoc(ctx, scope, tenant, name)
+		doc, err := k.o.Store.Document(ctx, scope, tenant, alert.KindRule, alert.SettingID(tenant, name))
 		if err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			return Rule{}, err
 		}

@@ -38,20 +38,14 @@ type world struct {
 	store  store.Store
 	net    *pipenet.Network
 	disk   func(context.Context) (uint64, uint64, error)
-	cells  func() []alerting.Cell
-	home   func() alerting.Store
 	shows  func(context.Context) (time.Time, error) // the certificate at the public URL
 	every  time.Duration                            // between two rounds; 0: the default
 	keep   time.Duration                            // retention of deliveries; 0: for ever
 	late   int                                      // alerting.Bounds.Late
-	crowd  int                                      // tenants besides the one that moves; 0: those of the engine
-	turn   int                                      // alerting.Bounds.Tenants
 	log    io.Writer                                // nil: nothing is logged
 	sender *egress.Sender
 	engine *engine.Engine
-	deaf   atomic.Bool // the owners of endpoints do not answer
-	came   arrival
-	other  atomic.Bool  // sources, open alerts and a tenant are in another cell
+	deaf   atomic.Bool  // the owners of endpoints do not answer
 	ahead  atomic.Int64 // by which the keeper's clock is ahead, in nanoseconds
 	keeper *alerting.Keeper
 	mortal *mortal
@@ -68,8 +62,6 @@ type mortal struct {
 	dark atomic.Bool  // backlogs cannot be read
 	lose atomic.Int64 // answers to PutDocuments that are lost although it happened
 
-	came  *arrival
-	other *atomic.Bool
 	fails atomic.Int64 // dead letters of each hour up to now
 	until atomic.Int64 // end of the certificate that all endpoints showed, in seconds since 1970; 0: as stored
 	empty atomic.Bool  // all events were purged
@@ -145,7 +137,7 @@ func within(t *testing.T, s store.Store, test func(w *world)) {
 
 func (w *world) start() {
 	w.t.Helper()
-	w.mortal = &mortal{Store: w.store, came: &w.came, other: &w.other}
+	w.mortal = &mortal{Store: w.store}
 	w.sender = egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})
 	log := slog.New(slog.DiscardHandler)
 	if w.log != nil {
@@ -160,9 +152,9 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	base, _ := url.Parse("https://hooks.example/base")
-	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late, Tenants: w.turn},
-		Engine: asked{w.engine, &w.deaf, &w.came, &w.other, w.crowd}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk, Cells: w.cells,
-		Home: w.home, Certificate: w.shows, Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
+	w.keeper = alerting.New(alerting.Options{Bounds: alerting.Bounds{LinkFor: time.Hour, Every: w.every, Late: w.late},
+		Engine: asked{w.engine, &w.deaf}, Store: w.mortal, Log: log, PublicURL: base, Disk: w.disk,
+		Certificate: w.shows, Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
 		Sealer: pass.NewSealer(w.engine.IDs().Subkey, nil, noise{})})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
@@ -173,94 +165,28 @@ func (w *world) start() {
 // asked is the engine as the keeper sees it.
 type asked struct {
 	*engine.Engine
-	deaf  *atomic.Bool
-	came  *arrival
-	other *atomic.Bool
-	crowd int
-}
-
-// Tenants are those of a cell with many more.
-func (a asked) Tenants() (all []string) {
-	if a.crowd == 0 {
-		return a.Engine.Tenants()
-	}
-	for i := range a.crowd {
-		all = append(all, fmt.Sprintf("tenant_%04d", i))
-	}
-	if !a.other.Load() {
-		all = append(all, "tenant_last")
-	}
-	return all
-}
-
-func (a asked) Sources(scope store.Scope) []grapnel.Source {
-	if a.other.Load() {
-		return nil
-	}
-	return a.Engine.Sources(scope)
+	deaf *atomic.Bool
 }
 
 func (m *mortal) DocumentList(ctx context.Context, scope store.Scope, q store.DocumentQuery) ([]store.Document, error) {
-	switch {
-	case m.lost.Load():
+	if m.lost.Load() {
 		return nil, errDead
-	case m.other.Load() && q.Kind == alert.KindOpen:
-		return nil, nil
 	}
 	return m.Store.DocumentList(ctx, scope, q)
-}
-
-// arrival is a tenant's move from another cell to this one, which brings pending deliveries of an
-// endpoint.
-type arrival struct {
-	mu       sync.Mutex
-	tenancy  grapnel.Tenancy // zero: none
-	endpoint string
-	pending  int64
-}
-
-func (a *arrival) set(t grapnel.Tenancy, endpoint string, pending int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.tenancy, a.endpoint, a.pending = t, endpoint, pending
-}
-
-func (a asked) Tenancies() []grapnel.Tenancy {
-	a.came.mu.Lock()
-	defer a.came.mu.Unlock()
-	if a.came.tenancy.Tenant == "" {
-		return nil
-	}
-	return []grapnel.Tenancy{a.came.tenancy}
 }
 
 func (m *mortal) Backlogs(ctx context.Context, scope store.Scope, tenant string, now time.Time, limit int64) ([]store.Backlog, error) {
 	if m.dark.Load() {
 		return nil, errDead
 	}
-	all, err := m.Store.Backlogs(ctx, scope, tenant, now, limit)
-	m.came.mu.Lock()
-	defer m.came.mu.Unlock()
-	if m.came.pending > 0 {
-		all = append(all, store.Backlog{Endpoint: m.came.endpoint, Pending: m.came.pending})
-	}
-	return all, err
+	return m.Store.Backlogs(ctx, scope, tenant, now, limit)
 }
 
 func (a asked) Healths(ids []string) []grapnel.Health {
 	if a.deaf.Load() {
 		return make([]grapnel.Health, len(ids))
 	}
-	all := a.Engine.Healths(ids)
-	for i, id := range ids {
-		ep, _ := a.Engine.Endpoint(store.Everyone(), id)
-		for _, t := range a.Tenancies() {
-			if t.Tenant == ep.Tenant && !t.State.Open() { // no node has it
-				all[i] = grapnel.Health{}
-			}
-		}
-	}
-	return all
+	return a.Engine.Healths(ids)
 }
 
 // noise is enough for nonces in tests.

@@ -37,7 +37,7 @@ func bodies() map[string]string {
 		"update-issue":         `{"state":"acknowledged"}`, "replay-issue": `{"rate":20}`, "create-portal-link": `{"expires_in":"5m"}`, "update-portal": `{"name":"Acme"}`,
 		"open-incident": `{"title":"x","text":"y"}`, "update-incident": `{"text":"y"}`,
 		"acknowledge-alert": `{"reason":"x"}`, "update-alert-rule": `{"threshold":20}`, "backtest-alert-rule": `{"for":"7d"}`,
-		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`, "move-tenant": `{"to":"west"}`,
+		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
 }
 

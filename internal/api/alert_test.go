@@ -21,8 +21,6 @@ func (alertEngine) Leads() bool { return true }
 
 func (alertEngine) Tenants() []string { return nil }
 
-func (alertEngine) Tenancies() []grapnel.Tenancy { return nil }
-
 func (e alertEngine) PutDocuments(ctx context.Context, scope store.Scope, with store.With,
 	compose func(func(*grapnel.Event, []string) []store.Target) ([]store.DocumentWrite, []store.Incoming)) (store.Put, error) {
 	writes, _ := compose(func(*grapnel.Event, []string) []store.Target { return nil })

@@ -58,12 +58,11 @@ type Options struct {
 	Engine      Engine                // the engine
 	History     History               // what happened
 	Idempotency Idempotency           // answers given before
-	Replays     replay.Jobs           // redelivers; nil: 503, as for Tenants
+	Replays     replay.Jobs           // redelivers; nil: 503
 	Alerts      Alerts                // alerts and their rules
-	Documents   store.Documents       // of the first cell: incidents
+	Documents   store.Documents       // incidents
 	Promises    func() promise.Report // how the server keeps its promises
 	Status      http.Handler          // the public status page in all its forms; nil: there is none
-	Tenants     Tenants               // the cells of tenants, and their moves
 	Passes      *pass.Sealer          // reads and makes passes
 
 	Bounds       Bounds                        // inside this room; zero: their defaults
@@ -96,26 +95,12 @@ type Options struct {
 	Turned func()
 
 	Told func() // called when an incident has changed; nil: nothing is
-	Gate *Gate  // shared by the APIs of all cells; nil: one of its own
+	Gate *Gate  // what all callers share; nil: a new one
 
 	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
 	Settings []wire.Setting // of the server, without secrets
-
-	Cell   string             // the cell that this API serves; empty: grapnel.DefaultCell
-	Away   func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
-	Others []Cell             // the other cells, whose numbers an overview adds; nil: it counts this cell
-
-	// Elsewhere finds the answer that another cell gave to a key without a tenant; nil: none has.
-	Elsewhere func(ctx context.Context, key string, now time.Time) (*store.Answer, error)
-}
-
-// Cell is what an overview reads of a cell.
-type Cell struct {
-	Engine  Engine
-	History History
-	Away    func(string) error // see Options.Away
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
@@ -222,10 +207,9 @@ type call struct {
 
 	bounds    *Bounds
 	links     *links
-	ids       *grapnel.IDs // of the cell's deliveries
+	ids       *grapnel.IDs // of the store's deliveries
 	cursors   *cursors
 	answering answering
-	away      func(string) error // the error for a tenant that is in another cell; "": no tenant
 
 	allow []string // on the last route: the methods that the path takes
 
@@ -257,7 +241,7 @@ func slot(slots chan struct{}, others string) (release func(), err error) {
 func (c *call) problem(err error) Problem { return problem(err, c.id, c.links.path(c.Request)) }
 
 // refuse turns an error into the answer, and logs those that are the server's own fault. A full
-// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
+// disk, an overload and a lost database are not logged for every request that
 // meets them: who finds them says when they begin and when they end. An error without a cause, or
 // with a time to come again, is a refusal for a moment: an endpoint changes its node, a node stops.
 // Until a lost database is noticed, failures of 503 share a line per FailureLog.
@@ -273,8 +257,6 @@ func (a *api) refuse(c *call, err error) answer {
 		ans.allow = strings.Join(c.allow, ", ")
 	case k.code == codeUnauthenticated:
 		ans.challenge = true
-	case k.code == grapnel.CodeMoved:
-		ans.header = map[string]string{cellHeader: e.Cell}
 	}
 	known := ans.busy || p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
 		e.Code == grapnel.CodeUnavailable && (e.Err == nil || e.RetryAfter > 0) || p.Status >= 500 && a.Engine.Current() != nil

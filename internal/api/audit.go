@@ -45,18 +45,17 @@ func (c *call) viewAudit(e *grapnel.AuditEntry) wire.Audit {
 }
 
 // audit reads entries about one delivery, or about all if it is empty. Stores keep entries with row
-// ids in clear. Of the readings of an id at most one is a delivery of the caller's.
+// ids in clear. No delivery has an id that cannot be read.
 func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.AuditEntry, error) {
 	if delivery == "" {
 		return a.History.AuditList(c.Context(), c.scope, q)
 	}
-	for _, reading := range a.Engine.Readings(delivery) {
-		q.Delivery = reading.Plain()
-		if found, err := a.History.AuditList(c.Context(), c.scope, q); err != nil || len(found) > 0 {
-			return found, err
-		}
+	reading, err := a.Engine.IDs().Read(delivery)
+	if err != nil {
+		return nil, nil
 	}
-	return nil, nil
+	q.Delivery = reading.Plain()
+	return a.History.AuditList(c.Context(), c.scope, q)
 }
 
 // about is an audit entry of what the caller does to a delivery.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -37,7 +36,6 @@ type batch struct {
 	incoming []store.Incoming
 	named    map[int]bool // events with an id of their publisher's, by their place
 	errors   []error      // parallel to the events given; nil: the next of incoming
-	away     error        // one of them is of a tenant in another cell: the batch is not for this one
 }
 
 // add takes one event in. raw is the document that object's Index counts in.
@@ -47,7 +45,6 @@ func (b *batch) add(raw []byte, object gjson.Result) {
 	d := readDraft(raw, object, base, &f)
 	in := b.a.event(b.c, &d, base, &f)
 	err := errors.Join(b.a.tooMuchData(d.data), f.Err())
-	b.away = cmp.Or(b.away, f.Instead)
 	b.errors = append(b.errors, err)
 	if err != nil {
 		return
@@ -77,9 +74,6 @@ func publishBatch(a *api, c *call) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, err
-	}
-	if b.away != nil {
-		return answer{}, b.away
 	}
 	if err := b.check(); err != nil {
 		return answer{}, err

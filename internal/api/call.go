@@ -16,7 +16,7 @@ import (
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, route: rt, now: a.Clock(), answering: answering{ResponseWriter: w}, away: a.Away, bounds: &a.Bounds,
+		c := &call{Request: r, route: rt, now: a.Clock(), answering: answering{ResponseWriter: w}, bounds: &a.Bounds,
 			links: &a.links, ids: a.Engine.IDs(), cursors: a.cursors}
 		c.query.bounds = c.bounds
 		c.id = requestID(r.Header)
@@ -44,7 +44,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		defer a.whileAllowed(c)()
 		ans, err := a.through(c)
 		if err != nil && c.Context().Err() != nil {
-			err = cmp.Or(a.left(c, c.key.Tenant), a.authenticate(c), err) // the key's right ended, or the caller left
+			err = cmp.Or(a.authenticate(c), err) // the key's right ended, or the caller left
 		}
 		if err != nil {
 			ans = a.refuse(c, err)
@@ -57,10 +57,9 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 
 // measure judges the answer to a publish by the promise of availability: it failed if the fault is
 // the server's, or if a good answer took too long after the body had come. A refusal of a bad
-// request is an answer as promised; of a caller who left there is no answer to judge. A request
-// that belongs to another cell is judged there.
+// request is an answer as promised; of a caller who left there is no answer to judge.
 func (a *api) measure(c *call, ans *answer) {
-	if c.Context().Err() != nil || ans.busy || ans.status == http.StatusMisdirectedRequest {
+	if c.Context().Err() != nil || ans.busy {
 		return
 	}
 	status, took := ans.status, a.Clock().Sub(c.now)
@@ -104,9 +103,6 @@ func (c *call) readQuery() error {
 
 // handle is what remains once it is known that the request was not answered before.
 func (a *api) handle(c *call) (answer, error) {
-	if err := a.misdirected(c); err != nil {
-		return answer{}, err
-	}
 	if err := c.checkBody(); err != nil {
 		return answer{}, err
 	}

@@ -65,47 +65,6 @@ func TestNothingIsPlannedForWhatCannotMove(t *testing.T) {
 	}
 }
 
-// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for
-// it.
-func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
-	w := newWorld(t)
-	w.endpoint(admin, "")
-	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
-	first := w.only()
-	w.clock = w.clock.Add(time.Hour)
-	w.must(202, "POST", "/v1/events", `{"type":"b","data":1}`)
-	// The second delivery here was the first one there.
-	second, err := w.engine.Delivery(context.Background(), store.Everyone(), first.Seq+1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := grapnel.IDKey{Secret: []byte("of the other cell")}
-	there := grapnel.NewIDs(key)
-	old := map[string]string{"with a key": there.Delivery(second.CreatedAt, first.Seq),
-		"in clear": grapnel.PlainDeliveryID(second.CreatedAt, first.Seq)}
-	for how, id := range old {
-		w.engine.shifts = nil
-		w.must(404, "GET", "/v1/deliveries/"+id, "")
-		shift := grapnel.Shift{First: first.Seq, Last: first.Seq, By: 1}
-		if how == "with a key" {
-			shift.Key = &key
-		}
-		w.engine.shifts = []grapnel.Shift{shift}
-		if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); d["id"] != storeIDs.Of(second) {
-			t.Errorf("%s: found %v, want %s", how, d["id"], storeIDs.Of(second))
-		}
-		if d := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(first), ""); d["id"] != storeIDs.Of(first) {
-			t.Errorf("%s: found %v, want %s", how, d["id"], storeIDs.Of(first))
-		}
-		w.must(200, "POST", "/v1/deliveries/"+id+"/retry", `{"reason":"by its old id"}`)
-		if got := w.must(200, "GET", "/v1/audit?delivery="+id, "")["data"].([]any); len(got) == 0 ||
-			got[0].(map[string]any)["delivery_id"] != storeIDs.Of(second) {
-			t.Errorf("%s: the audit says %v", how, got)
-		}
-		w.must(404, "GET", "/v1/deliveries/"+there.Delivery(second.CreatedAt.Add(time.Second), first.Seq), "")
-	}
-}
-
 func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")

@@ -53,7 +53,7 @@ var tags = map[string]string{
 	"Promises":     "How the server keeps its promises, and what its status page says.",
 	"Policies":     "Schedules of attempts and the meaning of their outcomes.",
 	"Keys":         "API keys and their scopes.",
-	tenantTag:      "Tenants and their cells.",
+	tenantTag:      "Tenants that have anything.",
 	portalTag:      "Links for a tenant's own people, to manage its endpoints.",
 	"Audit":        "Actions of operators and of the server.",
 	serviceTag:     "Operating the server.",

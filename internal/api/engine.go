@@ -134,11 +134,10 @@ type Directory interface {
 	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or
 	// their breaker is open.
 	Held() []string
-	// IDs makes the ids of the cell's deliveries.
+	// IDs makes and reads the ids of the store's deliveries.
 	IDs() *grapnel.IDs
-	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had
-	// in another cell before it came from there.
-	Readings(id string) []grapnel.Reading
+	// Tenants lists the tenants that own anything in the configuration, sorted.
+	Tenants() []string
 }
 
 // History is what the API reads from a store: events, deliveries, totals, pending deliveries and
@@ -187,20 +186,6 @@ type Queues interface {
 	Peek(ctx context.Context, queue string, limit int) ([]queue.Waiting, error)
 	Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error)
 	Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error)
-}
-
-// Tenants says where tenants are, and takes them from one cell to another. A server with one cell
-// knows that all are there.
-type Tenants interface {
-	// List are the tenants that any cell knows of, sorted.
-	List(ctx context.Context) ([]grapnel.Residence, error)
-	// Where is the cell of a tenant; of an unknown one, the cell where it would be.
-	Where(tenant string) grapnel.Residence
-	// Move begins to take a tenant to another cell. One that is there, or on its way, is
-	// grapnel.CodeConflict.
-	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
-	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
-	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
 }
 
 // Minutes counts what happened at an endpoint, minute by minute. The minutes from one time to

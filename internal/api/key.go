@@ -53,8 +53,6 @@ func createKey(a *api, c *call) (answer, error) {
 		if k.Tenant == grapnel.OperatorTenant {
 			f.Add("/tenant", "is the operator's own, which keys without a tenant see")
 		}
-	} else {
-		f.Instead = c.away("") // keys that open everything are kept in one place
 	}
 	if err := f.Err(); err != nil {
 		return answer{}, err

@@ -62,9 +62,6 @@ func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoi
 	[]queue.Message, error,
 ) {
 	messages, err := room.Next(ctx, q, consumer, most, wait)
-	if away := a.left(c, q.Tenant); err != nil && away != nil {
-		return nil, away
-	}
 	if lost := a.authenticate(c); lost != nil {
 		room.Release(leasesOf(messages))
 		return nil, lost

@@ -3,9 +3,9 @@ package api
 import "github.com/grapnelhq/grapnel"
 
 // delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is
-// another's is of an id that was guessed, or that another cell gave.
+// another's is of an id that was guessed, or that another installation gave.
 func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
-	for _, reading := range a.Engine.Readings(id) {
+	if reading, err := a.Engine.IDs().Read(id); err == nil {
 		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
 		switch {
 		case grapnel.CodeOf(err) == grapnel.CodeNotFound:

@@ -21,8 +21,7 @@ import (
 // transaction of the change, so there is no instant at which a crash leaves the one without the
 // other. Answers that changed nothing (a 422, a dry run) are stored afterwards; those to requests
 // that only read are not stored at all, or a key with the scope read could fill the store. Answers
-// of 500 and above are not stored, and neither is 429: the caller shall try again. Nor is 421: the
-// tenant may come back.
+// of 500 and above are not stored, and neither is 429: the caller shall try again.
 //
 // Two requests with one key at the same time: the second is refused. The claims that show it are in
 // memory; on another node the store's own uniqueness decides instead, and the answer that was
@@ -63,9 +62,6 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	}
 
 	given, err := a.Idempotency.Recall(c.Context(), full, c.now)
-	if given == nil && err == nil && c.key.Tenant == "" && a.Elsewhere != nil {
-		given, err = a.Elsewhere(c.Context(), full, c.now)
-	}
 	if given != nil && err == nil && (c.route.scope == grapnel.ScopeManage || c.route.scope == grapnel.ScopeAdmin) {
 		err = a.Engine.Confirm(c.Context()) // the node that made the change may be waiting for others, or dead
 	}
@@ -83,7 +79,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	if err != nil {
 		ans = a.refuse(c, err)
 	}
-	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests && ans.status != http.StatusMisdirectedRequest {
+	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests {
 		before, err := a.remember(c, ans)
 		switch {
 		case grapnel.CodeOf(err) == grapnel.CodeMismatch:

@@ -19,8 +19,7 @@ func overviewRoutes() []route {
 		summary: "Count endpoints by health, pending deliveries by state, dead letters and attempts ahead",
 		about: "The numbers of the dashboard's first page and of grapnel top. " +
 			"Numbers of pending deliveries and dead letters are of this moment. " +
-			"At most 20,000 heads of keys and 20,000 dead letters are counted; with more of them, more is true. " +
-			"On a server with several cells, a key without tenant gets the sums of all cells, unless " + cellHeader + " names one.",
+			"At most 20,000 heads of keys and 20,000 dead letters are counted; with more of them, more is true.",
 		query: []param{tenantParam}, gives: map[int]any{200: wire.Overview{}}}}
 }
 
@@ -46,18 +45,11 @@ type trouble struct {
 	held     int64
 }
 
-// overview counts this cell, or all cells for a caller who asks for no cell and no tenant and whose
-// key is bound to none.
+// overview counts the endpoints and deliveries in scope.
 func overview(a *api, c *call) (answer, error) {
 	s := survey{c: c, now: c.now.UTC(), tenant: c.query.text("tenant"), totals: map[time.Time]*grapnel.Totals{}}
-	places := []Cell{{a.Engine, a.History, a.Away}}
-	if _, one := c.scope.One(); !one && s.tenant == "" && c.Header.Get(cellHeader) == "" {
-		places = append(places, a.Others...)
-	}
-	for _, place := range places {
-		if err := s.count(place, a.Bounds.Counted); err != nil {
-			return answer{}, err
-		}
+	if err := s.count(a); err != nil {
+		return answer{}, err
 	}
 	if a.Ready != nil {
 		if why := a.Ready(); why != nil {
@@ -67,24 +59,24 @@ func overview(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, s.view()), nil
 }
 
-// count adds the numbers of a cell.
-func (s *survey) count(at Cell, limit int64) error {
-	list, err := at.History.Backlogs(s.c.Context(), s.c.scope, s.tenant, s.now, limit)
+// count adds the numbers.
+func (s *survey) count(a *api) error {
+	list, err := a.History.Backlogs(s.c.Context(), s.c.scope, s.tenant, s.now, a.Bounds.Counted)
 	if err != nil {
 		return err
 	}
 	held, backlogs := map[string]bool{}, map[string]*store.Backlog{}
-	for _, id := range at.Engine.Held() {
+	for _, id := range a.Engine.Held() {
 		held[id] = true
 	}
 	for i := range list {
 		s.backlog(&list[i], held[list[i].Endpoint])
 		backlogs[list[i].Endpoint] = &list[i]
 	}
-	eps := slices.DeleteFunc(slices.Clone(at.Engine.Endpoints(s.c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.Queue != nil || ep.Channel != nil || s.tenant != "" && ep.Tenant != s.tenant || at.Away(ep.Tenant) != nil
+	eps := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(s.c.scope)), func(ep grapnel.Endpoint) bool {
+		return ep.Queue != nil || ep.Channel != nil || s.tenant != "" && ep.Tenant != s.tenant
 	})
-	for i, health := range at.Engine.Healths(ids(eps)) {
+	for i, health := range a.Engine.Healths(ids(eps)) {
 		state := cmp.Or(health.State, "unknown")
 		s.Endpoints.All++
 		*s.Endpoints.State(state)++
@@ -99,7 +91,7 @@ func (s *survey) count(at Cell, limit int64) error {
 		s.troubles = append(s.troubles, t)
 	}
 	s.HoursFrom = s.now.Add(-day).Truncate(time.Hour)
-	parts, err := at.History.Totals(s.c.Context(), s.c.scope,
+	parts, err := a.History.Totals(s.c.Context(), s.c.scope,
 		store.TotalsQuery{Tenant: s.tenant, From: s.HoursFrom, To: s.now.Truncate(time.Hour).Add(time.Hour)})
 	for i := range parts {
 		if s.totals[parts[i].At] == nil {

@@ -53,32 +53,6 @@ func TestOverviewCountsWhatListsShow(t *testing.T) {
 	}
 }
 
-// On a server with several cells, a key without tenant that names neither cell nor tenant gets the
-// sums of all cells; other requests get the numbers of one.
-func TestOverviewAddsCells(t *testing.T) {
-	west := newWorld(t)
-	west.endpoint(admin, "")
-	west.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
-	w := newWorld(t, func(o *Options) {
-		o.Others = []Cell{{Engine: west.engine, History: west.engine.Faulty, Away: func(string) error { return nil }}}
-	})
-	w.endpoint(admin, "")
-	for range 2 {
-		w.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
-	}
-	for _, c := range []struct {
-		query              string
-		header             []string
-		pending, endpoints float64
-	}{{"", nil, 3, 2}, {"?tenant=default", nil, 2, 1}, {"", []string{cellHeader, grapnel.DefaultCell}, 2, 1}} {
-		got := w.as(admin, 200, "GET", "/v1/overview"+c.query, "", c.header...)
-		all, states := got["pending"].(map[string]any)["all"], got["endpoints"].(map[string]any)["all"]
-		if all != c.pending || states != c.endpoints {
-			t.Errorf("%s %v: %v pending, %v endpoints", c.query, c.header, all, states)
-		}
-	}
-}
-
 // TestAnOverviewSaysThatEventsAreRefused: in the words of /readyz, which name nothing secret.
 func TestAnOverviewSaysThatEventsAreRefused(t *testing.T) {
 	var why error

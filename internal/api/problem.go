@@ -52,7 +52,6 @@ var kinds = []kind{
 		"Wait for the first request, or repeat this one after a moment.", true},
 	{grapnel.CodeTooLarge, 413, "The request is too large", "Send a smaller body.", false},
 	{grapnel.CodeUnsupported, 415, "Unsupported content type or encoding", "Send application/json without Content-Encoding.", false},
-	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
 	{grapnel.CodeInvalid, 422, "Invalid field", "errors names each field and its fault.", false},
 	{grapnel.CodeTooManyTypes, 422, "Too many event types", "Nothing was accepted. Use a type that the tenant has used before; ids belong into the key or the data.", false},
 	{grapnel.CodeTooCostly, 422, "The filters cost too much", "Nothing was accepted. Send fewer events at once, or give the tenant's endpoints simpler or fewer filters.", false},
@@ -108,7 +107,3 @@ func problem(err error, requestID, below string) Problem {
 	}
 	return p
 }
-
-// cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the
-// tenant is.
-const cellHeader = "Grapnel-Cell"

@@ -23,7 +23,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404,
 		grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
 		grapnel.CodeUnavailable: 503, grapnel.CodeOverloaded: 503, grapnel.CodeQuota: 429, grapnel.CodeStorageFull: 507,
-		grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeMoved: 421, grapnel.CodeTooCostly: 422,
+		grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409, grapnel.CodeTooCostly: 422,
 		grapnel.CodeDamaged: 410, grapnel.CodeSchemaTooCostly: 422, grapnel.CodeTooManyTypes: 422,
 		codeUnauthenticated: 401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
 		ingress.CodeUnverified: 401, ingress.CodeSlow: 408, ingress.CodeRateLimited: 429, ingress.CodeHeaders: 431, ingress.CodeLoop: 422,

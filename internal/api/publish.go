@@ -272,7 +272,6 @@ func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 	default:
 		tenant = named.text
 	}
-	f.Instead = cmp.Or(f.Instead, c.away(tenant))
 	return tenant
 }
 

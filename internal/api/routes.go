@@ -43,11 +43,7 @@ func New(o Options) http.Handler {
 		o.CheckHeaders = egress.CheckHeaders
 	}
 	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
-	o.Cell = cmp.Or(o.Cell, grapnel.DefaultCell)
-	if o.Away == nil {
-		o.Away = func(string) error { return nil }
-	}
-	history := limitedHistory{present{o.History, o.Away}}
+	history := limitedHistory{o.History}
 	o.History, o.Engine = history, limitedEngine{o.Engine, history}
 	if o.Replays != nil {
 		o.Replays = limitedReplays{o.Replays}
@@ -63,7 +59,7 @@ func New(o Options) http.Handler {
 		switch rt := &a.routes[i]; {
 		case o.MetricsOpen && rt.path == metricsPath:
 			rt.open = anybody
-		case rt.tag == replayTag && o.Replays == nil, rt.tag == tenantTag && o.Tenants == nil:
+		case rt.tag == replayTag && o.Replays == nil:
 			rt.handle = func(*api, *call) (answer, error) {
 				return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no %s.", strings.ToLower(rt.tag))
 			}

@@ -10,9 +10,9 @@ import (
 // many connections, or without waiting for their answers, takes little time from others: its
 // connections wait, and the server reads nothing more of them meanwhile. Requests that are accepted
 // never wait, those of the same tenant neither. Requests without a valid key have one rate
-// together: whose is empty. One that is sent on to another cell (421) is counted there.
+// together: whose is empty.
 func (a *api) slow(w http.ResponseWriter, whose string, status int) {
-	if status < 400 || status >= 500 || status == http.StatusMisdirectedRequest {
+	if status < 400 || status >= 500 {
 		return
 	}
 	if now := a.Clock(); a.Gate.refusals.Within(whose, now) {

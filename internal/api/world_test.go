@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeEngine is the engine as the API sees it, on the model store, without attempts: deliveries
 // stay pending until a test moves them.
 type fakeEngine struct {
-	shifts []grapnel.Shift // of deliveries that came from other cells
 	*memory.Faulty
 	losing sync.Mutex
 	lose   func(method string) bool // loses the answer to a call of the store; nil: none is lost
@@ -518,8 +518,13 @@ func (s *fakeEngine) Healths(ids []string) []grapnel.Health {
 	return all
 }
 
-func (s *fakeEngine) Readings(id string) []grapnel.Reading {
-	return s.IDs().Readings(id, []grapnel.Tenancy{{Shifts: s.shifts}})
+func (s *fakeEngine) Tenants() []string {
+	var all []string
+	for _, ep := range s.Endpoints(store.Everyone()) {
+		all = append(all, ep.Tenant)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (s *fakeEngine) Held() (ids []string) {
@@ -578,7 +583,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{}, Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
+		Documents: w.engine.Faulty, Promises: kept(now), Bounds: under,
 		Passes: pass.NewSealer(storeIDs.Subkey, func() string { return w.engine.Series("") }, rand2.Reader),
 	}
 	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now,

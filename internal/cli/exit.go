@@ -102,8 +102,6 @@ func explainAnswer(e *client.Error) *Fault {
 		f.Exit, f.Next = ExitAuth, "Use a key that has this scope; make one with: grapnel keys create."
 	case http.StatusNotFound, http.StatusGone:
 		f.Exit = ExitNotFound
-	case http.StatusMisdirectedRequest:
-		f.Exit, f.Next = ExitNotFound, "Talk to a server that serves that cell: --server URL or GRAPNEL_SERVER."
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		f.Exit = ExitConflict
 	case http.StatusTooManyRequests:

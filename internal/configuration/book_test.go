@@ -30,7 +30,7 @@ func open(t *testing.T, s store.Configuration, o *surroundings) *Book {
 				return nil, o.refuses
 			}
 			o.settled++
-			_, _, queues := now.Differs(before, nil)
+			_, _, queues := now.Differs(before)
 			return queues, nil
 		},
 		Rouse:   func(queues []string) { o.roused = append(o.roused, queues...) },

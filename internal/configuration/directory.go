@@ -1,8 +1,8 @@
 package configuration
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/pass"
@@ -148,24 +148,7 @@ func (b *Book) Queues(scope store.Scope) []grapnel.Endpoint {
 	return all
 }
 
-// Tenancy returns the recorded location of a tenant; false: none is recorded.
-func (b *Book) Tenancy(tenant string) (grapnel.Tenancy, bool) {
-	t, known := b.Snapshot().tenancies[tenant]
-	return t, known
-}
-
-// Tenancies returns the recorded locations of tenants, sorted by tenant.
-func (b *Book) Tenancies() []grapnel.Tenancy {
-	var all []grapnel.Tenancy
-	for _, t := range b.Snapshot().tenancies {
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b grapnel.Tenancy) int { return strings.Compare(a.Tenant, b.Tenant) })
-	return all
-}
-
-// Tenants returns the tenants that own a part of the configuration, sorted, without those that have
-// moved to another cell.
+// Tenants returns the tenants that own a part of the configuration, sorted.
 func (b *Book) Tenants() []string {
 	conf := b.Snapshot()
 	there := map[string]bool{}
@@ -185,12 +168,5 @@ func (b *Book) Tenants() []string {
 		there[conf.keys[i].Tenant] = true
 	}
 	delete(there, "")
-	var all []string
-	for tenant := range there {
-		if conf.tenancies[tenant].State != grapnel.TenancyGone {
-			all = append(all, tenant)
-		}
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(there))
 }

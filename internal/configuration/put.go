@@ -105,27 +105,6 @@ func (b *Book) DeleteKey(ctx context.Context, scope store.Scope, id string, with
 	return err
 }
 
-// PutTenancy changes the recorded location of a tenant, and returns once every node has applied it.
-func (b *Book) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
-	moving, ok := b.o.Store.(store.Moving)
-	if !ok {
-		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants cannot be moved to or from this store: it is not PostgreSQL")
-	}
-	if err := b.Lock(ctx); err != nil {
-		return store.Put{}, err
-	}
-	put, err := moving.PutTenancy(ctx, t, from, audit)
-	if err == nil {
-		// It may be durable: it has to take effect even if the caller has disconnected.
-		err = b.resync(context.WithoutCancel(ctx))
-	}
-	b.Unlock()
-	if err == nil {
-		err = b.o.Confirm(context.WithoutCancel(ctx))
-	}
-	return put, err
-}
-
 // RoomFor returns nil if a tenant may have one endpoint more. Two nodes that create one at the same
 // moment may both pass the check.
 func (c *Snapshot) RoomFor(tenant string, most int) error {

@@ -26,7 +26,6 @@ type Snapshot struct {
 	byHash    map[[32]byte]int // into keys
 	routes    *routes
 	queues    int // endpoints that are queues
-	tenancies map[string]grapnel.Tenancy
 }
 
 // Placed is an endpoint, ready for use. It never changes and is shared by all snapshots in which it
@@ -39,15 +38,12 @@ type Placed struct {
 // replaced returns the configuration that was read as a whole. Unchanged parts keep their
 // preparation.
 func (c *Snapshot) replaced(by store.Config) *Snapshot {
-	d := store.ConfigChanges{Version: by.Version, Newest: by.Newest, Tenancies: by.Tenancies,
+	d := store.ConfigChanges{Version: by.Version, Newest: by.Newest,
 		Endpoints: store.Edits[grapnel.Endpoint]{Written: by.Endpoints, Removed: lacking(c.endpoints, by.Endpoints, placedID, endpointID)},
 		Sources:   store.Edits[grapnel.Source]{Written: by.Sources, Removed: lacking(c.sources, by.Sources, sourceID, sourceID)},
 		Policies:  store.Edits[grapnel.NamedPolicy]{Written: by.Policies, Removed: lacking(c.policies, by.Policies, policyID, policyID)},
 		Types:     store.Edits[grapnel.EventType]{Written: by.Types, Removed: lacking(c.types, by.Types, typeID, typeID)},
 		Keys:      store.Edits[grapnel.Key]{Written: by.Keys, Removed: lacking(c.keys, by.Keys, keyID, keyID)}}
-	if d.Tenancies == nil {
-		d.Tenancies = []grapnel.Tenancy{}
-	}
 	return c.next(d)
 }
 
@@ -71,9 +67,6 @@ func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
 	}
 	if types := d.Types; len(types.Written)+len(types.Removed) > 0 {
 		n.setTypes(types.Merge(c.types, typeID))
-	}
-	if d.Tenancies != nil {
-		n.setTenancies(d.Tenancies)
 	}
 	turned := c.policiesThat(&d.Policies)
 	if len(d.Endpoints.Written)+len(d.Endpoints.Removed)+len(turned) > 0 {
@@ -141,11 +134,11 @@ func (c *Snapshot) place(ep grapnel.Endpoint) *Placed {
 }
 
 // Differs returns the endpoints that the core has to configure again, because they or their
-// policies changed or their tenants were opened, the ids of those that were removed, and the queues
-// that changed, were added or removed.
-func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []*grapnel.Endpoint, removed, queues []string) {
+// policies changed, the ids of those that were removed, and the queues that changed, were added or
+// removed.
+func (c *Snapshot) Differs(before *Snapshot) (changed []*grapnel.Endpoint, removed, queues []string) {
 	turned := c.policiesSince(before)
-	quiet := len(opened)+len(turned) == 0
+	quiet := len(turned) == 0
 	was := 0
 	gone := func() {
 		ep := before.endpoints[was]
@@ -165,7 +158,7 @@ func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []
 		}
 		there := was < len(before.endpoints) && before.endpoints[was].ID == ep.ID
 		same := there && before.endpoints[was].Revision == ep.Revision
-		if !same || opened[ep.Tenant] || turned[policyName{ep.Tenant, ep.PolicyName}] {
+		if !same || turned[policyName{ep.Tenant, ep.PolicyName}] {
 			changed = append(changed, &ep.Endpoint)
 		}
 		if !same && ep.Queue != nil {

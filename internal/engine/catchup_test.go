@@ -66,7 +66,7 @@ func TestAChangeElsewhereCostsOnlyItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			conf := b.engine.Snapshot()
-			if changed, _, _ := conf.Differs(before, nil); len(changed) != 1 || changed[0].ID != id || b.engine.Settled() != conf {
+			if changed, _, _ := conf.Differs(before); len(changed) != 1 || changed[0].ID != id || b.engine.Settled() != conf {
 				t.Fatalf("after %s was made elsewhere %d endpoints differ", id, len(changed))
 			}
 		}
@@ -205,8 +205,8 @@ func TestARemovalElsewhere(t *testing.T) {
 		if err := b.engine.inputs.ask(t.Context(), func(c *core.Core, _ time.Time) { has = c.Has("a") }); err != nil {
 			t.Fatal(err)
 		}
-		if _, away := b.engine.away.Load("a"); has || away {
-			t.Errorf("the core has the endpoint: %v; it is being left: %v", has, away)
+		if _, leaving := b.engine.removed.Load("a"); has || leaving {
+			t.Errorf("the core has the endpoint: %v; it is being left: %v", has, leaving)
 		}
 	})
 }

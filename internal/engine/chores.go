@@ -2,14 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/ownership"
-	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // chores carries out the effects that are neither attempts nor changes. The queue needs no bound of
@@ -24,7 +22,6 @@ type chores struct {
 	metrics *Metrics
 
 	send    func(core.Input) bool
-	sealed  func(endpoint string, sealed bool)
 	forget  func(ctx context.Context, endpoint string) error
 	disable func(context.Context, core.Disable) error
 
@@ -96,13 +93,11 @@ func (c *chores) carryOut(effect core.Effect) {
 	case core.End:
 		effect.Ending.Epoch = c.shards.Epoch(effect.Endpoint)
 		n, err := c.end(ctx, effect)
-		c.sealed(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
 		c.complain("finishing pending deliveries", effect.Endpoint, err)
 		c.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Hasten:
 		effect.Hastening.Epoch = c.shards.Epoch(effect.Endpoint)
 		n, err := c.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
-		c.sealed(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
 		c.complain("making held deliveries due", effect.Endpoint, err)
 		c.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Forget:

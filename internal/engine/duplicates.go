@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 
@@ -85,7 +84,6 @@ func (d *duplicates) write() {
 		err := d.put(ctx, tenant, all)
 		switch code := grapnel.CodeOf(err); {
 		case err == nil || code == grapnel.CodeNotFound || code == grapnel.CodeInvalid:
-		case errors.Is(err, store.ErrSealed): // the tenant moves to another cell, or has moved
 		case code == grapnel.CodeConflict:
 			d.again(tenant, all)
 		default:

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,16 +18,12 @@ type documentWrites struct {
 	*memory.Store
 	writes atomic.Int64
 	refuse atomic.Bool
-	sealed atomic.Bool // the tenant moves away
 }
 
 func (s *documentWrites) PutDocuments(ctx context.Context, scope store.Scope, w []store.DocumentWrite, with store.With) (store.Put, error) {
 	s.writes.Add(1)
 	if s.refuse.Load() {
 		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "another node was first")
-	}
-	if s.sealed.Load() {
-		return store.Put{}, store.ErrSealed
 	}
 	return s.Store.PutDocuments(ctx, scope, w, with)
 }
@@ -96,30 +90,6 @@ func TestDuplicatesAreRecorded(t *testing.T) {
 		all = s.named(t)
 		if len(all) != 3 || all[0].Times+all[1].Times+all[2].Times != 1004 {
 			t.Errorf("the duplicates are %+v", all)
-		}
-	})
-}
-
-// TestDuplicatesOfATenantThatMovesAway: the store refuses to note them from then on. They are not
-// noted, and neither kept in memory nor mentioned in the log for ever.
-func TestDuplicatesOfATenantThatMovesAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &documentWrites{Store: memory.New()}
-		var logged strings.Builder
-		log := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		b := newTunedBench(t, s, func(o *Options) { o.Log = log })
-		ev := &grapnel.Event{ID: "evt_1", Tenant: "default", Type: "a.b", Data: []byte("1"), ContentType: grapnel.JSONType,
-			OccurredAt: time.Now(), AcceptedAt: time.Now()}
-		for range 2 {
-			if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil); err != nil {
-				t.Error(err)
-			}
-		}
-		s.sealed.Store(true)
-		time.Sleep(time.Minute)
-		b.close()
-		if n := s.writes.Load(); n != 1 || logged.Len() > 0 {
-			t.Errorf("after %d writes the log has\n%s", n, &logged)
 		}
 	})
 }

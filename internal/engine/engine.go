@@ -75,7 +75,7 @@ type Engine struct {
 	*configuration.Book // the configuration, and changes of it
 	*publisher          // events in
 	*orders             // people's requests
-	*tenancy            // the endpoints that the core has
+	*settler            // the endpoints that the core has
 
 	store    Store
 	ids      *grapnel.IDs // the store's
@@ -133,13 +133,5 @@ func (e *Engine) Shards() *ownership.Shards { return e.shards }
 // Leads says whether this node does the work that one node does for all that share the store.
 func (e *Engine) Leads() bool { return e.shards.Leads() }
 
-// Nodes returns this node's id, and those of the live nodes of the store that are not draining;
-// without other nodes there are no ids.
-func (e *Engine) Nodes() (own string, live []string) { return e.shards.Nodes() }
-
 // IDs returns the codec for the ids of the store's deliveries.
 func (e *Engine) IDs() *grapnel.IDs { return e.ids }
-
-// Readings are the deliveries that an id may mean: one of this store, or one that a tenant had in
-// another store before it was moved here.
-func (e *Engine) Readings(id string) []grapnel.Reading { return e.ids.Readings(id, e.Tenancies()) }

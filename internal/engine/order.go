@@ -159,12 +159,6 @@ func (o *orders) order(ctx context.Context, order core.Operated) error {
 
 // operate gives the core an order and waits for its answer.
 func (o *orders) operate(ctx context.Context, order core.Operated) error {
-	conf := o.book.Snapshot()
-	if ep := conf.At(order.Endpoint); ep != nil {
-		if err := conf.Away(ep.Tenant); err != nil {
-			return err
-		}
-	}
 	order.Token = o.tokens.Add(1)
 	reply := make(chan error, 1)
 	o.waiting.Store(order.Token, reply)

@@ -54,9 +54,6 @@ func (p *publisher) Publish(ctx context.Context, events []store.Incoming, once *
 	}
 	defer p.admission.leave()
 	return p.append(ctx, kind, events, once, func(c *configuration.Snapshot) error {
-		if err := c.AllHere(events); err != nil {
-			return err
-		}
 		if !slices.ContainsFunc(events, func(in store.Incoming) bool { return c.Filters(in.Event.Tenant) }) {
 			return p.target(c, kind, events, nil)
 		}
@@ -99,9 +96,6 @@ func (p *publisher) Test(ctx context.Context, scope store.Scope, endpoint string
 		}
 		if ep.DropReason() != "" {
 			return errDrops
-		}
-		if err := c.Away(ep.Tenant); err != nil {
-			return err
 		}
 		ev.Tenant = ep.Tenant
 		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest, Delay: delay}}

@@ -37,9 +37,7 @@ type recorder struct {
 	epoch    func(endpoint string) int64 // of this node's ownership of an endpoint
 	stopping func() bool                 // the engine was told to stop
 	send     func(core.Input) bool       // to the core
-	// whether the store refused a write because its tenant is sealed
-	sealed  func(endpoint string, sealed bool)
-	applied func(page []core.Change, changes []store.Change, results []store.Changed)
+	applied  func(page []core.Change, changes []store.Change, results []store.Changed)
 
 	changes  pages // to be committed
 	unnamed  pages // changes whose events are read first
@@ -167,9 +165,6 @@ func (r *recorder) commit(page []core.Change) {
 			begins: r.pulse.Work,
 			done: func(page []core.Change, changes []store.Change, results []store.Changed) {
 				r.failures = 0
-				for i := range results {
-					r.sealed(page[i].Endpoint, results[i].Sealed)
-				}
 				r.send(core.Recorded{Changes: page, Results: results})
 				r.applied(page, changes, results)
 			},

@@ -37,8 +37,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e.sending, e.abandon = context.WithCancel(context.Background())
 	e.shards = ownership.New(o.Cluster, e.env())
-	e.tenancy = &tenancy{store: o.Store, shards: e.shards, metrics: e.metrics, log: o.Log, inputs: e.inputs,
-		sending: e.sending, step: e.step, returned: returned{wake: make(chan struct{}, 1)}}
+	e.settler = &settler{store: o.Store, shards: e.shards, inputs: e.inputs, step: e.step}
 	e.publisher = &publisher{store: o.Store, shards: e.shards, pending: e.pending, metrics: e.metrics, log: o.Log,
 		repeated: &duplicates{store: o.Store, log: o.Log, bounds: e.bounds.Duplicates, over: e.inputs.over,
 			noted: map[string]map[string]*grapnel.Duplicate{}},
@@ -48,7 +47,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		events: newCache(cmp.Or(o.CacheBytes, 32<<20))}
 	book := configuration.NewBook(configuration.Options{Store: o.Store, Log: o.Log, Settle: e.settle, Rouse: e.rouse,
 		Confirm: e.shards.Confirm, Reading: e.shards.Reading, Current: e.shards.Current})
-	e.Book, e.tenancy.book, e.publisher.book = book, book, book
+	e.Book, e.settler.book, e.publisher.book = book, book, book
 	e.admission = &admission{clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: e.metrics.refused,
 		seen: strain{most: cmp.Or(o.MaxPublishing, e.bounds.Recorder.Publish)}}
 	if o.Random == nil {
@@ -73,7 +72,7 @@ func (e *Engine) makeParts(o Options) {
 	e.recorder = &recorder{store: o.Store, book: e.Book, log: o.Log, bounds: b, over: e.inputs.over,
 		pending: e.pending, admission: e.admission, metrics: e.metrics,
 		namer: namer{store: o.Store, events: e.events, log: o.Log, bounds: b, over: e.inputs.over},
-		epoch: e.shards.Epoch, stopping: e.stopping.Load, send: e.inputs.send, sealed: e.noteSeal, applied: e.after,
+		epoch: e.shards.Epoch, stopping: e.stopping.Load, send: e.inputs.send, applied: e.after,
 		pulse: e.watchdog.Pulse("recorder"), stuck: map[int64]bool{},
 		changes: newPages(b.Page, &e.bounds.Recorder), unnamed: newPages(b.Names, &e.bounds.Recorder)}
 	count := func(ctx context.Context) ([]share, error) { return countPending(ctx, o.Store, e.Snapshot()) }
@@ -90,7 +89,7 @@ func (e *Engine) makeParts(o Options) {
 		Leads: e.shards.Leads}, o.Store, e.Book)
 	e.turns = e.watchdog.Pulse("run")
 	e.chores = &chores{store: o.Store, book: e.Book, shards: e.shards, log: o.Log, sending: e.sending, pending: e.pending,
-		metrics: e.metrics, send: e.inputs.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable}
+		metrics: e.metrics, send: e.inputs.send, forget: e.forget, disable: e.disable}
 	e.chores.open(b.Workers, &e.watchdog)
 	e.orders = &orders{store: o.Store, book: e.Book, shards: e.shards, now: e.now, bounds: b, inputs: e.inputs,
 		admission: e.admission, pending: e.pending, arrived: e.publisher.arrived, end: e.chores.end}
@@ -128,7 +127,6 @@ func (e *Engine) Run(ctx context.Context) {
 	helpers.Go(e.keeper.tidy)
 	helpers.Go(e.keeper.purge)
 	helpers.Go(e.rest)
-	helpers.Go(e.reopenAll)
 	helpers.Go(e.repeated.run)
 	for range e.bounds.Recorder.Workers {
 		helpers.Go(e.chores.run)
@@ -156,13 +154,10 @@ func (e *Engine) Run(ctx context.Context) {
 	e.orders.close()
 }
 
-// ownAll configures every endpoint of an open tenant in the core.
+// ownAll configures every endpoint in the core.
 func (e *Engine) ownAll() {
 	conf := e.Snapshot()
 	for _, ep := range conf.Endpoints() {
-		if !conf.Open(ep.Tenant) {
-			continue
-		}
 		e.step(core.Configured{Endpoint: &ep.Endpoint, Newest: conf.Newest, Standing: e.standings[ep.ID]})
 	}
 }
@@ -274,11 +269,11 @@ func (e *Engine) env() ownership.Env {
 			e.metrics.stands(&st)
 			e.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})
 		},
-		Endpoints: func() iter.Seq2[*grapnel.Endpoint, bool] {
+		Endpoints: func() iter.Seq[*grapnel.Endpoint] {
 			conf := e.Snapshot()
-			return func(yield func(*grapnel.Endpoint, bool) bool) {
+			return func(yield func(*grapnel.Endpoint) bool) {
 				for _, ep := range conf.Endpoints() {
-					if !yield(&ep.Endpoint, conf.Open(ep.Tenant)) {
+					if !yield(&ep.Endpoint) {
 						return
 					}
 				}

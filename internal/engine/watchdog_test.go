@@ -262,30 +262,21 @@ func TestAReadThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestASealCostsOneTenant: what the store refuses because of a seal makes this node leave the
-// endpoint, not its shard.
-func TestASealCostsOneTenant(t *testing.T) {
-	for _, sealed := range []bool{true, false} {
+// TestARemovedEndpointCostsNoShard: an endpoint that the core has left because another node removed
+// it is no sign that another node has the shard. One that it left after the store refused a write
+// is.
+func TestARemovedEndpointCostsNoShard(t *testing.T) {
+	for _, removed := range []bool{true, false} {
 		shared(t, func(t *testing.T, b *bench, _ *hanging, _ *estate, _ *bytes.Buffer) {
-			b.engine.noteSeal("ep", sealed)
+			if removed {
+				b.engine.removed.Store("ep", true)
+			}
 			b.engine.left("ep")
-			if ctx, _ := b.engine.shards.Sending(t.Context(), "other"); (ctx != nil) != sealed {
-				t.Errorf("sealed %v: the shard is kept %v", sealed, ctx != nil)
+			if ctx, _ := b.engine.shards.Sending(t.Context(), "other"); (ctx != nil) != removed {
+				t.Errorf("removed %v: the shard is kept %v", removed, ctx != nil)
 			}
 		})
 	}
-}
-
-// TestACancelledMoveCostsNoShard: an endpoint that the core has left because its tenant was closed
-// is no sign that another node has the shard, also when the tenant is open again by then.
-func TestACancelledMoveCostsNoShard(t *testing.T) {
-	shared(t, func(t *testing.T, b *bench, _ *hanging, _ *estate, _ *bytes.Buffer) {
-		b.engine.away.Store("ep", true)
-		b.engine.left("ep")
-		if ctx, _ := b.engine.shards.Sending(t.Context(), "other"); ctx == nil {
-			t.Error("the shard was given up")
-		}
-	})
 }
 
 // lateness is how late a commit may be to be found: FreshBack reads pass before older numbers are

@@ -104,7 +104,6 @@ var floors = map[string]int{
 	"internal/replay":        4,
 	"internal/alerting":      4,
 	"internal/engine":        5,
-	"internal/cells":         5,
 	"internal/sim":           5,
 	"internal/web/picture":   4,
 

@@ -22,9 +22,6 @@ var statuses = map[grapnel.Code]int{
 // refusal is the answer for an error of the engine or the store: the provider should retry. It does
 // not contain the cause.
 func refusal(err error) Refusal {
-	if grapnel.CodeOf(err) == grapnel.CodeMoved { // since the request came; the next one goes to the other cell
-		err = store.ErrSealed
-	}
 	refused := Refusal{
 		Status: http.StatusInternalServerError,
 		Code:   "internal",

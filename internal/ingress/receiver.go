@@ -3,7 +3,6 @@ package ingress
 import (
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -299,8 +298,7 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 	if s != nil {
 		s.meter.refused.add(recv.o.Now(), &refused)
 	}
-	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull &&
-		!errors.Is(refused.Err, store.ErrSealed) {
+	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
 		level, message, refusals := slog.LevelError, "receiving requests failed", &s.meter.faults
 		if refused.Status < http.StatusInternalServerError { // the tenant has too much already: no fault of the server
 			level, message, refusals = slog.LevelInfo, "requests over a limit of the tenant; refused", &s.meter.excess

@@ -70,28 +70,6 @@ func TestRefusedSourcesAreLogged(t *testing.T) {
 	}
 }
 
-// TestATenantOnItsWayIsNotLogged: its sources answer 503 while it moves to another cell, and to
-// requests that came before the move ended. A failure is logged.
-func TestATenantOnItsWayIsNotLogged(t *testing.T) {
-	var logged bytes.Buffer
-	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
-	for _, on := range []grapnel.Unverified{grapnel.RejectUnverified, grapnel.Quarantine} {
-		w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right key")}, func(s *grapnel.Source) { s.OnUnverified = on })
-		key := map[grapnel.Unverified]string{grapnel.RejectUnverified: "right key", grapnel.Quarantine: "wrong key"}[on]
-		for _, w.err = range []error{store.ErrSealed, grapnel.Moved("acme", "west")} {
-			got := w.post(`{}`, "X-Api-Key", key)
-			if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" || strings.Contains(logged.String(), "ERROR") {
-				t.Errorf("%s: answered %d to %v, logged %s", on, got.status, w.err, logged.String())
-			}
-		}
-	}
-	w.err = store.ErrUnknown
-	w.post(`{}`, "X-Api-Key", "wrong key")
-	if strings.Count(logged.String(), "level=ERROR") != 1 {
-		t.Errorf("a failure: logged %s", logged.String())
-	}
-}
-
 // TestATenantsExcessIsNoErrorOfTheServer: a tenant with too many pending deliveries or event types
 // gets a line of level info for each source. It hides no failure in the same minute.
 func TestATenantsExcessIsNoErrorOfTheServer(t *testing.T) {

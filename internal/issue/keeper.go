@@ -103,11 +103,9 @@ func (k *Keeper) store(ctx context.Context, pending map[Group]*Delta) error {
 			n++
 		}
 		if err := k.batch(ctx, groups[:n], pending); err != nil {
-			if !errors.Is(err, store.ErrSealed) { // else the tenant is moving, and so are its endpoints
-				failures = append(failures, err)
-				for _, g := range groups[:n] {
-					k.o.Tally.giveBack(g, pending[g])
-				}
+			failures = append(failures, err)
+			for _, g := range groups[:n] {
+				k.o.Tally.giveBack(g, pending[g])
 			}
 		}
 		groups = groups[n:]

@@ -57,7 +57,6 @@ func (k *Keeper) resolve(ctx context.Context, now time.Time) error {
 			switch {
 			case grapnel.CodeOf(d.err) == grapnel.CodeNotFound:
 				k.index.remove(d.entry.id)
-			case errors.Is(d.err, store.ErrSealed): // the tenant is moving
 			case d.err != nil:
 				failures = append(failures, d.err)
 			default:

@@ -8,8 +8,7 @@
 // What holds here:
 //
 //   - A minute that is not known is never shown as one in which nothing happened. Minutes are in
-//     memory, so none is known from before the first reading, or from before a reading that failed,
-//     and none of an endpoint from before its tenant came from another cell.
+//     memory, so none is known from before the first reading, or from before a reading that failed.
 //   - Memory is bounded (Bounds.Rows). If endpoints are too many, fewer minutes are known.
 //
 // It does not promise that the limit between two minutes is exact: a commit during a reading counts
@@ -47,9 +46,6 @@ type Options struct {
 	Store  Store
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
-	// when an endpoint's tenant came from another cell, with the hours that were counted there; zero:
-	// it did not. Nil: none did
-	Came func(endpoint string) time.Time
 }
 
 // Keeper has the minutes of one store.
@@ -195,16 +191,12 @@ func (k *Keeper) keep(m *minute, end time.Time) {
 // Of returns the minutes of an endpoint that are known: all from one time to another. Those in
 // which nothing happened are left out. Without any the two times are equal.
 func (k *Keeper) Of(endpoint string) (from, to time.Time, list []grapnel.Bucket) {
-	var came time.Time
-	if k.o.Came != nil {
-		came = k.o.Came(endpoint)
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	first := len(k.known)
 	for ; first > 0; first-- {
 		m := &k.known[first-1]
-		if _, counted := m.of[endpoint]; !counted && !m.whole || m.at.Before(came) {
+		if _, counted := m.of[endpoint]; !counted && !m.whole {
 			break
 		}
 	}

@@ -27,9 +27,9 @@ func rows() []row {
 		{"Does everything arrive?", []panel{
 			{"Events and deliveries", "reqps", []query{{"sum(rate(grapnel_events_accepted_total[5m]))", "accepted"},
 				{`sum by (outcome) (rate(grapnel_deliveries_total[5m]))`, "{{outcome}}"}}},
-			{"Pending deliveries", "short", []query{{"sum by (state) (max by (cell, state) (grapnel_backlog))", "{{state}}"}}},
+			{"Pending deliveries", "short", []query{{"sum by (state) (max by (job, state) (grapnel_backlog))", "{{state}}"}}},
 			{"Age of the oldest pending delivery", "s", []query{{"max(grapnel_oldest_undelivered_age_seconds)", "age"}}},
-			{"Dead letters", "short", []query{{"sum(max by (cell) (grapnel_dead_letters))", "waiting"},
+			{"Dead letters", "short", []query{{"sum(max by (job) (grapnel_dead_letters))", "waiting"},
 				{"sum by (reason) (increase(grapnel_dead_letters_total[1h]))", "{{reason}}"}}},
 		}},
 		{"How do receivers do?", []panel{

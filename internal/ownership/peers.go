@@ -22,23 +22,6 @@ type Peers interface {
 	Open(ctx context.Context, address string) ([]string, error)
 	Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error)
 	CatchUp(ctx context.Context, address string) error
-	Quiet(ctx context.Context, address, tenant string) (bool, error)
-}
-
-// Nodes returns this node's id, and those of the nodes that were live at the last look and are not
-// draining.
-func (s *Shards) Nodes() (own string, live []string) {
-	if s == nil {
-		return "", nil
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, n := range s.nodes {
-		if !n.Draining {
-			live = append(live, n.ID)
-		}
-	}
-	return s.cluster.Node.ID, live
 }
 
 // Others returns the addresses of the other live nodes.
@@ -243,19 +226,4 @@ func elsewhere[A any](s *Shards, failed string, ask func(ctx context.Context, ad
 	}
 	asking.Wait()
 	return slices.Concat(found...)
-}
-
-// Quiet says whether no other node has work of a tenant in progress.
-func (s *Shards) Quiet(ctx context.Context, tenant string) (bool, error) {
-	if s == nil {
-		return true, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.bounds.AskWithin)
-	defer cancel()
-	for _, address := range s.Others() {
-		if quiet, err := s.cluster.Peers.Quiet(ctx, address, tenant); err != nil || !quiet {
-			return false, err
-		}
-	}
-	return true, nil
 }

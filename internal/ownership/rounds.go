@@ -322,8 +322,8 @@ func (s *Shards) begin(ctx context.Context, got []store.Owned, asked moment) err
 			s.held[o.Shard], mine[o.Shard] = &holding{epoch: o.Epoch, until: until, alive: alive, cut: cut}, true
 		}
 		s.mu.Unlock()
-		for ep, open := range s.env.Endpoints() {
-			if open && mine[s.cluster.Ownership.ShardOf(ep.ID)] {
+		for ep := range s.env.Endpoints() {
+			if mine[s.cluster.Ownership.ShardOf(ep.ID)] {
 				s.env.Configure(ep, newest, standings[ep.ID])
 			}
 		}

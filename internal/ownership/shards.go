@@ -64,8 +64,7 @@ type Env struct {
 	Leave     func(endpoint string)
 	Configure func(ep *grapnel.Endpoint, newest int64, st store.Standing)
 
-	// with whether the endpoint's tenant is open
-	Endpoints func() iter.Seq2[*grapnel.Endpoint, bool]
+	Endpoints func() iter.Seq[*grapnel.Endpoint]
 	CatchUp   func(ctx context.Context) error          // reads changes of the configuration
 	Applied   func() int64                             // version of the configuration that CatchUp applied
 	Newest    func(ctx context.Context) (int64, error) // row id of the newest delivery
@@ -304,10 +303,10 @@ func (s *Shards) leave(these []store.Owned) {
 	})
 }
 
-// Left records that the core has left an endpoint. If neither its shard is being released nor its
-// tenant closed (open), the store has refused a write in the shard's epoch: another node owns the
-// shard.
-func (s *Shards) Left(endpoint string, open bool) {
+// Left records that the core has left an endpoint. If neither its shard is being released nor the
+// endpoint was removed, the store has refused a write in the shard's epoch (refused): another node
+// owns the shard.
+func (s *Shards) Left(endpoint string, refused bool) {
 	if s == nil {
 		return
 	}
@@ -316,7 +315,7 @@ func (s *Shards) Left(endpoint string, open bool) {
 	defer s.mu.Unlock()
 	switch h := s.held[n]; {
 	case h == nil:
-	case h.leaving == nil && open:
+	case h.leaving == nil && refused:
 		h.until = moment{}
 	default:
 		delete(h.leaving, endpoint)

@@ -145,8 +145,8 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 			Configure: func(*grapnel.Endpoint, int64, store.Standing) {
 				n.takes++
 			},
-			Endpoints: func() iter.Seq2[*grapnel.Endpoint, bool] {
-				return func(yield func(*grapnel.Endpoint, bool) bool) { yield(ep, true) }
+			Endpoints: func() iter.Seq[*grapnel.Endpoint] {
+				return func(yield func(*grapnel.Endpoint) bool) { yield(ep) }
 			},
 			CatchUp:   func(context.Context) error { return nil },
 			Applied:   func() int64 { return 0 },

@@ -46,9 +46,6 @@ type Engine interface {
 	OwnConsumers(queue string) []grapnel.Consumer
 	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
-	// OwnQuiet says whether this node knows that a tenant is not open any more, and has nothing of
-	// it under way.
-	OwnQuiet(ctx context.Context, tenant string) (bool, error)
 }
 
 // asked is a request from one node to another: one of its parts.
@@ -59,7 +56,6 @@ type asked struct {
 	Healths []string
 	Open    bool
 	CatchUp bool
-	Quiet   string // a tenant
 	Asking  string // a queue
 }
 
@@ -68,7 +64,6 @@ type told struct {
 	Error   *grapnel.Error
 	Healths []grapnel.Health
 	Open    []string
-	Quiet   bool
 	Asking  []grapnel.Consumer
 }
 
@@ -97,10 +92,6 @@ func Handler(e Engine, o Options) http.Handler {
 			a.Asking = e.OwnConsumers(q.Asking)
 		case q.CatchUp:
 			a.Error = carried(e.CatchUp(r.Context()))
-		case q.Quiet != "":
-			var err error
-			a.Quiet, err = e.OwnQuiet(r.Context(), q.Quiet)
-			a.Error = carried(err)
 		default:
 			e.Hinted(q.Heads, q.Queues)
 		}
@@ -240,13 +231,6 @@ func (r *Client) Consumers(ctx context.Context, address, queue string) ([]grapne
 func (r *Client) CatchUp(ctx context.Context, address string) error {
 	_, err := r.ask(ctx, address, &asked{CatchUp: true})
 	return err
-}
-
-// Quiet asks a node whether nothing of a tenant is under way there. One that does not know the
-// question has not heard of the answer.
-func (r *Client) Quiet(ctx context.Context, address, tenant string) (bool, error) {
-	a, err := r.ask(ctx, address, &asked{Quiet: tenant})
-	return a.Quiet, err
 }
 
 // ask makes one request.

@@ -41,9 +41,6 @@ func (n *node) OwnConsumers(queue string) []grapnel.Consumer {
 	return []grapnel.Consumer{{Name: "w1", SeenAt: time.Unix(1, 0)}, {Name: queue, SeenAt: time.Unix(2, 0)}}
 }
 func (n *node) CatchUp(context.Context) error { return n.fails }
-func (n *node) OwnQuiet(_ context.Context, tenant string) (bool, error) {
-	return tenant == "acme", n.fails
-}
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -74,11 +71,6 @@ func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	}
 	if err := r.CatchUp(t.Context(), url); err != nil {
 		t.Error(err)
-	}
-	for tenant, want := range map[string]bool{"acme": true, "globex": false} {
-		if quiet, err := r.Quiet(t.Context(), url, tenant); err != nil || quiet != want {
-			t.Errorf("%s is quiet: %v, %v", tenant, quiet, err)
-		}
 	}
 	// An error's code and detail reach the caller; the wrapped error, which is for the log, does
 	// not.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -149,10 +148,8 @@ func (l *line) dispatch(ctx context.Context) {
 			continue
 		}
 		failures++
-		if !errors.Is(err, store.ErrSealed) {
-			if n := l.broker.unclaimed.Add(1); backoff.Tells(int(n)) {
-				l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "failures", n, "err", err)
-			}
+		if n := l.broker.unclaimed.Add(1); backoff.Tells(int(n)) {
+			l.broker.log.Error("claiming leases failed; retrying", "queue", l.queue, "failures", n, "err", err)
 		}
 		if !backoff.Wait(ctx.Done(), backoff.Store.After(failures)) {
 			continue
@@ -326,7 +323,7 @@ func (l *line) clear() {
 	unwanted, err := l.granted(doubts)
 	if err == nil && len(unwanted) < len(doubts) {
 		_, err = l.broker.store.Claim(context.Background(), store.Claim{Queue: l.queue, Now: l.broker.now()})
-		if err == nil || errors.Is(err, store.ErrSealed) { // a tenant is sealed after the claims in progress
+		if err == nil {
 			unwanted, err = l.granted(doubts)
 		}
 	}

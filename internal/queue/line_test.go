@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
-	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
@@ -34,26 +32,6 @@ func TestStoreThatCannotBeReadIsPolled(t *testing.T) {
 		backoff.Wait(nil, time.Minute)
 		if n, polls := w.called("Lease"), int64(time.Minute/w.broker.bounds.Poll); n < polls || n > 2*polls {
 			t.Errorf("the lease was read %d times in a minute", n)
-		}
-	})
-}
-
-// Claims from a moving tenant's queue fail, as they should: their consumers learn it, and the log
-// has no error for each of them.
-func TestClaimsFromAMovingTenantAreNotLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &sealing{Store: memory.New()}
-		var logged strings.Builder
-		w := &world{t: t, store: s, log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError}))}
-		w.start()
-		q := w.queue()
-		s.sealed.Store(true)
-		if _, err := w.broker.Next(context.Background(), q, "c1", 1, time.Minute); !errors.Is(err, store.ErrSealed) {
-			t.Errorf("the consumer got %v", err)
-		}
-		w.halt()
-		if logged.Len() > 0 {
-			t.Errorf("logged:\n%s", &logged)
 		}
 	})
 }

@@ -203,11 +203,7 @@ func (r *Broker) record(ctx context.Context, changes []core.Change) (refused []e
 						return nil, err
 					}
 				}
-				switch {
-				case applied:
-				case results[i].Sealed:
-					refused[i] = store.ErrSealed // the lease moves with its tenant
-				default:
+				if !applied {
 					refused[i] = errOver
 				}
 			}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -18,65 +17,30 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// sealing is a store whose tenants can be sealed: see store.Moving.
-type sealing struct {
+// refusing is a store that can refuse every outcome.
+type refusing struct {
 	store.Store
-	sealed atomic.Bool
-	most   atomic.Int64 // heads in one read
+	refuses atomic.Bool
+	most    atomic.Int64 // heads in one read
 }
 
-func (s *sealing) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if s.sealed.Load() {
-		return store.Claimed{}, store.ErrSealed
-	}
-	return s.Store.Claim(ctx, c)
-}
-
-func (s *sealing) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+func (s *refusing) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	s.most.Store(max(s.most.Load(), int64(limit)))
 	return s.Store.Heads(ctx, endpoint, limit)
 }
 
-func (s *sealing) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
-	if !s.sealed.Load() {
-		return s.Store.Record(ctx, changes)
+func (s *refusing) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	if s.refuses.Load() {
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "not now")
 	}
-	results := make([]store.Changed, len(changes))
-	for i := range results {
-		results[i] = store.Changed{Fenced: true, Sealed: true}
-	}
-	return results, nil
+	return s.Store.Record(ctx, changes)
 }
 
-// A consumer answers while its tenant is moving. Its lease is as valid as before and moves with the
-// tenant. So the consumer is asked to repeat its answer, and not told that it has lost the lease.
-func TestAnswersDuringAMoveAreRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &sealing{Store: memory.New()}
-		w := newWorld(t, s)
-		defer w.halt()
-		q := w.queue()
-		w.publish("a")
-		got := w.next(q, "c1", 1)[0]
-		s.sealed.Store(true)
-		if err := w.settle(got.Token, Answer{Verdict: Ack}); !errors.Is(err, store.ErrSealed) {
-			t.Errorf("the answer was refused with: %v", err)
-		}
-		s.sealed.Store(false)
-		if err := w.settle(got.Token, Answer{Verdict: Ack}); err != nil {
-			t.Errorf("the repeated answer was refused with: %v", err)
-		}
-		if d := w.delivery(got.Delivery); d.Status != grapnel.Delivered || len(d.Attempts) != 1 {
-			t.Errorf("recorded is %+v", d)
-		}
-	})
-}
-
-// The leases of a moving tenant expire, and the store refuses to record any. A sweep then ends, and
+// Leases expire, and the store refuses to record any. A sweep then ends, and
 // the next ones record the leases once the store takes them again.
 func TestSweepEndsWhateverTheStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sealing{Store: memory.New()}
+		s := &refusing{Store: memory.New()}
 		w := newWorld(t, s)
 		defer w.halt()
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering, ep.Queue.MaxLeased = grapnel.Unordered, 1000 })
@@ -84,11 +48,11 @@ func TestSweepEndsWhateverTheStoreRefuses(t *testing.T) {
 			w.publish("")
 		}
 		got := w.next(q, "c1", 1000)
-		s.sealed.Store(true)
+		s.refuses.Store(true)
 		before := w.called("LeaseList")
 		w.injure.Store(new(func(method string) memory.Fault {
 			if method == "LeaseList" && w.called(method) > before+1000 {
-				s.sealed.Store(false)
+				s.refuses.Store(false)
 			}
 			return memory.Fault{}
 		}))
@@ -96,7 +60,7 @@ func TestSweepEndsWhateverTheStoreRefuses(t *testing.T) {
 		if n := w.called("LeaseList") - before; n > 60 {
 			t.Errorf("the leases were listed %d times in a minute", n)
 		}
-		s.sealed.Store(false)
+		s.refuses.Store(false)
 		backoff.Wait(nil, 2*time.Second)
 		for i := range got {
 			if d := w.delivery(got[i].Delivery); len(d.Attempts) != 1 {
@@ -106,11 +70,11 @@ func TestSweepEndsWhateverTheStoreRefuses(t *testing.T) {
 	})
 }
 
-// The deliveries of a moving tenant become too old, and the store refuses to end any. A sweep does
+// Deliveries become too old, and the store refuses to end any. A sweep does
 // not read ever more of them into memory.
 func TestSweepReadsOnePageOfWhatTheStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sealing{Store: memory.New()}
+		s := &refusing{Store: memory.New()}
 		w := newWorld(t, s)
 		defer w.halt()
 		w.queue(func(ep *grapnel.Endpoint) {
@@ -119,14 +83,14 @@ func TestSweepReadsOnePageOfWhatTheStoreRefuses(t *testing.T) {
 		for range 5 * w.broker.bounds.Over {
 			w.publish("")
 		}
-		s.sealed.Store(true)
+		s.refuses.Store(true)
 		backoff.Wait(nil, time.Minute+time.Millisecond)
 		s.most.Store(0)
 		backoff.Wait(nil, time.Minute)
 		if most := int(s.most.Load()); most != w.broker.bounds.Over {
 			t.Errorf("%d heads were read at once", most)
 		}
-		s.sealed.Store(false)
+		s.refuses.Store(false)
 		backoff.Wait(nil, time.Minute)
 		if n, err := w.broker.Counts(context.Background(), "que_1"); err != nil || int(n.Dead) != w.events {
 			t.Errorf("counts are %+v, %v", n, err)

@@ -125,10 +125,6 @@ func (c *courier) refused(err error, n int) time.Duration {
 		c.set(Held, "the server takes no more at the moment: "+e.Detail)
 		return min(e.RetryAfter, c.runner.o.Bounds.Refused)
 	}
-	if grapnel.CodeOf(err) == grapnel.CodeMoved { // the next sweep stops this courier
-		c.set(Held, e.Detail)
-		return c.pause(n)
-	}
 	const failing = "storing the outbox's events failed; retrying"
 	told := c.status().Detail == failing
 	if c.set(Held, failing); !told {

@@ -555,27 +555,6 @@ func TestFailureIsLoggedWhileHeld(t *testing.T) {
 	}
 }
 
-// TestTenantHasMoved: the events of a tenant that was just moved to another cell stay in the outbox
-// for the courier there, and nothing is logged.
-func TestTenantHasMoved(t *testing.T) {
-	url := database(t, server)
-	p, s := pool(t, url), newSink(t, url)
-	var tries atomic.Int64
-	s.injure = func([]store.Incoming) (before, after error) { tries.Add(1); return grapnel.Moved("acme", "west"), nil }
-	var log bytes.Buffer
-	r, stop := relaying(t, Options{Engine: s, Store: s.Store, Random: func() float64 { return 0 },
-		Log: slog.New(slog.NewTextHandler(&log, nil))})
-	do(t, p, event("k", `1`))
-	until(t, "it has tried again", func() bool { return tries.Load() > 2 })
-	if st, _ := r.Status("src_1"); st.State != Held || !strings.Contains(st.Detail, "west") {
-		t.Errorf("the courier is %s: %s", st.State, st.Detail)
-	}
-	stop()
-	if left(t, p) == 0 || strings.Contains(log.String(), "failed") {
-		t.Errorf("%d rows are left; logged: %s", left(t, p), log.String())
-	}
-}
-
 // TestSleep: a sleeping relay is woken; one that is awake asks for no NOTIFY.
 func TestSleep(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (j *job) look() (next, error) {
 	j.runner.saw(&r)
 	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	if !there && !r.Status.Final() {
-		// The tenant may have come from another cell, with both, since this node read its endpoints.
+		// The endpoint may be newer than this node's configuration.
 		if err := j.runner.engine.CatchUp(j.ctx); err != nil {
 			return next{}, err
 		}

@@ -37,8 +37,8 @@ type KeyNotice struct {
 
 // ensureAdminKey makes sure that there is an admin key: the given one, else that of the file, else
 // the one in the store, else a new one.
-func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
-	path := filepath.Join(c.place.dir(), adminKeyFile)
+func (l *life) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
+	path := filepath.Join(l.place.dir(), adminKeyFile)
 	text, err := os.ReadFile(path)
 	key := strings.TrimSpace(string(text))
 	if given != "" {
@@ -49,21 +49,21 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 		if err == nil && key != given {
 			notice.Other = path
 		}
-		return notice, c.setAdminKey(ctx, given)
+		return notice, l.setAdminKey(ctx, given)
 	}
 	switch {
 	case err == nil:
 		if len(key) < MinAdminKeyLen {
 			remedy := "delete the file, and the next start creates a new one"
-			if c.adminKey() != nil { // without the file it stays
+			if l.adminKey() != nil { // without the file it stays
 				remedy = "write the key into it, or set another one with GRAPNEL_ADMIN_KEY; without the file the key stays as it is"
 			}
 			return KeyNotice{}, fmt.Errorf("%s contains no key: %s", path, remedy)
 		}
-		return KeyNotice{Path: path}, c.setAdminKey(ctx, key)
+		return KeyNotice{Path: path}, l.setAdminKey(ctx, key)
 	case !errors.Is(err, fs.ErrNotExist):
 		return KeyNotice{}, fmt.Errorf("the admin key cannot be read: %w", err)
-	case c.adminKey() != nil:
+	case l.adminKey() != nil:
 		return KeyNotice{}, nil // an operator keeps it elsewhere
 	}
 	if key, err = newKey(); err != nil {
@@ -73,25 +73,25 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	if err := writeKey(path, key); err != nil {
 		return KeyNotice{}, fmt.Errorf("writing the admin key failed: %w", err)
 	}
-	return KeyNotice{Path: path, Made: true}, c.setAdminKey(ctx, key)
+	return KeyNotice{Path: path, Made: true}, l.setAdminKey(ctx, key)
 }
 
 // adminKey is the admin key in the store.
-func (c *cell) adminKey() *grapnel.Key {
-	keys := c.engine.Keys(store.Everyone())
+func (l *life) adminKey() *grapnel.Key {
+	keys := l.engine.Keys(store.Everyone())
 	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == grapnel.AdminKeyID }); i >= 0 {
 		return &keys[i]
 	}
 	return nil
 }
 
-func (c *cell) setAdminKey(ctx context.Context, text string) error {
+func (l *life) setAdminKey(ctx context.Context, text string) error {
 	hash := sha256.Sum256([]byte(text))
-	if known := c.adminKey(); known != nil && known.Hash == hash {
+	if known := l.adminKey(); known != nil && known.Hash == hash {
 		return nil
 	}
 	now := time.Now().UTC()
-	_, err := c.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
+	_, err := l.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
 		ID: grapnel.AdminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: now,
 	}, store.With{Audit: &grapnel.AuditEntry{At: now, Actor: grapnel.ActorItself, Verb: grapnel.VerbCreate, Endpoint: grapnel.AdminKeyID,
 		Reason: "the admin key that the server was started with"}})

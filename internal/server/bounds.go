@@ -5,7 +5,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/alerting"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
@@ -36,7 +35,6 @@ type Bounds struct {
 	Replay    replay.Bounds
 	Relay     relay.Bounds
 	Alerting  alerting.Bounds
-	Cells     cells.Bounds
 	Minutes   minutes.Bounds
 	Peer      peer.Bounds
 	Ingress   ingress.Bounds

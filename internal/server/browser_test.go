@@ -220,7 +220,7 @@ func (r running) issue(t *testing.T, tenant, endpoint string) string {
 	g := issue.Group{Tenant: tenant, Endpoint: endpoint, Class: policy.ClassStatus5xx, Status: 503, Answer: "secret-" + tenant}
 	tally := issue.NewTally(issue.Bounds{})
 	tally.Failed(&issue.Failure{Group: g, At: time.Now(), Delivery: "dlv_purged", Created: time.Now()})
-	k := issue.NewKeeper(issue.Options{Documents: r.cells[0].store, Tally: tally, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	k := issue.NewKeeper(issue.Options{Documents: r.life.store, Tally: tally, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Gone: func(string) bool { return false }, Leads: func() bool { return false }})
 	if err := k.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func alertOf(t *testing.T, s running, tenant, endpoint string) string {
 	t.Helper()
 	a := alert.Alert{ID: "alr_of_" + endpoint, Rule: alert.EndpointDisabled, Tenant: tenant, Severity: grapnel.SeverityPage,
 		State: alert.Firing, Title: "alert of " + tenant, Subject: alert.Subject{Kind: "endpoint", ID: endpoint, Name: "shop"}, Since: time.Now()}
-	if _, err := s.cells[0].store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
+	if _, err := s.life.store.PutDocuments(t.Context(), store.Everyone(), []store.DocumentWrite{{Document: store.Document{
 		Tenant: tenant, Kind: alert.KindOpen, ID: a.ID, At: a.Since, Body: a.Encode()}}}, store.With{}); err != nil {
 		t.Fatal(err)
 	}

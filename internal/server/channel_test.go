@@ -67,7 +67,7 @@ func TestRequestsThatFailVerification(t *testing.T) {
 		}
 	}
 	fired := func() int {
-		if err := s.cells[0].alerts.Evaluate(t.Context()); err != nil {
+		if err := s.life.alerts.Evaluate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		all, err := c.Alerts(t.Context(), client.AlertFilter{Rule: alert.SignatureFails})

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ownership"
@@ -15,8 +14,8 @@ import (
 )
 
 // join prepares to share the store with other nodes; nil: this server has the store alone.
-func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) {
-	shared, ok := c.store.(store.Ownership)
+func (l *life) join(ctx context.Context, s *Server) (*ownership.Options, error) {
+	shared, ok := l.store.(store.Ownership)
 	if !ok {
 		return nil, nil
 	}
@@ -28,35 +27,17 @@ func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 		)
 	}
 	var err error
-	if c.secret, err = shared.Secret(ctx); err != nil {
+	if l.secret, err = shared.Secret(ctx); err != nil {
 		return nil, fmt.Errorf("reading the secret of the nodes failed: %w", err)
 	}
 	address, err := s.advertised()
 	if err != nil {
 		return nil, err
 	}
-	address += c.prefix()
 	s.log.Info("other nodes may use the same database", "node", s.node, "address", address)
-	c.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret, Log: s.log})
-	return &ownership.Options{Ownership: shared, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: c.peers,
+	l.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret, Log: s.log})
+	return &ownership.Options{Ownership: shared, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: l.peers,
 		Bounds: s.options.Bounds.Ownership}, nil
-}
-
-// prefix is the path prefix under which the other nodes of a cell reach this one. It is part of the
-// advertised address, so each node may name its cells differently.
-func (c *cell) prefix() string {
-	if c.name == grapnel.DefaultCell {
-		return ""
-	}
-	return "/cells/" + c.name
-}
-
-// twin is another cell with the same database; nil: none.
-func (c *cell) twin(others []*cell) *cell {
-	if i := slices.IndexFunc(others, func(other *cell) bool { return c.secret != "" && other.secret == c.secret }); i >= 0 {
-		return others[i]
-	}
-	return nil
 }
 
 // advertised is the address for other nodes. A server that listens on all interfaces is reached by
@@ -79,10 +60,10 @@ func (s *Server) advertised() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-// cluster returns the nodes that share the cell's store. A server that is alone owns everything.
-func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error) {
-	if c.peers != nil {
-		return c.engine.Shards().Cluster
+// cluster returns the nodes that share the store. A server that is alone owns everything.
+func (l *life) cluster(s *Server) func(context.Context) (grapnel.Cluster, error) {
+	if l.peers != nil {
+		return l.engine.Shards().Cluster
 	}
 	return func(context.Context) (grapnel.Cluster, error) {
 		is := grapnel.Member{ID: s.node, Address: s.URL(), State: grapnel.MemberUp}
@@ -93,20 +74,16 @@ func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 	}
 }
 
-// besides adds the routes for other nodes to those of the API.
+// besides adds the route for other nodes to those of the API.
 func (s *Server) besides(api http.Handler) http.Handler {
-	peers := map[string]http.Handler{}
-	for _, c := range s.cells {
-		if c.peers != nil {
-			peers[c.prefix()+peer.Path] = c.guarded(s, peer.Handler(c.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret}))
-		}
-	}
-	if len(peers) == 0 {
+	l := s.life
+	if l.peers == nil {
 		return api
 	}
+	nodes := l.guarded(s, peer.Handler(l.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: l.secret}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if node, asks := peers[r.URL.Path]; asks {
-			node.ServeHTTP(w, r)
+		if r.URL.Path == peer.Path {
+			nodes.ServeHTTP(w, r)
 			return
 		}
 		api.ServeHTTP(w, r)

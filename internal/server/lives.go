@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,20 +19,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
-// lives closes a cell and opens it again while the server keeps running.
+// lives begins a new life after the database went back, while the server keeps running.
 //
-// All parts of a cell remember rows by the ids that its database assigned. After the database went
-// back (store.ErrWentBack), those ids mean other rows. So the whole cell is dropped without
-// recording anything, and opened as at the start. Meanwhile its requests are answered 503. The
-// other cells stay; the parts that know all cells, such as the router, are rebuilt around them.
+// All parts of a life remember rows by the ids that the database assigned. After the database went
+// back (store.ErrWentBack), those ids mean other rows. So the whole life is dropped without
+// recording anything, and the database is opened as at the start. Meanwhile requests are answered
+// 503.
 type lives struct {
 	first   *Server
-	now     atomic.Pointer[Server] // the server with its current cells
+	now     atomic.Pointer[Server] // the server with its current life
 	handler atomic.Pointer[http.Handler]
-
-	mu       sync.Mutex
-	replaced context.CancelFunc // ends alive
-	alive    context.Context    // ends when now is replaced
 }
 
 // newLives makes the handler of requests.
@@ -43,127 +38,100 @@ func newLives(s *Server) *lives {
 	return l
 }
 
-// ServeHTTP passes the request to the current cells.
+// ServeHTTP passes the request to the current life.
 func (l *lives) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
-// put rebuilds the parts that know all cells of a server, and serves with them from then on.
+// put serves with a server's life from then on.
 func (l *lives) put(s *Server) {
 	numbers := s.registry()
-	for _, c := range s.cells {
-		c.measure(s.labelled(numbers, c))
-	}
+	s.life.measure(numbers)
 	handler := s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	if l.replaced != nil {
-		defer l.replaced()
-	}
-	l.alive, l.replaced = context.WithCancel(context.Background())
 	l.now.Store(s)
 	l.handler.Store(&handler)
 }
 
-// replace puts a new cell in the place of one that ended.
-func (l *lives) replace(i int, c *cell) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := *l.now.Load()
-	s.cells = slices.Clone(s.cells)
-	s.cells[i] = c
+// replace serves with the next life.
+func (l *lives) replace(next *life) {
+	s := *l.first
+	s.life = next
 	l.put(&s)
 }
 
-// move carries out moves of tenants between the current cells, until ctx ends.
-func (l *lives) move(ctx context.Context) {
-	for ctx.Err() == nil {
-		l.mu.Lock()
-		s, alive := l.now.Load(), l.alive
-		l.mu.Unlock()
-		moving, end := context.WithCancel(ctx)
-		stop := context.AfterFunc(alive, end)
-		s.directory.Run(moving)
-		<-moving.Done() // a server without moves returns at once
-		stop()
-		end()
-	}
-}
-
-// keep runs a cell until ctx ends, and opens it again after its database went back. Any other error
+// keep delivers until ctx ends, and begins a new life after the database went back. Any other error
 // of the store goes to failed.
-func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
-	for c := l.first.cells[i]; c != nil; {
+func (l *lives) keep(ctx context.Context, failed chan<- error) {
+	for is := l.first.life; is != nil; {
 		running, stop := context.WithCancel(ctx)
 		var work sync.WaitGroup
-		work.Go(func() { c.run(running, l.first.options.Silent) })
+		work.Go(func() { is.run(running, l.first.options.Silent) })
 		var fatal error
 		select {
-		case fatal = <-c.store.Fatal():
+		case fatal = <-is.store.Fatal():
 		case <-ctx.Done():
 		}
 		if !errors.Is(fatal, store.ErrWentBack) {
 			if fatal != nil {
-				failed <- l.first.of(c, fatal)
+				failed <- fatal
 			}
 			work.Wait()
 			stop()
 			return
 		}
-		l.first.log.Error("database went back or was replaced; cell closed, opening it again", "cell", c.name, "err", fatal)
-		c.closed.Store(true)
-		c.end()
-		c.engine.Forsake()
+		l.first.log.Error("database went back or was replaced; closed, opening it again", "err", fatal)
+		is.closed.Store(true)
+		is.end()
+		is.engine.Forsake()
 		stop()
 		work.Wait()
-		_ = c.store.Close() // it has nothing left to write
-		if c = l.open(ctx, i, c); c != nil {
-			l.replace(i, c)
-			l.first.log.Info("cell opened again", "cell", c.name)
+		_ = is.store.Close() // it has nothing left to write
+		if is = l.open(ctx, is); is != nil {
+			l.replace(is)
+			l.first.log.Info("database opened again")
 		}
 	}
 }
 
-// open opens a cell in the place of one that ended, as soon as its database allows; nil: ctx ended
-// before.
-func (l *lives) open(ctx context.Context, i int, was *cell) *cell {
+// open begins the next life, as soon as the database allows; nil: ctx ended before.
+func (l *lives) open(ctx context.Context, was *life) *life {
 	for failures := 1; ctx.Err() == nil; failures++ {
-		c, err := l.try(ctx, i, was)
+		next, err := l.try(ctx, was)
 		if err == nil {
-			return c
+			return next
 		}
 		if ctx.Err() != nil {
 			break
 		}
 		after := backoff.Store.After(failures)
-		l.first.log.Warn("opening a cell again failed; retrying", "cell", was.name, "err", err, "after", after.String())
+		l.first.log.Warn("opening the database again failed; retrying", "err", err, "after", after.String())
 		backoff.Wait(ctx.Done(), after)
 	}
 	return nil
 }
 
-// try opens a cell once, as the start does.
-func (l *lives) try(ctx context.Context, i int, was *cell) (_ *cell, err error) {
+// try opens the database once, as the start does.
+func (l *lives) try(ctx context.Context, was *life) (_ *life, err error) {
 	var opened cleanup
 	defer func() {
 		if err != nil {
 			opened.run()
 		}
 	}()
-	s, c := l.first, newCell(was.name, was.place, was.seen)
-	if err := c.open(ctx, s, &opened); err != nil {
+	s, next := l.first, newLife(was.place, was.seen)
+	if err := next.open(ctx, s, &opened); err != nil {
 		return nil, err
 	}
-	if i == 0 {
-		if _, err := c.ensureAdminKey(ctx, s.options.AdminKey); err != nil {
-			return nil, err
-		}
+	if _, err := next.ensureAdminKey(ctx, s.options.AdminKey); err != nil {
+		return nil, err
 	}
-	return c, c.release(ctx, s.node)
+	return next, next.release(ctx, s.node)
 }
 
 // release releases the shards that this node's earlier life owned, so that no node waits for the
 // end of its leases. That life has stopped.
-func (c *cell) release(ctx context.Context, node string) error {
-	ownership, ok := c.store.(store.Ownership)
+func (l *life) release(ctx context.Context, node string) error {
+	ownership, ok := l.store.(store.Ownership)
 	if !ok {
 		return nil
 	}
@@ -180,21 +148,21 @@ func (c *cell) release(ctx context.Context, node string) error {
 	return ownership.Release(ctx, node, owned)
 }
 
-// closedFor is the pause that callers of a closed cell are asked to make.
+// closedFor is the pause that callers are asked to make while the database is opened again.
 const closedFor = time.Second
 
 // lasting says whether a path is answered without the store: it says that the process lives, or is
 // the status page.
 func lasting(path string) bool { return path == "/livez" || strings.HasPrefix(path, "/status") }
 
-// guarded refuses requests once the cell's database went back, and ends those in progress.
-func (c *cell) guarded(s *Server, face http.Handler) http.Handler {
-	if _, mayGoBack := c.store.(*postgres.Store); !mayGoBack {
+// guarded refuses requests once the database went back, and ends those in progress.
+func (l *life) guarded(s *Server, face http.Handler) http.Handler {
+	if _, mayGoBack := l.store.(*postgres.Store); !mayGoBack {
 		return face
 	}
 	refuse := api.Refuse(s.options.PublicURL, s.options.Proxies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c.closed.Load() && !lasting(r.URL.Path) {
+		if l.closed.Load() && !lasting(r.URL.Path) {
 			refuse(w, r, ingress.Refusal{
 				Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable, RetryAfter: closedFor,
 				Detail: "The database was replaced by another one; this server is reading it again.",
@@ -204,7 +172,7 @@ func (c *cell) guarded(s *Server, face http.Handler) http.Handler {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		if !lasting(r.URL.Path) {
-			defer context.AfterFunc(c.alive, cancel)()
+			defer context.AfterFunc(l.alive, cancel)()
 		}
 		face.ServeHTTP(w, r.WithContext(ctx))
 	})

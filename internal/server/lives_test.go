@@ -173,11 +173,11 @@ func TestLostPast(t *testing.T) {
 	}
 }
 
-// TestClosedCell: a cell's database went back and cannot be opened again yet. The process answers
-// the liveness probe and refuses all other requests.
-func TestClosedCell(t *testing.T) {
+// TestClosedWhileItsDatabaseIsAway: the database went back and cannot be opened again yet. The
+// process answers the liveness probe and refuses all other requests.
+func TestClosedWhileItsDatabaseIsAway(t *testing.T) {
 	s := start(t, onPostgres(t))
-	s.cells[0].closed.Store(true)
+	s.life.closed.Store(true)
 	for path, status := range map[string]int{"/livez": 200, "/readyz": 503, "/v1/events": 503, "/in/src_x": 503, "/metrics": 503} {
 		rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+path, nil)
 		if err != nil {
@@ -194,9 +194,9 @@ func TestClosedCell(t *testing.T) {
 	}
 }
 
-// TestACellOpenedAgainKeepsTheSignIn: after a cell was replaced, people still sign in with the
+// TestANewLifeKeepsTheSignIn: after the database was opened again, people still sign in with the
 // issuer.
-func TestACellOpenedAgainKeepsTheSignIn(t *testing.T) {
+func TestANewLifeKeepsTheSignIn(t *testing.T) {
 	o := options(t.TempDir())
 	o.People = &People{Name: "Corp", OIDC: oidc.Options{Issuer: "http://127.0.0.1:1", ClientID: "grapnel"}}
 	s := start(t, o)
@@ -208,15 +208,15 @@ func TestACellOpenedAgainKeepsTheSignIn(t *testing.T) {
 	if !offered() {
 		t.Fatal("the sign-in page does not offer the issuer")
 	}
-	s.lives.replace(0, s.cells[0])
+	s.lives.replace(s.life)
 	if !offered() {
 		t.Error("the issuer is gone")
 	}
 }
 
-// TestAStopWhileACellIsOpenedIsNoFailure: the server is stopped while it waits for a database that
-// does not answer, after a failover or at the start. The log does not say that it tries again.
-func TestAStopWhileACellIsOpenedIsNoFailure(t *testing.T) {
+// TestAStopWhileADatabaseIsOpenedIsNoFailure: the server is stopped while it waits for a database
+// that does not answer, after a failover or at the start. The log does not say that it tries again.
+func TestAStopWhileADatabaseIsOpenedIsNoFailure(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -236,11 +236,11 @@ func TestAStopWhileACellIsOpenedIsNoFailure(t *testing.T) {
 	}
 	var log bytes.Buffer
 	l := &lives{first: newServer(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})}
-	if c := l.open(ctx, 0, newCell("home", place, new(postgres.History))); c != nil || log.Len() > 0 {
+	if c := l.open(ctx, newLife(place, new(postgres.History))); c != nil || log.Len() > 0 {
 		t.Errorf("opened %v; logged %s", c != nil, log.String())
 	}
 	log.Reset()
-	if _, err := l.first.openCell(ctx, newCell("home", place, new(postgres.History)), new(cleanup)); err == nil || log.Len() > 0 {
+	if _, err := l.first.openStarting(ctx, place, new(cleanup)); err == nil || log.Len() > 0 {
 		t.Errorf("at the start: %v; logged %s", err, log.String())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/promise"
 )
 
-// registry has the server's own metrics for /metrics; cells add theirs.
+// registry has the server's own metrics for /metrics; measure adds the others.
 func (s *Server) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -92,25 +92,17 @@ func (r rejected) count(code string) {
 	}
 }
 
-// labelled adds the cell's name to its metrics, if there are several cells.
-func (s *Server) labelled(r prometheus.Registerer, c *cell) prometheus.Registerer {
-	if len(s.cells) == 1 {
-		return r
-	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.name}, r)
-}
-
-// measure registers the metrics of a cell.
-func (c *cell) measure(r prometheus.Registerer) {
-	r.MustRegister(c.engine.Metrics().Collectors()...)
-	r.MustRegister(c.queues.Collectors()...)
-	r.MustRegister(c.ingress.Collectors()...)
-	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
-	r.MustRegister(c.numbers...)
-	r.MustRegister(c.backlog)
+// measure registers the metrics of the parts.
+func (l *life) measure(r prometheus.Registerer) {
+	r.MustRegister(l.engine.Metrics().Collectors()...)
+	r.MustRegister(l.queues.Collectors()...)
+	r.MustRegister(l.ingress.Collectors()...)
+	r.MustRegister(l.replays.Metrics(), l.relays.Metrics())
+	r.MustRegister(l.numbers...)
+	r.MustRegister(l.backlog)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_store_full", Help: "1 while new events are refused because the store has no room, or the disk is nearly full.",
-	}, c.full))
+	}, l.full))
 }
 
 // number is a counter that a package maintains itself.

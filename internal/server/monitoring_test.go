@@ -38,9 +38,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	o.Traces.Endpoint = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	s := start(t, o)
 	has := described{names: map[string]bool{}}
-	for _, c := range s.cells {
-		c.measure(has)
-	}
+	s.life.measure(has)
 	has.MustRegister(postgresNumbers(nil)...)
 	has.MustRegister(s.traces.Collectors()...)
 	has.MustRegister(s.rejected.calls, s.published.seconds, s.promises.judged.events)
@@ -65,9 +63,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 func TestMonitoringAsksForMetricsThatExist(t *testing.T) {
 	s := start(t, options(t.TempDir()))
 	has := described{names: map[string]bool{}}
-	for _, c := range s.cells {
-		c.measure(has)
-	}
+	s.life.measure(has)
 	families, err := s.registry().Gather()
 	if err != nil {
 		t.Fatal(err)

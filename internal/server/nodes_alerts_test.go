@@ -66,7 +66,7 @@ const broken = 6 // endpoints that Grapnel disables in the tests of alerts
 // disable makes endpoints look as if Grapnel had disabled them, or enabled again.
 func (m member) disable(t *testing.T, ids []string, off bool) {
 	t.Helper()
-	e := m.cells[0].engine
+	e := m.life.engine
 	for _, id := range ids {
 		poll(t, "changing an endpoint", func() bool {
 			ep, ok := e.Endpoint(store.Everyone(), id)
@@ -134,7 +134,7 @@ func TestTwoNodesTellEachTransitionOnce(t *testing.T) {
 	o := &nodes[0].options
 	var both []*alerting.Keeper
 	for _, n := range nodes {
-		is := n.cells[0]
+		is := n.life
 		both = append(both, alerting.New(alerting.Options{Bounds: o.Bounds.Alerting, Engine: leads{is.engine}, Store: is.store, Log: n.log}))
 	}
 	evaluate := func() {
@@ -166,7 +166,7 @@ func TestTwoNodesTellEachTransitionOnce(t *testing.T) {
 // one evaluates from then on, and each transition is told once, also after the first is back.
 func TestAlertsOutliveTheirNode(t *testing.T) {
 	nodes, c, ids := alarmed(t, 20*time.Millisecond)
-	first := slices.IndexFunc(nodes, func(m member) bool { return m.cells[0].engine.Leads() })
+	first := slices.IndexFunc(nodes, func(m member) bool { return m.life.engine.Leads() })
 	if first < 0 {
 		t.Fatal("no node leads")
 	}
@@ -175,7 +175,7 @@ func TestAlertsOutliveTheirNode(t *testing.T) {
 	told(t, c, broken, 0)
 	led.disable(t, ids[:3], false) // it may be told of some of these before the cut
 	led.proxy.Cut(true)
-	poll(t, "the other node leads", func() bool { return other.cells[0].engine.Leads() && !led.cells[0].engine.Leads() })
+	poll(t, "the other node leads", func() bool { return other.life.engine.Leads() && !led.life.engine.Leads() })
 	other.disable(t, ids[3:], false)
 	told(t, c, broken, broken)
 	other.disable(t, ids, true)

@@ -45,14 +45,14 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		b := &bubble{Server: newServer(o), t: t, net: pipenet.New()}
 		b.node, b.sender = "node_1", egress.New(egress.Options{Dial: b.net.Dial, Node: "node_1"})
 		b.traces = trace.New(trace.Options{Log: b.log})
-		var err error
-		if b.cells, err = plan(o); err != nil {
+		place, err := ParseStore(o.Store)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if b.cells[0], err = b.openCell(t.Context(), b.cells[0], new(cleanup)); err != nil {
+		if b.life, err = b.openStarting(t.Context(), place, new(cleanup)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = b.cells[0].ensureAdminKey(t.Context(), testKey); err != nil {
+		if _, err = b.life.ensureAdminKey(t.Context(), testKey); err != nil {
 			t.Fatal(err)
 		}
 		b.keepPromises()
@@ -60,13 +60,13 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		b.net.Handle("grapnel", b.lives)
 		running, stop := context.WithCancel(context.Background())
 		var work sync.WaitGroup
-		work.Go(func() { b.cells[0].run(running, false) })
+		work.Go(func() { b.life.run(running, false) })
 		defer func() {
 			stop()
 			work.Wait()
 			b.net.Close()
 			b.sender.Close()
-			if err := b.cells[0].store.Close(); err != nil {
+			if err := b.life.store.Close(); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -49,7 +49,7 @@ type promises struct {
 	log      *slog.Logger
 	now      func() time.Time
 	node     string
-	docs     func() store.Documents      // of the first cell, as it is now
+	docs     func() store.Documents      // as it is now
 	unable   func() error                // why events are refused
 	balances func() (all, unequal int64) // looks at the balance since the start
 	pages    *statuspage.Pages           // nil: there is no status page
@@ -82,20 +82,14 @@ type ownHour struct {
 	tried    bool // a write was begun
 }
 
-// keepPromises completes the sampler once the cells are open.
+// keepPromises completes the sampler once the store is open.
 func (s *Server) keepPromises() {
 	p := s.promises
 	p.node = s.node
 	now := func() *Server { return s.lives.now.Load() }
-	p.docs = func() store.Documents { return now().cells[0].store }
-	p.unable = func() error { return now().unable() }
-	p.balances = func() (all, unequal int64) {
-		for _, c := range now().cells {
-			a, u := c.engine.Metrics().Balances()
-			all, unequal = all+a, unequal+u
-		}
-		return all, unequal
-	}
+	p.docs = func() store.Documents { return now().life.store }
+	p.unable = func() error { return now().life.unable() }
+	p.balances = func() (all, unequal int64) { return now().life.engine.Metrics().Balances() }
 	if s.options.NoStatusPage {
 		return
 	}
@@ -104,7 +98,7 @@ func (s *Server) keepPromises() {
 		home = s.options.PublicURL.JoinPath("status").String()
 	}
 	p.pages = statuspage.NewPages(func() error { return now().ready() }, api.Plainly, home)
-	if place := s.cells[0].place; place.url == "" {
+	if place := s.life.place; place.url == "" {
 		p.dir = filepath.Join(place.dir(), "status")
 	}
 }

@@ -9,37 +9,28 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// ready answers /readyz and /status: the reason for which the server accepts no events; nil: all
-// its cells accept them.
+// ready answers /readyz and /status: the reason for which the server accepts no events; nil: it
+// accepts them.
 func (s *Server) ready() error {
 	if s.stopping.Load() {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
 	}
-	return s.probes.found(s.unable())
+	return s.probes.found(s.life.unable())
 }
 
-// unable is why one of the cells cannot take events; nil: all can.
-func (s *Server) unable() error {
-	for _, c := range s.cells {
-		if err := c.unable(); err != nil {
-			return s.of(c, err)
-		}
+// unable is the reason for which the server cannot accept events, from its store or from its
+// engine.
+func (l *life) unable() error {
+	if l.closed.Load() {
+		return grapnel.Errorf(grapnel.CodeUnavailable, "the database went back; it is being opened again")
 	}
-	return nil
-}
-
-// unable is the reason for which the cell cannot accept events, from its store or from its engine.
-func (c *cell) unable() error {
-	if c.closed.Load() {
-		return grapnel.Errorf(grapnel.CodeUnavailable, "the database went back; the cell is being opened again")
-	}
-	if err := storeUnable(c.store); err != nil {
+	if err := storeUnable(l.store); err != nil {
 		return err
 	}
-	if err := c.engine.Unable(); err != nil {
+	if err := l.engine.Unable(); err != nil {
 		return err
 	}
-	return c.engine.Shards().Reaches()
+	return l.engine.Shards().Reaches()
 }
 
 // storeUnable is why a store cannot commit new events; nil: it can, or does not know.
@@ -50,9 +41,9 @@ func storeUnable(db any) error {
 	return nil
 }
 
-// full is 1 while the cell refuses new events because its storage is full.
-func (c *cell) full() float64 {
-	for _, err := range []error{storeUnable(c.store), c.engine.Unable()} {
+// full is 1 while the server refuses new events because its storage is full.
+func (l *life) full() float64 {
+	for _, err := range []error{storeUnable(l.store), l.engine.Unable()} {
 		if grapnel.CodeOf(err) == grapnel.CodeStorageFull {
 			return 1
 		}

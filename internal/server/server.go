@@ -1,19 +1,18 @@
-// Package server assembles the running server: for each store an engine that delivers from it and a
-// runner of replays; egress, which sends; and the API in front. It is the only package that imports
-// all of these, and it holds no delivery logic. The parts of one store are a cell; most servers
-// have one.
+// Package server assembles the running server: the store, an engine that delivers from it, a runner
+// of replays, egress, which sends, and the API in front. It is the only package that imports all of
+// these, and it holds no delivery logic.
 //
 // It owns the life of the whole:
 //
-// Open takes the address, opens the stores, and creates or finds the admin key. After an error only
+// Open takes the address, opens the store, and creates or finds the admin key. After an error only
 // the data remain.
 //
 // Run serves and delivers until its context ends or an error occurs after which it must not go on,
 // such as a store that cannot sync. Then it drains: it accepts no new connections and starts no new
-// attempts, attempts in flight get the drain timeout, their outcomes are recorded, and the stores
-// are closed. Run returns when every goroutine it started has returned. Only after an error of a
-// store that cannot be trusted it returns at once, because the process has to end. A cell whose
-// database went back is opened again while the server runs (lives.go).
+// attempts, attempts in flight get the drain timeout, their outcomes are recorded, and the store is
+// closed. Run returns when every goroutine it started has returned. Only after an error of a store
+// that cannot be trusted it returns at once, because the process has to end. A database that went
+// back is opened again while the server runs (lives.go).
 //
 // It does not promise that draining succeeds. Attempts cut off by the drain timeout, or by a kill,
 // are repeated after the next start.
@@ -38,7 +37,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/oidc"
@@ -73,9 +71,7 @@ type Options struct {
 	Listen string
 	// what the server was started with, for the page that shows it; no secrets
 	Settings []wire.Setting
-	// of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
-	Store string
-	Cells []CellOptions // further cells
+	Store    string // sqlite:PATH, or the URL of a PostgreSQL database
 	// time until the endpoints of a dead node are taken over; engine's default
 	Lease     time.Duration
 	Advertise string // address for other nodes on the same database; empty: Listen
@@ -96,10 +92,10 @@ type Options struct {
 	People       *People        // how people sign in to the dashboard; nil: with API keys only
 	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
-	// bytes that each database of PostgreSQL may use, for the alert disk_full; 0: unknown
+	// bytes that a PostgreSQL database may use, for the alert disk_full; 0: unknown
 	DatabaseSpace int64
 	MaxBody       int64         // bytes of the body of a request to a source
-	MaxInFlight   int           // attempts at once, in each cell
+	MaxInFlight   int           // attempts at once
 	MaxPerHost    int           // of those of one tenant at one host and port; 0: the core's default
 	MaxPending    int64         // pending deliveries of one tenant; 0: no limit
 	MaxEndpoints  int           // of one tenant, queues among them; 0: no limit
@@ -118,8 +114,7 @@ type Server struct {
 	listener  net.Listener
 	callers   net.Listener // the same, with a limit of connections
 	node      string       // its name among the nodes that share a store
-	cells     []*cell
-	directory *cells.Directory
+	life      *life
 	sender    *egress.Sender
 	http      *http.Server
 	plain     *plain.Server // in front of http
@@ -162,7 +157,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.issuer, err = o.People.provider(o.Bounds.OIDC); err != nil {
 		return nil, err
 	}
-	if s.cells, err = plan(o); err != nil {
+	place, err := ParseStore(o.Store)
+	if err != nil {
 		return nil, err
 	}
 	var opened cleanup
@@ -181,19 +177,13 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(func() error { s.sender.Close(); return nil })
 	o.Traces.Attributes = append(slices.Clip(o.Traces.Attributes), trace.Text("service.instance.id", s.node))
 	s.traces = trace.New(trace.Options{Settings: o.Traces, Bounds: o.Bounds.Trace, Log: o.Log})
-	for i, c := range s.cells {
-		if c, err = s.openCell(ctx, c, &opened); err != nil {
-			return nil, s.of(c, err)
-		}
-		s.cells[i] = c
-		if twin := c.twin(s.cells[:i]); twin != nil {
-			return nil, grapnel.Errorf(grapnel.CodeInvalid, "cells %s and %s are the same database", twin.name, c.name)
-		}
-	}
-	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
+	if s.life, err = s.openStarting(ctx, place, &opened); err != nil {
 		return nil, err
 	}
-	if err = s.compareSessionKey(ctx, s.cells[0]); err != nil {
+	if s.key, err = s.life.ensureAdminKey(ctx, o.AdminKey); err != nil {
+		return nil, err
+	}
+	if err = s.compareSessionKey(ctx); err != nil {
 		return nil, err
 	}
 	if s.key.Other != "" {
@@ -213,14 +203,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// of adds the cell's name to an error, if there are several cells.
-func (s *Server) of(c *cell, err error) error {
-	if err == nil || len(s.cells) == 1 {
-		return err
-	}
-	return fmt.Errorf("cell %s: %w", c.name, err)
-}
-
 // URL is the server's own address.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
@@ -231,18 +213,13 @@ func (s *Server) AdminKey() KeyNotice { return s.key }
 func (s *Server) Run(ctx context.Context, accepting func()) error {
 	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivering()
-	delivered, failed := make(chan struct{}), make(chan error, len(s.cells))
+	delivered, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(delivered)
-		var moving sync.WaitGroup
-		for i := range s.cells {
-			moving.Go(func() { s.lives.keep(delivering, i, failed) })
-		}
-		moving.Go(func() { s.lives.move(delivering) })
 		exporting, stopExporting := context.WithCancel(context.WithoutCancel(ctx))
 		var exports sync.WaitGroup
 		exports.Go(func() { s.traces.Run(exporting) })
-		moving.Wait()
+		s.lives.keep(delivering, failed)
 		stopExporting() // last, since the attempts that drained have spans too
 		exports.Wait()
 	}()
@@ -251,9 +228,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	served := make(chan error, 1)
 	go func() { served <- s.plain.Serve(s.callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)
-	for _, c := range s.cells {
-		c.engine.Shards().Join(joining) // or the first requests would be refused
-	}
+	s.life.engine.Shards().Join(joining) // or the first requests would be refused
 	cancel()
 	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
 	accepting()
@@ -293,13 +268,10 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 	}
 	s.sender.Close()
 	s.promises.stop(true)
-	var unclean []error
-	for _, c := range s.lives.now.Load().cells {
-		if err := c.store.Close(); err != nil {
-			unclean = append(unclean, s.of(c, fmt.Errorf("the store did not close cleanly: %w", err)))
-		}
+	if err := s.lives.now.Load().life.store.Close(); err != nil {
+		return fmt.Errorf("the store did not close cleanly: %w", err)
 	}
-	return errors.Join(unclean...)
+	return nil
 }
 
 // recordingTime is the longest time for recording the outcomes of the last attempts when the disk

@@ -412,9 +412,9 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken, working := errors.New("the disk did not sync"), s.cells[0].store
+	broken, working := errors.New("the disk did not sync"), s.life.store
 	fatal := make(chan error, 1)
-	s.cells[0].store = failing{working, fatal}
+	s.life.store = failing{working, fatal}
 	ended := make(chan error, 1)
 	delivering, stop := context.WithCancel(t.Context())
 	go func() { ended <- s.Run(delivering, func() {}) }()

@@ -67,12 +67,12 @@ func (s *Server) readSessionKey(place Place) error {
 
 // compareSessionKey warns if the node that started last on a shared database had another key. What
 // is stored is a hash of a subkey, which says nothing about a key of 32 random bytes.
-func (s *Server) compareSessionKey(ctx context.Context, home *cell) error {
-	if home.peers == nil {
+func (s *Server) compareSessionKey(ctx context.Context) error {
+	if s.life.peers == nil {
 		return nil
 	}
 	hash := s.session.secret("comparison of session keys")
-	mine, theirs := base64.RawURLEncoding.EncodeToString(hash[:9]), home.engine.Series(grapnel.SessionKeyOwner)
+	mine, theirs := base64.RawURLEncoding.EncodeToString(hash[:9]), s.life.engine.Series(grapnel.SessionKeyOwner)
 	if theirs == mine {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (s *Server) compareSessionKey(ctx context.Context, home *cell) error {
 			"remedy", "give all nodes the same GRAPNEL_SESSION_KEY")
 	}
 	now := time.Now().UTC()
-	_, err := home.engine.PutKey(ctx, store.Everyone(), grapnel.Key{ID: grapnel.SeriesID(grapnel.SessionKeyOwner), Name: "session key",
+	_, err := s.life.engine.PutKey(ctx, store.Everyone(), grapnel.Key{ID: grapnel.SeriesID(grapnel.SessionKeyOwner), Name: "session key",
 		CreatedAt: now, Series: mine}, store.With{})
 	if err != nil {
 		return fmt.Errorf("the session key cannot be compared with that of other nodes: %w", err)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -96,4 +98,12 @@ func TestFailuresHidePayloads(t *testing.T) {
 			t.Errorf("%s shows %s", path, is)
 		}
 	}
+}
+
+// receiving is an endpoint that passes on the ids of events.
+func receiving(t *testing.T) (url string, got chan string) {
+	got = make(chan string, 1000)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
+	t.Cleanup(s.Close)
+	return s.URL, got
 }

@@ -74,8 +74,7 @@ type Config struct {
 	Policies  []grapnel.NamedPolicy
 	Types     []grapnel.EventType
 	Keys      []grapnel.Key
-	Tenancies []grapnel.Tenancy // sorted by tenant; a tenant without a state is not listed
-	Newest    int64             // the highest row id of any delivery so far
+	Newest    int64 // the highest row id of any delivery so far
 }
 
 // ConfigChanges are the differences between two versions of the configuration.
@@ -86,7 +85,6 @@ type ConfigChanges struct {
 	Policies        Edits[grapnel.NamedPolicy]
 	Types           Edits[grapnel.EventType]
 	Keys            Edits[grapnel.Key]
-	Tenancies       []grapnel.Tenancy // all of them, as in Config; nil: unchanged
 }
 
 // Edits are the differences between two lists that are sorted by id.
@@ -183,8 +181,7 @@ func (a *Answered) Once() *Once {
 	return &Once{Key: a.Key, Fingerprint: a.Answer.Fingerprint, Expires: a.Expires, Now: a.Now, Answer: func(any) Answer { return a.Answer }}
 }
 
-// PassKeys begins the keys of answers to passes of a tenant, followed by a slash. Those answers
-// move with the tenant (Moving), as answers to its API keys do.
+// PassKeys begins the keys of answers to passes of a tenant, followed by a slash.
 func PassKeys(tenant string) string { return "pass/" + tenant }
 
 // Answer is a stored answer to an HTTP request.

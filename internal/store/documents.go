@@ -28,7 +28,7 @@ type Documents interface {
 	// reverse order.
 	DocumentList(ctx context.Context, scope Scope, q DocumentQuery) ([]Document, error)
 	// ClearDocuments deletes documents of a kind that were last written before a time, at most
-	// limit, and returns how many; fewer than limit: nothing is left. Those of a sealed tenant stay.
+	// limit, and returns how many; fewer than limit: nothing is left.
 	ClearDocuments(ctx context.Context, kind string, before time.Time, limit int) (int, error)
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -78,7 +77,3 @@ type Node struct {
 
 // ErrFenced is returned by Hasten and End if another epoch has begun. Nothing was written.
 var ErrFenced = errors.New("store: another node owns the endpoint")
-
-// ErrFencedBySeal is the ErrFenced of an endpoint whose tenant is sealed. It says nothing about the
-// epoch.
-var ErrFencedBySeal = fmt.Errorf("%w, or its tenant is sealed", ErrFenced)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -115,11 +114,6 @@ func (s Scope) Narrow(tenant string) (only string, some bool) {
 // ErrStale is returned by Append, Record and PutEndpoint if the configuration has changed since a
 // batch was matched. Nothing was written.
 var ErrStale = errors.New("store: the configuration has changed")
-
-// ErrSealed is returned by writes to a tenant that is moving to another cell, or has moved
-// (Moving). Nothing was written. It asks callers to retry: by then the tenant's cell is decided.
-var ErrSealed = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the tenant is moving to another cell: retry",
-	RetryAfter: time.Second}
 
 // ErrSeveral is returned by Event if several tenants have an event with the id, and the call names
 // none of them.

@@ -218,8 +218,7 @@ type Change struct {
 type Changed struct {
 	Applied bool
 	Foreign bool           // the row id belongs to another delivery (Identity): only Standing was written, and no other field is set
-	Fenced  bool           // the Epoch has passed, or the tenant is sealed: nothing was written, and no other field is set
-	Sealed  bool           // with Fenced: it was refused because of the tenant; that says nothing about the Epoch
+	Fenced  bool           // the Epoch has passed: nothing was written, and no other field is set
 	Status  grapnel.Status // of the delivery now; empty if it does not exist
 	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
 	Told    *Accepted      // result of Tell; nil if the change was not applied

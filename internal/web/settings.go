@@ -123,7 +123,7 @@ type nodesModel struct {
 	pager
 	Verdict verdict
 	Nodes   []nodeRow
-	Tenants []tenantRow
+	Tenants []string
 }
 
 type nodeRow struct {
@@ -132,12 +132,6 @@ type nodeRow struct {
 	Pill        pill
 	Seen        string
 	Shards      string
-}
-
-type tenantRow struct {
-	Name, Cell string
-	Pill       pill
-	Why        string
 }
 
 func nodes(v *visit) (nodesModel, error) {
@@ -182,15 +176,7 @@ func nodes(v *visit) (nodesModel, error) {
 		return m, err
 	}
 	for i := range found.Data {
-		t := &found.Data[i]
-		row := tenantRow{Name: t.Tenant, Cell: t.Cell, Pill: pill{toneOK, "here"}, Why: t.Trouble}
-		if string(t.State) != "here" {
-			row.Pill = pill{toneWait, string(t.State)}
-			if t.To != "" {
-				row.Cell += " to " + t.To
-			}
-		}
-		m.Tenants = append(m.Tenants, row)
+		m.Tenants = append(m.Tenants, found.Data[i].Tenant)
 	}
 	m.pager = v.pager("/nodes", "", found.Next)
 	return m, nil

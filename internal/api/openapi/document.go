@@ -28,10 +28,7 @@ and with the fields at fault in errors. Lists take limit and cursor and answer {
 A POST may carry an Idempotency-Key: for 48 hours the same request with the same key gets the same answer, with
 Idempotency-Replayed: true; another request with that key gets 422, one that comes while the first is worked on 409.
 
-Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.
-
-A server of several cells finds the one that a request is for. With a key that is bound to no tenant, Grapnel-Cell says which cell is to answer; lists for which no
-tenant is named are of the first cell, home, if it says nothing.`
+Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.`
 
 // Server is the server in an encoded document: its own root.
 const Server = `"url": "/"`
@@ -167,7 +164,7 @@ func (d *describer) operation(o *Operation) *huma.Operation {
 func (o *Operation) refusals() []string {
 	all := []string{"400", "422", "500", "503"}
 	if o.Scope != "" {
-		all = append(all, "401", "403", "421", "429")
+		all = append(all, "401", "403", "429")
 	}
 	if o.Body != nil {
 		all = append(all, "413", "415")

@@ -10,30 +10,31 @@ func countsOf(t *grapnel.Totals) [8]*int64 {
 	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
 }
 
-// Cells number all other counts of totals. The numbers are in databases and never change; rows of
-// earlier versions have only the latencies. Each part has room to grow at its end.
+// Counters number all other counts of totals. The numbers are in databases and never change; rows
+// of earlier versions have only the latencies. Each part has room to grow at its end.
 const (
-	cellLatency    = 0
-	cellDuplicates = 90
-	cellSpent      = 91
-	cellTries      = 92
-	cellReasons    = 112
-	cellClasses    = 128
-	cellRetries    = 160
-	cellSuccess    = 192
-	cellFirst      = 320
+	counterLatency    = 0
+	counterDuplicates = 90
+	counterSpent      = 91
+	counterTries      = 92
+	counterReasons    = 112
+	counterClasses    = 128
+	counterRetries    = 160
+	counterSuccess    = 192
+	counterFirst      = 320
 )
 
-// EachCell calls take with the number and the count of each cell that is not zero, in their order.
-func EachCell(t *grapnel.Totals, take func(cell int, n int64)) {
-	each(cellLatency, t.Latency[:], take)
-	each(cellDuplicates, []int64{t.Duplicates, t.Spent}, take)
-	each(cellTries, t.Tries[:], take)
-	each(cellReasons, t.Reasons[:], take)
-	each(cellClasses, t.Classes[:], take)
-	each(cellRetries, t.Retries[:], take)
-	each(cellSuccess, t.Success[:], take)
-	each(cellFirst, []int64{t.FirstAttempts}, take)
+// EachCounter calls take with the number and the count of each counter that is not zero, in their
+// order.
+func EachCounter(t *grapnel.Totals, take func(counter int, n int64)) {
+	each(counterLatency, t.Latency[:], take)
+	each(counterDuplicates, []int64{t.Duplicates, t.Spent}, take)
+	each(counterTries, t.Tries[:], take)
+	each(counterReasons, t.Reasons[:], take)
+	each(counterClasses, t.Classes[:], take)
+	each(counterRetries, t.Retries[:], take)
+	each(counterSuccess, t.Success[:], take)
+	each(counterFirst, []int64{t.FirstAttempts}, take)
 }
 
 func each[N int64 | uint64](first int, counts []N, take func(int, int64)) {
@@ -44,28 +45,28 @@ func each[N int64 | uint64](first int, counts []N, take func(int, int64)) {
 	}
 }
 
-// SetCell sets a cell. false: this version has no such cell.
-func SetCell(t *grapnel.Totals, cell int, n int64) bool {
+// SetCounter sets a counter. false: this version has no such counter.
+func SetCounter(t *grapnel.Totals, counter int, n int64) bool {
 	switch {
-	case cell < 0:
+	case counter < 0:
 		return false
-	case cell < cellDuplicates:
-		return set(t.Latency[:], cell-cellLatency, n)
-	case cell == cellDuplicates:
+	case counter < counterDuplicates:
+		return set(t.Latency[:], counter-counterLatency, n)
+	case counter == counterDuplicates:
 		t.Duplicates = n
-	case cell == cellSpent:
+	case counter == counterSpent:
 		t.Spent = n
-	case cell < cellReasons:
-		return set(t.Tries[:], cell-cellTries, n)
-	case cell < cellClasses:
-		return set(t.Reasons[:], cell-cellReasons, n)
-	case cell < cellRetries:
-		return set(t.Classes[:], cell-cellClasses, n)
-	case cell < cellSuccess:
-		return set(t.Retries[:], cell-cellRetries, n)
-	case cell < cellFirst:
-		return set(t.Success[:], cell-cellSuccess, n)
-	case cell == cellFirst:
+	case counter < counterReasons:
+		return set(t.Tries[:], counter-counterTries, n)
+	case counter < counterClasses:
+		return set(t.Reasons[:], counter-counterReasons, n)
+	case counter < counterRetries:
+		return set(t.Classes[:], counter-counterClasses, n)
+	case counter < counterSuccess:
+		return set(t.Retries[:], counter-counterRetries, n)
+	case counter < counterFirst:
+		return set(t.Success[:], counter-counterSuccess, n)
+	case counter == counterFirst:
 		t.FirstAttempts = n
 	default:
 		return false
@@ -81,18 +82,18 @@ func set[N int64 | uint64](counts []N, i int, n int64) bool {
 	return true
 }
 
-// EncodeTotals writes the counts, then the cells that are not zero: how many zeros are before it,
-// and its count.
+// EncodeTotals writes the counts, then the counters that are not zero: how many zeros are before
+// it, and its count.
 func EncodeTotals(t *grapnel.Totals) []byte {
 	e := encoder{b: make([]byte, 0, 128)}
 	for _, n := range countsOf(t) {
 		e.int(*n)
 	}
 	next := 0
-	EachCell(t, func(cell int, n int64) {
-		e.uint(uint64(cell - next))
+	EachCounter(t, func(counter int, n int64) {
+		e.uint(uint64(counter - next))
 		e.uint(uint64(n))
-		next = cell + 1
+		next = counter + 1
 	})
 	return e.b
 }
@@ -104,8 +105,8 @@ func DecodeTotals(b []byte) (grapnel.Totals, error) {
 	for _, n := range countsOf(&t) {
 		*n = d.int()
 	}
-	for cell := uint64(0); len(d.b) > 0; cell++ {
-		if cell += d.uint(); cell > 1<<16 || !SetCell(&t, int(cell), int64(d.uint())) {
+	for counter := uint64(0); len(d.b) > 0; counter++ {
+		if counter += d.uint(); counter > 1<<16 || !SetCounter(&t, int(counter), int64(d.uint())) {
 			return grapnel.Totals{}, ErrMangled
 		}
 	}

@@ -111,8 +111,6 @@ func (t *tx) repeat(scope store.Scope, of origin, r *store.Redelivery) (done sto
 		return store.Redelivered{Answer: then}, err
 	case !t.there(of) || !scope.Allows(of.tenant):
 		return done, store.ErrNotFound("delivery")
-	case t.seals(of.tenant):
-		return done, store.ErrSealed
 	}
 	if err := t.open(of.endpoint); err != nil {
 		return done, err

@@ -287,9 +287,6 @@ func (o *appending) apply(t *tx) error {
 		o.done.Answer = then
 		return err
 	}
-	if o.batch.sealed(t) {
-		return store.ErrSealed
-	}
 	if o.batch.stale(t) {
 		return store.ErrStale
 	}

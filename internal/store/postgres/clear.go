@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	clearAudit = `DELETE FROM audit WHERE seq = ANY(ARRAY(SELECT seq FROM audit WHERE at < $1 AND ` + unsealed + ` AND seq < (SELECT max(seq) FROM audit) ORDER BY seq LIMIT $2
+	clearAudit = `DELETE FROM audit WHERE seq = ANY(ARRAY(SELECT seq FROM audit WHERE at < $1 AND seq < (SELECT max(seq) FROM audit) ORDER BY seq LIMIT $2
 		FOR UPDATE SKIP LOCKED))`
-	longOver = "SELECT number FROM replay WHERE NOT active AND finished < $1 AND " + unsealed +
+	longOver = "SELECT number FROM replay WHERE NOT active AND finished < $1" +
 		" ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
 	clearItems   = "DELETE FROM replay_item WHERE made = ANY(ARRAY(SELECT made FROM replay_item WHERE replay = $1 ORDER BY original LIMIT $2))"
 	dropProgress = "DELETE FROM replay_progress WHERE replay = $1"

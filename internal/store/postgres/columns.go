@@ -10,8 +10,8 @@ import (
 )
 
 // field is a column of a table whose rows are R in memory. A table's list of fields is the only
-// place that knows the order of its columns: the statements, the arrays bound to them, the reading
-// of rows and the copy of a moved tenant are made from it.
+// place that knows the order of its columns: the statements, the arrays bound to them and the
+// reading of rows are made from it.
 type field[R any] struct {
 	name, kind string        // kind is its type
 	values     func([]R) any // of many rows, as an array; nil: the column is only read
@@ -20,7 +20,6 @@ type field[R any] struct {
 	write      string        // SQL of the value from the array u
 	initial    string        // SQL of its value in a new row, if that is always the same
 	constant   bool          // it never changes
-	moves      string        // what becomes of it in another database; see moving.columns
 }
 
 // value is a column that is written once and not read with its row.
@@ -77,12 +76,6 @@ func (f field[R]) from(initial string) field[R] {
 	return f
 }
 
-// as says what becomes of the column in another database.
-func (f field[R]) as(moves string) field[R] {
-	f.moves = "@" + moves
-	return f
-}
-
 // fields are the columns of a table, or those of a statement.
 type fields[R any] []field[R]
 
@@ -133,11 +126,6 @@ func (all fields[R]) into(r R) (list []any) {
 // written are the columns of the table itself.
 func (all fields[R]) written() fields[R] {
 	return all.with(func(f *field[R]) bool { return f.values != nil })
-}
-
-// moving are the columns as moving.columns.
-func (all fields[R]) moving() string {
-	return all.written().join(" ", func(_ int, f *field[R]) string { return f.name + f.moves })
 }
 
 // writing is a statement that writes many rows.

@@ -165,9 +165,6 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		c.Policies = bodies(ctx, tx, &err, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy)
 		c.Types = bodies(ctx, tx, &err, "SELECT revision, body FROM event_type ORDER BY id", codec.DecodeEventType)
 		c.Keys = bodies(ctx, tx, &err, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
-		if err == nil {
-			c.Tenancies, err = collect(ask(ctx, tx, tenanciesQuery), readTenancy)
-		}
 		return err
 	})
 	return c, err

@@ -83,9 +83,6 @@ func (t *tx) writable(scope store.Scope, at *decide.Object, tenant string, read 
 	if err := at.Writable(scope, tenant, what); err != nil {
 		return err
 	}
-	if t.seals(tenant) {
-		return store.ErrSealed
-	}
 	return at.Revisable(read, what)
 }
 
@@ -124,9 +121,6 @@ func (o *putting) apply(t *tx) error {
 		o.done.Answer = then
 		return err
 	}
-	if o.tell.sealed(t) {
-		return store.ErrSealed
-	}
 	if o.tell.stale(t) {
 		return store.ErrStale
 	}
@@ -162,9 +156,6 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
 		at, err := t.object(&endpoints, id)
-		if err == nil && at.There && t.seals(at.Tenant) {
-			err = store.ErrSealed
-		}
 		if err != nil {
 			return 0, err
 		}
@@ -215,9 +206,6 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 		at, err := t.object(of, id)
 		if err == nil {
 			err = at.Removable(scope, of.kind)
-		}
-		if err == nil && t.seals(at.Tenant) {
-			err = store.ErrSealed
 		}
 		of.drop(t, id)
 		return 0, err

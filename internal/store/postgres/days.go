@@ -55,10 +55,7 @@ func midnight(day int64) time.Time { return time.Unix(day*24*60*60, 0).UTC() }
 type calendar struct {
 	days    []day // the oldest first
 	current int64 // the day from which row ids are drawn
-	// arrivals is the number of tenants that have arrived from other stores: each may have created
-	// days.
-	arrivals int64
-	named    int // see Bounds.DaysNamed
+	named   int   // see Bounds.DaysNamed
 }
 
 // day is a day that has tables.
@@ -162,18 +159,18 @@ type days struct {
 
 const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
 		coalesce(array_agg(to_regclass(c.relname || '_whose') IS NOT NULL), '{}'),
-		(SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
+		(SELECT last_value FROM event_number)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads the calendar.
 func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
 	var whose []bool
-	var last, arrivals int64
-	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &whose, &last, &arrivals); err != nil {
+	var last int64
+	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &whose, &last); err != nil {
 		return nil, err
 	}
-	c := &calendar{current: dayOf(last), arrivals: arrivals, named: s.bounds.DaysNamed}
+	c := &calendar{current: dayOf(last), named: s.bounds.DaysNamed}
 	for i, table := range tables {
 		if table == tableOf("event", 0) {
 			c.days = append(c.days, day{whose: whose[i]})

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +18,7 @@ import (
 //
 // Counting the rows to delete takes as long as reading the day, and runs beside other work. The
 // result holds afterwards: finished rows do not change, and no new row ids are drawn in that day.
-// Only another node's deletions, or a tenant's arrival, can change it, and clear checks for both.
+// Only another node's deletions can change it, and clear checks for them.
 // Clearing itself then excludes all readers and writers for a moment.
 
 // clearance is the plan for clearing a day.
@@ -36,8 +35,7 @@ type clearance struct {
 	newest    int64 // highest row id of those
 	lastEvent int64
 	lastOver  int64
-	purged    int64    // ledger's count of purged deliveries, of all nodes
-	sealed    []string // tenants whose rows stay
+	purged    int64 // ledger's count of purged deliveries, of all nodes
 }
 
 // clearDays clears the days that are old enough, and returns the number of deleted deliveries. A
@@ -117,7 +115,7 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	// No other transaction reads or writes these tables from here on.
 	now := clearance{}
 	var changed bool
-	if err := db.QueryRow(ctx, ofDayTables(stateQuery, c.day)).Scan(&now.purged, &now.sealed, &now.lastEvent, &now.lastOver); err != nil {
+	if err := db.QueryRow(ctx, ofDayTables(stateQuery, c.day)).Scan(&now.purged, &now.lastEvent, &now.lastOver); err != nil {
 		return err
 	}
 	if err := db.QueryRow(ctx, ofDayTables(changedInDay, c.day), begins(c.day), begins(c.day+1), c.waiting,
@@ -128,8 +126,7 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || !slices.Equal(now.sealed, c.sealed) || len(repeated) > c.most ||
-		len(repeated) > 0 && !some {
+	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || len(repeated) > c.most || len(repeated) > 0 && !some {
 		return errNotNow
 	}
 	b = new(pgx.Batch)

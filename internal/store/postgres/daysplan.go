@@ -15,7 +15,7 @@ import (
 
 const (
 	lastEventQuery = "SELECT accepted FROM %event ORDER BY seq DESC LIMIT 1"
-	stateQuery     = `SELECT purged, (SELECT sealed FROM configuration), (SELECT coalesce(max(seq), -1) FROM %event), (SELECT coalesce(max(seq), -1) FROM %finished)
+	stateQuery     = `SELECT purged, (SELECT coalesce(max(seq), -1) FROM %event), (SELECT coalesce(max(seq), -1) FROM %finished)
 		FROM ledger`
 	goingQuery = `SELECT g.target, k.tenant, g.status, g.n, g.newest FROM (
 			SELECT d.target, d.kind, d.status, count(*) AS n, max(d.seq) AS newest FROM %finished d
@@ -78,13 +78,13 @@ const (
 	eventKinds = `WITH RECURSIVE one AS (
 			(SELECT kind FROM %event ORDER BY kind LIMIT 1)
 			UNION ALL SELECT (SELECT kind FROM %event WHERE kind > one.kind ORDER BY kind LIMIT 1) FROM one WHERE one.kind IS NOT NULL
-		) SELECT k.number, k.tenant, k.type FROM one JOIN kind k ON k.number = one.kind WHERE ` + unsealed
+		) SELECT k.number, k.tenant, k.type FROM one CROSS JOIN LATERAL (SELECT * FROM kind WHERE number = one.kind OFFSET 0) k`
 	dayKinds = eventKinds + ` UNION SELECT k.number, k.tenant, k.type FROM (SELECT DISTINCT kind FROM %finished WHERE replay_of <> 0) f
-		JOIN kind k ON k.number = f.kind WHERE ` + unsealed
+		CROSS JOIN LATERAL (SELECT * FROM kind WHERE number = f.kind OFFSET 0) k`
 )
 
 // cutoffs are, for each kind of a day, the time before which an event must have been accepted, and
-// a delivery finished, to be deleted. A kind of a sealed tenant has none.
+// a delivery finished, to be deleted.
 func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
 	before = make(map[int32]int64)
 	var number int32
@@ -97,7 +97,7 @@ func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *sto
 
 // lookAtDay plans which rows of a day stay.
 func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
-	before, err := cutoffs(ctx, tx, dayKinds, day, keep) // without the tenants sealed at this moment
+	before, err := cutoffs(ctx, tx, dayKinds, day, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 		return seqs, err
 	}
 	// The cheapest queries come first, because they may show already that too much stays.
-	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.sealed, &c.lastEvent, &c.lastOver); err != nil {
+	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.lastEvent, &c.lastOver); err != nil {
 		return nil, err
 	}
 	// Rows that name kind 0 or target 0 cannot be written back: the day's table refuses them. So a day

@@ -18,7 +18,7 @@ const (
 	addDocument    = "INSERT INTO document (tenant, kind, id, revision, at, body) VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT DO NOTHING"
 	setDocument    = "UPDATE document SET revision = $4 + 1, at = $5, body = $6 WHERE tenant = $1 AND kind = $2 AND id = $3 AND revision = $4"
 	dropDocument   = "DELETE FROM document WHERE tenant = $1 AND kind = $2 AND id = $3 AND revision = $4"
-	clearDocuments = `DELETE FROM document WHERE ctid = ANY(ARRAY(SELECT ctid FROM document WHERE kind = $1 AND at < $2 AND ` + unsealed + ` ORDER BY at LIMIT $3
+	clearDocuments = `DELETE FROM document WHERE ctid = ANY(ARRAY(SELECT ctid FROM document WHERE kind = $1 AND at < $2 ORDER BY at LIMIT $3
 		FOR UPDATE SKIP LOCKED))`
 )
 
@@ -33,9 +33,6 @@ func (s *Store) PutDocuments(ctx context.Context, scope store.Scope, writes []st
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
-		if slices.ContainsFunc(sorted, func(w store.DocumentWrite) bool { return t.seals(w.Tenant) }) {
-			return 0, store.ErrSealed
-		}
 		return store.Written(writes), t.writeDocuments(sorted)
 	}})
 }

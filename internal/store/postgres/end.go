@@ -71,9 +71,6 @@ func (s *Store) paged(ctx context.Context, endpoint string, epoch int64, limit i
 				n.guard(endpoint, epoch)
 			},
 			do: func(t *tx) error {
-				if t.sealsAny(seqs) {
-					return store.ErrFencedBySeal
-				}
 				if t.fenced(endpoint, epoch) {
 					return store.ErrFenced
 				}

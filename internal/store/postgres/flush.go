@@ -24,14 +24,14 @@ const (
 // The columns of other tables.
 var (
 	eventFields = fields[*incoming]{
-		value("seq", "bigint", func(e *incoming) int64 { return e.Seq }).as("event"),
+		value("seq", "bigint", func(e *incoming) int64 { return e.Seq }),
 		value("id", "text", func(e *incoming) string { return e.ID }),
-		value("kind", "integer", func(e *incoming) int32 { return e.kind }).as("kind"),
+		value("kind", "integer", func(e *incoming) int32 { return e.kind }),
 		value("key", "text", func(e *incoming) string { return e.Key }),
 		value("accepted", "bigint", func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
 		value("occurred", "bigint", func(e *incoming) int64 { return codec.Micros(e.OccurredAt) }),
-		value("first", "bigint", func(e *incoming) int64 { return e.first }).as("delivery"),
-		value("last", "bigint", func(e *incoming) int64 { return e.last }).as("delivery"),
+		value("first", "bigint", func(e *incoming) int64 { return e.first }),
+		value("last", "bigint", func(e *incoming) int64 { return e.last }),
 		value("made", "integer", func(e *incoming) int32 { return int32(len(e.targets)) }),
 		value("content_type", "text", func(e *incoming) string { return e.ContentType }),
 		value("packed", "smallint", func(e *incoming) int16 { return int16(e.frozen.Packed) }),
@@ -39,16 +39,16 @@ var (
 		value("metadata", "bytea", func(e *incoming) []byte { return e.frozen.Metadata }),
 		value("data", "bytea", func(e *incoming) []byte { return e.frozen.Data }),
 		value("intake", "bytea", func(e *incoming) []byte { return e.frozen.Intake }),
-		value("tenant", "text", func(e *incoming) string { return e.Tenant }).as("tenant"),
+		value("tenant", "text", func(e *incoming) string { return e.Tenant }),
 	}
 	attemptFields = fields[attempt]{
-		value("delivery", "bigint", func(a attempt) int64 { return a.delivery }).as("delivery"),
+		value("delivery", "bigint", func(a attempt) int64 { return a.delivery }),
 		value("number", "integer", func(a attempt) int32 { return a.number }),
 		value("body", "bytea", func(a attempt) []byte { return a.body }),
 	}
 	redeliveryFields = fields[redelivery]{
-		value("delivery", "bigint", func(r redelivery) int64 { return r.delivery }).as("delivery"),
-		value("event", "bigint", func(r redelivery) int64 { return r.event }).as("event"),
+		value("delivery", "bigint", func(r redelivery) int64 { return r.delivery }),
+		value("event", "bigint", func(r redelivery) int64 { return r.event }),
 	}
 	auditFields = fields[*grapnel.AuditEntry]{
 		value("at", "bigint", func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
@@ -56,7 +56,7 @@ var (
 		readable("actor", func(e *grapnel.AuditEntry) string { return e.Actor }),
 		readable("verb", func(e *grapnel.AuditEntry) grapnel.Verb { return e.Verb }),
 		readable("endpoint", func(e *grapnel.AuditEntry) string { return e.Endpoint }),
-		readable("delivery", func(e *grapnel.AuditEntry) string { return e.Delivery }).as("id"),
+		readable("delivery", func(e *grapnel.AuditEntry) string { return e.Delivery }),
 		readable("reason", func(e *grapnel.AuditEntry) string { return e.Reason }),
 	}
 

@@ -19,8 +19,8 @@ import (
 const (
 	forgottenQuery = "SELECT target, last FROM lane WHERE target = ANY($1) AND key = ''"
 	forgetLanes    = "WITH gone AS MATERIALIZED (SELECT lane, position, finished - created >= $2 AS long FROM finished WHERE seq = ANY($1) AND lane <> 0)" + forget + " SELECT count(*) FROM removed"
-	forgetPage     = `WITH page AS MATERIALIZED (SELECT seq, lane, position, kind, finished - created >= $4 AS long FROM %finished WHERE seq > $1 ORDER BY seq LIMIT $2),
-		gone AS MATERIALIZED (SELECT lane, position, long FROM page JOIN kind k ON k.number = page.kind WHERE lane <> 0 AND seq <> ALL($3) AND ` + unsealed + `)` +
+	forgetPage     = `WITH page AS MATERIALIZED (SELECT seq, lane, position, finished - created >= $4 AS long FROM %finished WHERE seq > $1 ORDER BY seq LIMIT $2),
+		gone AS MATERIALIZED (SELECT lane, position, long FROM page WHERE lane <> 0 AND seq <> ALL($3))` +
 		forget + " SELECT count(*), coalesce(max(seq), 0) FROM page"
 	forget = `, old AS MATERIALIZED (
 			SELECT number FROM gone JOIN lane l ON l.number = gone.lane AND (l.last = gone.position OR gone.long)

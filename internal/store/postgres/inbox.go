@@ -20,7 +20,7 @@ const (
 	changeAside = "UPDATE aside SET why = $3, event = $4, sum = $5, intake = $6 WHERE id = $1 AND tenant = $2"
 	dropAside   = "DELETE FROM aside WHERE id = $1 AND tenant = $2"
 	unlearn     = "DELETE FROM known WHERE key = ANY(ARRAY(SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED))"
-	dropAsides  = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed +
+	dropAsides  = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1" +
 		" ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))"
 )
 
@@ -42,9 +42,6 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), codec.Micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
 		codec.EncodeIntake(&a.Intake, a.ID), body}
 	return s.write(ctx, &change{do: func(t *tx) error {
-		if t.seals(a.Tenant) {
-			return store.ErrSealed
-		}
 		t.then(addAside, args...)
 		t.then(atStandbys) // it may be stored already
 		return nil
@@ -62,9 +59,6 @@ func (s *Store) ChangeAside(ctx context.Context, a grapnel.Aside, drop bool) err
 		sql, args = changeAside, append(args, string(a.Why), a.Event, codec.SumAside(&a), codec.EncodeIntake(&a.Intake, a.ID))
 	}
 	return s.write(ctx, &change{do: func(t *tx) error {
-		if t.seals(a.Tenant) {
-			return store.ErrSealed
-		}
 		t.then(sql, args...)
 		t.then(atStandbys) // it may be no longer there
 		return nil

@@ -39,11 +39,11 @@ var (
 		value("key", "bytea", func(k *known) []byte { return k.key }),
 		value("sum", "bytea", func(k *known) []byte { return k.sum }),
 		value("until", "bigint", func(k *known) int64 { return k.until }),
-		value("seq", "bigint", func(k *known) int64 { return k.placed.Seq }).as("event"),
+		value("seq", "bigint", func(k *known) int64 { return k.placed.Seq }),
 		value("accepted", "bigint", acceptedOf),
 		value("made", "integer", func(k *known) int32 { return int32(k.placed.Deliveries) }),
 		value("event", "text", func(k *known) string { return k.placed.ID }),
-		value("kind", "integer", func(k *known) int32 { return k.kind }).as("kind"),
+		value("kind", "integer", func(k *known) int32 { return k.kind }),
 	}
 	addKnown = knownFields.insert("known", "")
 )

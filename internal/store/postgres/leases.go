@@ -41,9 +41,9 @@ const dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
 
 // leaseFields are the columns of lease.
 var leaseFields = fields[*place]{
-	value("delivery", "bigint", numberOf).as("delivery"),
+	value("delivery", "bigint", numberOf),
 	value("token", "text", func(p *place) string { return p.Token }),
-	value("target", "integer", func(p *place) int32 { return p.target }).as("target"),
+	value("target", "integer", func(p *place) int32 { return p.target }),
 	value("consumer", "text", func(p *place) string { return p.lease.Consumer }),
 	value("scheduled", "bigint", func(p *place) int64 { return p.lease.Scheduled }),
 	value("granted", "bigint", func(p *place) int64 { return p.lease.Granted }),
@@ -74,9 +74,6 @@ func (o *claiming) need(n *needs) {
 
 func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
-	if t.seals(t.endpoints[o.Queue].Tenant) {
-		return store.ErrSealed
-	}
 	target, err := t.names.target(o.Queue)
 	if err != nil {
 		return err
@@ -107,9 +104,6 @@ func (o *claiming) apply(t *tx) error {
 	seqs := append(column(over, func(h spot) int64 { return h.seq }), take...)
 	if err := t.load(seqs); err != nil {
 		return err
-	}
-	if t.sealsAny(seqs) {
-		return store.ErrSealed
 	}
 	for i, seq := range seqs {
 		p := t.places[seq]
@@ -210,9 +204,6 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 			p, at := t.places[is.Delivery], t.at(now)
 			if p == nil || p.Token != token || p.Due <= codec.Micros(at) {
 				return decide.ErrLeaseOver()
-			}
-			if t.seals(p.tenant) {
-				return store.ErrSealed
 			}
 			p.Due, p.dirty = codec.Micros(at.Add(by)), true
 			extended = p.Leased(&p.lease)

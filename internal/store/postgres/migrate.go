@@ -28,7 +28,6 @@ const (
 	lockRemoval       = 2          // shared by writes that refer to finished deliveries, exclusive for their removal
 	lockMigration     = 3
 	lockDays          = 4 // for creating or removing tables of days; taken before the others
-	lockMoves         = 5 // held while a tenant arrives or is dropped
 )
 
 // Inspect returns the schema version of the database at url. It changes nothing.

@@ -39,14 +39,14 @@ type lane struct {
 
 // pendingFields are the columns of pending, and of the tables joined with them.
 var pendingFields = fields[*place]{
-	stored("seq", "bigint", func(p *place) *int64 { return &p.Seq }).as("delivery"),
-	stored("target", "integer", func(p *place) *int32 { return &p.target }).as("target"),
-	stored("event", "bigint", func(p *place) *int64 { return &p.Event }).as("event"),
-	stored("kind", "integer", func(p *place) *int32 { return &p.kind }).as("kind"),
-	stored("lane", "bigint", func(p *place) *int64 { return &p.inLane }).as("lane"),
+	stored("seq", "bigint", func(p *place) *int64 { return &p.Seq }),
+	stored("target", "integer", func(p *place) *int32 { return &p.target }),
+	stored("event", "bigint", func(p *place) *int64 { return &p.Event }),
+	stored("kind", "integer", func(p *place) *int32 { return &p.kind }),
+	stored("lane", "bigint", func(p *place) *int64 { return &p.inLane }),
 	stored("position", "bigint", func(p *place) *int64 { return &p.Position }),
 	stored("created", "bigint", func(p *place) *int64 { return &p.Created }),
-	stored("replay_of", "bigint", func(p *place) *int64 { return &p.ReplayOf }).as("delivery"),
+	stored("replay_of", "bigint", func(p *place) *int64 { return &p.ReplayOf }),
 	moment("due", func(p *place) *int64 { return &p.Due }).changes(),
 	moment("anchor", func(p *place) *int64 { return &p.Anchor }).changes(),
 	moment("wide", func(p *place) *int64 { return &p.Wide }).from("NULL"),
@@ -73,15 +73,15 @@ var pendingFields = fields[*place]{
 
 // finishedFields are the columns of finished.
 var finishedFields = fields[finished]{
-	value("seq", "bigint", func(f finished) int64 { return f.Seq }).as("delivery"),
-	value("target", "integer", func(f finished) int32 { return f.target }).as("target"),
-	value("event", "bigint", func(f finished) int64 { return f.Event }).as("event"),
-	value("kind", "integer", func(f finished) int32 { return f.kind }).as("kind"),
-	value("lane", "bigint", func(f finished) int64 { return f.inLane }).as("lane"),
+	value("seq", "bigint", func(f finished) int64 { return f.Seq }),
+	value("target", "integer", func(f finished) int32 { return f.target }),
+	value("event", "bigint", func(f finished) int64 { return f.Event }),
+	value("kind", "integer", func(f finished) int32 { return f.kind }),
+	value("lane", "bigint", func(f finished) int64 { return f.inLane }),
 	value("position", "bigint", func(f finished) int64 { return f.Position }),
 	value("created", "bigint", func(f finished) int64 { return f.Created }),
 	value("finished", "bigint", func(f finished) int64 { return f.at }),
-	value("replay_of", "bigint", func(f finished) int64 { return f.ReplayOf }).as("delivery"),
+	value("replay_of", "bigint", func(f finished) int64 { return f.ReplayOf }),
 	value("took", "bigint", func(f finished) int64 { return f.took }),
 	value("attempts", "integer", func(f finished) int32 { return int32(f.Attempts) }),
 	value("status_code", "integer", func(f finished) int32 { return f.statusCode }),

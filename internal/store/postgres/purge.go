@@ -35,11 +35,8 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 		needs: func(n *needs) { n.refers, n.deliveries = true, append(n.deliveries, a.Delivery) },
 		do: func(t *tx) error {
 			is := t.over[a.Delivery]
-			switch {
-			case !t.there(of):
+			if !t.there(of) {
 				return store.ErrNotFound("delivery")
-			case t.seals(of.tenant):
-				return store.ErrSealed
 			}
 			if is == nil {
 				is = new(over) // it is pending
@@ -64,11 +61,10 @@ const slack = int64(time.Hour / time.Microsecond)
 
 const (
 	// oldEventsQuery looks up the kind of each event, so a page reads as many kinds as events,
-	// however many kinds exist. An event that must not be deleted has none: its tenant is sealed,
-	// or it names kind 0.
+	// however many kinds exist. An event that must not be deleted has none: it names kind 0.
 	oldEventsQuery = `SELECT e.seq, k.tenant IS NOT NULL, coalesce(k.tenant, ''), coalesce(k.type, ''), e.accepted, e.first, e.last, e.made
 		FROM (SELECT * FROM event WHERE seq > $1 ORDER BY seq LIMIT $2) e
-		LEFT JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind AND ` + unsealed + ` OFFSET 0) k ON true ORDER BY e.seq`
+		LEFT JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind OFFSET 0) k ON true ORDER BY e.seq`
 	// partsQuery looks up the deliveries of each event separately, and so in its own day.
 	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
@@ -180,9 +176,6 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, long time.Duratio
 		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return err
-		}
-		if old, err = passSealed(ctx, tx, old); err != nil {
 			return err
 		}
 		parts := make(map[int64][]part)

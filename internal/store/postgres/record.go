@@ -121,9 +121,6 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	if done = found.Judge(&judged); done.Foreign {
 		return t.spare(c), nil
 	}
-	if t.sealsChange(c, p) {
-		return store.Changed{Fenced: true, Sealed: true}, nil
-	}
 	if c.Epoch != 0 && (p != nil && t.fenced(p.Endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
 		return store.Changed{Fenced: true}, nil
 	}
@@ -152,7 +149,7 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 // standing, which does not depend on the row.
 func (t *tx) spare(c *turn) store.Changed {
 	if st := c.Standing; st != nil {
-		if t.seals(t.endpoints[st.Endpoint].Tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
+		if c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
 			return store.Changed{Fenced: true}
 		}
 		t.stand(st, c.standing)

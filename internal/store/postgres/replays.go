@@ -63,9 +63,6 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		if err == nil {
 			kept, err = decide.Replay(scope, there.Shown(), r)
 		}
-		if err == nil && t.seals(r.Tenant) {
-			err = store.ErrSealed
-		}
 		if err != nil {
 			return 0, err
 		}
@@ -177,8 +174,6 @@ func (t *tx) advance(step *store.ReplayStep, endpoint string, origins map[int64]
 		return nil, err
 	case r == nil:
 		return nil, store.ErrNotFound("replay")
-	case t.seals(r.Tenant):
-		return nil, store.ErrSealed
 	}
 	if err := decide.Step(&r.Replay, step); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // TestReplaysMeet: the last copies of two originals finish, made by two replays, while one of the
@@ -22,8 +23,10 @@ func TestReplaysMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := &household{T: t, Store: s, tenant: "acme"}
-	_, err := s.PutEndpoint(t.Context(), store.Everyone(), h.ep("ep_a"), store.With{})
+	p, _ := policy.Preset("standard")
+	_, err := s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: "ep_a", Tenant: "acme", URL: "https://example.com",
+		PolicyName: "standard", Policy: p, Ordering: grapnel.OrderByKey, Status: grapnel.EndpointEnabled, CreatedAt: at(0), UpdatedAt: at(0)},
+		store.With{})
 	must(err)
 	a, b := lone(t, s, "a"), lone(t, s, "b")
 	_, err = s.Record(t.Context(), []store.Change{finish(a), finish(b)})

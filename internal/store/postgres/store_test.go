@@ -101,7 +101,7 @@ func empty(t *testing.T, url string) {
 			LOOP
 				EXECUTE format('DELETE FROM %%I', name);
 			END LOOP;
-			UPDATE configuration SET version = 1, sealed = '{}';
+			UPDATE configuration SET version = 1;
 			UPDATE ledger SET purged = 0, newest = 0;
 			UPDATE shard SET epoch = 0, owner = '', until = '-infinity';
 		END $$`, ahead))

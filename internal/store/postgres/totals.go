@@ -52,14 +52,14 @@ const (
 	// sumLatency adds two rows of buckets, one of which may be longer.
 	sumLatency = `(SELECT coalesce(array_agg(coalesce(a, 0) + coalesce(b, 0) ORDER BY i), '{}') FROM unnest(y.latency, excluded.latency)
 			WITH ORDINALITY u(a, b, i))`
-	// sumCells adds two rows of cells.
-	sumCells = `(SELECT coalesce(array_agg(c << 48 | n ORDER BY c), '{}') FROM (
-			SELECT x >> 48 AS c, sum(x & 281474976710655)::bigint AS n FROM unnest(y.cells || excluded.cells) x GROUP BY 1) z)`
+	// sumCounters adds two rows of counters.
+	sumCounters = `(SELECT coalesce(array_agg(c << 48 | n ORDER BY c), '{}') FROM (
+			SELECT x >> 48 AS c, sum(x & 281474976710655)::bigint AS n FROM unnest(y.counters || excluded.counters) x GROUP BY 1) z)`
 	setTotal = ` DO UPDATE SET delivered = y.delivered + excluded.delivered,
 			failed = y.failed + excluded.failed, dropped = y.dropped + excluded.dropped, discarded = y.discarded + excluded.discarded,
 			skipped = y.skipped + excluded.skipped, retried = y.retried + excluded.retried, first = y.first + excluded.first,
-			attempts = y.attempts + excluded.attempts, latency = ` + sumLatency + ", cells = " + sumCells
-	totalColumns = "delivered, failed, dropped, discarded, skipped, retried, first, attempts, latency, cells"
+			attempts = y.attempts + excluded.attempts, latency = ` + sumLatency + ", counters = " + sumCounters
+	totalColumns = "delivered, failed, dropped, discarded, skipped, retried, first, attempts, latency, counters"
 	addTotal     = `INSERT INTO total AS y (at, target, tenant, slot, whole, ` + totalColumns + `)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (at, target, tenant, slot, whole)` + setTotal
@@ -141,33 +141,33 @@ func countsOf(t *grapnel.Totals) []any {
 
 // totalValues are the values of totalColumns.
 func totalValues(sum *grapnel.Totals) []any {
-	return append(countsOf(sum), bucketsOf(&sum.Latency), cellsOf(sum))
+	return append(countsOf(sum), bucketsOf(&sum.Latency), countersOf(sum))
 }
 
-// A cell is its number and its count in one integer.
+// A counter is its number and its count in one integer.
 const (
-	cellShift = 48
-	cellCount = 1<<cellShift - 1
+	counterShift = 48
+	counterCount = 1<<counterShift - 1
 )
 
-// cellsOf returns the cells other than latencies, which have a column of their own.
-func cellsOf(sum *grapnel.Totals) []int64 {
-	cells := []int64{}
-	codec.EachCell(sum, func(cell int, n int64) {
-		if cell >= grapnel.LatencyBuckets {
-			cells = append(cells, int64(cell)<<cellShift|n&cellCount)
+// countersOf returns the counters other than latencies, which have a column of their own.
+func countersOf(sum *grapnel.Totals) []int64 {
+	counters := []int64{}
+	codec.EachCounter(sum, func(counter int, n int64) {
+		if counter >= grapnel.LatencyBuckets {
+			counters = append(counters, int64(counter)<<counterShift|n&counterCount)
 		}
 	})
-	return cells
+	return counters
 }
 
 // totalsRow reads totalColumns.
 type totalsRow struct {
-	counts         grapnel.Totals // without latency and cells
-	latency, cells []int64
+	counts            grapnel.Totals // without latency and counters
+	latency, counters []int64
 }
 
-func (r *totalsRow) into() []any { return append(countsOf(&r.counts), &r.latency, &r.cells) }
+func (r *totalsRow) into() []any { return append(countsOf(&r.counts), &r.latency, &r.counters) }
 
 // totals returns the totals that were read last.
 func (r *totalsRow) totals() (*grapnel.Totals, error) {
@@ -175,8 +175,8 @@ func (r *totalsRow) totals() (*grapnel.Totals, error) {
 	for i, n := range r.latency[:min(len(r.latency), grapnel.LatencyBuckets)] {
 		sum.Latency[i] = uint64(n)
 	}
-	for _, cell := range r.cells {
-		if !codec.SetCell(&sum, int(cell>>cellShift), cell&cellCount) {
+	for _, counter := range r.counters {
+		if !codec.SetCounter(&sum, int(counter>>counterShift), counter&counterCount) {
 			return nil, codec.ErrMangled
 		}
 	}

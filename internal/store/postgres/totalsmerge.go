@@ -15,11 +15,11 @@ import (
 // so that they can be inserted again as one row.
 const (
 	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
-			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
+			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
 			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
 		RETURNING at, target, tenant, ` + totalColumns
 	settleTypes = `DELETE FROM total_type WHERE (at, tenant, type, slot, whole) IN (
-			SELECT at, tenant, type, slot, whole FROM total_type WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
+			SELECT at, tenant, type, slot, whole FROM total_type WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
 			ORDER BY at, tenant, type, slot LIMIT $3 FOR UPDATE)
 		RETURNING at, tenant, type, ` + totalColumns
 	settled = -1 // the slot of a merged row

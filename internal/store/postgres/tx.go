@@ -28,8 +28,6 @@ type tx struct {
 	// The state that was read.
 	version   int64                    // of the configuration
 	clock     int64                    // the database's
-	sealed    []string                 // tenants whose rows must not change, sorted
-	arrivals  int64                    // number of tenants that arrived from other stores
 	epochs    map[int16]int64          // of shards
 	endpoints map[string]decide.Object // those that exist
 	answers   map[string]*answer

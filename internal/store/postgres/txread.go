@@ -42,7 +42,7 @@ const (
 // it: so the next head is known whatever happens to those.
 const (
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
-	versionQuery   = `SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals,
+	versionQuery   = `SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
 		ARRAY(SELECT nextval('event_number') FROM generate_series(1, $1::int)),
 		ARRAY(SELECT nextval('delivery_number') FROM generate_series(1, $2::int)) FROM configuration`
 )
@@ -123,7 +123,7 @@ func (t *tx) begin() error {
 	}
 	t.lockLone(b)
 	b.Queue(versionQuery, n.newEvents, n.newNumbers).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals, &t.eventSeqs, &t.seqs)
+		return row.Scan(&t.version, &t.clock, &t.eventSeqs, &t.seqs)
 	})
 	if len(n.deliveries) > 0 {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
@@ -154,9 +154,6 @@ func (t *tx) begin() error {
 		return errUnlike
 	}
 	t.store.days.clock.Store(t.clock)
-	if t.arrivals != t.calendar.arrivals {
-		return fmt.Errorf("%w: a tenant has arrived", errSpoiled)
-	}
 	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
 		return fmt.Errorf("%w: a day has begun", errSpoiled)
 	}

@@ -80,7 +80,7 @@ func TestDeliveryIDsOfBefore(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	found := func(id string) (all []int64) {
-		for _, r := range s.IDs().Readings(id, nil) {
+		if r, err := s.IDs().Read(id); err == nil {
 			d, err := s.Delivery(t.Context(), store.Of("acme"), r.Seq)
 			if err == nil && r.Is(d) {
 				all = append(all, d.Seq)

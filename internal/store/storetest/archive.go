@@ -41,12 +41,12 @@ func answeredIn(c store.Change, code int, took time.Duration) store.Change {
 
 const hourLong = 3600
 
-// Cells that rows of totals have: stores write them by number.
+// Counters that rows of totals have: stores write them by number.
 const (
-	cellOf5xx       = 13
-	cellOfNone      = 1
-	cellOfExhausted = 2
-	cellOfGone      = 6
+	counterOf5xx       = 13
+	counterOfNone      = 1
+	counterOfExhausted = 2
+	counterOfGone      = 6
 )
 
 func (d *driver) grouped(q store.TotalsQuery) []grapnel.Bucket {
@@ -72,16 +72,16 @@ var archiveCases = []testCase{
 		var first, second grapnel.Totals
 		first.FirstAttempts, first.Attempts = 1, 1
 		first.Latency.Count(time.Second)
-		first.Classes[cellOf5xx], first.Retries[cellOf5xx] = 1, 1
+		first.Classes[counterOf5xx], first.Retries[counterOf5xx] = 1, 1
 		second = grapnel.Totals{Delivered: 2, Failed: 1, Retried: 1, FirstAttempts: 2, FirstAttemptSuccess: 1, Attempts: 3}
 		second.Latency.Count(2 * time.Second)
 		second.Latency.Count(3 * time.Second)
-		second.Classes[cellOf5xx], second.Spent, second.Tries = 3, 4, grapnel.Tries{1: 2, 2: 1}
-		second.Reasons[cellOfNone] = 3
+		second.Classes[counterOf5xx], second.Spent, second.Tries = 3, 4, grapnel.Tries{1: 2, 2: 1}
+		second.Reasons[counterOfNone] = 3
 		second.Success.Count(at(hourLong).Sub(d.delivery(n[0]).CreatedAt))
 		second.Success.Count(at(hourLong + 1).Sub(d.delivery(n[1]).CreatedAt))
-		third := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{cellOfGone: 1}}
-		atOnce := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{cellOfNone: 1}}
+		third := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{counterOfGone: 1}}
+		atOnce := grapnel.Totals{Dropped: 1, Tries: grapnel.Tries{0: 1}, Reasons: grapnel.Reasons{counterOfNone: 1}}
 		want := []grapnel.Bucket{{At: at(0), Totals: first}, {At: at(hourLong), Totals: second}, {At: at(2 * hourLong), Totals: third}}
 		ask := func(q store.TotalsQuery) []grapnel.Bucket {
 			list, err := d.Totals(d.ctx, everyone, q)
@@ -154,7 +154,7 @@ var archiveCases = []testCase{
 
 		d.change(answeredIn(delivered(n[5], 0, 40), 200, time.Second)) // of the same endpoint, after it
 		want := grapnel.Totals{Delivered: 1, FirstAttempts: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
-			Reasons: grapnel.Reasons{cellOfNone: 1}, Classes: grapnel.ClassCounts{cellOf5xx: 1}}
+			Reasons: grapnel.Reasons{counterOfNone: 1}, Classes: grapnel.ClassCounts{counterOf5xx: 1}}
 		want.Latency.Count(time.Second)
 		want.Success.Count(at(40).Sub(d.delivery(n[5]).CreatedAt))
 		d.same(d.grouped(store.TotalsQuery{By: store.ByType}), []grapnel.Bucket{{Name: "invoice.paid", Totals: want}}, "totals by type")

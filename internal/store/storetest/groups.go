@@ -30,15 +30,15 @@ var groupCases = []testCase{
 
 		one := func(took float64) (t grapnel.Totals) {
 			t = grapnel.Totals{Delivered: 1, FirstAttempts: 1, FirstAttemptSuccess: 1, Attempts: 1, Spent: 1, Tries: grapnel.Tries{1: 1},
-				Reasons: grapnel.Reasons{cellOfNone: 1}, Classes: grapnel.ClassCounts{cellOf5xx: 1}}
+				Reasons: grapnel.Reasons{counterOfNone: 1}, Classes: grapnel.ClassCounts{counterOf5xx: 1}}
 			t.Latency.Count(120 * time.Millisecond)
 			t.Success.Count(seconds(took))
 			return t
 		}
 		dead := grapnel.Totals{Failed: 1, Retried: 1, FirstAttempts: 1, Attempts: 2, Spent: 2, Tries: grapnel.Tries{2: 1},
-			Reasons: grapnel.Reasons{cellOfExhausted: 1}}
+			Reasons: grapnel.Reasons{counterOfExhausted: 1}}
 		dead.Latency.Count(120 * time.Millisecond)
-		dead.Classes, dead.Retries = grapnel.ClassCounts{cellOf5xx: 1, cellOfTimeout: 1}, grapnel.ClassCounts{cellOfTimeout: 1}
+		dead.Classes, dead.Retries = grapnel.ClassCounts{counterOf5xx: 1, counterOfTimeout: 1}, grapnel.ClassCounts{counterOfTimeout: 1}
 		added := func(all ...grapnel.Totals) (sum grapnel.Totals) {
 			for i := range all {
 				sum.Add(&all[i])
@@ -144,7 +144,7 @@ var groupCases = []testCase{
 	}},
 }
 
-const cellOfTimeout = 5
+const counterOfTimeout = 5
 
 // byType returns all totals by type, without duplicates.
 func (d *driver) byType() (list []grapnel.Bucket) {

@@ -12,9 +12,9 @@ var idCases = []testCase{
 		ids, seen := d.IDs(), map[string]bool{}
 		for _, one := range d.list(store.DeliveryQuery{}) {
 			id := ids.Of(&one)
-			read := ids.Readings(id, d.config().Tenancies)
-			d.same(len(read), 1, "readings of "+id)
-			if found := d.delivery(one.Seq); !read[0].Is(&found) || seen[id] {
+			read, err := ids.Read(id)
+			d.must(err, "Read "+id)
+			if found := d.delivery(one.Seq); !read.Is(&found) || seen[id] {
 				d.Errorf("%s of delivery %d is read as %v", id, one.Seq, read)
 			}
 			seen[id] = true
@@ -26,7 +26,7 @@ var idCases = []testCase{
 	{"with the row id in clear are none in a new store", func(d *driver) {
 		d.stock()
 		for _, one := range d.list(store.DeliveryQuery{}) {
-			if read := d.IDs().Readings(one.PlainID(), nil); len(read) > 0 {
+			if read, err := d.IDs().Read(one.PlainID()); err == nil {
 				d.Errorf("%s is read as %v", one.PlainID(), read)
 			}
 		}

@@ -14,8 +14,6 @@ export interface Options {
   server?: string | undefined;
   /** API key, sent as a bearer token. */
   key?: string | undefined;
-  /** The cell that answers, of a server with several. */
-  cell?: string | undefined;
   /** Of one call with its repetitions; 30 if not given. */
   timeout?: number;
   /** How often one call is repeated at most; 2 if not given. */
@@ -125,7 +123,6 @@ export class Http {
     this.#options = options;
     this.#headers = { "User-Agent": options.userAgent || `grapnel-typescript/${VERSION}` };
     if (options.key) this.#headers["Authorization"] = `Bearer ${options.key}`;
-    if (options.cell) this.#headers["Grapnel-Cell"] = options.cell;
     printable(this.#headers);
   }
 

@@ -110,7 +110,6 @@ class Core:
 
     server: str
     key: str | None
-    cell: str | None
     timeout: float
     retries: int
     user_agent: str | None
@@ -128,8 +127,6 @@ class Core:
         self.headers = {"User-Agent": self.user_agent or f"grapnel-python/{__version__}"}
         if self.key:
             self.headers["Authorization"] = f"Bearer {self.key}"
-        if self.cell:
-            self.headers["Grapnel-Cell"] = self.cell
         self.key = None  # so that it stands in one place
         printable(self.headers)
 

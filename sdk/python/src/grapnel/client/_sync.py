@@ -23,8 +23,8 @@ class Client:
     Unreachable. Every POST carries an Idempotency-Key, so a call whose answer was lost is repeated without doing its work
     twice. All durations are seconds.
 
-    ``timeout`` limits one call with its repetitions, ``retries`` how often it is repeated. ``cell`` names the cell that
-    answers, of a server with several. ``ssl_context`` is for a server whose certificate a private authority has signed.
+    ``timeout`` limits one call with its repetitions, ``retries`` how often it is repeated.
+    ``ssl_context`` is for a server whose certificate a private authority has signed.
     """
 
     def __init__(
@@ -34,11 +34,10 @@ class Client:
         *,
         timeout: float = 30,
         retries: int = 2,
-        cell: str | None = None,
         user_agent: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        self._core = Core(server, key, cell, timeout, retries, user_agent)
+        self._core = Core(server, key, timeout, retries, user_agent)
         self._context = ssl_context
         self._transport = Transport(self._core.server, ssl_context)
         self.server = self._core.server

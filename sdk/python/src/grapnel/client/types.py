@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 9d0c5a270e4a3d4c5f8f79ecd8646838775014a00053cc3435dc59760cfe16b4."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 3cc7651ceddc72e9ee71664fac38ff0ab0eae8af6fe1aa9645bcdf2a10a2d640."""
 
 from __future__ import annotations
 
@@ -1901,13 +1901,6 @@ class NewKey(TypedDict):
     "the tenant whose things it sees; none: all tenants"
 
 
-class NewMove(TypedDict):
-    reason: NotRequired[str | None]
-    "reason for the audit"
-    to: str
-    "the name of a cell of this server"
-
-
 class NewNack(TypedDict):
     delay: NotRequired[str | None]
     "time until it can be leased again, 0s to 24h; by the policy if not given"
@@ -3290,11 +3283,6 @@ class StatusUpdate(TypedDict):
     text: str
 
 
-class StayTenantQuery(TypedDict):
-    reason: NotRequired[str]
-    "reason for the audit; at most 500 characters"
-
-
 class StreamQuery(TypedDict):
     consumer: NotRequired[str]
     "who asks, up to 64 characters; also as the header Grapnel-Consumer; the API key's id if not given"
@@ -3302,17 +3290,9 @@ class StreamQuery(TypedDict):
     "a tenant, for keys that are bound to none"
 
 
-Tenant = TypedDict("Tenant", {
-    "cell": "str",
-    "from": "str | None",
-    "move": "str | None",
-    "rows": "int",
-    "since": "str | None",
-    "state": "Literal['here', 'closing', 'sealed', 'arrived', 'gone']",
-    "tenant": "str",
-    "to": "str | None",
-    "trouble": "str | None",
-})
+class Tenant(TypedDict):
+    tenant: str
+    "its name"
 
 
 class Totals(TypedDict):

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/alert"
+	"github.com/grapnelhq/grapnel/internal/alerting"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/channels"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/minutes"
+	"github.com/grapnelhq/grapnel/internal/pass"
+	"github.com/grapnelhq/grapnel/internal/peer"
+	"github.com/grapnelhq/grapnel/internal/promise"
+	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/relay"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/web"
+)
+
+// life is an opened database and the parts that run on it, from its opening until the database goes
+// back or the server ends.
+type life struct {
+	place Place
+	store keeper
+	// by which nodes on the same database authenticate each other; empty: no other node uses the
+	// store
+	secret  string
+	engine  *engine.Engine
+	queues  *queue.Broker
+	ingress *ingress.Receiver
+	replays *replay.Runner
+	relays  *relay.Runner
+	alerts  *alerting.Keeper
+	minutes *minutes.Keeper
+	peers   *peer.Client // nil: no other node uses the store
+	numbers []prometheus.Collector
+	backlog *backlog
+	seen    *postgres.History // of the database, as seen by this life and the earlier ones
+	closed  atomic.Bool       // its database went back: no requests are answered any more
+	alive   context.Context   // the lifetime of its requests
+	end     context.CancelFunc
+}
+
+func newLife(place Place, seen *postgres.History) *life {
+	l := &life{place: place, seen: seen}
+	l.alive, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// Number of attempts, and the pause between them, to open a database that is unreachable or slow: a
+// database that starts together with the server takes seconds.
+const (
+	startTries = 5
+	startPause = time.Second
+)
+
+// openStarting opens a life as soon as its database can be used. Steps to undo if the server does
+// not start are added to opened.
+func (s *Server) openStarting(ctx context.Context, place Place, opened *cleanup) (*life, error) {
+	seen := new(postgres.History)
+	for tries := 1; ; tries++ {
+		var undo cleanup
+		l := newLife(place, seen)
+		err := l.open(ctx, s, &undo)
+		if err == nil {
+			opened.add(func() error { undo.run(); return nil })
+			return l, nil
+		}
+		undo.run()
+		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || tries == startTries || ctx.Err() != nil {
+			return nil, err
+		}
+		s.log.Warn("database not usable yet; retrying", "err", err)
+		if !backoff.Wait(ctx.Done(), startPause) {
+			return nil, err
+		}
+	}
+}
+
+// open opens the store and the parts that run on it. Steps to undo if the server does not start are
+// added to opened.
+func (l *life) open(ctx context.Context, s *Server, opened *cleanup) (err error) {
+	o := &s.options
+	if l.store, l.numbers, err = openStore(ctx, l.place, l.seen, o); err != nil {
+		return err
+	}
+	opened.add(l.store.Close)
+	if s.session == nil { // now that the database can be used
+		if err := s.readSessionKey(l.place); err != nil {
+			return err
+		}
+	}
+	cluster, err := l.join(ctx, s)
+	if err != nil {
+		return err
+	}
+	l.engine, err = engine.New(ctx, engine.Options{
+		Bounds: o.Bounds.Engine,
+		Store:  l.store,
+		Sender: s.sender,
+		Log:    o.Log,
+		Core: core.Options{
+			Bounds:  o.Bounds.Core,
+			Slots:   o.MaxInFlight,
+			PerHost: o.MaxPerHost,
+		},
+		DrainTimeout: o.DrainTimeout,
+		MaxPending:   o.MaxPending,
+		MaxEndpoints: o.MaxEndpoints,
+		MaxTypes:     o.MaxTypes,
+		Disk:         l.place.disk(),
+		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:      cluster,
+		Traces:       s.traces,
+		Ready:        func(id string) { l.queues.Ready(id) },
+		Consumers:    func(id string) []grapnel.Consumer { return l.queues.Seen(id) },
+		Replayed:     func(endpoint string) { l.replays.Ended(endpoint) },
+		Promised:     s.promises.count,
+		Silent:       o.Silent,
+	})
+	if err != nil {
+		return fmt.Errorf("the engine cannot start: %w", err)
+	}
+	l.backlog = newBacklog(o.Bounds, l.store, l.engine.Held, func() map[string]string { return l.queues.Labels() },
+		l.place.size(l.store), time.Now, o.Log)
+	l.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: l.engine, Store: l.store, Traces: s.traces, Log: o.Log,
+		Elsewhere: l.engine.Consumers})
+	l.ingress = ingress.New(
+		ingress.Options{
+			Bounds:  o.Bounds.Ingress,
+			Engine:  l.engine,
+			Store:   l.store,
+			Problem: api.Refuse(o.PublicURL, o.Proxies),
+			Refused: s.rejected.count,
+			Origin:  api.Origin(o.PublicURL, o.Proxies),
+			MaxBody: o.MaxBody,
+			Log:     o.Log,
+
+			Promised: s.promises.of(promise.Receive),
+		},
+	)
+	l.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: l.engine, Store: l.store, Log: o.Log})
+	l.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: l.engine, Store: l.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	l.minutes = minutes.New(minutes.Options{Bounds: o.Bounds.Minutes, Store: l.store, Log: o.Log})
+	l.alerts = alerting.New(alerting.Options{
+		Bounds:     o.Bounds.Alerting,
+		Engine:     l.engine,
+		Store:      l.store,
+		Log:        o.Log,
+		Unverified: func(source string) int { return l.ingress.Refusals(source).Unverified },
+		PublicURL:  o.PublicURL,
+		Sealer:     pass.NewSealer(s.session.secret, nil, rand.Reader),
+
+		Disk:        l.place.space(l.store, o.DatabaseSpace),
+		Certificate: ownCertificate(o.PublicURL, nil),
+		Burns:       func() []alert.Burn { return burns(s.promises.latest()) },
+	})
+	return nil
+}
+
+// run delivers until ctx ends, and returns when all work in progress is finished.
+func (l *life) run(ctx context.Context, silent bool) {
+	var moving sync.WaitGroup
+	moving.Go(func() { l.engine.Run(ctx) })
+	moving.Go(func() { l.queues.Run(ctx) })
+	moving.Go(func() { l.replays.Run(ctx) })
+	moving.Go(func() { l.relays.Run(ctx) })
+	moving.Go(func() { l.ingress.Run(ctx) })
+	if !silent {
+		moving.Go(func() { l.alerts.Run(ctx) })
+		moving.Go(func() { l.minutes.Run(ctx) })
+	}
+	if l.peers != nil {
+		moving.Go(func() { l.peers.Run(ctx) })
+	}
+	moving.Wait()
+}
+
+// face is the handler of the API.
+func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.Handler {
+	o := &s.options
+	return api.New(api.Options{
+		Bounds: o.Bounds.API, Transform: o.Bounds.Egress.Transform,
+		Engine: l.engine, History: l.store, Idempotency: l.store,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
+		CheckURL: func(url string) error {
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
+		},
+		CheckChannel: func(t *channels.Target) error {
+			return egress.CheckChannel(t, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
+		},
+		CheckHeaders: egress.CheckHeaders,
+		Queues:       l.queues,
+		Ingest:       l.ingress,
+		Outboxes:     l.relays,
+		Replays:      l.replays,
+		Alerts:       l.alerts,
+		Minutes:      l.minutes,
+		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
+		Published: func(good bool, took time.Duration, refused string) {
+			if o.Silent {
+				return
+			}
+			s.published.observe(good, took)
+			s.promises.count(promise.Accept, good, took)
+			s.rejected.count(refused)
+		},
+		Served:      s.promises.of(promise.Serve),
+		Turned:      func() { s.promises.count(promise.Receive, false, -1) },
+		Documents:   l.store,
+		Promises:    s.promises.latest,
+		Told:        s.promises.changed,
+		Status:      s.statusPage(),
+		Metrics:     metrics,
+		MetricsOpen: o.MetricsOpen,
+		Gate:        s.gate,
+		Ready:       s.ready,
+		Cluster:     l.cluster(s),
+		Settings:    o.Settings,
+		Passes:      passes,
+	})
+}
+
+// front is the handler of all requests.
+func (s *Server) front(metrics http.Handler) http.Handler {
+	l := s.life
+	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Series("") }, rand.Reader)
+	return s.besides(s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
+}
+
+// dashboard puts the pages in front of the API. Nodes with one session key share sessions.
+func (s *Server) dashboard(face http.Handler, passes *pass.Sealer) http.Handler {
+	if s.options.NoDashboard {
+		return face
+	}
+	return web.New(web.Options{
+		Bounds:   s.options.Bounds.Web,
+		API:      face,
+		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
+		Known:    api.Known(s.options.PublicURL, s.options.Proxies),
+		Passes:   passes,
+		Secret:   s.session.secret,
+		Stopping: s.stopping.Load,
+		Log:      s.log,
+		People:   s.options.People.web(s.issuer),
+		Dev:      s.options.Dev,
+	})
+}
