@@ -148,8 +148,8 @@ func (t *Totals) TriedAgain() int64 { return t.Retries.all() }
 // Counted is the number of finished deliveries that have been counted with their attempts. It is
 // less than Finished if an earlier version counted some of them.
 func (t *Totals) Counted() (n int64) {
-	for _, cell := range t.Tries {
-		n += cell
+	for _, tries := range t.Tries {
+		n += tries
 	}
 	return n
 }
@@ -160,30 +160,30 @@ const MostTries = 16
 // Tries counts deliveries by number of attempts. The last index has those with MostTries or more.
 type Tries [MostTries + 1]int64
 
-// Cells of counts by class and by reason code. Stores write them by index, so the lists only grow
+// Numbers of counts by class and by reason code. Stores write them by index, so the lists only grow
 // at their end. Index 0 is of all others.
 const (
-	classCells  = 18
-	reasonCells = 8
+	classCounts  = 18
+	reasonCounts = 8
 )
 
 var (
-	countedClasses = [classCells]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
+	countedClasses = [classCounts]policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
 		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
-	countedReasons = [reasonCells]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
+	countedReasons = [reasonCounts]ReasonCode{"other", ReasonNone, ReasonExhausted, ReasonPermanent, ReasonRejected, ReasonExpired,
 		ReasonEndpointGone, ReasonDamaged}
 )
 
 // ClassCounts counts attempts by class.
-type ClassCounts [classCells]int64
+type ClassCounts [classCounts]int64
 
 // Reasons counts deliveries by reason code.
-type Reasons [reasonCells]int64
+type Reasons [reasonCounts]int64
 
 func (c *ClassCounts) all() (n int64) {
-	for _, cell := range c {
-		n += cell
+	for _, count := range c {
+		n += count
 	}
 	return n
 }

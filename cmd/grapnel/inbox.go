@@ -108,7 +108,7 @@ func inboxView(r reader, q *client.Request) cli.View {
 // mostLines limits the lines of a body that are shown to people; programs get the whole body.
 const mostLines = 60
 
-// readable is a body as rows of one cell. JSON is indented; of a body that is not text, the size is
+// readable is a body as rows of a table. JSON is indented; of a body that is not text, the size is
 // shown.
 func readable(body []byte) [][]string {
 	var out bytes.Buffer

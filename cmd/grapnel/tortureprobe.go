@@ -110,19 +110,19 @@ func (p *queryProbe) Read(ctx context.Context, event, key string) (torture.Readi
 	if key != "" {
 		query, value = p.byKey, key
 	}
-	cells, err := p.row(ctx, strings.NewReplacer("{event}", "$1", "{id}", "$1", "{key}", "$1").Replace(query), value)
+	values, err := p.row(ctx, strings.NewReplacer("{event}", "$1", "{id}", "$1", "{key}", "$1").Replace(query), value)
 	if err != nil {
 		return torture.Reading{}, err
 	}
-	if len(cells) == 0 { // no row: no effect
+	if len(values) == 0 { // no row: no effect
 		return torture.Reading{}, nil
 	}
-	cells = append(cells, "", "", "")
-	effects, err := strconv.Atoi(cells[0])
+	values = append(values, "", "", "")
+	effects, err := strconv.Atoi(values[0])
 	if err != nil {
-		return torture.Reading{}, fmt.Errorf("the first column is %q, and not the number of effects", cells[0])
+		return torture.Reading{}, fmt.Errorf("the first column is %q, and not the number of effects", values[0])
 	}
-	return torture.Reading{Effects: effects, Version: cells[1], State: cells[2], Amount: cells[3]}, nil
+	return torture.Reading{Effects: effects, Version: values[1], State: values[2], Amount: values[3]}, nil
 }
 
 // postgresRow runs queries with the values as text.
@@ -133,14 +133,14 @@ func postgresRow(conn *pgx.Conn) func(ctx context.Context, query, value string) 
 			return nil, err
 		}
 		defer rows.Close()
-		var cells []string
+		var values []string
 		if rows.Next() {
 			for _, raw := range rows.RawValues() {
-				cells = append(cells, string(raw))
+				values = append(values, string(raw))
 			}
 		}
 		rows.Close()
-		return cells, rows.Err()
+		return values, rows.Err()
 	}
 }
 
@@ -152,7 +152,7 @@ type sqliteFile struct {
 
 const columns = 4 // that a query may have
 
-func (f *sqliteFile) row(_ context.Context, query, value string) (cells []string, err error) {
+func (f *sqliteFile) row(_ context.Context, query, value string) (values []string, err error) {
 	if f.conn == nil {
 		if f.conn, err = sqlite3.Open(f.path, sqlite3.ReadOnly); err != nil {
 			return nil, err
@@ -168,9 +168,9 @@ func (f *sqliteFile) row(_ context.Context, query, value string) (cells []string
 	}
 	defer q.Reset()
 	for i := range columns {
-		cells = append(cells, q.String(i)) // empty beyond the last one
+		values = append(values, q.String(i)) // empty beyond the last one
 	}
-	return cells, nil
+	return values, nil
 }
 
 func (f *sqliteFile) close() {

@@ -25,7 +25,7 @@ const together = 4
 // long says whether the long forms run: every store, every sample, and a thousand rounds.
 var long = os.Getenv("GRAPNEL_SOAK") != ""
 
-// rounds is the number of kills of each cell.
+// rounds is the number of kills of each pair.
 func rounds(short int) int {
 	if long {
 		return 1000

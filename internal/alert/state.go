@@ -54,7 +54,7 @@ type Round struct {
 }
 
 // Unread are rules whose facts could not be read: their alerts stay as they are. UnreadIn makes the
-// names of rules about one cell, tenant or queue, or about the server's public address.
+// names of rules about one tenant or queue, or about the server's public address.
 type Unread map[string]bool
 
 // UnreadIn is the name of a rule about one of these.

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
-// Gate holds what the callers of all cells share: the memory for bodies of requests, and the counts
+// Gate holds what the callers of all routes share: the memory for bodies of requests, and the counts
 // of refused keys.
 type Gate struct {
 	bounds Bounds

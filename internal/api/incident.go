@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Incidents are documents of the operator, in the first cell. They are public by intention, so only
+// Incidents are documents of the operator. They are public by intention, so only
 // keys with the scope admin that are bound to no tenant write them.
 func incidentRoutes() []route {
 	return []route{

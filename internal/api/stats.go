@@ -12,7 +12,7 @@ import (
 )
 
 // The groupings of statistics, some of which are buckets. Those of hours and days are by time, and
-// reasons are cells of the totals of the whole time.
+// reasons are counters of the totals of the whole time.
 const (
 	byReason = "reason"
 	byMinute = "minute" // a bucket of one endpoint, and no grouping

@@ -30,8 +30,8 @@ EXPLAINED = {
     ),
     "bytes of UTF-8": (r".*", r"^must have at most 256 bytes|^must be 1 to 256 bytes|at most 1024 bytes", "maxLength counts characters"),
     "things that exist": (
-        r".*/(source|policy|preset|to|deliveries/\d+|endpoints/\d+)|/confirm|\?(tenant|endpoint|from|to)",
-        r"not found$|^must be a version of the event type|^unknown cell|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
+        r".*/(source|policy|preset|deliveries/\d+|endpoints/\d+)|/confirm|\?(tenant|endpoint|from|to)",
+        r"not found$|^must be a version of the event type|^must name a tenant, because|^must be a delivery of this endpoint|^is not over|^must be .*the queue's name|^is not the name of a policy",
         "the request names something of the server's",
     ),
     "incidents and maintenance": (

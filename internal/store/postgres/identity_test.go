@@ -28,7 +28,7 @@ type failover struct {
 func newFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{primary: pgtest.For(t, pgtest.Options{})}
-	if _, err := f.primary.Create(t.Context(), "cell"); err != nil {
+	if _, err := f.primary.Create(t.Context(), "failing"); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -93,7 +93,7 @@ func bringIn(ctx context.Context, s *Store, id string) error {
 func TestWentBack(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
-	reader, writer := open(t, f.address.URL("cell"), Options{}), open(t, f.address.URL("cell"), Options{})
+	reader, writer := open(t, f.address.URL("failing"), Options{}), open(t, f.address.URL("failing"), Options{})
 	defer func() { _, _ = reader.Close(), writer.Close() }()
 	f.over(t, func() {
 		if err := bringIn(t.Context(), writer, "lost"); err != nil {
@@ -113,7 +113,7 @@ func TestWentBack(t *testing.T) {
 	until(reader, func() error { _, err := reader.Heads(t.Context(), "ep_a", 1); return err })
 	until(writer, func() error { return bringIn(t.Context(), writer, "again") })
 
-	fresh := open(t, f.address.URL("cell"), Options{History: writer.history})
+	fresh := open(t, f.address.URL("failing"), Options{History: writer.history})
 	defer func() { _ = fresh.Close() }()
 	if err := bringIn(t.Context(), fresh, "new"); err != nil {
 		t.Errorf("after it was opened anew: %v", err)
@@ -125,14 +125,14 @@ func TestWentBack(t *testing.T) {
 func TestOldPrimary(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
-	s := open(t, f.address.URL("cell"), Options{})
+	s := open(t, f.address.URL("failing"), Options{})
 	defer func() { _ = s.Close() }()
 	f.over(t, func() {})
 	for bringIn(t.Context(), s, "e") == nil || s.refusal() == nil { // until a call has met the new one
 	}
 	refuses(t, s)
 	var log bytes.Buffer
-	again := open(t, f.address.URL("cell"), Options{History: s.history, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	again := open(t, f.address.URL("failing"), Options{History: s.history, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f.address.Point(f.primary)
 	f.address.Cut(false)
 	for range 3 {
@@ -153,7 +153,7 @@ func TestOldPrimary(t *testing.T) {
 	}
 	f.address.Point(f.primary)
 	f.address.Cut(false)
-	if s, err := Open(t.Context(), f.address.URL("cell"), Options{History: s.history}); err == nil {
+	if s, err := Open(t.Context(), f.address.URL("failing"), Options{History: s.history}); err == nil {
 		_ = s.Close()
 		t.Error("the old primary was opened")
 	}
@@ -169,7 +169,7 @@ func TestHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = beside.Close() })
-	url := strings.Replace(pgtest.URL("cell", beside, f.address), "target_session_attrs=read-write", "", 1)
+	url := strings.Replace(pgtest.URL("failing", beside, f.address), "target_session_attrs=read-write", "", 1)
 	s := open(t, url, Options{})
 	defer func() { _ = s.Close() }()
 	if err := bringIn(t.Context(), s, "e"); err != nil {
@@ -181,7 +181,7 @@ func TestHosts(t *testing.T) {
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	own := pgtest.For(t, pgtest.Options{})
-	url, err := own.Create(t.Context(), "cell")
+	url, err := own.Create(t.Context(), "failing")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,11 +252,11 @@ func TestNumbersAgain(t *testing.T) {
 func TestSamePrimary(t *testing.T) {
 	t.Parallel()
 	own := pgtest.For(t, pgtest.Options{})
-	url, err := own.Create(t.Context(), "cell")
+	url, err := own.Create(t.Context(), "failing")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"CREATE ROLE ordinary LOGIN", "ALTER DATABASE cell OWNER TO ordinary"} {
+	for _, sql := range []string{"CREATE ROLE ordinary LOGIN", "ALTER DATABASE failing OWNER TO ordinary"} {
 		if err := own.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func TestPoolerLeadsElsewhere(t *testing.T) {
 func TestSynchronous(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.For(t, pgtest.Options{})
-	url, err := primary.Create(t.Context(), "cell")
+	url, err := primary.Create(t.Context(), "failing")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ var frozen = map[string]string{
 	"postgres/0012_documents.sql":     "aa1c7afa5056487a25591ffa9948a47836d0fae0fb7f085d167ad1b9c2872ae1",
 	"postgres/0013_stats.sql":         "3d140a075785b3e4b773881fd3fe41e145ce6db2c3dfdaf965667522956f11a0",
 	"postgres/0014_node_version.sql":  "8eaf019cdd575d386c8d953649f42d30072e01a2cf97fd7439f27a74c5bc491b",
-	"postgres/0015_one_database.sql":  "6552cbf5702adb5f870586da03c0c486e4f1595f2a898e65145172e4c74cf0a1",
+	"postgres/0015_one_database.sql":  "c4a3e29fbaa6bbdcf964edca3a3c684ca7110fd6e574c83aa6549c2498a50bb0",
 }
 
 // headers are the lines that say what a step costs, which may become clearer.

@@ -103,8 +103,8 @@ func treePage(page []byte, number, pages int64) bool {
 // scrub fills the unused parts of a page of a table or an index with zeros, and says whether it
 // changed any. A malformed page is left as it is.
 //
-// A page begins with a header: its type, the first free block, the number of cells, the start of
-// their content. Then come pointers to the cells. Their content is at the end of the page, with
+// A page begins with a header: its type, the first free block, the number of entries, the start of
+// their content. Then come pointers to the entries. Their content is at the end of the page, with
 // free blocks in between: each begins with the position of the next one and its own length.
 func scrub(page []byte, first bool) (changed bool) {
 	start := 0
@@ -124,12 +124,12 @@ func scrub(page []byte, first bool) (changed bool) {
 	default:
 		return false
 	}
-	cells, content := number(start+3), number(start+5)
-	end := pointers + 2*cells
+	entries, content := number(start+3), number(start+5)
+	end := pointers + 2*entries
 	if end > content || content > pageSize {
 		return false
 	}
-	for i := range cells {
+	for i := range entries {
 		if at := number(pointers + 2*i); at < content || at >= pageSize {
 			return false
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // overflow is an overflow page with the number of its next page and data chosen by a publisher. To
-// scrub it looks like the rest of a header without cells whose content begins at the page's end.
+// scrub it looks like the rest of a header without entries whose content begins at the page's end.
 func overflow(next int64) []byte {
 	page := bytes.Repeat([]byte("x"), pageSize)
 	binary.BigEndian.PutUint32(page, uint32(next))
@@ -18,12 +18,12 @@ func overflow(next int64) []byte {
 	return page
 }
 
-// leftover is a tree page without cells that has something in its unused part.
+// leftover is a tree page without entries that has something in its unused part.
 func leftover(sort byte) []byte {
 	page := bytes.Repeat([]byte("x"), pageSize)
 	page[0] = sort
 	binary.BigEndian.PutUint16(page[1:], 0) // no free block
-	binary.BigEndian.PutUint16(page[3:], 0) // no cell
+	binary.BigEndian.PutUint16(page[3:], 0) // no entry
 	binary.BigEndian.PutUint16(page[5:], pageSize)
 	return page
 }
