@@ -3,8 +3,9 @@ import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:http";
 import {
   createReceiver, nodeHandler, permanent, retryable, stale, StateMachine, timestampGate, versionGate, Verifier,
-  type Delivery, type Hooks, type Queryable,
+  type Hooks, type Queryable,
 } from "grapnel/receive";
+import { Delivery } from "../dist/receive/delivery.js";
 import { open, type World } from "./worlds.js";
 
 const { PORT = "0", MODE = "transaction", STORE = "sqlite", DSN = "", SECRET = "", SECRET2 = "", CRASH = "", CRASH_ONCE = "" } = process.env;
@@ -111,10 +112,9 @@ function bare(source: string, secret: string) {
     const { method, url, headers } = request;
     const body = new Uint8Array(await request.arrayBuffer());
     const { id } = verifier.verify({ method, url, headers, body }, now());
-    const json = () => JSON.parse(Buffer.from(body).toString());
     await world.effects(async (tx) => {
       const { rowCount } = await tx.query("insert into seen(id) values ($1) on conflict do nothing", [`${source}:${id}`]);
-      if (rowCount === 1) await effect({ id, source, json } as Delivery, tx, null);
+      if (rowCount === 1) await effect(new Delivery(source, id, () => "", headers, body), tx, null);
     });
     return new Response(null, { status: 200 });
   };

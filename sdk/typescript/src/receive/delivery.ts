@@ -1,6 +1,8 @@
 import { bigints, parseJSON, utf8 } from "./json.js";
 import { idempotencyKey } from "./secrets.js";
 
+const never = new AbortController().signal;
+
 /** One verified request, as its handler gets it. */
 export class Delivery {
   /** How often the key was claimed; a service that refuses lower ones is safe from a handler that outlived its lease. */
@@ -8,14 +10,14 @@ export class Delivery {
   /** How many deliveries of the key were tried, this one included. */
   attempt = 0;
   /** Aborts when the handler's time is over, or when another worker took the claim over. */
-  signal: AbortSignal = new AbortController().signal;
+  signal: AbortSignal = never;
+  private kind?: string;
 
   constructor(
     readonly source: string,
     /** The event's id, the same on each of its deliveries. */
     readonly id: string,
-    /** The sender's name for the kind of event; empty if it is not known. */
-    readonly type: string,
+    private readonly typeOf: () => string,
     readonly headers: Headers,
     /** The body exactly as it came. */
     readonly body: Uint8Array,
@@ -24,6 +26,11 @@ export class Delivery {
     /** Headers whose value is a secret: they are never stored. */
     readonly secretHeaders: readonly string[] = [],
   ) {}
+
+  /** The sender's name for the kind of event; empty if it is not known. It is read from the body when it is asked for. */
+  get type(): string {
+    return (this.kind ??= this.typeOf());
+  }
 
   /** The body as text. Throws if it is not UTF-8. */
   get text(): string {

@@ -4,7 +4,7 @@ import { classify, LostClaim, permanent, retryAfterOf } from "./errors.js";
 import { exact, parseJSON, scalar, utf8, valueAt } from "./json.js";
 import { bidFor, limited, margin, NotDead, obtain, start, words, type Kit, type Result } from "./modes.js";
 import type { Hooks } from "./receiver.js";
-import type { InboxStore, Taken } from "./store.js";
+import type { Bid, InboxStore, Taken } from "./store.js";
 
 /** All durations are in seconds. */
 export interface InboxOptions {
@@ -46,7 +46,7 @@ export class Inbox {
   async accept(d: Delivery): Promise<Result> {
     const [orderingKey, sequence] = [this.orderingKey(d), this.options.sequence?.(d) ?? 0];
     const request = { source: d.source, key: d.id, headers: storedHeaders(d), body: d.body };
-    let bid = bidFor(this.kit, d);
+    let bid!: Bid;
     const row = await obtain(
       this.kit,
       d,
@@ -118,7 +118,7 @@ export class Inbox {
 
   private async attempt(r: Taken): Promise<void> {
     const { kit } = this;
-    const d = new Delivery(r.source, r.key, this.typeOf(r), new Headers(r.headers), r.body);
+    const d = new Delivery(r.source, r.key, () => this.typeOf(r), new Headers(r.headers), r.body);
     start(d, { generation: r.attempts, deliveries: r.attempts });
     let error: unknown;
     try {

@@ -48,7 +48,7 @@ export function bidFor(kit: Kit, d: Delivery): Bid {
 export const claimMode =
   (kit: Kit, handle: (d: Delivery) => unknown): Mode =>
   async (d) => {
-    let bid = bidFor(kit, d);
+    let bid!: Bid;
     const claim = await obtain(kit, d, () => kit.store.claim((bid = bidFor(kit, d))), () => bid.owner);
     if (!("state" in claim)) return claim;
     start(d, claim);
@@ -76,7 +76,7 @@ export const claimMode =
 export const transactionMode =
   <Tx>(kit: Kit, store: TransactionStore<Tx>, handle: (d: Delivery, tx: Tx) => unknown): Mode =>
   async (d) => {
-    let bid = bidFor(kit, d);
+    let bid!: Bid;
     let failed: { error: unknown } | undefined;
     let ran = false;
     const claim = await obtain(
@@ -177,11 +177,13 @@ export async function limited(
   d.signal = ends.signal;
   const lease = kit.timeout + margin;
   const over = setTimeout(() => ends.abort(new DOMException("the handler took too long", "TimeoutError")), kit.timeout);
-  const renewal = setInterval(() => {
-    const now = kit.now();
-    // A store that does not answer has not taken the claim away: the next renewal may succeed.
-    renew?.(now, now + lease).then((owned) => owned || ends.abort(new LostClaim()), () => {});
-  }, lease / 3);
+  const renewal =
+    renew &&
+    setInterval(() => {
+      const now = kit.now();
+      // A store that does not answer has not taken the claim away: the next renewal may succeed.
+      renew(now, now + lease).then((owned) => owned || ends.abort(new LostClaim()), () => {});
+    }, lease / 3);
   try {
     const aborted = new Promise<never>((_, reject) => ends.signal.addEventListener("abort", () => reject(ends.signal.reason as Error)));
     await Promise.race([run(), aborted]);

@@ -19,16 +19,17 @@ export function pgStore<C extends PgClient>(pool: PgPool<C>): SqlStore<C> {
   const driver: Driver<C> = {
     postgres: true,
     query: (text, values) => pool.query(text, values),
-    async begin(wait, run) {
+    async begin(wait, run, limited = true) {
       const client = await pool.connect();
       // A connection that breaks while no statement runs emits an error, which would end the process without a listener.
       const ignore = () => {};
       client.on("error", ignore);
       let broken = true;
       try {
-        await client.query(`begin; set local lock_timeout = ${Math.ceil(wait)}`);
-        const result = await run(client, () => client.query("set local lock_timeout to default"));
-        await client.query("commit");
+        await client.query(limited ? `begin; set local lock_timeout = ${Math.ceil(wait)}` : "begin");
+        const result = await run(client);
+        // Where there is no transaction any more, or one whose statement failed, a savepoint fails; a commit alone would say success.
+        await client.query("savepoint webhook_claim; commit");
         broken = false;
         return result;
       } catch (e) {

@@ -181,7 +181,7 @@ export class Receiver<S extends Store> {
       // A column of text takes no zero byte, and ids go to logs.
       if (Buffer.byteLength(verified.id) > maxKey || /[\u0000-\u001f\u007f-\u009f]/.test(verified.id))
         throw new Refused("malformed", `The event id is longer than ${maxKey} bytes, or has a control character.`);
-      return new Delivery(this.options.source.name, verified.id, verified.type, headers, body, false, verified.secretHeaders);
+      return new Delivery(this.options.source.name, verified.id, () => verified.type, headers, body, false, verified.secretHeaders);
     } catch (error) {
       throw error instanceof Refused ? new Refusal({ outcome: error.outcome, error }) : error;
     }
@@ -193,7 +193,7 @@ export class Receiver<S extends Store> {
     const source = this.options.source.name;
     const letter = await letters.letter(source, id);
     if (!letter) throw new NotDead();
-    const d = new Delivery(source, id, this.verifier.typeOf(letter), new Headers(letter.headers), letter.body, true);
+    const d = new Delivery(source, id, () => this.verifier.typeOf(letter), new Headers(letter.headers), letter.body, true);
     const { outcome, error } = await mode(d);
     if (error instanceof NotDead) throw error;
     await letters.replayed(source, id, this.kit.now(), outcome);

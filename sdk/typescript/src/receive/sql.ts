@@ -5,8 +5,11 @@ import type { Bid, Claim, DeadLetter, InboxRequest, InboxStore, Queryable, State
 /** What a database adds to the statements. */
 export interface Driver<Tx extends Queryable> extends Queryable {
   readonly postgres: boolean;
-  /** Runs in one transaction. A lock is waited for at most `wait` milliseconds, until `unlimited` was called. */
-  begin<T>(wait: number, run: (tx: Tx, unlimited: () => Promise<unknown>) => Promise<T>): Promise<T>;
+  /**
+   * Runs in one transaction, and fails if `run` has ended it, or has gone on after a statement that failed: its effect would be lost.
+   * SQLite waits for its lock at most `wait` milliseconds; PostgreSQL waits so for each lock, unless `limited` is false.
+   */
+  begin<T>(wait: number, run: (tx: Tx) => Promise<T>, limited?: boolean): Promise<T>;
 }
 
 /** How long the kit's own steps wait for a lock, in milliseconds. */
@@ -32,20 +35,29 @@ const tables = (bytes: string) => [
     replayed_at bigint not null default 0, result text not null default '', primary key(source, key))`,
 ];
 
+const columns = `insert into webhook_claim as c
+  (source, key, state, owner, generation, lease_until, keep_until, body_hash, outcome, deliveries, updated_at)`;
 // Columns carry the table's name, because PostgreSQL rejects a bare generation + 1 as ambiguous.
-const claiming = (takes: string) => `insert into webhook_claim as c
-  (source, key, state, owner, generation, lease_until, keep_until, body_hash, updated_at)
-  values ($1, $2, 'busy', $3, 1, $4, $5, $6, $7)
-  on conflict(source, key) do update set state = 'busy', owner = excluded.owner, generation = c.generation + 1,
+const takeOver = `on conflict(source, key) do update set state = excluded.state, owner = excluded.owner, generation = c.generation + 1,
     lease_until = excluded.lease_until, keep_until = excluded.keep_until, body_hash = excluded.body_hash,
-    deliveries = c.deliveries + 1, updated_at = excluded.updated_at
-  where (c.state = 'busy' and c.lease_until < $7) or ${takes}
-  returning *`;
-const claimNew = claiming(`c.state = 'free' or (c.state = 'done' and c.keep_until < $7)`);
-const claimDead = `update webhook_claim set state = 'busy', owner = $3, generation = generation + 1, lease_until = $4, keep_until = $5,
-    body_hash = $6, deliveries = deliveries + 1, updated_at = $7
-  where source = $1 and key = $2 and (state = 'dead' or (state = 'busy' and lease_until < $7))
-  returning *`;
+    outcome = excluded.outcome, deliveries = c.deliveries + 1, updated_at = excluded.updated_at
+  where c.state = 'free' or c.state = 'busy' and c.lease_until < excluded.updated_at
+    or c.state = 'done' and c.keep_until < excluded.updated_at
+  returning generation, deliveries`;
+const claimNew = `${columns} values ($1, $2, $3, $4, 1, $5, $6, $7, $8, 1, $9) ${takeOver}`;
+const claimDead = `update webhook_claim set state = $3, owner = $4, generation = generation + 1, lease_until = $5, keep_until = $6,
+    body_hash = $7, outcome = $8, deliveries = deliveries + 1, updated_at = $9
+  where source = $1 and key = $2 and (state = 'dead' or (state = 'busy' and lease_until < $9))
+  returning generation, deliveries`;
+
+// The claim in a transaction of PostgreSQL sets how long it waits for the key's row, and its result restores what the session had: the
+// handler's own statements are not limited, and no round trip is added. If it fails or returns no row, its transaction ends.
+const claimHere = `with w as (${columns}
+  select $1::text, $2::text, $3::text, $4::text, 1, $5::bigint, $6::bigint, $7::text, $8::text, 1, $9::bigint
+  from (select set_config('webhook.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $10::text, true)) as s
+  ${takeOver}, set_config('lock_timeout', current_setting('webhook.lock_timeout'), true)) select generation, deliveries from w`;
+
+const claimOf = (b: Bid) => (b.replay ? claimDead : claimNew);
 
 const replacing = `do update set headers = excluded.headers, body = excluded.body, error = excluded.error,
   deliveries = excluded.deliveries, last_at = excluded.last_at`;
@@ -66,16 +78,30 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   }
 
   transact(b: Bid, wait: number, run: (tx: Tx, claim: Claim) => Promise<string>): Promise<Claim | undefined> {
-    return this.driver.begin(wait, async (tx, unlimited) => {
+    return this.commits(b, wait, "processed", (store, claim) => run(store.db as Tx, claim));
+  }
+
+  /**
+   * Makes the key done in the first statement of a transaction: nobody sees that before the commit, and others that want the row wait.
+   * `likely` is the outcome that costs no further statement.
+   */
+  private commits(
+    b: Bid,
+    wait: number,
+    likely: string,
+    run: (store: SqlStore<Tx>, claim: Claim) => Promise<string>,
+  ): Promise<Claim | undefined> {
+    const waits = this.driver.postgres && !b.replay;
+    const begun = async (tx: Tx) => {
       const store = new SqlStore(this.driver, tx);
-      const claim = await store.claim(b);
-      if (claim?.owner !== b.owner) return claim;
-      await unlimited();
-      const outcome = await run(tx, claim);
-      // Fails if the handler has ended the transaction, or has gone on after a statement that failed: its effect would be lost.
-      if (!(await store.finish(b, "done", outcome, b.now))) throw new Error("the handler has ended the transaction of its claim");
-      return { ...claim, state: "done", outcome };
-    });
+      const claim = waits ? await store.bid(claimHere, b, "done", likely, `${Math.ceil(wait)}ms`) : await store.bid(claimOf(b), b, "done", likely);
+      if (!claim) return store.look(b.source, b.key);
+      if (b.replay && this.driver.postgres) await tx.query("set local lock_timeout to default");
+      const outcome = await run(store, claim);
+      if (outcome !== likely) await store.rows("update webhook_claim set outcome = $3 where source = $1 and key = $2", b.source, b.key, outcome);
+      return { ...claim, outcome };
+    };
+    return this.driver.begin(wait, begun, !waits);
   }
 
   private atomic<T>(run: (store: SqlStore<Tx>) => Promise<T>): Promise<T> {
@@ -90,12 +116,16 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
     return (await this.db.query(text, values)).rowCount ?? 0;
   }
 
+  /** Runs a claiming statement. Its result is the row if the bid has won. */
+  private async bid(statement: string, b: Bid, state: State, outcome: string, ...more: unknown[]): Promise<Claim | undefined> {
+    const { source, key, owner, leaseUntil, keepUntil, bodyHash, now } = b;
+    const [won] = await this.rows(statement, source, key, state, owner, leaseUntil, keepUntil, bodyHash, outcome, now, ...more);
+    return won && { state, owner, generation: Number(won.generation), leaseUntil, bodyHash, outcome, deliveries: Number(won.deliveries) };
+  }
+
   async claim(b: Bid): Promise<Claim | undefined> {
-    const statement = b.replay ? claimDead : claimNew;
     for (;;) {
-      const [won] = await this.rows(statement, b.source, b.key, b.owner, b.leaseUntil, b.keepUntil, b.bodyHash, b.now);
-      if (won) return claimOf(won);
-      const row = await this.look(b.source, b.key);
+      const row = (await this.bid(claimOf(b), b, "busy", "")) ?? (await this.look(b.source, b.key));
       // Without a row the cleaning of the window was between the two statements.
       if (row || b.replay) return row;
     }
@@ -103,7 +133,7 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
 
   async look(source: string, key: string): Promise<Claim | undefined> {
     const [row] = await this.rows("select * from webhook_claim where source = $1 and key = $2", source, key);
-    return row && claimOf(row);
+    return row && rowOf(row);
   }
 
   async finish(b: Bid, state: State, outcome: string, now: number): Promise<boolean> {
@@ -162,16 +192,13 @@ export class SqlStore<Tx extends Queryable> implements TransactionStore<Tx>, Inb
   }
 
   accept(b: Bid, r: InboxRequest): Promise<Claim | undefined> {
-    return this.atomic(async (store) => {
-      const row = await store.claim(b);
-      if (row?.owner !== b.owner) return row;
+    return this.commits(b, patience, "accepted", async (store) => {
       const sql = `insert into webhook_inbox
         (id, source, key, ordering_key, sequence, state, headers, body, body_hash, next_at, received_at, updated_at)
         values ($1, $2, $3, $4, $5, 'ready', $6, $7, $8, $9, $9, $9)`;
       const headers = JSON.stringify(r.headers);
       await store.rows(sql, r.id, r.source, r.key, r.orderingKey, r.sequence, headers, Buffer.from(r.body), r.bodyHash, r.receivedAt);
-      await store.finish(b, "done", "accepted", b.now);
-      return row;
+      return "accepted";
     });
   }
 
@@ -227,7 +254,7 @@ const stored = (r: Columns) => ({
   headers: JSON.parse(r.headers) as Record<string, string>,
   body: new Uint8Array(r.body),
 });
-const claimOf = (r: Columns): Claim => ({
+const rowOf = (r: Columns): Claim => ({
   state: r.state,
   owner: r.owner,
   generation: Number(r.generation),

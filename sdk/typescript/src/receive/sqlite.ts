@@ -74,7 +74,7 @@ export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransactio
         await unlocked(wait, () => database.exec("begin immediate"));
         const tx = new SqliteTransaction(database);
         try {
-          const result = await body(tx, async () => {});
+          const result = await body(tx);
           tx.end();
           await unlocked(5_000, () => database.exec("commit"));
           return result;
@@ -92,15 +92,36 @@ export function sqliteStore(database: SqliteDatabase): SqlStore<SqliteTransactio
   return new SqlStore(driver);
 }
 
+/** Statements of a connection that are ready to run: to compile one costs more than to run it. */
+const ready = new WeakMap<SqliteDatabase, Map<string, Ready>>();
+const mostReady = 100;
+
+interface Ready {
+  statement: Statement;
+  /** Positions of the values. */
+  order: number[];
+  reads: boolean;
+}
+
+function prepared(database: SqliteDatabase, text: string): Ready {
+  let all = ready.get(database);
+  if (!all) ready.set(database, (all = new Map()));
+  let found = all.get(text);
+  if (!found) {
+    const order: number[] = [];
+    const sql = text.replace(/'[^']*'|\$([0-9]+)/g, (all, n: string | undefined) => (n === undefined ? all : (order.push(Number(n) - 1), "?")));
+    const statement = database.prepare(sql);
+    found = { statement, order, reads: statement.reader ?? statement.columns!().length > 0 };
+    if (all.size >= mostReady) all.clear();
+    all.set(text, found);
+  }
+  return found;
+}
+
 function run(database: SqliteDatabase, text: string, values: unknown[]) {
-  const bound: unknown[] = [];
-  const sql = text.replace(/'[^']*'|\$([0-9]+)/g, (all, n: string | undefined) => {
-    if (n === undefined) return all;
-    bound.push(values[Number(n) - 1]);
-    return "?";
-  });
-  const statement = database.prepare(sql);
-  if (statement.reader ?? statement.columns!().length > 0) {
+  const { statement, order, reads } = prepared(database, text);
+  const bound = order.map((n) => values[n]);
+  if (reads) {
     const rows = statement.all(...bound) as Record<string, any>[];
     return { rows, rowCount: rows.length };
   }

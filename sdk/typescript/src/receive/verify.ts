@@ -46,7 +46,8 @@ export interface Incoming {
 
 export interface Verified {
   id: string;
-  type: string;
+  /** It is read from the request when it is asked for. */
+  readonly type: string;
   /** Headers whose value is a secret. */
   secretHeaders: string[];
 }
@@ -118,7 +119,14 @@ export class Verifier {
     const attempt = new Attempt(this.source, this.scheme, this.secrets, request, now);
     attempt.check();
     const secretHeaders = ["token", "basic", "gitlab"].includes(this.scheme.proof) && this.scheme.header ? [this.scheme.header] : [];
-    return { id: this.key(attempt, request.body), type: attempt.find(this.scheme.type), secretHeaders };
+    const { type } = this.scheme;
+    return {
+      id: this.key(attempt, request.body),
+      get type() {
+        return attempt.find(type);
+      },
+      secretHeaders,
+    };
   }
 
   /** The type of a request that was verified and stored before. */
@@ -152,7 +160,7 @@ export class Verifier {
 class Attempt {
 
   private readonly bytes: Buffer;
-  private parsed?: { json: unknown; payload: unknown; form: URLSearchParams };
+  private parsed?: { json: unknown };
 
   constructor(
     private readonly source: Source,
@@ -297,7 +305,7 @@ class Attempt {
     const signature = algorithm && base64(given, algorithm === "sha1" ? 20 : 32);
     if (!algorithm || !signature) return unverified();
     const hash = new URL(this.request.url).searchParams.get("bodySHA256");
-    const { form } = this.documents();
+    const { form } = this;
     let fields = "";
     if (hash) {
       if (!sameText(hash.toLowerCase(), sha256(this.bytes))) unverified();
@@ -330,7 +338,7 @@ class Attempt {
       const found = of instanceof Members ? of.list.filter(([n]) => n.toLowerCase() === name.toLowerCase()) : [];
       return found.length > 1 ? unverified() : found[0]?.[0] === name ? found[0][1] : undefined;
     };
-    const items = only(this.documents().json, "notificationItems");
+    const items = only(this.json, "notificationItems");
     if (!Array.isArray(items) || items.length !== 1) return unverified();
     const it = only(items[0], "NotificationRequestItem");
     const amount = only(it, "amount");
@@ -362,25 +370,34 @@ class Attempt {
       const value = this.request.headers.get(name) ?? "";
       return value.includes(", ") ? "" : value;
     }
-    const { json, payload, form } = this.documents();
-    if (where === "form") return form.get(name) ?? "";
-    if (where === "payload") return scalar(valueAt(payload, name));
-    return condition && valueAt(json, condition) === undefined ? "" : scalar(valueAt(json, name));
+    if (where === "form") return this.form.get(name) ?? "";
+    if (where === "payload") return scalar(valueAt(this.payload, name));
+    return condition && valueAt(this.json, condition) === undefined ? "" : scalar(valueAt(this.json, name));
   }
 
-  /** The body as JSON and as a form; undefined and empty if it is none. */
-  private documents() {
-    if (this.parsed) return this.parsed;
-    const json = (text: () => string) => {
-      try {
-        return parseJSON(text(), exact);
-      } catch {
-        return undefined;
-      }
-    };
+  /** The body as JSON; undefined if it is none. */
+  private get json(): unknown {
+    return (this.parsed ??= { json: parsed(() => utf8(this.bytes)) }).json;
+  }
+
+  /** The field `payload` of a form, as JSON. */
+  private get payload(): unknown {
+    const text = this.form.get("payload");
+    return text === null ? undefined : parsed(() => text);
+  }
+
+  /** The body as a form; empty if it is none. */
+  private get form(): URLSearchParams {
     const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(this.request.headers.get("content-type") ?? "");
-    const form = new URLSearchParams(isForm ? this.bytes.toString() : "");
-    return (this.parsed = { json: json(() => utf8(this.bytes)), payload: json(() => form.get("payload") ?? ""), form });
+    return new URLSearchParams(isForm ? this.bytes.toString() : "");
+  }
+}
+
+function parsed(text: () => string): unknown {
+  try {
+    return parseJSON(text(), exact);
+  } catch {
+    return undefined;
   }
 }
 
