@@ -18,7 +18,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/cli"
-	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/server"
 	"github.com/grapnelhq/grapnel/internal/trace"
 )
@@ -58,14 +57,10 @@ func (s *session) runServer(ctx context.Context, o server.Options, started func(
 	signal.Ignore(syscall.SIGPIPE)
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
-	if os.Getenv("GOMAXPROCS") == "" {
-		more := 0
-		if strings.HasPrefix(o.Store, "sqlite:") {
-			// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
-			// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
-			more = 1
-		}
-		defer processors.Start(o.Bounds.Processors, more)()
+	if os.Getenv("GOMAXPROCS") == "" && strings.HasPrefix(o.Store, "sqlite:") {
+		// The writer syncs the disk for a third of the time. The scheduler of Go notices after up to 10
+		// ms that the writer's processor is unused meanwhile, so one more keeps all of them in use.
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 	}
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
 	// must not have them; the attempt's record says how it ended.

@@ -35,6 +35,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +43,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -150,7 +150,7 @@ func New(o Options) *Sender {
 		bounds: b, opts: o, guard: newGuard(o.Allow), mailGuard: newGuard(o.Allow).forMail(),
 		routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
-		shaping: make(chan struct{}, processors.Half()),
+		shaping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(b.Sessions),

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/allowance"
-	"github.com/grapnelhq/grapnel/internal/processors"
 )
 
 // filterWork keeps the filters of one tenant from taking every processor. A tenant's filters may do
@@ -32,7 +31,7 @@ type tenantWork struct {
 }
 
 func newFilterWork(b Bounds, now func() time.Time) *filterWork {
-	w := &filterWork{bounds: b, now: now, share: make(chan struct{}, processors.Half()), tenants: map[string]*tenantWork{}}
+	w := &filterWork{bounds: b, now: now, share: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), tenants: map[string]*tenantWork{}}
 	w.done = allowance.New(w.worth(b.FilterBurst), b.FilterTenants)
 	return w
 }

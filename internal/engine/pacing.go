@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
+	"runtime/metrics"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
-	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -35,7 +35,7 @@ type pacing struct {
 }
 
 func newPacing(b PacingBounds, clock func() time.Time, waited func()) *pacing {
-	return &pacing{bounds: b, clock: clock, short: processors.Short(processors.Starts(b.Late), b.Share), waited: waited,
+	return &pacing{bounds: b, clock: clock, short: shortage(goroutines(b.Late), b.Share), waited: waited,
 		ahead: map[string]int64{}, changed: make(chan struct{})}
 }
 
@@ -131,5 +131,36 @@ func (p *pacing) outcomes(conf *configuration.Snapshot, page []core.Change, resu
 		if ep := conf.At(page[i].Endpoint); ep != nil && results[i].Applied {
 			p.recorded(ep.Tenant)
 		}
+	}
+}
+
+// shortage returns a function that says whether processor time was short since its last call: one
+// goroutine in share was late, and more than one. An idle program starts a few in a look, and on a
+// machine with other programs one of them is late now and then.
+func shortage(count func() (tardy, started uint64), share int) func() bool {
+	var tardy, started uint64
+	return func() bool {
+		late, all := tardy, started
+		tardy, started = count()
+		late, all = tardy-late, started-all
+		return late > 1 && late*uint64(share) >= all
+	}
+}
+
+// goroutines returns a function that counts the goroutines that were started so far, or went on
+// after a wait, and those of them that then waited for a processor for longer than late. Go times
+// one of eight, and only those are counted.
+func goroutines(late time.Duration) func() (tardy, started uint64) {
+	samples := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	return func() (tardy, started uint64) {
+		metrics.Read(samples)
+		h := samples[0].Value.Float64Histogram()
+		for i, n := range h.Counts {
+			started += n
+			if h.Buckets[i] >= late.Seconds() {
+				tardy += n
+			}
+		}
+		return tardy, started
 	}
 }

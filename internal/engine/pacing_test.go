@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/grapnelhq/grapnel/internal/processors"
 )
 
 // paced is a pacing whose processors are as the test says.
@@ -20,7 +20,7 @@ func newPaced() *paced {
 	p := new(paced)
 	p.pacing = newPacing(PacingBounds{Ahead: 10, Pause: time.Second, Look: 100 * time.Millisecond, Late: time.Millisecond, Share: 10},
 		time.Now, func() { p.waits++ })
-	p.short = processors.Short(func() (uint64, uint64) { return p.late, p.all }, p.bounds.Share)
+	p.short = shortage(func() (uint64, uint64) { return p.late, p.all }, p.bounds.Share)
 	return p
 }
 
@@ -98,4 +98,39 @@ func TestPublishersGoOnWhenProcessorsAreFree(t *testing.T) {
 			t.Errorf("a caller that left waited %v", time.Since(began))
 		}
 	})
+}
+
+// TestOneLateGoroutineIsNotShort: the look that follows counts from there.
+func TestOneLateGoroutineIsNotShort(t *testing.T) {
+	var tardy, started uint64
+	short := shortage(func() (uint64, uint64) { return tardy, started }, 10)
+	for _, look := range []struct {
+		tardy, started uint64
+		want           bool
+	}{{0, 0, false}, {1, 1, false}, {1, 5, false}, {2, 5, true}, {2, 20, true}, {2, 21, false}, {0, 5, false}, {30, 200, true}} {
+		tardy, started = tardy+look.tardy, started+look.started
+		if got := short(); got != look.want {
+			t.Errorf("%d of %d were late: short is %t", look.tardy, look.started, got)
+		}
+	}
+}
+
+// TestGoroutinesThatWaitAreCounted: goroutines that keep each other from the processors are late.
+func TestGoroutinesThatWaitAreCounted(t *testing.T) {
+	short := shortage(goroutines(time.Millisecond), 10)
+	short()
+	// Go times one start of eight, at random. Of 40 goroutines it times at most one in two runs of a
+	// hundred, and one late goroutine is not short of time.
+	var running sync.WaitGroup
+	for range 200 * runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			for until := time.Now().Add(time.Millisecond); time.Now().Before(until); {
+				continue
+			}
+		})
+	}
+	running.Wait()
+	if !short() {
+		t.Error("goroutines waited for each other, and processor time was not short")
+	}
 }

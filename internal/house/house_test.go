@@ -30,7 +30,6 @@ var floors = map[string]int{
 	"internal/house":         0,
 	"internal/allowance":     0,
 	"internal/store/journal": 1,
-	"internal/processors":    1,
 	"internal/insight":       0,
 	"internal/canonical":     0,
 	"internal/scheme":        1,

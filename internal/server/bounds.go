@@ -14,7 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/plain"
-	"github.com/grapnelhq/grapnel/internal/processors"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -46,8 +45,6 @@ type Bounds struct {
 	Trace     trace.Bounds
 	Backlog   BacklogBounds
 	Promises  PromiseBounds
-
-	Processors processors.Bounds // of the process: used by the program that runs the server
 }
 
 // ParseBounds reads the value of --bounds.
