@@ -13,9 +13,9 @@ import (
 // free are the functions that run as they are. Each takes a bounded time, or a time in proportion
 // to a text, and makes no more than it reads; or jq defines it in its own language, so its
 // instructions are counted.
-const free = `empty error not path select recurse range first last nth limit skip until while repeat map any all isempty walk paths
+const free = `empty error not path select range first last nth limit skip until while repeat isempty
 	type has in arrays objects iterables booleans numbers finites normals strings nulls values scalars length utf8bytelength
-	startswith endswith ltrimstr rtrimstr trimstr ltrim rtrim trim toboolean tostream map_values
+	startswith endswith ltrimstr rtrimstr trimstr ltrim rtrim trim toboolean
 	infinite nan isinfinite isnan isfinite isnormal floor ceil round trunc sqrt pow log log2 log10 exp exp2 exp10 fabs abs
 	gmtime mktime fromdate fromdateiso8601 todate todateiso8601`
 
@@ -23,6 +23,7 @@ const free = `empty error not path select recurse range first last nth limit ski
 // and the first argument if that is a value.
 var guarded = byName(map[string]string{
 	guardDeep: "tostring tojson format flatten ascii_downcase ascii_upcase explode implode split sort min max unique bsearch",
+	guardEach: "map map_values any all walk recurse paths tostream",
 	guardWide: "keys reverse to_entries from_entries with_entries sort_by group_by unique_by min_by max_by",
 	guardAdd:  "add", guardNumber: "fromjson tonumber", guardSquare: "transpose", guardJoin: "join", guardFormat: "strftime",
 	guardTimes: "contains inside indices index rindex", guardPath: "getpath", guardWays: "setpath", guardDelete: "delpaths",
@@ -120,30 +121,45 @@ func (r *rewriter) define(d *gojq.FuncDef) *gojq.FuncDef {
 	f := &function{name: d.Name, args: len(d.Args), open: true}
 	r.scope = append(r.scope, f)
 	visible := len(r.scope)
+	var params []string
 	for _, name := range d.Args {
-		r.scope = append(r.scope, &function{name: strings.TrimPrefix(name, "$")})
+		name = strings.TrimPrefix(name, "$")
+		params = append(params, own(name))
+		r.scope = append(r.scope, &function{name: name})
 	}
 	f.tails = map[*gojq.Func]bool{}
 	tails(d.Body, f.tails)
 	body := r.query(d.Body)
 	r.scope = r.scope[:visible]
 	f.open = false
+	for i, name := range slices.Backward(d.Args) { // f($x): is f(x): x as $x |
+		if strings.HasPrefix(name, "$") {
+			body = bind(call(params[i]), name, body)
+		}
+	}
 	if len(f.calls) > 0 {
 		held := strconv.Itoa(stackOfCall + stackOfText*len(body.String()))
 		for _, t := range f.calls {
 			t.Number = held
 		}
 	}
-	return &gojq.FuncDef{Name: d.Name, Args: d.Args, Body: body}
+	return &gojq.FuncDef{Name: own(d.Name), Args: params, Body: body}
 }
+
+// own is the name that an expression's function gets: a function that is called path must not be the
+// one that guards call.
+func own(name string) string { return name + " own" }
 
 // term is a term as a query, which is that term alone where nothing has to stand in front of it.
 func (r *rewriter) term(t *gojq.Term) *gojq.Query {
-	out := *t
-	out.SuffixList = make([]*gojq.Suffix, len(t.SuffixList))
-	for i, s := range t.SuffixList {
-		out.SuffixList[i] = &gojq.Suffix{Index: r.index(s.Index), Iter: s.Iter, Optional: s.Optional}
+	if i := lastIter(t); i >= 0 { // a guard sees the value whose parts are looked at
+		before := *t
+		before.SuffixList = t.SuffixList[:i]
+		each := pipe(r.term(&before), call(guardEach))
+		return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: each, SuffixList: r.suffixes(t.SuffixList[i:])}}
 	}
+	out := *t
+	out.SuffixList = r.suffixes(t.SuffixList)
 	var instead *gojq.Query
 	switch t.Type {
 	case gojq.TermTypeIndex:
@@ -158,6 +174,8 @@ func (r *rewriter) term(t *gojq.Term) *gojq.Query {
 		out.Unary = &gojq.Unary{Op: t.Unary.Op, Term: single(r.term(t.Unary.Term))}
 	case gojq.TermTypeFormat:
 		instead = r.formatted(t)
+	case gojq.TermTypeRecurse:
+		instead = pipe(call(guardEach), call("recurse"))
 	case gojq.TermTypeString:
 		out.Str = r.text(t.Str)
 	case gojq.TermTypeIf:
@@ -192,6 +210,24 @@ func (r *rewriter) term(t *gojq.Term) *gojq.Query {
 	}
 	out.SuffixList = suffixes
 	return &gojq.Query{Term: &out}
+}
+
+func (r *rewriter) suffixes(all []*gojq.Suffix) []*gojq.Suffix {
+	out := make([]*gojq.Suffix, len(all))
+	for i, s := range all {
+		out[i] = &gojq.Suffix{Index: r.index(s.Index), Iter: s.Iter, Optional: s.Optional}
+	}
+	return out
+}
+
+// lastIter is the position of the last [] among the suffixes of a term; -1: there is none.
+func lastIter(t *gojq.Term) int {
+	for i := len(t.SuffixList) - 1; i >= 0; i-- {
+		if t.SuffixList[i].Iter {
+			return i
+		}
+	}
+	return -1
 }
 
 func (r *rewriter) object(o *gojq.Object) *gojq.Object {

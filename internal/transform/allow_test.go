@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,10 @@ func TestGuardsChangeNoResult(t *testing.T) {
 		`.data.lines[("0" | tonumber), 1]`, `.data["lines", "note"]`, `.data."li\("nes")"`, `. as {id: $i, data: {lines: [$f]}} | [$i, $f]`, `. as {("id", "type"): $x} | $x`,
 		`{a: (1, 2), ("b", "c"): 3, id, "x\(1)": 4}`, `reduce .data.lines[] as {qty: $q} (0; . + $q)`, `[foreach .data.lines[] as $l (0; . + $l.qty; [., $l.sku])]`,
 		`def f($x; g): g | . + $x; 1 | f(2; . * 10)`, `def fac: if . <= 1 then 1 else . * (. - 1 | fac) end; 10 | fac`, `def loop: if . > 5 then . else . + 1 | loop end; 0 | loop`,
-		`def add: 7; add`, `def f(keys): keys; f("own")`, `[label $out | 1, 2, break $out, 3]`, `try error("x") catch .`, `[.[]?]`, `(.a | error)?`, `.data | .lines? // "none"`, `-(.data.total)`,
+		`def f($a; $b): [$a, $b, a, b]; f(1, 2; 3, 4)`, `def f(g; $b; $c): [g, $b, $c]; f(1, 2; 3, 4; 5, 6)`, `def f($a): def a: 9; [a, $a]; f(1)`,
+		`def path(f): 5; path(.a), (.id = 1)`, `def f(path): [path, (.id |= 1)]; f(3)`, `def f($add): add(.data.lines[].qty) + $add; f(1)`,
+		`def any(a; b): 0; 5 | IN(5)`, `def f: def f: 3; f; f`, `def f(f): f; f(4)`, `def f: 1; def g: f + 1; def f: 5; [f, g]`,
+		`def delpaths(p): 0; del(.data)`, `def add: 7; add`, `def f(keys): keys; f("own")`, `[label $out | 1, 2, break $out, 3]`, `try error("x") catch .`, `[.[]?]`, `(.a | error)?`, `.data | .lines? // "none"`, `-(.data.total)`,
 		`[limit(3; repeat(1))], [range(0; 10; 3)], [.data.lines[] | until(.qty > 9; .qty += 1)], first(.data.lines[]), isempty(empty), any, all`, `IN(.data.lines[].qty; 2, 3)`, `5 | IN(1, 5)`,
 		`[1,[2,[3]]] | flatten(1), tojson, tostring`, `"[1,{\"a\":2}]" | fromjson`, `["1.50", "x"] | .[] | tonumber`, `0 | todate`, `"2026-01-02T03:04:05Z" | fromdate, strptime("%Y-%m-%dT%H:%M:%SZ")`,
 		`1767323045 | gmtime | mktime, strftime("%A")`, `[3,1,2] | bsearch(1, 5)`, `walk(if type == "number" then . + 1 else . end)`, `if .data.x then 1 elif .id then 2 end`, `[.data.lines[0] | to_entries[]]`,
@@ -141,9 +145,39 @@ func TestLoopsOfTheirOwn(t *testing.T) {
 func TestOneCallIsBounded(t *testing.T) {
 	for _, text := range []string{`"a" * 100000 | indices("a" * 50000)`, `"a" * 100000 | index("a" * 50000 + "b")`, `"a" * 100000 | rindex("b" + "a" * 50000)`,
 		`[limit(100000; repeat(0))] | indices([limit(50000; repeat(0))])`, `[limit(100000; repeat(0))] | . as $x | $x - ($x | map(1))`,
+		`def path(f): []; .[100000000] = 1`, `def f(path): .[100000000] = 1; f([])`, `def f($path): .[100000000] |= 1; f([])`,
+		`def add: 0; def any(a; b): 0; def path(f): empty; def getpath(p): .; [] | .[100000000] |= 1`,
+		`[limit(40000; repeat(0))] as $w | last($w | recurse($w[]))`, `[limit(40000; repeat(0))] as $w | def f: $w | map(f); f`,
+		`[limit(40000; repeat(0))] as $w | def f: $w | .. | f; f`, `[limit(40000; repeat(0))] as $w | def f: $w | any(f); f`,
+		`[limit(40000; repeat(0))] as $p | last(path(null | recurse(getpath($p))))`, `[limit(40000; repeat(0))] as $w | def f: $w | sort_by(f); f`,
 		`"9" * 300000 | fromjson | . > 1`, `"[" * 100000 | fromjson`} {
-		if body, err := compile(t, text).Apply([]byte(`{}`)); err == nil {
-			t.Errorf("%s is %.40s", text, body)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		body, err := compile(t, text).Apply([]byte(`{}`))
+		runtime.ReadMemStats(&after)
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || made > 256 {
+			t.Errorf("%s makes %d MiB and is %.40s, %v", text, made, body, err)
+		}
+	}
+}
+
+// TestCompilingIsBounded: texts of full length with everything inside of itself compile at once.
+func TestCompilingIsBounded(t *testing.T) {
+	for _, c := range []struct{ before, inside, after string }{
+		{".[", ".", "][]"}, {".a[", ".", "] |= 1"}, {"pick(", ".a", ")"}, {"del(", ".a", ")"}, {"(", ".", " + 1)"}, {"def f: ", ".", "; f"},
+		{"gsub(\"a\"; ", ".", ")"}, {"[", "1", "][]"}, {"IN(", ".", ")"}, {"add(", ".", ")"}, {"{a: ", "1", "}"}, {"(.[", "0", "] = 1)"},
+		{"if . then ", ".", " end"}, {"reduce . as $x (", ".", "; .)"}, {"setpath(", ".", "; 1)"}, {"def f: f | ", ".", "; f"},
+	} {
+		n := (MaxLength - 10) / (len(c.before) + len(c.after))
+		text := strings.Repeat(c.before, n) + c.inside + strings.Repeat(c.after, n)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Compile(text, unhurried(), time.Now)
+		runtime.ReadMemStats(&after)
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 128 {
+			t.Errorf("%d times %s%s makes %d MiB, %v", n, c.before, c.after, made, err)
+		} else {
+			t.Logf("%d MiB: %d times %s%s: %.80v", made, n, c.before, c.after, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // Names of guards. No expression can call one, because each has a space.
 const (
 	guardDeep   = " deep"   // walks through what the function sees
+	guardEach   = " each"   // counts what waits on the stacks while the input's parts are looked at
 	guardWide   = " wide"   // counts its input's own parts
 	guardAdd    = " add"    // counts the input's parts and theirs
 	guardNumber = " number" // finds numbers in a text
@@ -41,6 +42,9 @@ const (
 // factor is how much a function may do and make for each unit of what it walks through.
 const factor = 16
 
+// stepOfPath is what each step of getpath takes on the stacks where paths are collected.
+const stepOfPath = 64
+
 // cost is the highest cost of what follows a guard, in units of Bounds.Work.
 type cost func(m *meter, x any, args []any) int64
 
@@ -65,7 +69,11 @@ func (m *meter) guards() []gojq.CompilerOption {
 	}
 	key := func(of func(x any, args []any) any) func(any, []any) any {
 		return func(x any, args []any) any {
-			for _, step := range steps(of(x, args)) {
+			path := steps(of(x, args))
+			if !m.charge(stepOfPath*int64(len(path))) || m.ended != nil {
+				return m.ended
+			}
+			for _, step := range path {
 				if _, is := step.([]any); is {
 					return errKey
 				}
@@ -74,7 +82,7 @@ func (m *meter) guards() []gojq.CompilerOption {
 		}
 	}
 	return []gojq.CompilerOption{
-		before(guardDeep, 0, sized), before(guardDeep, 1, sized), before(guardWide, 0, wide), before(guardAdd, 0, sum),
+		before(guardDeep, 0, sized), before(guardDeep, 1, sized), before(guardEach, 0, waiting), before(guardWide, 0, wide), before(guardAdd, 0, sum),
 		before(guardNumber, 0, numbered), before(guardSquare, 0, square), before(guardTimes, 1, product), before(guardJoin, 1, joined),
 		before(guardFormat, 1, formatted), before(guardWays, 1, ways), before(guardAssign, 2, ways), before(guardSet, 0, wide),
 		before(guardPick, 1, picked), before(guardDelete, 1, removed), before(guardMatch, 3, matched), before(guardCall, 1, called),
@@ -119,6 +127,15 @@ func called(m *meter, _ any, args []any) int64 {
 
 // sized is for functions that walk through all that they see.
 func sized(m *meter, x any, args []any) int64 { return factor * (m.size(x) + m.size(args...)) }
+
+// waiting is for a look at each part of a value: all parts are written to a list, which stays while
+// anything is done with one of them.
+func waiting(_ *meter, x any, _ []any) int64 {
+	if _, text := x.(string); text {
+		return 1
+	}
+	return 2 * factor * width(x)
+}
 
 // wide is for functions that copy their input one level deep, and may sort its names.
 func wide(_ *meter, x any, _ []any) int64 {

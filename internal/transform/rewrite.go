@@ -3,6 +3,7 @@ package transform
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/itchyny/gojq"
 )
@@ -142,16 +143,17 @@ func (r *rewriter) call(f *gojq.Func) *gojq.Query {
 		return call(f.Name)
 	}
 	args := r.queries(f.Args)
-	for _, own := range slices.Backward(r.scope) {
-		if own.name != f.Name || own.args != len(args) {
+	for _, is := range slices.Backward(r.scope) {
+		if is.name != f.Name || is.args != len(args) {
 			continue
 		}
-		if own.open && !own.tails[f] {
-			held := number("0")
-			own.calls = append(own.calls, held.Term)
-			return pipe(call(guardCall, held), call(f.Name, args...))
+		called := call(own(f.Name), args...)
+		if !is.open || is.tails[f] {
+			return called
 		}
-		return call(f.Name, args...)
+		held := number("0")
+		is.calls = append(is.calls, held.Term)
+		return pipe(call(guardCall, held), called)
 	}
 	if p, is := patterned[f.Name]; is && (f.Name != "split" || len(args) == 2) && len(args) > 0 {
 		return r.matching(f.Name, args, p.flags, p.adds)
@@ -174,8 +176,8 @@ func (r *rewriter) call(f *gojq.Func) *gojq.Query {
 		v := r.variable()
 		return pipe(call(guardDate, args[0]), bind(item("1"), v, pipe(item("0"), call("strptime", call(v)))))
 	}
-	if guard == guardWide { // an argument is no value
-		if len(args) == 1 && f.Name != "with_entries" { // but the key by which it sorts
+	if guard == guardWide || guard == guardEach { // an argument is no value
+		if len(args) == 1 && strings.HasSuffix(f.Name, "_by") { // but the key by which it sorts
 			args[0] = pipe(args[0], call(guardDeep))
 		}
 		return pipe(call(guard), call(f.Name, args...))
