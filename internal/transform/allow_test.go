@@ -143,20 +143,25 @@ func TestLoopsOfTheirOwn(t *testing.T) {
 // TestOneCallIsBounded: the clock is looked at between calls only, so each that would take long by
 // itself is refused before it begins.
 func TestOneCallIsBounded(t *testing.T) {
+	event := fat()
 	for _, text := range []string{`"a" * 100000 | indices("a" * 50000)`, `"a" * 100000 | index("a" * 50000 + "b")`, `"a" * 100000 | rindex("b" + "a" * 50000)`,
-		`[limit(100000; repeat(0))] | indices([limit(50000; repeat(0))])`, `[limit(100000; repeat(0))] | . as $x | $x - ($x | map(1))`,
-		`def path(f): []; .[100000000] = 1`, `def f(path): .[100000000] = 1; f([])`, `def f($path): .[100000000] |= 1; f([])`,
+		`.data.wide | indices(.[20000:])`, `.data.wide | . - map(2)`,
+		`def path(f): []; null | .[100000000] = 1`, `def f(path): null | .[100000000] = 1; f([])`, `def f($path): null | .[100000000] |= 1; f([])`,
 		`def add: 0; def any(a; b): 0; def path(f): empty; def getpath(p): .; [] | .[100000000] |= 1`,
-		`[limit(40000; repeat(0))] as $w | last($w | recurse($w[]))`, `[limit(40000; repeat(0))] as $w | def f: $w | map(f); f`,
-		`[limit(40000; repeat(0))] as $w | def f: $w | .. | f; f`, `[limit(40000; repeat(0))] as $w | def f: $w | any(f); f`,
-		`[limit(40000; repeat(0))] as $p | last(path(null | recurse(getpath($p))))`, `[limit(40000; repeat(0))] as $w | def f: $w | sort_by(f); f`,
+		`.data.wide as $w | last($w | recurse($w[]))`, `.data.wide as $w | def f: $w | map(f); f`,
+		`.data.wide as $w | def f: $w | .. | f; f`, `.data.wide as $w | def f: $w | any(f); f`,
+		`.data.wide as $p | last(null | path(recurse(getpath($p))))`,
+		`last(null | path(recurse(.a)))`, `null | recurse(.a) |= 1`, `null | del(recurse(.a))`,
+		`(reduce range(200) as $i ([]; . + ["a"])) as $p | last(null | path(recurse(getpath($p))))`, `.data.wide as $w | def f: $w | sort_by(f); f`,
 		`"9" * 300000 | fromjson | . > 1`, `"[" * 100000 | fromjson`} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		body, err := compile(t, text).Apply([]byte(`{}`))
+		body, err := compile(t, text).Apply(event)
 		runtime.ReadMemStats(&after)
 		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || made > 256 {
 			t.Errorf("%s makes %d MiB and is %.40s, %v", text, made, body, err)
+		} else {
+			t.Logf("%3d MiB: %s: %v", made, text, err)
 		}
 	}
 }

@@ -42,9 +42,6 @@ const (
 // factor is how much a function may do and make for each unit of what it walks through.
 const factor = 16
 
-// stepOfPath is what each step of getpath takes on the stacks where paths are collected.
-const stepOfPath = 64
-
 // cost is the highest cost of what follows a guard, in units of Bounds.Work.
 type cost func(m *meter, x any, args []any) int64
 
@@ -70,7 +67,8 @@ func (m *meter) guards() []gojq.CompilerOption {
 	key := func(of func(x any, args []any) any) func(any, []any) any {
 		return func(x any, args []any) any {
 			path := steps(of(x, args))
-			if !m.charge(stepOfPath*int64(len(path))) || m.ended != nil {
+			if len(path) > maxDepth {
+				m.end(errDeep)
 				return m.ended
 			}
 			for _, step := range path {

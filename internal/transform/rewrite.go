@@ -114,15 +114,18 @@ func operands(guard string, q *gojq.Query) *gojq.Query {
 
 // assign is at = value, with its places found once before. The value is a variable.
 func assign(at, value *gojq.Query) *gojq.Query {
-	guard := call(guardAssign, list(call("path", call(placesName))), value)
+	guard := call(guardAssign, list(pathOf(call(placesName))), value)
 	return places(at, pipe(guard, &gojq.Query{Left: call(placesName), Op: gojq.OpAssign, Right: value}))
 }
 
 // modify is at |= value, with its places found once before.
 func modify(at, value *gojq.Query) *gojq.Query {
-	guard := call(guardWays, list(call("path", call(placesName))))
+	guard := call(guardWays, list(pathOf(call(placesName))))
 	return places(at, pipe(guard, &gojq.Query{Left: call(placesName), Op: gojq.OpModify, Right: pipe(value, call(guardSet))}))
 }
+
+// pathOf is path(places). Each result is a list as long as its place is deep, which is charged.
+func pathOf(places *gojq.Query) *gojq.Query { return pipe(call("path", places), call(guardEach)) }
 
 // placesName is a function that no expression can call: its name has a space.
 const placesName = " places"
@@ -168,10 +171,12 @@ func (r *rewriter) call(f *gojq.Func) *gojq.Query {
 			other = args[1]
 		}
 		return call("any", r.operator(gojq.OpEq, args[0], other), identity())
+	case f.Name == "path" && len(args) == 1:
+		return pathOf(args[0])
 	case f.Name == "del" && len(args) == 1:
-		return r.guardedBy(guardDelete, "delpaths", []*gojq.Query{list(call("path", args[0]))})
+		return r.guardedBy(guardDelete, "delpaths", []*gojq.Query{list(pathOf(args[0]))})
 	case f.Name == "pick" && len(args) == 1:
-		return places(args[0], pipe(call(guardPick, list(call("path", call(placesName)))), call(f.Name, call(placesName))))
+		return places(args[0], pipe(call(guardPick, list(pathOf(call(placesName)))), call(f.Name, call(placesName))))
 	case f.Name == "strptime" && len(args) == 1:
 		v := r.variable()
 		return pipe(call(guardDate, args[0]), bind(item("1"), v, pipe(item("0"), call("strptime", call(v)))))
