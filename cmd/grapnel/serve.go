@@ -124,6 +124,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet) {
 		"address to accept requests at; a port alone is that port of all the machine's addresses")
 	f.Store = server.DefaultStore
 	flags.Var((*cli.Store)(&f.Store), "store", "database of the server")
+	flags.StringVar(&f.Name, "name", "", "name of the installation, which its keys and portal links carry; the same at all its nodes")
 	cli.DurationVar(flags, &f.Lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
 	cli.DurationVar(flags, &f.DrainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
@@ -171,6 +172,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	switch {
 	case f.Store == "": // of a variable that is not set, perhaps: the default would be another database
 		return server.Options{}, cli.Usagef("--store: it must not be empty; leave it out for %s", server.DefaultStore)
+	case f.Name != "" && !grapnel.ValidName(f.Name):
+		return server.Options{}, cli.Usagef("--name %q: it must be 1 to %d of a-z and 0-9", f.Name, grapnel.MaxNameLength)
 	case f.DrainTimeout <= 0:
 		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.DrainTimeout)
 	case f.Retention <= 0:

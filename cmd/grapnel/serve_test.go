@@ -155,6 +155,8 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --public-url https://hooks.example/?a=b", nil, "is not an address such as", 2},
 		{"serve --trusted-proxies nginx", nil, "is not a range of addresses", 2},
 		{"serve --database-space 0", nil, "such as 262144 or 256KiB", 2},
+		{"serve --name EU-1", nil, "--name", 2},
+		{"serve", map[string]string{"GRAPNEL_NAME": "seventeenletters1"}, "--name", 2},
 		{"serve --max-endpoints -1", nil, "must not be negative", 2},
 		{"serve --max-types -1", nil, "must not be negative", 2},
 		{"serve --oidc-client-id a", nil, "without --oidc-issuer", 2},

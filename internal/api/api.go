@@ -101,6 +101,7 @@ type Options struct {
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
 	Settings []wire.Setting // of the server, without secrets
+	Name     string         // of the installation, which new keys and portal links carry; empty: none
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"io"
 	"net/http"
 
@@ -66,7 +65,7 @@ func createKey(a *api, c *call) (answer, error) {
 	if _, err := io.ReadFull(a.Random, secret[:]); err != nil {
 		return answer{}, err
 	}
-	text := "grp_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	text := grapnel.KeyText(a.Name, secret)
 	k.Hash = sha256.Sum256([]byte(text))
 	reply := func(store.Put) answer {
 		v := viewKey(&k)

@@ -101,7 +101,7 @@ func createLink(a *api, c *call) (answer, error) {
 	ends := c.now.Add(duration(in.ExpiresIn))
 	frames := a.portal(tenant).FrameAncestors
 	link := pass.Pass{Subject: subject, Tenant: tenant, Portal: true, Scopes: []grapnel.Scope{grapnel.ScopePortalOpen},
-		Link: a.newID(linkPrefix, c.now), Series: a.Engine.Series(tenant), Maker: c.maker(), Begins: c.now, Ends: ends,
+		Link: a.newID(grapnel.Named(linkPrefix, a.Name), c.now), Series: a.Engine.Series(tenant), Maker: c.maker(), Begins: c.now, Ends: ends,
 		Opens: &pass.Opening{For: duration(in.Session), Scopes: in.Scopes, Endpoints: in.Endpoints,
 			Look: pass.Look{Theme: in.Theme, Locale: in.Locale, Return: in.ReturnURL}}}
 	code, err := a.Passes.Seal(link)

@@ -92,5 +92,12 @@ func Loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// IsKey says whether a text has the form of an API key: its prefix and 256 bits.
-func IsKey(text string) bool { return strings.HasPrefix(text, "grp_") && len(text) == len("grp_")+43 }
+// IsKey says whether a text has the form of an API key: its prefix, maybe the name of an
+// installation, and 256 bits.
+func IsKey(text string) bool {
+	rest, is := strings.CutPrefix(text, "grp_")
+	if name, secret, named := strings.Cut(rest, "_"); named && len(rest) > 43 && grapnel.ValidName(name) {
+		rest = secret
+	}
+	return is && len(rest) == 43
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,8 +35,8 @@ type KeyNotice struct {
 }
 
 // ensureAdminKey makes sure that there is an admin key: the given one, else that of the file, else
-// the one in the store, else a new one.
-func (l *life) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
+// the one in the store, else a new one, which carries the installation's name.
+func (l *life) ensureAdminKey(ctx context.Context, given, name string) (KeyNotice, error) {
 	path := filepath.Join(l.place.dir(), adminKeyFile)
 	text, err := os.ReadFile(path)
 	key := strings.TrimSpace(string(text))
@@ -66,9 +65,9 @@ func (l *life) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	case l.adminKey() != nil:
 		return KeyNotice{}, nil // an operator keeps it elsewhere
 	}
-	if key, err = newKey(); err != nil {
-		return KeyNotice{}, err
-	}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // it never fails
+	key = grapnel.KeyText(name, secret)
 	// The file comes first: after a crash in between, the next start takes the key from it.
 	if err := writeKey(path, key); err != nil {
 		return KeyNotice{}, fmt.Errorf("writing the admin key failed: %w", err)
@@ -99,15 +98,6 @@ func (l *life) setAdminKey(ctx context.Context, text string) error {
 		return fmt.Errorf("the admin key cannot be set: %w", err)
 	}
 	return nil
-}
-
-// newKey makes the text of a key: 256 random bits.
-func newKey() (string, error) {
-	var b [32]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", fmt.Errorf("no randomness for a key: %w", err)
-	}
-	return "grp_" + base64.RawURLEncoding.EncodeToString(b[:]), nil
 }
 
 // writeKey writes a key to a file that only its owner can read, durably and without overwriting

@@ -233,6 +233,7 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 		Ready:       s.ready,
 		Cluster:     l.cluster(s),
 		Settings:    o.Settings,
+		Name:        o.Name,
 		Passes:      passes,
 	})
 }

@@ -122,7 +122,7 @@ func (l *lives) try(ctx context.Context, was *life) (_ *life, err error) {
 	if err := next.open(ctx, s, &opened); err != nil {
 		return nil, err
 	}
-	if _, err := next.ensureAdminKey(ctx, s.options.AdminKey); err != nil {
+	if _, err := next.ensureAdminKey(ctx, s.options.AdminKey, s.options.Name); err != nil {
 		return nil, err
 	}
 	return next, next.release(ctx, s.node)

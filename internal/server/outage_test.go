@@ -52,7 +52,7 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		if b.life, err = b.openStarting(t.Context(), place, new(cleanup)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = b.life.ensureAdminKey(t.Context(), testKey); err != nil {
+		if _, err = b.life.ensureAdminKey(t.Context(), testKey, ""); err != nil {
 			t.Fatal(err)
 		}
 		b.keepPromises()

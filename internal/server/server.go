@@ -72,6 +72,7 @@ type Options struct {
 	// what the server was started with, for the page that shows it; no secrets
 	Settings []wire.Setting
 	Store    string // sqlite:PATH, or the URL of a PostgreSQL database
+	Name     string // of the installation, see grapnel.ValidName; empty: none
 	// time until the endpoints of a dead node are taken over; engine's default
 	Lease     time.Duration
 	Advertise string // address for other nodes on the same database; empty: Listen
@@ -180,7 +181,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.life, err = s.openStarting(ctx, place, &opened); err != nil {
 		return nil, err
 	}
-	if s.key, err = s.life.ensureAdminKey(ctx, o.AdminKey); err != nil {
+	if s.key, err = s.life.ensureAdminKey(ctx, o.AdminKey, o.Name); err != nil {
 		return nil, err
 	}
 	if err = s.compareSessionKey(ctx); err != nil {
