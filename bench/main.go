@@ -24,7 +24,7 @@
 // deliveries. With the argument dashboard it measures the dashboard on such a store: its pages, and
 // the cost of open ones. With the argument queues it measures leases of queues. With the argument
 // herd it measures many endpoints that come back at once, each with a backlog. With the argument
-// capacity it measures nothing: it simulates many machines with measured costs (package capacity).
+// capacity it measures nothing: it computes from measured costs what one database carries.
 //
 // The numbers are this machine's. Ratios depend less on the machine, but they too change with more
 // cores or a slower disk.
@@ -78,7 +78,7 @@ func main() {
 	defer stop()
 	commands := map[string]func(context.Context, []string, io.Writer) int{"history": historyMain, "dashboard": dashboardMain,
 		"queues": queuesMain, "herd": herdMain,
-		"capacity": func(_ context.Context, args []string, out io.Writer) int { return capacityMain(args, out) }}
+		"capacity": capacityMain}
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
 		os.Exit(commands[os.Args[1]](ctx, os.Args[2:], os.Stdout))
 	}
