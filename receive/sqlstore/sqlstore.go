@@ -3,7 +3,7 @@
 //
 // Programs in other languages can share its tables. All that receive.Store promises holds across
 // processes. With SQLite all transactions of the database are one after another; a claim waits at
-// most receive.Options.Wait for its turn.
+// most receive.Options.Wait for its turn. Those of one Store queue, so give a database one Store.
 //
 // It creates no tables by itself: call CreateTables, or run Schema among your migrations.
 package sqlstore
@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel/receive"
@@ -33,15 +34,16 @@ type Store struct{ *claims.Store[*sql.Tx] }
 
 // New makes a store. The pool stays the caller's, with any driver.
 func New(db *sql.DB, d Dialect) *Store {
-	return &Store{claims.New[*sql.Tx](pool{db, d}, d == PostgreSQL)}
+	return &Store{claims.New[*sql.Tx](pool{db, d, make(chan struct{}, 1)}, d == PostgreSQL)}
 }
 
 // Schema is the SQL that creates the tables, for programs that run it among their own migrations.
 func Schema(d Dialect) string { return claims.Schema(d == PostgreSQL) }
 
 type pool struct {
-	db *sql.DB
-	d  Dialect
+	db   *sql.DB
+	d    Dialect
+	turn chan struct{} // of SQLite's one transaction; it is full while one runs
 }
 
 func (p pool) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
@@ -75,10 +77,25 @@ func (p pool) Begin(ctx context.Context, wait time.Duration) (claims.Tx[*sql.Tx]
 		began, err := p.db.BeginTx(ctx, nil)
 		return tx{began, func() {}}, err
 	}
-	conn, end, err := p.patient(ctx, wait)
+	// Transactions of this process queue here: SQLite would let each of them sleep and try again.
+	begun, waits := time.Now(), time.NewTimer(wait)
+	defer waits.Stop()
+	select {
+	case p.turn <- struct{}{}:
+	case <-waits.C:
+		return nil, fmt.Errorf("%w: another transaction of this process has the database", receive.ErrLocked)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	conn, restore, err := p.patient(ctx, max(wait-time.Since(begun), 0))
 	if err != nil {
+		<-p.turn
 		return nil, err
 	}
+	end := sync.OnceFunc(func() {
+		restore()
+		<-p.turn
+	})
 	began, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		end()
