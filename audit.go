@@ -39,8 +39,6 @@ const (
 	VerbDiscard Verb = "discard"
 	VerbEmpty   Verb = "empty"
 	VerbRevoke  Verb = "revoke" // all portal links and sessions of a tenant
-	VerbMove    Verb = "move"   // of a tenant
-	VerbStay    Verb = "stay"   // a tenant's move is cancelled
 
 	VerbAcknowledge Verb = "acknowledge" // an alert or an issue; the three below: an issue
 	VerbMute        Verb = "mute"

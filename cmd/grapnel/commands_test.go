@@ -348,7 +348,6 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"events list --from yesterday", ok, 2},
 		{"events list -o xml", ok, 2},
 		{"backup --to=", ok, 2},
-		{"tenants move acme --to= --yes", ok, 2},
 		{"events list --jq .[", ok, 2},
 		{"events list --server nowhere", ok, 2},
 		{"send a -d {", ok, 2},

@@ -32,13 +32,11 @@ type Bounds struct {
 	Slots int `bound:"16"`           // rows over which a count is spread, so that writers do not wait for each other
 
 	// Pages: rows in one statement, or in one transaction.
-	EndPage   int   `bound:"1000"`  // deliveries ended or hastened
-	PurgePage int   `bound:"500"`   // events examined; other transactions that refer to finished deliveries wait meanwhile
-	SweepPage int   `bound:"2000"`  // rows that remain from a deleted day
-	MergePage int   `bound:"1000"`  // totals
-	DropPage  int   `bound:"10000"` // rows of a tenant whose import is cancelled
-	MoveTell  int64 `bound:"10000"` // rows copied between two reports of progress
-	ListPage  int   `bound:"1000"`  // events listed
+	EndPage   int `bound:"1000"` // deliveries ended or hastened
+	PurgePage int `bound:"500"`  // events examined; other transactions that refer to finished deliveries wait meanwhile
+	SweepPage int `bound:"2000"` // rows that remain from a deleted day
+	MergePage int `bound:"1000"` // totals
+	ListPage  int `bound:"1000"` // events listed
 	// endpoints, or kinds, that a list visits one by one; with more it scans from the newest row on
 	ListTargets int   `bound:"512"`
 	ListDays    int   `bound:"4" tiny:"1"`      // days in which a list looks first; see starts

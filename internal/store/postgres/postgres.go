@@ -104,7 +104,6 @@ type Store struct {
 	lost    atomic.Pointer[error] // the reason for which every call is refused; nil: none
 	fatal   chan error
 
-	moves    chan struct{} // one slot: an import or drop of a tenant holds a connection for long
 	requests chan *request
 	gathers  sync.Mutex    // see next
 	together together      // guarded by gathers
@@ -141,7 +140,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		bounds: inside, names: names{named: named{make(map[string]int32), make(map[kind]int32)}},
 		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
 		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
-		requests: make(chan *request, inside.Line), places: make(chan struct{}, inside.Few), moves: make(chan struct{}, 1),
+		requests: make(chan *request, inside.Line), places: make(chan struct{}, inside.Few),
 		quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.days.worth = s.bounds.DayWorth

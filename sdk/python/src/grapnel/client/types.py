@@ -1,4 +1,4 @@
-"""Written by make sdk from the OpenAPI document whose SHA-256 is 3cc7651ceddc72e9ee71664fac38ff0ab0eae8af6fe1aa9645bcdf2a10a2d640."""
+"""Written by make sdk from the OpenAPI document whose SHA-256 is 90b36497d7c55376992f17dc633ce9a3cb5a67612bf10d72f013d81bba8a4d5f."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Audit(TypedDict):
     "the actor's own words; of a key its name and scopes, of a policy or event type its name"
     tenant: str
     "tenant that owns the subject"
-    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'revoke', 'move', 'stay']
+    verb: Literal['create', 'change', 'pause', 'resume', 'disable', 'enable', 'delete', 'rotate_secret', 'test', 'probe', 'retry', 'skip', 'note', 'discard', 'empty', 'acknowledge', 'mute', 'resolve', 'reopen', 'replay', 'pause_replay', 'resume_replay', 'cancel_replay', 'stop_replay', 'revoke']
 
 
 class Backtest(TypedDict):
