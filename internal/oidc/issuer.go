@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,23 +12,82 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	goidc "github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 )
 
-// newHTTP makes the client for the issuer. It is not the one for endpoints: the operator configured
-// the issuer, so it may have a private address. Connections are not kept: sign-ins are rare, and so
-// nothing remains to be closed.
+// newHTTP makes the client for the issuer, with which go-oidc and oauth2 make their requests. It is
+// not the one for endpoints: the operator configured the issuer, so it may have a private address.
+// Connections are not kept: sign-ins are rare, and so nothing remains to be closed.
 func newHTTP(b Bounds) *http.Client {
 	return &http.Client{
 		Timeout: b.Fetch,
-		Transport: &http.Transport{
+		Transport: &bounded{most: b.Answer, over: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: b.Fetch}).DialContext,
 			DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10, ForceAttemptHTTP2: true,
-		},
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// bounded lets only answers of status 200 and bounded size through; any other is a Fault. So the
+// libraries never see, and never repeat in their errors, a page or a refusal of the issuer.
+type bounded struct {
+	most int64
+	over http.RoundTripper
+}
+
+// RoundTrip makes one request and reads its answer whole.
+func (t *bounded) RoundTrip(rq *http.Request) (*http.Response, error) {
+	rq = rq.Clone(rq.Context())
+	rq.Header.Set("Accept", "application/json")
+	rq.Header.Set("User-Agent", "grapnel")
+	resp, err := t.over.RoundTrip(rq)
+	if err != nil {
+		return nil, fault(Unreachable, "cannot reach the issuer: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, t.most+1))
+	switch {
+	case err != nil:
+		return nil, fault(Unreachable, "the answer of %s broke off", rq.URL.Path)
+	case int64(len(body)) > t.most:
+		return nil, fault(Unreachable, "the answer of %s has more than %d bytes", rq.URL.Path, t.most)
+	case resp.StatusCode != http.StatusOK:
+		var told struct {
+			Error string `json:"error"`
+		}
+		if resp.StatusCode < http.StatusInternalServerError && json.Unmarshal(body, &told) == nil && told.Error != "" {
+			return nil, refusal(told.Error)
+		}
+		if resp.StatusCode == http.StatusUnauthorized && rq.Method == http.MethodPost {
+			return nil, fault(BadClient, "%s answered 401", rq.URL.Path)
+		}
+		return nil, fault(Unreachable, "%s answered %d", rq.URL.Path, resp.StatusCode)
+	}
+	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && media == "application/jwt" {
+		return nil, fault(Unreachable, "%s answered a signed document, which is not understood", rq.URL.Path)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// failed is the fault of a request that a library made. The text of its error is not repeated: it
+// may have the issuer's answer in it, and so a token.
+func (p *Provider) failed(what string, err error) error {
+	if is, ok := errors.AsType[*Fault](err); ok {
+		return is
+	}
+	if told, ok := errors.AsType[*url.Error](err); ok && told.Timeout() {
+		return fault(Unreachable, "the issuer did not answer within %v", p.Bounds.Fetch)
+	}
+	if is, ok := errors.AsType[*oauth2.RetrieveError](err); ok && is.ErrorCode != "" {
+		return refusal(is.ErrorCode)
+	}
+	return fault(Unreachable, "the issuer gave no usable %s", what)
 }
 
 // address checks an address of the issuer: https, or http on this machine.
@@ -49,7 +109,7 @@ func loopback(host string) bool {
 
 // document has the fields of the issuer's metadata that are used (OpenID Connect Discovery 1.0).
 type document struct {
-	Issuer        string   `json:"issuer"`
+	issuer        *goidc.Provider
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
 	Keys          string   `json:"jwks_uri"`
@@ -61,17 +121,17 @@ type document struct {
 
 func (p *Provider) readDocument(ctx context.Context) (document, error) {
 	var doc document
-	at := strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration"
-	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	found, err := goidc.NewProvider(goidc.ClientContext(ctx, p.http), p.Issuer)
+	if wrong, ok := errors.AsType[*goidc.IssuerMismatchError](err); ok {
+		return doc, fault(Misnamed, "the document of %q is of the issuer %q", p.Issuer, cut(wrong.Discovered))
+	}
+	if err == nil {
+		err = found.Claims(&doc)
+	}
 	if err != nil {
-		return doc, fault(Unreachable, "its document has no usable address")
+		return doc, p.failed("document", err)
 	}
-	if err := p.ask(rq, &doc); err != nil {
-		return doc, err
-	}
-	if doc.Issuer != p.Issuer {
-		return doc, fault(Misnamed, "the document of %q is of the issuer %q", p.Issuer, cut(doc.Issuer))
-	}
+	doc.issuer = found
 	for name, at := range map[string]string{"authorization_endpoint": doc.Authorization, "token_endpoint": doc.Token, "jwks_uri": doc.Keys} {
 		if err := address(at); err != nil {
 			return doc, fault(Unreachable, "%s of the issuer's document, %q: %w", name, cut(at), err)
@@ -93,56 +153,46 @@ func cut(text string) string {
 	return text
 }
 
-// tokens is what the issuer gives for a code.
-type tokens struct {
-	ID     string `json:"id_token"`
-	Access string `json:"access_token"`
+// client is this server as the issuer knows it. The secret goes into the form if the issuer does
+// not take it in a header.
+func (p *Provider) client(doc *document, redirect string) *oauth2.Config {
+	style := oauth2.AuthStyleInParams
+	if p.Secret != "" && (len(doc.Methods) == 0 || slices.Contains(doc.Methods, "client_secret_basic")) {
+		style = oauth2.AuthStyleInHeader
+	}
+	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret, RedirectURL: redirect, Scopes: p.Scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: doc.Authorization, TokenURL: doc.Token, AuthStyle: style}}
 }
 
 // exchange trades a code for tokens. The issuer compares the PKCE verifier with the challenge of
 // the flow in which it issued the code, so a code of another browser's flow is refused.
-func (p *Provider) exchange(ctx context.Context, doc *document, f Flow, code string) (tokens, error) {
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
-	basic := p.Secret != "" && (len(doc.Methods) == 0 || slices.Contains(doc.Methods, "client_secret_basic"))
-	if !basic {
-		form.Set("client_id", p.ClientID)
-		if p.Secret != "" {
-			form.Set("client_secret", p.Secret)
-		}
-	}
-	var t tokens
-	rq, err := http.NewRequestWithContext(ctx, http.MethodPost, doc.Token, strings.NewReader(form.Encode()))
+func (p *Provider) exchange(ctx context.Context, doc *document, f Flow, code string) (*oauth2.Token, string, error) {
+	ctx = goidc.ClientContext(ctx, p.http)
+	t, err := p.client(doc, f.Redirect).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return t, fault(Unreachable, "token_endpoint has no usable address")
+		return nil, "", p.failed("tokens", err)
 	}
-	rq.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if basic {
-		rq.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(p.Secret)) // escaped as RFC 6749 §2.3.1 says
+	id, _ := t.Extra("id_token").(string)
+	if id == "" || len(id) > p.Bounds.Token {
+		return nil, "", fault(BadToken, "the issuer's answer has no ID token, or one of more than %d bytes", p.Bounds.Token)
 	}
-	if err := p.ask(rq, &t); err != nil {
-		return t, err
-	}
-	if t.ID == "" || len(t.ID) > p.Bounds.Token {
-		return t, fault(BadToken, "the issuer's answer has no ID token, or one of more than %d bytes", p.Bounds.Token)
-	}
-	return t, nil
+	return t, id, nil
 }
 
 // complete adds the claims that the issuer tells only at its userinfo endpoint. Claims of the
 // signed token are not replaced, and the endpoint has to speak of the same person.
-func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access string) (Claims, error) {
+func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access *oauth2.Token) (Claims, error) {
 	lacks := func(name string) bool { _, told := c.find(name); return !told }
-	if doc.UserInfo == "" || access == "" || !slices.ContainsFunc(p.Mapping.claims(), lacks) {
+	if doc.UserInfo == "" || !slices.ContainsFunc(p.Mapping.claims(), lacks) {
 		return c, nil
 	}
-	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, doc.UserInfo, nil)
-	if err != nil {
-		return nil, fault(Unreachable, "userinfo_endpoint has no usable address")
-	}
-	rq.Header.Set("Authorization", "Bearer "+access)
+	told, err := doc.issuer.UserInfo(goidc.ClientContext(ctx, p.http), oauth2.StaticTokenSource(access))
 	var more Claims
-	if err := p.ask(rq, &more); err != nil {
-		return nil, err
+	if err == nil {
+		err = told.Claims(&more)
+	}
+	if err != nil {
+		return nil, p.failed("claims", err)
 	}
 	if subject, _ := more.Text("sub"); subject != c.Subject() {
 		return nil, fault(BadToken, "the userinfo endpoint speaks of another person than the ID token")
@@ -158,46 +208,6 @@ func (p *Provider) complete(ctx context.Context, doc *document, c Claims, access
 		}
 	}
 	return c, nil
-}
-
-// ask sends a request to the issuer and reads its answer, JSON of bounded size. The answer is not
-// repeated in errors: it may have a token in it.
-func (p *Provider) ask(rq *http.Request, into any) error {
-	rq.Header.Set("Accept", "application/json")
-	rq.Header.Set("User-Agent", "grapnel")
-	resp, err := p.http.Do(rq)
-	if err != nil {
-		if told, ok := errors.AsType[*url.Error](err); ok && told.Timeout() {
-			return fault(Unreachable, "%s did not answer within %v", rq.URL.Host, p.Bounds.Fetch)
-		}
-		return fault(Unreachable, "cannot reach the issuer: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, p.Bounds.Answer+1))
-	switch {
-	case err != nil:
-		return fault(Unreachable, "the answer of %s broke off", rq.URL.Path)
-	case int64(len(body)) > p.Bounds.Answer:
-		return fault(Unreachable, "the answer of %s has more than %d bytes", rq.URL.Path, p.Bounds.Answer)
-	case resp.StatusCode != http.StatusOK:
-		var told struct {
-			Error string `json:"error"`
-		}
-		if resp.StatusCode < http.StatusInternalServerError && json.Unmarshal(body, &told) == nil && told.Error != "" {
-			return refusal(told.Error)
-		}
-		if resp.StatusCode == http.StatusUnauthorized && rq.Method == http.MethodPost {
-			return fault(BadClient, "%s answered 401", rq.URL.Path)
-		}
-		return fault(Unreachable, "%s answered %d", rq.URL.Path, resp.StatusCode)
-	}
-	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && media == "application/jwt" {
-		return fault(Unreachable, "%s answered a signed document, which is not understood", rq.URL.Path)
-	}
-	if json.Unmarshal(body, into) != nil {
-		return fault(Unreachable, "%s answered no usable JSON", rq.URL.Path)
-	}
-	return nil
 }
 
 // cache keeps one document of the issuer. One caller at a time reads it; the others wait for the

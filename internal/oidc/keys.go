@@ -7,40 +7,21 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
-	"math/big"
+	"encoding/json"
 	"net/http"
-	"slices"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // Algorithms lists the signatures that can be accepted. They are all asymmetric.
 func Algorithms() []string { return []string{"RS256", "ES256", "EdDSA"} }
 
-// key is a public key of the issuer, with the one algorithm that it verifies by.
-type key struct {
-	id     string
-	alg    string
-	public crypto.PublicKey
-}
-
 // Sizes of RSA keys that are accepted. A longer one would let the issuer's document cost much work.
 const leastRSA, mostRSA = 2048, 8192
 
-// jwk is a key as the issuer publishes it (RFC 7517).
-type jwk struct {
-	Type  string `json:"kty"`
-	ID    string `json:"kid"`
-	Use   string `json:"use"`
-	Alg   string `json:"alg"`
-	Curve string `json:"crv"`
-	N     string `json:"n"`
-	E     string `json:"e"`
-	X     string `json:"x"`
-	Y     string `json:"y"`
-}
-
-func (p *Provider) readKeys(ctx context.Context) ([]key, error) {
+// readKeys reads the issuer's keys. go-oidc's own reader is not used: it reads again for each
+// unknown key, without a pause, and in a goroutine without an owner.
+func (p *Provider) readKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	doc, err := p.document.get(ctx, p.Clock(), p.Bounds.Document, p.Bounds.Again)
 	if err != nil {
 		return nil, err
@@ -49,88 +30,57 @@ func (p *Provider) readKeys(ctx context.Context) ([]key, error) {
 	if err != nil {
 		return nil, fault(Unreachable, "jwks_uri has no usable address")
 	}
+	resp, err := p.http.Do(rq)
+	if err != nil {
+		return nil, p.failed("keys", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
 	var set struct {
-		Keys []jwk `json:"keys"`
+		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := p.ask(rq, &set); err != nil {
-		return nil, err
+	if err := json.NewDecoder(resp.Body).Decode(&set); err != nil {
+		return nil, p.failed("keys", err)
 	}
-	var all []key
-	for _, j := range set.Keys[:min(len(set.Keys), p.Bounds.Keys)] {
-		if k, ok := j.key(); ok {
+	var all []jose.JSONWebKey
+	for _, text := range set.Keys[:min(len(set.Keys), p.Bounds.Keys)] {
+		if k, ok := readKey(text); ok {
 			all = append(all, k)
 		}
 	}
 	return all, nil
 }
 
-// key makes a key that can verify; false: it is of another kind, for another use, or weak.
-func (j *jwk) key() (key, bool) {
-	k := key{id: j.ID}
-	if j.Use != "" && j.Use != "sig" {
+// readKey reads a key that can verify (RFC 7517), and sets the one algorithm that it verifies by;
+// false: it is of another kind, for another use, or weak.
+func readKey(text []byte) (k jose.JSONWebKey, ok bool) {
+	if json.Unmarshal(text, &k) != nil || !k.Valid() || k.Use != "" && k.Use != "sig" {
 		return k, false
 	}
-	switch {
-	case j.Type == "RSA":
-		n, e := new(big.Int).SetBytes(raw(j.N)), new(big.Int).SetBytes(raw(j.E))
-		if n.BitLen() < leastRSA || n.BitLen() > mostRSA || e.BitLen() > 31 || e.Int64() < 3 || e.Bit(0) == 0 {
-			return k, false
-		}
-		k.alg, k.public = "RS256", &rsa.PublicKey{N: n, E: int(e.Int64())}
-	case j.Type == "EC" && j.Curve == "P-256":
-		x, y := raw(j.X), raw(j.Y)
-		if len(x) != 32 || len(y) != 32 {
-			return k, false
-		}
-		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
-		if err != nil { // it is not on the curve
-			return k, false
-		}
-		k.alg, k.public = "ES256", public
-	case j.Type == "OKP" && j.Curve == "Ed25519":
-		x := raw(j.X)
-		if len(x) != ed25519.PublicKeySize {
-			return k, false
-		}
-		k.alg, k.public = "EdDSA", ed25519.PublicKey(x)
-	default:
-		return k, false
-	}
-	return k, j.Alg == "" || j.Alg == k.alg || j.Alg == "Ed25519" && k.alg == "EdDSA"
-}
-
-// raw decodes a part of a key or token; nil: it is no base64.
-func raw(text string) []byte {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// signed says whether the signature of a text is by the key.
-func (k *key) signed(text string, signature []byte) bool {
-	switch public := k.public.(type) {
+	told := k.Algorithm
+	switch public := k.Key.(type) {
 	case *rsa.PublicKey:
-		sum := sha256.Sum256([]byte(text))
-		return rsa.VerifyPKCS1v15(public, crypto.SHA256, sum[:], signature) == nil
+		bits := public.N.BitLen()
+		k.Algorithm, ok = "RS256", bits >= leastRSA && bits <= mostRSA && public.E >= 3 && public.E%2 == 1
 	case *ecdsa.PublicKey:
-		if len(signature) != 64 {
-			return false
-		}
-		sum := sha256.Sum256([]byte(text))
-		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
-		return ecdsa.Verify(public, sum[:], r, s)
+		k.Algorithm, ok = "ES256", public.Curve == elliptic.P256()
 	case ed25519.PublicKey:
-		return ed25519.Verify(public, []byte(text), signature)
+		// go-jose lengthens a short key by zeros.
+		var raw struct {
+			X string `json:"x"`
+		}
+		k.Algorithm, ok = "EdDSA", json.Unmarshal(text, &raw) == nil && len(raw.X) == 43
 	}
-	return false
+	return k, ok && (told == "" || told == k.Algorithm || told == "Ed25519" && k.Algorithm == "EdDSA")
 }
 
 // pick returns the keys that a token's header names. Without a name the issuer has to have exactly
 // one key of the algorithm.
-func pick(all []key, id, alg string) []key {
-	found := slices.DeleteFunc(slices.Clone(all), func(k key) bool { return k.alg != alg || id != "" && k.id != id })
+func pick(all []jose.JSONWebKey, id, alg string) (found []crypto.PublicKey) {
+	for _, k := range all {
+		if k.Algorithm == alg && (id == "" || k.KeyID == id) {
+			found = append(found, k.Key)
+		}
+	}
 	if id == "" && len(found) > 1 {
 		return nil
 	}
@@ -139,7 +89,7 @@ func pick(all []key, id, alg string) []key {
 
 // keysFor returns the issuer's keys for a token. If it is by an unknown one, the issuer may have
 // new keys: they are read again, but not within Bounds.KeysAgain of the last read.
-func (p *Provider) keysFor(ctx context.Context, id, alg string) ([]key, error) {
+func (p *Provider) keysFor(ctx context.Context, id, alg string) ([]crypto.PublicKey, error) {
 	all, err := p.keys.get(ctx, p.Clock(), p.Bounds.Document, p.Bounds.Again)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -36,6 +35,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	goidc "github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/oauth2"
 
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
@@ -80,7 +83,7 @@ type Provider struct {
 	Options
 	http      *http.Client
 	document  cache[document]
-	keys      cache[[]key]
+	keys      cache[[]jose.JSONWebKey]
 	finishing chan struct{}
 }
 
@@ -113,7 +116,7 @@ func New(o Options) (*Provider, error) {
 	}
 	p := &Provider{Options: o, http: newHTTP(o.Bounds), finishing: make(chan struct{}, o.Bounds.Finishing)}
 	p.document = cache[document]{turn: make(chan struct{}, 1), read: p.readDocument}
-	p.keys = cache[[]key]{turn: make(chan struct{}, 1), read: p.readKeys}
+	p.keys = cache[[]jose.JSONWebKey]{turn: make(chan struct{}, 1), read: p.readKeys}
 	return p, nil
 }
 
@@ -131,12 +134,7 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (to string, f Flo
 		}
 		*text = base64.RawURLEncoding.EncodeToString(b[:])
 	}
-	challenge := sha256.Sum256([]byte(f.Verifier))
-	return withQuery(doc.Authorization, url.Values{
-		"response_type": {"code"}, "client_id": {p.ClientID}, "redirect_uri": {redirect}, "scope": {strings.Join(p.Scopes, " ")},
-		"state": {f.State}, "nonce": {f.Nonce},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
-	}), f, nil
+	return p.client(&doc, redirect).AuthCodeURL(f.State, goidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), f, nil
 }
 
 // Finish checks the answer that a browser brings back for its flow. The caller has to see to it
@@ -165,15 +163,15 @@ func (p *Provider) Finish(ctx context.Context, f Flow, answer url.Values) (Claim
 	if answer.Get("code") == "" {
 		return nil, fault(BadAnswer, "the answer has no code")
 	}
-	tokens, err := p.exchange(ctx, &doc, f, answer.Get("code"))
+	access, id, err := p.exchange(ctx, &doc, f, answer.Get("code"))
 	if err != nil {
 		return nil, err
 	}
-	claims, err := p.verify(ctx, tokens.ID, f.Nonce)
+	claims, err := p.verify(ctx, id, f.Nonce)
 	if err != nil {
 		return nil, err
 	}
-	return p.complete(ctx, &doc, claims, tokens.Access)
+	return p.complete(ctx, &doc, claims, access)
 }
 
 // SignOut is the address at which the issuer ends its own session and leads the browser to back;

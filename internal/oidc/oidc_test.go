@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -134,9 +135,13 @@ func TestHostileTokens(t *testing.T) {
 			return token[:strings.LastIndex(token, ".")+1]
 		}, want: BadToken},
 		"two parts": {token: func(_ *issuer, c map[string]any) string { return "e30." + b64(asJSON(c)) }, want: BadToken},
-		"no JSON":   {token: func(*issuer, map[string]any) string { return "a.b.c" }, want: BadToken},
-		"too long":  {token: func(*issuer, map[string]any) string { return strings.Repeat("a", 1<<17) }, want: BadToken},
-		"no token":  {token: func(*issuer, map[string]any) string { return "" }, want: BadToken},
+		"the JSON form": {token: func(i *issuer, c map[string]any) string {
+			parts := strings.Split(i.keys["k1"].sign(header(nil), c), ".")
+			return string(asJSON(map[string]string{"protected": parts[0], "payload": parts[1], "signature": parts[2]}))
+		}, want: BadToken},
+		"no JSON":  {token: func(*issuer, map[string]any) string { return "a.b.c" }, want: BadToken},
+		"too long": {token: func(*issuer, map[string]any) string { return strings.Repeat("a", 1<<17) }, want: BadToken},
+		"no token": {token: func(*issuer, map[string]any) string { return "" }, want: BadToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -493,23 +498,22 @@ func TestKeysThatAreNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	ec, rs := newSigner(t, "ES256").public("k"), newSigner(t, "RS256").public("k")
-	of := func(from map[string]any) jwk {
-		text := func(name string) string { s, _ := from[name].(string); return s }
-		return jwk{Type: text("kty"), ID: "k", Use: text("use"), Curve: text("crv"), N: text("n"), E: text("e"), X: text("x"), Y: text("y")}
+	with := func(from map[string]any, name string, value any) map[string]any {
+		k := maps.Clone(from)
+		k[name] = value
+		return k
 	}
-	good, big := of(ec), of(rs)
-	if _, ok := good.key(); !ok {
+	if _, ok := readKey(asJSON(ec)); !ok {
 		t.Fatal("a good key is refused")
 	}
-	encrypts, off, curve, other, even, tiny := good, good, good, good, big, big
-	encrypts.Use, off.Y, curve.Curve, other.Alg = "enc", good.X, "P-521", "RS256"
-	even.E, tiny.N = b64([]byte{4}), b64(small.N.Bytes())
-	one := big
-	one.E = b64([]byte{1})
-	for name, j := range map[string]jwk{"encrypts": encrypts, "off the curve": off, "another curve": curve, "another algorithm": other,
-		"even exponent": even, "exponent one": one, "small": tiny, "symmetric": {Type: "oct", ID: "k"}, "Ed25519 cut": {Type: "OKP", Curve: "Ed25519", X: "AAAA"}} {
-		if k, ok := j.key(); ok {
-			t.Errorf("%s: taken as %s", name, k.alg)
+	for name, key := range map[string]map[string]any{
+		"encrypts": with(ec, "use", "enc"), "off the curve": with(ec, "y", ec["x"]), "another curve": with(ec, "crv", "P-521"),
+		"another algorithm": with(ec, "alg", "RS256"), "even exponent": with(rs, "e", b64([]byte{4})), "exponent one": with(rs, "e", b64([]byte{1})),
+		"small": with(rs, "n", b64(small.N.Bytes())), "symmetric": {"kty": "oct", "kid": "k", "k": "AAAA"},
+		"Ed25519 cut": {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}, "a private one": with(ec, "d", ec["x"]),
+	} {
+		if k, ok := readKey(asJSON(key)); ok {
+			t.Errorf("%s: taken as %s", name, k.Algorithm)
 		}
 	}
 }
