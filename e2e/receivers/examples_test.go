@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/torture"
 )
 
 // withoutGates are the cases for receivers of one source that keep no state of an object, and have
@@ -14,6 +16,7 @@ var withoutGates = []string{"T01", "T02", "T04", "T05", "T10", "T11", "T14", "T1
 
 // TestTheShopsChargeOnce: the examples pass every case of torture that they can have.
 func TestTheShopsChargeOnce(t *testing.T) {
+	t.Parallel()
 	installed := installedShop(t)
 	for name, row := range map[string]Row{
 		"go":      {Language: "shop", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/examples/shop"},
@@ -23,9 +26,11 @@ func TestTheShopsChargeOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options(prepared(t, row, "", "sqlite"), small, withoutGates...)
-			o.FaultURL, o.ClockURL = "", ""
-			failed, text, err := tortured(t.Context(), o)
+			failed, text, err := tortured(t.Context(), withoutGates, func(only ...string) torture.Options {
+				o := options(prepared(t, row, "", "sqlite"), small, only...)
+				o.FaultURL, o.ClockURL = "", ""
+				return o
+			})
 			if err != nil || len(failed) > 0 {
 				t.Errorf("%v: it fails %v\n%s", err, failed, text)
 			}

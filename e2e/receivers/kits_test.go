@@ -7,21 +7,26 @@ import (
 	"encoding/json"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/e2e/process"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/torture"
 )
 
 // TestEveryKitPassesTorture: the receiver of each language passes every case in every mode and, in
 // the long form, on every store.
 func TestEveryKitPassesTorture(t *testing.T) {
+	t.Parallel()
 	for _, row := range Rows {
 		for _, mode := range Modes {
 			for _, store := range row.stores(mode) {
 				t.Run(row.Language+"/"+mode+"/"+store, func(t *testing.T) {
 					t.Parallel()
-					failed, text, err := tortured(t.Context(), options(prepared(t, row, mode, store), small))
+					failed, text, err := tortured(t.Context(), nil, func(only ...string) torture.Options {
+						return options(prepared(t, row, mode, store), small, only...)
+					})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -35,22 +40,27 @@ func TestEveryKitPassesTorture(t *testing.T) {
 }
 
 // TestTheCommandJudgesReceivers: grapnel torture judges every case, and exits with 0 for each kit's
-// receiver and with 8 for one with a flaw.
+// receiver, in the short form for the Go kit's, and with 8 for one with a flaw.
 func TestTheCommandJudgesReceivers(t *testing.T) {
+	t.Parallel()
 	grapnel, err := process.Build(scratch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range append(slices.Clone(Rows), bad) {
+	rows := Rows
+	if !long {
+		rows = Rows[:1]
+	}
+	for _, row := range append(slices.Clone(rows), bad) {
 		t.Run(row.Language, func(t *testing.T) {
 			t.Parallel()
-			r, want := prepared(t, row, "transaction", "postgres", "FLAW=marked-first"), 0
+			r, want, limits := prepared(t, row, "transaction", "postgres", "FLAW=marked-first"), 0, small
 			if row.Language == bad.Language {
-				want = 8
+				want, limits = 8, impatient
 			}
 			args := []string{"torture", r.Base + "/hooks", "--secret", Secret, "--other-url", r.Base + "/other", "--other-secret", Secret2,
 				"--probe", r.Base + "/_probe", "--fault-url", r.Base + "/_fault", "--clock-url", r.Base + "/_clock", "--yes", "-o", "json",
-				"--bound", "drip=1s,idle=50,burst=100,kills=1,large=4194304", "--"}
+				"--bound", strings.Join(bounds.List(bounds.Fill(limits)), ","), "--"}
 			cmd := exec.CommandContext(t.Context(), grapnel, append(args, r.Command()...)...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 )
 
 // Row is one program with the interface of a test receiver.
@@ -37,6 +38,8 @@ var bad = Row{Language: "bad", Command: []string{"receiver"}, Source: "github.co
 // Modes are the ways in which a kit runs a handler, in the order of the specification.
 var Modes = []string{"transaction", "claim", "inbox"}
 
+var building sync.Mutex // tests that run beside each other start the same program
+
 // Prepare returns the row's command line as it runs in any directory. It builds a Go program into
 // dir once.
 func (r Row) Prepare(dir, root string) ([]string, error) {
@@ -48,6 +51,8 @@ func (r Row) Prepare(dir, root string) ([]string, error) {
 		command = append(command, word)
 	}
 	if r.Source != "" {
+		building.Lock()
+		defer building.Unlock()
 		command[0] = filepath.Join(dir, "receiver-"+r.Language)
 		if _, err := os.Stat(command[0]); err == nil {
 			return command, nil

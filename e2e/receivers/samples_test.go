@@ -42,6 +42,7 @@ var samples = []struct {
 // TestTortureFindsTheFlawsOfSamples: receivers as published documents have them fail the cases for
 // their flaws; in the short form the quick ones.
 func TestTortureFindsTheFlawsOfSamples(t *testing.T) {
+	t.Parallel()
 	for _, sample := range samples {
 		if !sample.quick && !long {
 			continue
@@ -52,13 +53,15 @@ func TestTortureFindsTheFlawsOfSamples(t *testing.T) {
 			if filepath.Ext(sample.file) == ".py" {
 				row.Command[0], store = Rows[2].Command[0], "sqlite"
 			}
-			redis, err := databases.DSN(t.Context(), "redis", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			bounds, want := small, strings.Fields(sample.cases)
+			bounds, want := impatient, strings.Fields(sample.cases)
 			bounds.Settle, bounds.Kills = time.Second, 3
-			failed, text, err := tortured(t.Context(), options(prepared(t, row, "", store, "REDIS="+redis), bounds, want...))
+			failed, text, err := tortured(t.Context(), want, func(only ...string) torture.Options {
+				redis, err := databases.DSN(t.Context(), "redis", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return options(prepared(t, row, "", store, "REDIS="+redis), bounds, only...)
+			})
 			if errors.Is(err, torture.ErrNotJudged) {
 				failed, text, err = want, err.Error(), nil
 			}

@@ -46,6 +46,7 @@ type Receiver struct {
 	env  []string
 	now  int64 // seconds that its clock is ahead; every life is told
 	run  *process.Process
+	hold bool // this life holds events
 	http *http.Client
 }
 
@@ -60,20 +61,14 @@ func New(dir string, command []string, env ...string) (*Receiver, error) {
 		Timeout:   40 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64},
 	}}
-	r.env = append([]string{"PORT=" + port, "SECRET=" + Secret, "SECRET2=" + Secret2,
-		"CRASH_ONCE=" + r.crashed(), "TMPDIR=" + dir}, env...)
+	r.env = append([]string{"PORT=" + port, "SECRET=" + Secret, "SECRET2=" + Secret2, "TMPDIR=" + dir}, env...)
 	return r, nil
 }
-
-func (r *Receiver) crashed() string { return filepath.Join(r.dir, "crashed") }
 
 // Command is the command line of a life, with its environment.
 func (r *Receiver) Command() []string {
 	return slices.Concat([]string{"env"}, r.env, r.cmd)
 }
-
-// Set adds to the environment of the lives to come. The later one of two values counts.
-func (r *Receiver) Set(env string) { r.env = append(r.env, env) }
 
 // Start starts the next life and waits until it listens.
 func (r *Receiver) Start(ctx context.Context) error {
@@ -85,6 +80,7 @@ func (r *Receiver) Start(ctx context.Context) error {
 	cmd := exec.Command(r.cmd[0], r.cmd[1:]...) //nolint:gosec // a row names the program
 	cmd.Env = append(os.Environ(), r.env...)
 	cmd.Stdout, cmd.Stderr = log, log
+	r.hold = false
 	if r.run, err = process.Start(cmd); err != nil {
 		return err
 	}
@@ -124,15 +120,23 @@ func (r *Receiver) Kill() { r.run.Kill() }
 // Stop asks the process to end and waits for its end.
 func (r *Receiver) Stop() {
 	if r.run != nil {
+		r.http.CloseIdleConnections() // a receiver may wait for the first request of one
 		r.run.Stop()
 	}
 }
 
-// Ended is closed once the present life has ended.
-func (r *Receiver) Ended() <-chan struct{} { return r.run.Done }
+// Hold keeps each event of this life that reaches a step from now on there.
+func (r *Receiver) Hold(ctx context.Context, step string) error {
+	r.hold = true
+	_, err := r.call(ctx, "/_hold?step="+step)
+	return err
+}
 
-// Rearm lets the receiver crash again at its step.
-func (r *Receiver) Rearm() error { return os.Remove(r.crashed()) }
+// Held returns the events that are at the step of Hold. They stay there until the process is killed.
+func (r *Receiver) Held(ctx context.Context) (ids []string, err error) {
+	err = r.ask(ctx, "/_hold", &ids)
+	return ids, err
+}
 
 // Words is the end of the process's output.
 func (r *Receiver) Words() string {
@@ -168,6 +172,7 @@ func (r *Receiver) call(ctx context.Context, path string) (string, error) {
 }
 
 func (r *Receiver) do(req *http.Request) (int, string, error) {
+	req.Close = r.hold // the server reads no second request where a handler holds its event after the answer
 	resp, err := r.http.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -177,10 +182,10 @@ func (r *Receiver) do(req *http.Request) (int, string, error) {
 }
 
 // Send makes one attempt to deliver an event to the source acme, and returns the answer's status.
+// All attempts have the same body.
 func (r *Receiver) Send(ctx context.Context, id string) (int, string, error) {
 	at := r.Now()
-	body := fmt.Appendf(nil, `{"type":"payment.received","timestamp":%q,"data":{"invoice":"inv_%s","amount":500}}`,
-		at.UTC().Format(time.RFC3339), id)
+	body := fmt.Appendf(nil, `{"type":"payment.received","timestamp":"2026-01-02T03:04:05Z","data":{"invoice":"inv_%s","amount":500}}`, id)
 	signature, err := sign.Sign(id, at, body, Secret)
 	if err != nil {
 		return 0, "", err
@@ -198,17 +203,23 @@ func (r *Receiver) Send(ctx context.Context, id string) (int, string, error) {
 
 // Effects asks the receiver how many effects an event had.
 func (r *Receiver) Effects(ctx context.Context, id string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Base+"/_probe?event="+url.QueryEscape(id), nil)
+	var answer struct{ Effects int }
+	err := r.ask(ctx, "/_probe?event="+url.QueryEscape(id), &answer)
+	return answer.Effects, err
+}
+
+// ask gets a JSON answer from one of the receiver's own routes.
+func (r *Receiver) ask(ctx context.Context, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Base+path, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	status, text, err := r.do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var answer struct{ Effects int }
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
-		return 0, fmt.Errorf("the probe answers %d %q: %w", status, text, err)
+	if err := json.Unmarshal([]byte(text), into); err != nil || status != http.StatusOK {
+		return fmt.Errorf("%s answers %d %q: %w", path, status, text, err)
 	}
-	return answer.Effects, nil
+	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	lease = 10 * time.Second
-	wait  = "2s" // for another transaction that has the key
+	wait  = "1s" // for another transaction that has the key
 	apart = 300 * time.Millisecond
 )
 

@@ -99,6 +99,8 @@ func run() error {
 	mux.HandleFunc("GET /_probe", r.probe)
 	mux.HandleFunc("POST /_fault", r.fail)
 	mux.HandleFunc("POST /_clock", r.setClock)
+	mux.HandleFunc("POST /_hold", holdAt)
+	mux.HandleFunc("GET /_hold", listHeld)
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
 	if err != nil {
 		return err
@@ -151,14 +153,34 @@ func (r *receiver) setClock(_ http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// crash kills the process at the step that CRASH names, unless it did so before.
-func crash(step string) {
-	if step != os.Getenv("CRASH") {
-		return
+// hold keeps events at one step until the process is killed.
+var hold struct {
+	sync.Mutex
+	step string
+	ids  []string
+}
+
+// at is called by each event at each step that can be held.
+func at(step, id string) {
+	hold.Lock()
+	held := step == hold.step
+	if held {
+		hold.ids = append(hold.ids, id)
 	}
-	if f, err := os.OpenFile(os.Getenv("CRASH_ONCE"), os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-		_ = f.Close()
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	hold.Unlock()
+	if held {
 		select {}
 	}
+}
+
+func holdAt(_ http.ResponseWriter, q *http.Request) {
+	hold.Lock()
+	defer hold.Unlock()
+	hold.step = q.FormValue("step")
+}
+
+func listHeld(w http.ResponseWriter, _ *http.Request) {
+	hold.Lock()
+	defer hold.Unlock()
+	_ = json.NewEncoder(w).Encode(hold.ids)
 }

@@ -37,7 +37,7 @@ type payload struct {
 
 // work moves the invoice forward, and takes the money: a row that no constraint protects.
 func (r *receiver) work(ctx context.Context, db database, e event) error {
-	crash("after-claim")
+	at("after-claim", e.id)
 	if err := r.fault(ctx, e.id); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *receiver) work(ctx context.Context, db database, e event) error {
 		return err
 	}
 	_, err := db.Exec(ctx, `insert into ledger values($1, $2, $3, $4)`, e.id, e.source, p.Data.Invoice, p.Data.Amount.String())
-	crash("after-effect")
+	at("after-effect", e.id)
 	return err
 }
 

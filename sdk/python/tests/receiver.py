@@ -49,12 +49,19 @@ STATES = StateMachine(
 )
 
 
-def crash(step: str) -> None:
-    """Kills the process at the step of CRASH, once."""
-    if os.environ.get("CRASH") == step:
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(os.environ["CRASH_ONCE"], os.O_CREAT | os.O_EXCL))
-            os.kill(os.getpid(), signal.SIGKILL)
+class Hold:
+    """Keeps events at one step of a request, until the process is killed."""
+
+    def __init__(self) -> None:
+        self.step, self.ids = "", []
+
+    async def at(self, step: str, event: str) -> None:
+        if step == self.step:
+            self.ids.append(event)
+            await asyncio.get_running_loop().create_future()
+
+
+HOLD = Hold()
 
 
 class Database:
@@ -170,8 +177,9 @@ class Receiver:
                 hook = kit.claim(self.handle_elsewhere)
             else:
                 hook = kit.inbox(self.handle_elsewhere, ordering_key=invoice_of)
-                self.workers += [asyncio.create_task(hook.work(idle=0.02)) for _ in range(4)]
-            self.routes[path] = crashing(asgi(Crashing(hook)))
+                workers = int(os.environ.get("WORKERS", "4"))
+                self.workers += [asyncio.create_task(hook.work(idle=0.005 * workers)) for _ in range(workers)]
+            self.routes[path] = holding(asgi(Holding(hook)))
 
     async def close(self) -> None:
         for worker in self.workers:
@@ -180,17 +188,17 @@ class Receiver:
         await self.database.close()
 
     async def handle(self, d: Delivery, tx: Any) -> None:
-        crash("after-claim")
+        await HOLD.at("after-claim", d.id)
         await self.fault(d)
         await self.effect(d, session(tx), None)
-        crash("after-effect")
+        await HOLD.at("after-effect", d.id)
 
     async def handle_elsewhere(self, d: Delivery) -> None:
-        crash("after-claim")
+        await HOLD.at("after-claim", d.id)
         await self.fault(d)
         async with self.database.transaction() as tx:
             await self.effect(d, tx, d.idempotency_key("ledger"))
-        crash("after-effect")
+        await HOLD.at("after-effect", d.id)
 
     async def fault(self, d: Delivery) -> None:
         fault = self.faults.get(d.id)
@@ -256,11 +264,12 @@ class Receiver:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
         if path in self.routes:
-            crash("before-claim")
+            await HOLD.at("before-claim", id_of(dict(scope["headers"])))
             await self.routes[path](scope, receive, send)
             return
         query = dict(urllib.parse.parse_qsl(scope["query_string"].decode()))
-        status, body = 200, {}
+        status = 200
+        body: Any = {}
         if path == "/_probe" and scope["method"] == "GET":
             body = await self.probe(query)
         elif path == "/_fault" and scope["method"] == "POST":
@@ -269,14 +278,21 @@ class Receiver:
             }
         elif path == "/_clock" and scope["method"] == "POST":
             self.ahead = float(query["now"]) - time.time() if float(query["now"]) else 0.0
+        elif path == "/_hold":
+            HOLD.step = query.get("step", HOLD.step)
+            body = HOLD.ids
         else:
             status = 404
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 
-class Crashing:
-    """A hook that can crash between its commit and its answer."""
+def id_of(headers: dict[bytes, bytes]) -> str:
+    return headers.get(b"webhook-id", b"").decode("latin-1")
+
+
+class Holding:
+    """A hook that can hold an event between its commit and its answer."""
 
     asynchronous = True
 
@@ -285,15 +301,15 @@ class Crashing:
 
     async def handle(self, request: Request) -> Answer:
         answer: Answer = await self.hook.handle(request)
-        crash("after-commit")
+        await HOLD.at("after-commit", request.header("webhook-id") or "")
         return answer
 
 
-def crashing(application: Any) -> Callable[[Any, Any, Any], Any]:
+def holding(application: Any) -> Callable[[Any, Any, Any], Any]:
     async def run(scope: Any, receive: Any, send: Any) -> None:
         await application(scope, receive, send)
         await asyncio.sleep(0)  # the answer is written to the socket
-        crash("after-answer")
+        await HOLD.at("after-answer", id_of(dict(scope["headers"])))
 
     return run
 

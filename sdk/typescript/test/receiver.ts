@@ -1,5 +1,4 @@
 // The test receiver of sdk/README.md: torture, kills and measurements start it by its environment.
-import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:http";
 import {
   createReceiver, nodeHandler, permanent, retryable, stale, StateMachine, timestampGate, versionGate, Verifier,
@@ -8,10 +7,10 @@ import {
 import { Delivery } from "../dist/receive/delivery.js";
 import { open, type World } from "./worlds.js";
 
-const { PORT = "0", MODE = "transaction", STORE = "sqlite", DSN = "", SECRET = "", SECRET2 = "", CRASH = "", CRASH_ONCE = "" } = process.env;
+const { PORT = "0", MODE = "transaction", STORE = "sqlite", DSN = "", SECRET = "", SECRET2 = "", WORKERS = "4" } = process.env;
 
-let clock = 0;
-const now = () => (clock === 0 ? Date.now() : clock * 1000);
+let ahead = 0;
+const now = () => Date.now() + ahead;
 const faults = new Map<string, { kind: string; times: number; ms: number }>();
 const machine = new StateMachine({
   edges: { draft: ["open"], open: ["paid", "void"], paid: ["refunded"] },
@@ -20,15 +19,14 @@ const machine = new StateMachine({
 });
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Kills the process at the step of CRASH, once. */
-function crash(step: string): void {
-  if (step !== CRASH || CRASH_ONCE === "") return;
-  try {
-    closeSync(openSync(CRASH_ONCE, "wx"));
-  } catch {
-    return;
-  }
-  process.kill(process.pid, "SIGKILL");
+let heldStep = "";
+const held: string[] = [];
+
+/** Keeps an event at the step that was asked for, until the process is killed. */
+async function hold(step: string, id: string | null | undefined): Promise<void> {
+  if (step !== heldStep) return;
+  held.push(id ?? "");
+  await new Promise(() => {});
 }
 
 async function fault(d: Delivery): Promise<void> {
@@ -79,24 +77,24 @@ const work: Promise<void>[] = [];
 function hooksFor(name: string, secret: string): Hooks {
   const receiver = createReceiver({ source: { name, secrets: [secret] }, store: world.store, now });
   const outside = async (d: Delivery) => {
-    crash("after-claim");
+    await hold("after-claim", d.id);
     await fault(d);
     await world.effects((tx) => effect(d, tx, d.idempotencyKey("pay")));
-    crash("after-effect");
+    await hold("after-effect", d.id);
   };
   switch (MODE) {
     case "transaction":
       return receiver.transaction(async (d, tx: Queryable) => {
-        crash("after-claim");
+        await hold("after-claim", d.id);
         await fault(d);
         await effect(d, tx, null);
-        crash("after-effect");
+        await hold("after-effect", d.id);
       });
     case "claim":
       return receiver.claim(outside);
     case "inbox": {
       const inbox = receiver.inbox(outside, { orderBy: "data.invoice" });
-      work.push(inbox.work({ signal: stop.signal }));
+      work.push(inbox.work({ signal: stop.signal, concurrency: Number(WORKERS), poll: 0.1 }));
       return inbox.hooks;
     }
     case "bare":
@@ -129,8 +127,11 @@ async function control(url: URL): Promise<unknown> {
       faults.set(q.get("event") ?? "", { kind: q.get("kind") ?? "", times: Number(q.get("times") ?? 1), ms: Number(q.get("ms") ?? 0) });
       return {};
     case "/_clock":
-      clock = Number(q.get("now") ?? 0);
+      ahead = Number(q.get("now") ?? 0) && Number(q.get("now")) * 1000 - Date.now();
       return {};
+    case "/_hold":
+      heldStep = q.get("step") ?? heldStep;
+      return held;
   }
   return undefined;
 }
@@ -153,9 +154,10 @@ const paths = new Map([["/hooks", hooksFor("acme", SECRET)], ...(SECRET2 ? [["/o
 const handlers = new Map(
   [...paths].map(([path, hooks]) => {
     const counted = async (request: Request) => {
-      crash("before-claim");
+      const id = request.headers.get("webhook-id");
+      await hold("before-claim", id);
       const response = await hooks(request);
-      crash("after-commit");
+      await hold("after-commit", id);
       return response;
     };
     return [path, nodeHandler(Object.assign(counted, { maxBody: hooks.maxBody, replay: hooks.replay }))];
@@ -166,7 +168,7 @@ const server = createServer((req, res) => {
   const url = new URL(req.url ?? "/", "http://localhost");
   const handle = req.method === "POST" ? handlers.get(url.pathname) : undefined;
   if (handle) {
-    res.once("finish", () => crash("after-answer"));
+    res.once("finish", () => void hold("after-answer", String(req.headers["webhook-id"])));
     return void handle(req, res);
   }
   req.resume();
@@ -183,4 +185,5 @@ process.once("SIGTERM", () => {
   stop.abort();
   server.close(() => void Promise.all(work).then(() => world.close()));
   server.closeIdleConnections();
+  setTimeout(() => server.closeAllConnections(), 5000).unref(); // also those that have sent no request yet
 });

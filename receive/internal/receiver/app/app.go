@@ -1,11 +1,12 @@
-// Package app is the test receiver of the Go kit (sdk/README.md): a small invoice service that
-// crashes at a step, fails and changes its clock when it is told to.
+// Package app is the test receiver of the Go kit (sdk/README.md): a small invoice service that holds
+// events at a step, fails and changes its clock when it is told to.
 //
 // It takes its stores as data, so a store in a module of its own runs the same program. It promises
 // nothing to programs outside of this repository's tests.
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,12 +39,11 @@ type Backend struct {
 // Open opens the backend of a data source name.
 type Open func(ctx context.Context, dsn string) (*Backend, error)
 
-const workers = 4 // of each source in the mode inbox
-
 type app struct {
 	env     func(string) string
 	backend *Backend
 	faults  faults
+	hold    hold
 	skew    atomic.Int64 // nanoseconds that the kit's clock is ahead of the machine's
 	work    []func(context.Context)
 }
@@ -78,6 +78,8 @@ func Run(ctx context.Context, env func(string) string, out io.Writer, stores map
 	mux.HandleFunc("GET /_probe", a.probe)
 	mux.HandleFunc("POST /_fault", a.faults.add)
 	mux.HandleFunc("POST /_clock", a.clock)
+	mux.HandleFunc("POST /_hold", a.hold.begin)
+	mux.HandleFunc("GET /_hold", a.hold.list)
 	return a.serve(ctx, mux, out)
 }
 
@@ -123,11 +125,11 @@ func (a *app) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 
 // hook is the endpoint of a source.
 func (a *app) hook(source, secret string) (http.Handler, error) {
-	verifier := crashing{receive.StandardWebhooks(secret), a.crash}
+	verify := verifier{receive.StandardWebhooks(secret), &a.hold}
 	if a.env("MODE") == "bare" {
-		return a.bare(source, verifier), nil
+		return a.bare(source, verify), nil
 	}
-	kit, err := receive.New(receive.Options{Source: source, Verifier: verifier, Store: a.backend.Store, Now: a.now})
+	kit, err := receive.New(receive.Options{Source: source, Verifier: verify, Store: a.backend.Store, Now: a.now})
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +140,14 @@ func (a *app) hook(source, secret string) (http.Handler, error) {
 	case mode == "claim":
 		endpoint = kit.Claim(a.service)
 	case mode == "inbox":
-		inbox, err := kit.Inbox(receive.InboxOptions{Order: byInvoice, FirstPause: 50 * time.Millisecond, LongestPause: time.Second})
+		inbox, err := kit.Inbox(receive.InboxOptions{Order: byInvoice, FirstPause: 50 * time.Millisecond, LongestPause: time.Second,
+			Poll: 100 * time.Millisecond})
 		if err != nil {
 			return nil, err
+		}
+		workers, err := strconv.Atoi(cmp.Or(a.env("WORKERS"), "4"))
+		if err != nil {
+			return nil, fmt.Errorf("WORKERS: %w", err)
 		}
 		endpoint = inbox
 		a.work = append(a.work, func(ctx context.Context) { inbox.Work(ctx, workers, a.service) })
@@ -148,9 +155,10 @@ func (a *app) hook(source, secret string) (http.Handler, error) {
 		return nil, fmt.Errorf("MODE: the store has no mode %q", mode)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		endpoint.ServeHTTP(&answer{ResponseWriter: w, crash: a.crash}, r)
-		if w.Header().Get("Webhook-Outcome") == string(receive.Processed) || w.Header().Get("Webhook-Outcome") == string(receive.Accepted) {
-			a.crash("after-answer")
+		one := &answer{w, r.Header.Get("webhook-id"), &a.hold}
+		endpoint.ServeHTTP(one, r)
+		if one.done() {
+			a.hold.at("after-answer", one.id)
 		}
 	}), nil
 }
@@ -171,7 +179,7 @@ func byInvoice(d *receive.Delivery) (string, int64) {
 func (a *app) inside(ctx context.Context, db Conn, d *receive.Delivery) error {
 	err := a.handle(ctx, db, d)
 	if err == nil {
-		a.crash("after-effect")
+		a.hold.at("after-effect", d.ID)
 	}
 	return err
 }
@@ -181,7 +189,7 @@ func (a *app) inside(ctx context.Context, db Conn, d *receive.Delivery) error {
 func (a *app) service(ctx context.Context, d *receive.Delivery) error {
 	err := a.backend.Within(ctx, func(db Conn) error { return a.handle(ctx, db, d) })
 	if err == nil {
-		a.crash("after-effect")
+		a.hold.at("after-effect", d.ID)
 	}
 	return err
 }

@@ -41,7 +41,7 @@ type invoice struct {
 
 // handle is the invoice service: a gate, and one row of the ledger.
 func (a *app) handle(ctx context.Context, db Conn, d *receive.Delivery) error {
-	a.crash("after-claim")
+	a.hold.at("after-claim", d.ID)
 	if err := a.faults.meet(ctx, d.ID); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *app) bare(source string, verifier receive.Verifier) http.Handler {
 			http.Error(w, "failed", http.StatusInternalServerError)
 			return
 		}
-		a.crash("after-commit")
+		a.hold.at("after-commit", verified.ID)
 		w.WriteHeader(http.StatusOK)
 	})
 }
