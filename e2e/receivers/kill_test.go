@@ -42,8 +42,8 @@ func (r Row) stores(mode string) []string {
 	return r.Stores[mode][:1]
 }
 
-// handlers is the number of handlers at once: workers of an inbox, and transactions that are less
-// than the connections of a receiver.
+// handlers is the number of handlers at once: workers of an inbox, and transactions of handlers, each
+// of which has one of a receiver's 20 connections.
 const handlers = 16
 
 // together is how many events can be at a step at once. SQLite has one writer, so in the mode
@@ -54,7 +54,7 @@ func together(mode, store, step string) int {
 		return 1
 	case !long:
 		return 4
-	case inside && mode != "claim", store == "sqlite":
+	case inside, store == "sqlite":
 		return handlers
 	}
 	return 50
