@@ -1,3 +1,5 @@
+//go:build prove
+
 package server
 
 import (
@@ -125,10 +127,4 @@ func TestQueueAtTwoNodes(t *testing.T) {
 	all.Wait()
 
 	stopsReceiving(t, a, b, nodes[1])
-}
-
-// waits returns once n consumers wait at a node.
-func (m member) waits(t *testing.T, n float64) {
-	t.Helper()
-	poll(t, "consumers wait", func() bool { return m.measured(t, "grapnel_consumers_waiting") == n })
 }

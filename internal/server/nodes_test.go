@@ -1,3 +1,5 @@
+//go:build prove
+
 package server
 
 import (
@@ -5,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,13 +21,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
-
-// member is a node with its proxy to the database.
-type member struct {
-	running
-	*client.Client
-	proxy *pgtest.Proxy
-}
 
 // members starts n nodes on one database.
 func members(t *testing.T, n int, tune ...func(*Options)) (all []member, db *pgtest.Server) {
@@ -55,15 +48,6 @@ func members(t *testing.T, n int, tune ...func(*Options)) (all []member, db *pgt
 // it was without a processor for 1.5 s.
 func patient(o *Options) { o.Lease = DefaultLease }
 
-func (m member) status(t *testing.T) *client.Cluster {
-	t.Helper()
-	c, err := m.Cluster(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // settled says whether the nodes own all shards, each its share.
 func settled(c *client.Cluster, up int) bool {
 	there, have := 0, 0
@@ -77,35 +61,6 @@ func settled(c *client.Cluster, up int) bool {
 		}
 	}
 	return there == up && have == store.Shards && c.Unowned == 0
-}
-
-// measured is a metric of the node itself.
-func (m member) measured(t *testing.T, name string) float64 {
-	t.Helper()
-	rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.URL()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(rq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, is := strings.CutPrefix(line, name+" "); is {
-			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("there is no %s", name)
-	return 0
 }
 
 // TestClusterStatus: three nodes divide the shards. One is cut off from the database: it loses its

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/grapnelhq/grapnel"
@@ -339,51 +337,5 @@ func TestAFormOfThePortalCanBeMended(t *testing.T) {
 	audit, err := c.Audit(t.Context(), client.AuditFilter{Endpoint: all.Data[0].ID})
 	if err != nil || audit.Data[0].Actor != "portal/jane" {
 		t.Errorf("the audit says %v, %v", audit, err)
-	}
-}
-
-// TestALinkOpensOnOneNodeOnly: of 50 exchanges on two nodes of one database one succeeds, its
-// session is good on both, and revoking the links on one node ends it on the other.
-func TestALinkOpensOnOneNodeOnly(t *testing.T) {
-	nodes, _ := members(t, 2, patient)
-	link, err := nodes[0].CreatePortalLink(t.Context(), "acme", client.NewPortalLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(link.URL, "#")
-	var mu sync.Mutex
-	var passes []string
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			s, err := nodes[i%2].client(t, code).OpenPortal(t.Context())
-			var refused *client.Error
-			if err != nil && (!errors.As(err, &refused) || refused.Status != http.StatusUnauthorized) {
-				t.Error(err)
-			}
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				passes = append(passes, s.Pass)
-			}
-		})
-	}
-	all.Wait()
-	if len(passes) != 1 {
-		t.Fatalf("it opened %d times", len(passes))
-	}
-	for i, n := range nodes {
-		if who, err := n.client(t, passes[0]).WhoAmI(t.Context()); err != nil || who.ID != "portal" || who.Tenant != "acme" {
-			t.Errorf("node %d: %+v, %v", i, who, err)
-		}
-	}
-	if err := nodes[0].RevokePortalLinks(t.Context(), "acme", ""); err != nil {
-		t.Fatal(err)
-	}
-	for i, n := range nodes {
-		var refused *client.Error
-		if _, err := n.client(t, passes[0]).WhoAmI(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
-			t.Errorf("node %d takes a pass that was revoked: %v", i, err)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -167,68 +166,6 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 	if status, _, _ := other.ask("GET", "/keys", nil); status != http.StatusOK {
 		t.Errorf("another session of the key is answered %d", status)
 	}
-}
-
-// TestNodesShareSessionsByTheirKey: nodes with one session key take each other's sessions and end
-// them together; a node with another key says so when it starts, and refuses theirs.
-func TestNodesShareSessionsByTheirKey(t *testing.T) {
-	var log bytes.Buffer
-	given := []string{strings.Repeat("k", 40), strings.Repeat("k", 40), strings.Repeat("o", 40)}
-	nodes, _ := members(t, 3, patient, func(o *Options) {
-		o.SessionKey, given = given[0], given[1:]
-		if len(given) == 0 {
-			o.Log = slog.New(slog.NewTextHandler(&log, nil))
-		}
-	})
-	if said := strings.Count(log.String(), "session key differs from that of another node"); said != 1 {
-		t.Errorf("the node with another key says it %d times: %s", said, log.String())
-	}
-	key, err := nodes[0].CreateKey(t.Context(), client.NewKey{Name: "leaky", Tenant: "acme",
-		Scopes: []grapnel.Scope{grapnel.ScopeManage, grapnel.ScopeRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := func(key string) string {
-		link, err := nodes[0].client(t, key).CreatePortalLink(t.Context(), "acme", client.NewPortalLink{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, code, _ := strings.Cut(link.URL, "#")
-		session, err := nodes[0].client(t, code).OpenPortal(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return session.Pass
-	}
-	states := func(when, pass string, want ...int) {
-		t.Helper()
-		for i, n := range nodes {
-			got := http.StatusOK
-			if _, err := n.client(t, pass).WhoAmI(t.Context()); err != nil {
-				got = statusOf(err)
-			}
-			if got != want[i] {
-				t.Errorf("%s: node %d answers %d, want %d", when, i, got, want[i])
-			}
-		}
-	}
-	portal, admins := made(key.Secret), made(testKey)
-	states("at first", portal, 200, 200, 401)
-	if err := nodes[2].DeleteKey(t.Context(), key.ID); err != nil {
-		t.Fatal(err)
-	}
-	states("its key is revoked", portal, 401, 401, 401)
-	states("the other portal", admins, 200, 200, 401)
-	if err := nodes[1].client(t, admins).SignOut(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	states("signed out", admins, 401, 401, 401)
-	last := made(testKey)
-	if err := nodes[2].RotateSessions(t.Context(), "stolen"); err != nil {
-		t.Fatal(err)
-	}
-	states("after the rotation", last, 401, 401, 401)
-	states("a new one", made(testKey), 200, 200, 401)
 }
 
 // TestAShortSessionKeyIsRefused, given or in its file.
