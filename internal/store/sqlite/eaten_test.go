@@ -84,6 +84,9 @@ func TestTheJournalIsUsedUp(t *testing.T) {
 		if err = settle(t, s, heads[recorded], size); err == nil {
 			recorded++
 		}
+		if recorded%200 == 0 { // some while fills fail
+			purgeFull(t, s)
+		}
 	}
 	if least := (2 << 20) * 8 / 10 / (size + 100); recorded < least || grapnel.CodeOf(err) != grapnel.CodeStorageFull {
 		t.Errorf("%d outcomes were recorded, want at least %d, and then %v", recorded, least, err)
@@ -100,6 +103,24 @@ func TestTheJournalIsUsedUp(t *testing.T) {
 	}
 }
 
+// purgeFull purges on the full disk. It is refused, unless the log has room for it, and returns.
+func purgeFull(t *testing.T, s *Store) {
+	t.Helper()
+	purged := make(chan error, 1)
+	go func() {
+		_, err := s.Purge(t.Context(), store.Keep{Now: time.Unix(1_700_000_100, 0), For: time.Second}, 10)
+		purged <- err
+	}()
+	select {
+	case err := <-purged:
+		if err != nil && grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+			t.Errorf("a purge on the full disk: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a purge on the full disk does not return: the writer waits for itself")
+	}
+}
+
 // owing publishes events of one endpoint, 50 in each batch.
 func owing(t *testing.T, s *Store, n int) (heads []store.Head) {
 	t.Helper()
@@ -107,7 +128,7 @@ func owing(t *testing.T, s *Store, n int) (heads []store.Head) {
 		b := store.Batch{Config: 1}
 		for i := range 50 {
 			b.Events = append(b.Events, store.Incoming{Targets: []store.Target{{Endpoint: "ep"}}, Event: &grapnel.Event{
-				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500), AcceptedAt: time.UnixMicro(1)}})
+				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500), AcceptedAt: time.Unix(1_700_000_000, 0)}})
 		}
 		done, err := s.Append(t.Context(), b)
 		if err != nil {

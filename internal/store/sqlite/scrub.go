@@ -163,12 +163,15 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 }
 
 // pinned calls do while a snapshot is open, which keeps the log from being restarted: pages
-// committed meanwhile stay in it.
+// committed meanwhile stay in it. do writes, so the snapshot is on a connection for reading. On a
+// full disk Store.snapshot may use that of the writer, which would wait for itself then.
 func (s *Store) pinned(ctx context.Context, do func() error) error {
-	return s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		if _, err := one(r, imbalanceQuery); err != nil {
-			return err
-		}
-		return do()
+	return s.readFilled(ctx, func(r *sqlite3.Conn) error {
+		return together(r, func(r *sqlite3.Conn) error {
+			if _, err := one(r, imbalanceQuery); err != nil {
+				return err
+			}
+			return do()
+		})
 	})
 }

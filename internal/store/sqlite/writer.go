@@ -242,6 +242,7 @@ func (w *writer) drain() int {
 // fails by its own decision is left out and does not fail the others.
 func (w *writer) commit() {
 	batch, lacked := w.batch, false
+	w.young.large = false
 	if w.headroom.full {
 		batch = w.refuse(batch)
 	}
@@ -269,7 +270,6 @@ func (w *writer) commit() {
 // done answers a batch that was done, or failed. Those that want to read wait for a fill: see
 // settle.
 func (w *writer) done(batch []*request, err error) {
-	w.young.large = false
 	for i, r := range batch {
 		if _, reads := r.operation.(filling); reads && err == nil {
 			w.readers = append(w.readers, r)
