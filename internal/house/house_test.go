@@ -64,7 +64,6 @@ var floors = map[string]int{
 	"receive/sqlstore":                4,
 	"receive/pgxstore":                4,
 	"receive/internal/receiver/app":   5,
-	"receive/internal/receiver":       6,
 	"internal/egress/pipenet":         2,
 	"internal/store/sqlite/sqlite3":   2,
 	"internal/store/codec":            2,

@@ -144,8 +144,8 @@ test("nest", async (t) => {
   class WithHook {}
   Module({ controllers: [Hook] })(WithHook);
 
-  const running = async (module: any, options: object, before: (app: any) => unknown, run: (base: string) => Promise<void>) => {
-    const app = await NestFactory.create(module, { logger: false, ...options });
+  const running = async (module: any, options: object, before: (app: any) => unknown, run: (base: string) => Promise<void>, adapter?: any) => {
+    const app = await NestFactory.create(module, ...(adapter ? [adapter] : []), { logger: false, ...options });
     try {
       await before(app);
       await app.listen(0, "127.0.0.1");
@@ -156,6 +156,8 @@ test("nest", async (t) => {
     }
   };
   await running(Empty, {}, (app) => nestHooks(app, "/hooks", hooks()), receives);
+  const { FastifyAdapter } = await import("@nestjs/platform-fastify");
+  await running(Empty, {}, (app) => nestHooks(app, "/hooks", hooks()), receives, new FastifyAdapter());
   await running(WithHook, { rawBody: true }, () => {}, async (base) => {
     assert.equal((await fetch(`${base}/hooks`, signed("e1"))).status, 200);
   });
