@@ -138,7 +138,11 @@ func killed(ctx context.Context, r *Receiver, ids []string, mode, step string) (
 	if err := r.Start(ctx); err != nil {
 		return held, err
 	}
-	return held, settle(ctx, r, ids, answered)
+	if err := settle(ctx, r, ids, answered); err != nil || mode != "inbox" {
+		return held, err
+	}
+	// Requests whose effect was before the kill are taken again. Workers take the oldest one first.
+	return held, settle(ctx, r, []string{ids[0] + "_last"}, []bool{false})
 }
 
 // allHeld waits until all of the events are at the step, and returns their number. It is smaller if
