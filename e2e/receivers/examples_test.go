@@ -19,7 +19,7 @@ func TestTheShopsChargeOnce(t *testing.T) {
 	t.Parallel()
 	installed := installedShop(t)
 	for name, row := range map[string]Row{
-		"go":      {Language: "shop", Command: []string{"receiver"}, Source: "github.com/grapnelhq/grapnel/examples/shop"},
+		"go":      {Language: "shop", Command: []string{"receiver"}, Source: "examples/shop"},
 		"express": {Command: []string{Rows[1].Command[0], filepath.Join(installed, "express.mjs")}},
 		"next":    {Command: []string{Rows[1].Command[0], filepath.Join(installed, "route.mjs")}},
 		"fastapi": {Command: []string{Rows[2].Command[0], "examples/shop/shop.py"}},
