@@ -7,6 +7,7 @@ package pgxstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,13 +73,26 @@ func (p pool) Begin(ctx context.Context, _ time.Duration) (claims.Tx[pgx.Tx], er
 	return tx{conn{began}, began}, nil
 }
 
+// outsideTransaction is how PostgreSQL describes a connection without a transaction.
+const outsideTransaction = 'I'
+
+var errEnded = errors.New("the handler has ended the transaction")
+
 type tx struct {
 	conn
 	inner pgx.Tx
 }
 
-func (t tx) Unwrap() pgx.Tx                   { return t.inner }
-func (t tx) Commit(ctx context.Context) error { return t.inner.Commit(ctx) }
+func (t tx) Unwrap() pgx.Tx { return t.inner }
+
+// Commit fails if the handler has ended the transaction by a statement of its own: PostgreSQL
+// answers a commit outside of a transaction with success, and the claim would be gone.
+func (t tx) Commit(ctx context.Context) error {
+	if t.inner.Conn().PgConn().TxStatus() == outsideTransaction {
+		return errEnded
+	}
+	return t.inner.Commit(ctx)
+}
 
 // Rollback waits no longer than rollbackTimeout: without an answer pgx closes the connection, and
 // the server rolls back. After a commit it does nothing.

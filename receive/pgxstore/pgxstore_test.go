@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -71,4 +72,22 @@ func TestStore(t *testing.T) {
 			return n
 		}
 	})
+}
+
+// TestAHandlerThatEndsTheTransactionFails: after a handler's own "rollback" there is nothing to
+// commit; an answer of success would lose the event.
+func TestAHandlerThatEndsTheTransactionFails(t *testing.T) {
+	s, _ := ready(t)
+	key := receive.Key{Source: "acme", ID: "evt_1"}
+	now := time.Now()
+	b := receive.Bid{Key: key, Owner: "a", Now: now, LeaseUntil: now.Add(time.Minute), KeepUntil: now.Add(time.Hour)}
+	for _, own := range []string{"rollback", "commit"} {
+		_, err := s.Transact(t.Context(), b, time.Minute, func(tx pgx.Tx, _ receive.Claim) (receive.Outcome, error) {
+			_, err := tx.Exec(t.Context(), own)
+			return receive.Processed, err
+		})
+		if err == nil {
+			t.Errorf("a handler's own %s is a success", own)
+		}
+	}
 }
