@@ -66,28 +66,26 @@ func together(mode, store, step string) int {
 func TestAKillAtAnyStepLeavesOneEffect(t *testing.T) {
 	t.Parallel()
 	for _, row := range Rows {
-		t.Run(row.Language, func(t *testing.T) {
-			t.Parallel()
-			for _, mode := range Modes {
-				for _, store := range row.stores(mode) {
-					t.Run(mode+"/"+store, func(t *testing.T) {
-						r := begin(t, row, mode, store, "SECRET2=", fmt.Sprint("WORKERS=", handlers))
-						for _, step := range steps {
-							done, kills, begun := 0, 0, time.Now()
-							for ; done < rounds(1); kills++ {
-								ids := events(step+"_"+fmt.Sprint(kills), together(mode, store, step))
-								held, err := killed(t.Context(), r, ids, mode, step)
-								if err != nil {
-									t.Fatalf("killed %s after %d kills: %v\n%s", step, kills, err, r.Words())
-								}
-								done += held
+		for _, mode := range Modes {
+			for _, store := range row.stores(mode) {
+				t.Run(row.Language+"/"+mode+"/"+store, func(t *testing.T) {
+					t.Parallel()
+					r := begin(t, row, mode, store, "SECRET2=", fmt.Sprint("WORKERS=", handlers))
+					for _, step := range steps {
+						done, kills, begun := 0, 0, time.Now()
+						for ; done < rounds(1); kills++ {
+							ids := events(step+"_"+fmt.Sprint(kills), together(mode, store, step))
+							held, err := killed(t.Context(), r, ids, mode, step)
+							if err != nil {
+								t.Fatalf("killed %s after %d kills: %v\n%s", step, kills, err, r.Words())
 							}
-							t.Logf("%d events %s, %d kills, one effect each; %.1f s", done, step, kills, time.Since(begun).Seconds())
+							done += held
 						}
-					})
-				}
+						t.Logf("%d events %s, %d kills, one effect each; %.1f s", done, step, kills, time.Since(begun).Seconds())
+					}
+				})
 			}
-		})
+		}
 	}
 }
 
@@ -249,36 +247,34 @@ func TestKillsAtAnyMomentLeaveOneEffect(t *testing.T) {
 		count = 40
 	}
 	for _, row := range Rows {
-		t.Run(row.Language, func(t *testing.T) {
-			t.Parallel()
-			for mode := range row.Stores {
-				t.Run(mode, func(t *testing.T) {
-					r := begin(t, row, mode, "postgres")
-					for life := range rounds(2) {
-						ids := events(fmt.Sprint(life), count)
-						at, sent := rand.IntN(len(ids)/2), make(chan struct{}, len(ids))
-						var killer sync.WaitGroup
-						killer.Go(func() {
-							for range at {
-								<-sent
-							}
-							r.Kill()
-						})
-						answered := each(ids, func(id string) bool {
-							status, _, err := r.Send(t.Context(), id)
-							sent <- struct{}{}
-							return err == nil && status/100 == 2
-						})
-						killer.Wait()
-						if err := r.Start(t.Context()); err != nil {
-							t.Fatal(err)
+		for mode := range row.Stores {
+			t.Run(row.Language+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				r := begin(t, row, mode, "postgres")
+				for life := range rounds(2) {
+					ids := events(fmt.Sprint(life), count)
+					at, sent := rand.IntN(len(ids)/2), make(chan struct{}, len(ids))
+					var killer sync.WaitGroup
+					killer.Go(func() {
+						for range at {
+							<-sent
 						}
-						if err := settle(t.Context(), r, ids, answered); err != nil {
-							t.Fatalf("life %d: %v\n%s", life, err, r.Words())
-						}
+						r.Kill()
+					})
+					answered := each(ids, func(id string) bool {
+						status, _, err := r.Send(t.Context(), id)
+						sent <- struct{}{}
+						return err == nil && status/100 == 2
+					})
+					killer.Wait()
+					if err := r.Start(t.Context()); err != nil {
+						t.Fatal(err)
 					}
-				})
-			}
-		})
+					if err := settle(t.Context(), r, ids, answered); err != nil {
+						t.Fatalf("life %d: %v\n%s", life, err, r.Words())
+					}
+				}
+			})
+		}
 	}
 }

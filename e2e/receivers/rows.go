@@ -57,7 +57,7 @@ func (r Row) Prepare(dir, root string) ([]string, error) {
 		if _, err := os.Stat(command[0]); err == nil {
 			return command, nil
 		}
-		build := exec.Command("go", "build", "-o", command[0], ".") //nolint:gosec // a fixed command
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", command[0], ".") //nolint:gosec // a fixed command
 		build.Dir, build.Env = filepath.Join(root, r.Source), append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", r.Source, err, out)

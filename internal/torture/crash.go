@@ -83,7 +83,7 @@ func crashAfterAnswer(ctx context.Context, t *trial) {
 	for i := range events {
 		events[i] = t.event(plain{label: fmt.Sprintf("event %d", i+1)})
 		if t.FaultURL != "" {
-			t.fail(ctx, events[i], "slow", 1, hangs/4)
+			t.fail(ctx, events[i], "slow", 1, t.overlap())
 		}
 	}
 	var dead atomic.Bool

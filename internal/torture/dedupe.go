@@ -24,11 +24,8 @@ func concurrentDuplicate(ctx context.Context, t *trial) {
 	t.settle(ctx)
 }
 
-// How long a handler is made to work before it fails, and when the copy comes meanwhile.
-const (
-	hangs   = 800 * time.Millisecond
-	overlap = hangs / 4
-)
+// overlap is when a copy comes after the first one, whose handler works for the bound.
+func (t *trial) overlap() time.Duration { return t.Bounds.Hang / 4 }
 
 // Labels of events whose second effect shows a mistake of its own.
 const (
@@ -42,18 +39,18 @@ const (
 // come again. And a first one that fails late must leave the claim of its successor alone.
 func copyDuringFailure(ctx context.Context, t *trial) {
 	failing := t.event(plain{label: "first fails"})
-	t.fail(ctx, failing, "hang", 1, hangs)
+	t.fail(ctx, failing, "hang", 1, t.Bounds.Hang)
 	t.overlapping(ctx, failing, "first, whose handler fails", true)
 	slow := t.event(plain{label: "first is slow"})
-	t.fail(ctx, slow, "slow", 1, t.Bounds.AckBudget+hangs)
+	t.fail(ctx, slow, "slow", 1, t.Bounds.AckBudget+t.Bounds.Hang)
 	t.overlapping(ctx, slow, "first, slower than the budget", false)
 
 	left := t.event(plain{label: givesUp})
-	t.fail(ctx, left, "slow", 1, hangs)
-	limited, cancel := context.WithTimeout(ctx, overlap)
+	t.fail(ctx, left, "slow", 1, t.Bounds.Hang)
+	limited, cancel := context.WithTimeout(ctx, t.overlap())
 	t.send(limited, left, request{label: "first, given up by its sender", allowed: some | Silent, slow: true})
 	cancel()
-	if rest(ctx, hangs) {
+	if rest(ctx, t.Bounds.Hang) {
 		t.retry(ctx, left)
 	}
 	t.lateFailure(ctx)
@@ -69,13 +66,13 @@ func (t *trial) lateFailure(ctx context.Context) {
 		return
 	}
 	e := t.event(plain{label: leasePasses})
-	t.fail(ctx, e, "hang", 1, hangs)
+	t.fail(ctx, e, "hang", 1, t.Bounds.Hang)
 	ctxFirst, giveUp := context.WithCancel(ctx)
 	first := t.working(ctxFirst, e, "first, which fails after its lease")
 	t.setClock(ctx, time.Hour)
-	t.fail(ctx, e, "slow", 1, 2*hangs)
+	t.fail(ctx, e, "slow", 1, 2*t.Bounds.Hang)
 	second := t.working(ctx, e, "copy that takes over")
-	if rest(ctx, hangs) {
+	if rest(ctx, t.Bounds.Hang) {
 		t.send(ctx, e, request{label: "copy after the failure", allowed: Accepted | again, slow: true})
 	}
 	second()
@@ -94,7 +91,7 @@ func (t *trial) working(ctx context.Context, e *Event, label string) (answered f
 		done <- r
 	}()
 	<-wrote
-	rest(ctx, overlap)
+	rest(ctx, t.overlap())
 	return func() *Request { return <-done }
 }
 

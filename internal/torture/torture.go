@@ -28,18 +28,19 @@ import (
 
 // Bounds limit a run.
 type Bounds struct {
-	AckBudget   time.Duration `bound:"5s"`   // for an answer
-	Settle      time.Duration `bound:"10s"`  // for an effect after the answer
-	Patience    time.Duration `bound:"45s"`  // for a retry to be accepted; longer than common leases
-	Start       time.Duration `bound:"30s"`  // for a command to listen
-	Requests    int           `bound:"3000"` // to the receiver in all, without those of the probe
-	Copies      int           `bound:"20"`   // of one event at once
-	Burst       int           `bound:"500"`  // events
-	Lanes       int           `bound:"25"`   // keys of a burst, each with one request at a time
-	Kills       int           `bound:"5"`    // moments between arrival and answer
-	Drip        time.Duration `bound:"30s"`  // for one slow request
-	Idle        int           `bound:"200"`  // connections without a request
-	ReplayAfter time.Duration `bound:"180h"` // 7 days and 12 hours: within the window of 8 days
+	AckBudget   time.Duration `bound:"5s"`    // for an answer
+	Settle      time.Duration `bound:"10s"`   // for an effect after the answer
+	Patience    time.Duration `bound:"45s"`   // for a retry to be accepted; longer than common leases
+	Hang        time.Duration `bound:"800ms"` // for a handler that is made to hang
+	Start       time.Duration `bound:"30s"`   // for a command to listen
+	Requests    int           `bound:"3000"`  // to the receiver in all, without those of the probe
+	Copies      int           `bound:"20"`    // of one event at once
+	Burst       int           `bound:"500"`   // events
+	Lanes       int           `bound:"25"`    // keys of a burst, each with one request at a time
+	Kills       int           `bound:"5"`     // moments between arrival and answer
+	Drip        time.Duration `bound:"30s"`   // for one slow request
+	Idle        int           `bound:"200"`   // connections without a request
+	ReplayAfter time.Duration `bound:"180h"`  // 7 days and 12 hours: within the window of 8 days
 	Large       int64         `bound:"20MiB"`
 }
 

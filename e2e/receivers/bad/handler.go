@@ -47,6 +47,7 @@ func (r *receiver) hook(w http.ResponseWriter, q *http.Request, source string) {
 		_, _ = r.process(context.WithoutCancel(q.Context()), e)
 	case is("answered-then-queued"):
 		answerNow(w)
+		travel(context.WithoutCancel(q.Context()))
 		_, _ = r.db.Exec(context.WithoutCancel(q.Context()), `insert into queue(source, event, body) values($1, $2, $3)`, source, e.id, body)
 	default:
 		status, err := r.process(q.Context(), e)
