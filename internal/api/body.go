@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"io"
 	"mime"
 	"net/http"
@@ -11,18 +10,11 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
-	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
 // typeForm is what curl -d and several libraries say of any body when they were told nothing. No
 // route takes forms, so it is read as if nothing had been said.
 const typeForm = "application/x-www-form-urlencoded"
-
-// LargestBody is how many bytes of a request's body are read at most.
-func LargestBody(maxEvent int64, b Bounds) int {
-	b = bounds.Fill(b)
-	return int(max(b.BatchBody, cmp.Or(maxEvent, DefaultMaxEvent)+b.EnvelopeBody))
-}
 
 // readBody reads the body within the route's limit. What the content type and the encoding promise
 // is checked first, so that nothing is read in vain.

@@ -75,8 +75,7 @@ func (l *life) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 }
 
 // besides adds the route for other nodes to those of the API.
-func (s *Server) besides(api http.Handler) http.Handler {
-	l := s.life
+func (l *life) besides(s *Server, api http.Handler) http.Handler {
 	if l.peers == nil {
 		return api
 	}

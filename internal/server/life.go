@@ -239,10 +239,9 @@ func (l *life) face(s *Server, metrics http.Handler, passes *pass.Sealer) http.H
 }
 
 // front is the handler of all requests.
-func (s *Server) front(metrics http.Handler) http.Handler {
-	l := s.life
+func (l *life) front(s *Server, metrics http.Handler) http.Handler {
 	passes := pass.NewSealer(s.session.secret, func() string { return l.engine.Series("") }, rand.Reader)
-	return s.besides(s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
+	return l.besides(s, s.dashboard(l.guarded(s, l.face(s, metrics, passes)), passes))
 }
 
 // dashboard puts the pages in front of the API. Nodes with one session key share sessions.

@@ -26,15 +26,15 @@ import (
 // recording anything, and the database is opened as at the start. Meanwhile requests are answered
 // 503.
 type lives struct {
-	first   *Server
-	now     atomic.Pointer[Server] // the server with its current life
+	server  *Server
+	now     atomic.Pointer[life]
 	handler atomic.Pointer[http.Handler]
 }
 
-// newLives makes the handler of requests.
+// newLives makes the handler of requests, with the life that began at the start.
 func newLives(s *Server) *lives {
-	l := &lives{first: s}
-	l.put(s)
+	l := &lives{server: s}
+	l.put(s.life)
 	return l
 }
 
@@ -43,29 +43,22 @@ func (l *lives) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
-// put serves with a server's life from then on.
-func (l *lives) put(s *Server) {
-	numbers := s.registry()
-	s.life.measure(numbers)
-	handler := s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	l.now.Store(s)
+// put serves with a life from then on.
+func (l *lives) put(next *life) {
+	numbers := l.server.registry()
+	next.measure(numbers)
+	handler := next.front(l.server, promhttp.HandlerFor(numbers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	l.now.Store(next)
 	l.handler.Store(&handler)
-}
-
-// replace serves with the next life.
-func (l *lives) replace(next *life) {
-	s := *l.first
-	s.life = next
-	l.put(&s)
 }
 
 // keep delivers until ctx ends, and begins a new life after the database went back. Any other error
 // of the store goes to failed.
 func (l *lives) keep(ctx context.Context, failed chan<- error) {
-	for is := l.first.life; is != nil; {
+	for is := l.now.Load(); is != nil; {
 		running, stop := context.WithCancel(ctx)
 		var work sync.WaitGroup
-		work.Go(func() { is.run(running, l.first.options.Silent) })
+		work.Go(func() { is.run(running, l.server.options.Silent) })
 		var fatal error
 		select {
 		case fatal = <-is.store.Fatal():
@@ -79,7 +72,7 @@ func (l *lives) keep(ctx context.Context, failed chan<- error) {
 			stop()
 			return
 		}
-		l.first.log.Error("database went back or was replaced; closed, opening it again", "err", fatal)
+		l.server.log.Error("database went back or was replaced; closed, opening it again", "err", fatal)
 		is.closed.Store(true)
 		is.end()
 		is.engine.Forsake()
@@ -87,8 +80,8 @@ func (l *lives) keep(ctx context.Context, failed chan<- error) {
 		work.Wait()
 		_ = is.store.Close() // it has nothing left to write
 		if is = l.open(ctx, is); is != nil {
-			l.replace(is)
-			l.first.log.Info("database opened again")
+			l.put(is)
+			l.server.log.Info("database opened again")
 		}
 	}
 }
@@ -104,7 +97,7 @@ func (l *lives) open(ctx context.Context, was *life) *life {
 			break
 		}
 		after := backoff.Store.After(failures)
-		l.first.log.Warn("opening the database again failed; retrying", "err", err, "after", after.String())
+		l.server.log.Warn("opening the database again failed; retrying", "err", err, "after", after.String())
 		backoff.Wait(ctx.Done(), after)
 	}
 	return nil
@@ -118,7 +111,7 @@ func (l *lives) try(ctx context.Context, was *life) (_ *life, err error) {
 			opened.run()
 		}
 	}()
-	s, next := l.first, newLife(was.place, was.seen)
+	s, next := l.server, newLife(was.place, was.seen)
 	if err := next.open(ctx, s, &opened); err != nil {
 		return nil, err
 	}

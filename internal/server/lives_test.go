@@ -208,7 +208,7 @@ func TestANewLifeKeepsTheSignIn(t *testing.T) {
 	if !offered() {
 		t.Fatal("the sign-in page does not offer the issuer")
 	}
-	s.lives.replace(s.life)
+	s.lives.put(s.life)
 	if !offered() {
 		t.Error("the issuer is gone")
 	}
@@ -235,12 +235,12 @@ func TestAStopWhileADatabaseIsOpenedIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	l := &lives{first: newServer(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})}
+	l := &lives{server: newServer(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})}
 	if c := l.open(ctx, newLife(place, new(postgres.History))); c != nil || log.Len() > 0 {
 		t.Errorf("opened %v; logged %s", c != nil, log.String())
 	}
 	log.Reset()
-	if _, err := l.first.openStarting(ctx, place, new(cleanup)); err == nil || log.Len() > 0 {
+	if _, err := l.server.openStarting(ctx, place, new(cleanup)); err == nil || log.Len() > 0 {
 		t.Errorf("at the start: %v; logged %s", err, log.String())
 	}
 }

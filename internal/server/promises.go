@@ -86,10 +86,10 @@ type ownHour struct {
 func (s *Server) keepPromises() {
 	p := s.promises
 	p.node = s.node
-	now := func() *Server { return s.lives.now.Load() }
-	p.docs = func() store.Documents { return now().life.store }
-	p.unable = func() error { return now().life.unable() }
-	p.balances = func() (all, unequal int64) { return now().life.engine.Metrics().Balances() }
+	now := func() *life { return s.lives.now.Load() }
+	p.docs = func() store.Documents { return now().store }
+	p.unable = func() error { return now().unable() }
+	p.balances = func() (all, unequal int64) { return now().engine.Metrics().Balances() }
 	if s.options.NoStatusPage {
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Server) keepPromises() {
 	if s.options.PublicURL != nil {
 		home = s.options.PublicURL.JoinPath("status").String()
 	}
-	p.pages = statuspage.NewPages(func() error { return now().ready() }, api.Plainly, home)
+	p.pages = statuspage.NewPages(s.ready, api.Plainly, home)
 	if place := s.life.place; place.url == "" {
 		p.dir = filepath.Join(place.dir(), "status")
 	}

@@ -15,7 +15,7 @@ func (s *Server) ready() error {
 	if s.stopping.Load() {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
 	}
-	return s.probes.found(s.life.unable())
+	return s.probes.found(s.lives.now.Load().unable())
 }
 
 // unable is the reason for which the server cannot accept events, from its store or from its

@@ -115,12 +115,12 @@ type Server struct {
 	listener  net.Listener
 	callers   net.Listener // the same, with a limit of connections
 	node      string       // its name among the nodes that share a store
-	life      *life
+	life      *life        // the first; lives has the current one
 	sender    *egress.Sender
 	http      *http.Server
 	plain     *plain.Server // in front of http
 	log       *slog.Logger
-	stopping  *atomic.Bool // draining has begun
+	stopping  atomic.Bool // draining has begun
 	probes    *probes
 	key       KeyNotice
 	session   *sessionKey
@@ -134,7 +134,7 @@ type Server struct {
 }
 
 func newServer(o Options) *Server {
-	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
+	return &Server{options: o, log: o.Log, probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API),
 		published: newPublished(), rejected: newRejected(), promises: newPromises(o.Bounds.Promises, o.Log, "")}
 }
 
@@ -269,7 +269,7 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 	}
 	s.sender.Close()
 	s.promises.stop(true)
-	if err := s.lives.now.Load().life.store.Close(); err != nil {
+	if err := s.lives.now.Load().store.Close(); err != nil {
 		return fmt.Errorf("the store did not close cleanly: %w", err)
 	}
 	return nil
