@@ -101,7 +101,7 @@ func TestProxiesFindTheInstallation(t *testing.T) {
 			}
 			path, err := exec.LookPath(args[0])
 			if err != nil {
-				path = "/usr/sbin/" + args[0] // where Debian has them, which is not in the path of everybody
+				path = "/usr/sbin/" + args[0] // where Debian has them; the path of a user without root rights lacks it
 			}
 			cmd := exec.Command(path, args[1:]...)
 			var said strings.Builder

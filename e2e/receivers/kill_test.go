@@ -42,8 +42,8 @@ func (r Row) stores(mode string) []string {
 	return r.Stores[mode][:1]
 }
 
-// handlers is the number of handlers at once: workers of an inbox, and transactions of handlers, each
-// of which has one of a receiver's 20 connections.
+// handlers is the number of handlers at once: workers of an inbox, and transactions of handlers.
+// Each of these has one of a receiver's 20 connections.
 const handlers = 16
 
 // together is how many events can be at a step at once. SQLite has one writer, so in the mode
@@ -61,8 +61,8 @@ func together(mode, store, step string) int {
 }
 
 // TestAKillAtAnyStepLeavesOneEffect: a receiver of each language, mode and store is killed while it
-// holds events at a step of their requests. The sender repeats what got no 2xx, and each event has
-// one effect. An event counts as a round only if the receiver listed it at the step before the kill.
+// holds events at a step of their requests. The sender repeats those without a 2xx, and each has
+// one effect. An event is a round only if the receiver listed it at the step before the kill.
 func TestAKillAtAnyStepLeavesOneEffect(t *testing.T) {
 	t.Parallel()
 	for _, row := range Rows {
@@ -97,7 +97,8 @@ func TestTheHarnessSeesWhatAKillBreaks(t *testing.T) {
 		r := begin(t, bad, "transaction", "postgres", "FLAW="+flaw)
 		r.Patience = time.Second
 		_, err := killed(t.Context(), r, events(flaw, 1), "transaction", step)
-		if want := map[string]string{"marked-first": "0 effects", "recorded-after": "2 effects"}[flaw]; err == nil || !strings.Contains(err.Error(), want) {
+		want := map[string]string{"marked-first": "0 effects", "recorded-after": "2 effects"}[flaw]
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a receiver that is %s was killed %s, and the harness saw %v instead of %s", flaw, step, err, want)
 		}
 	}

@@ -78,7 +78,7 @@ func options(r *Receiver, b torture.Bounds, only ...string) torture.Options {
 var apart = []string{"T03"}
 
 // tortured runs the cases, all if only is empty, and returns those that did not pass. The cases
-// apart run beside the others; target makes options for each of the two, with a receiver of its own.
+// apart run beside the others; target makes options for each of the two, with its own receiver.
 func tortured(ctx context.Context, only []string, target func(only ...string) torture.Options) (failed []string, text string, err error) {
 	var two [2][]string
 	for _, c := range torture.Cases {

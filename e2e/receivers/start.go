@@ -132,7 +132,7 @@ func (r *Receiver) Hold(ctx context.Context, step string) error {
 	return err
 }
 
-// Held returns the events that are at the step of Hold. They stay there until the process is killed.
+// Held returns the events at the step of Hold. They stay there until the process is killed.
 func (r *Receiver) Held(ctx context.Context) (ids []string, err error) {
 	err = r.ask(ctx, "/_hold", &ids)
 	return ids, err

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
-// Gate holds what the callers of all routes share: the memory for bodies of requests, and the counts
-// of refused keys.
+// Gate holds what the callers of all routes share: the memory for bodies of requests, and the
+// counts of refused keys.
 type Gate struct {
 	bounds Bounds
 

@@ -74,26 +74,25 @@ func unwrappable(s source) map[int]bool {
 	return lines
 }
 
-// A comment names the thing: no clause or indefinite person stands in the place of a noun.
-var clauses = regexp.MustCompile(
-	`(?i)\b(nobody|somebody|everybody|whoever)\b|\bwhat (is|was|are|were|has|have|comes|came|waits|waited|there)\b`,
-)
+// clauses are the phrases that stand in a comment in the place of a noun, with the remedy.
+var clauses = []struct {
+	phrase *regexp.Regexp
+	use    string
+}{
+	{regexp.MustCompile(`(?i)\b(nobody|somebody|everybody|whoever)\b`), nameActor},
+	{regexp.MustCompile(`(?i)\bwhat (is|was|are|were|has|have|comes|came|waits|waited|there)\b`), nameThing},
+}
 
+// named finds the first of each in a comment, which has to name the thing.
 func named(s source) (faults []string) {
 	for _, group := range s.file.Comments {
-		if found := clauses.FindString(group.Text()); found != "" {
-			faults = append(faults, fmt.Sprintf("%s: %q in the comment %q: %s", s.path, found, firstLine(group.Text()), wrong(found)))
+		for _, c := range clauses {
+			if found := c.phrase.FindString(group.Text()); found != "" {
+				faults = append(faults, fmt.Sprintf("%s: %q in the comment %q: %s", s.path, found, firstLine(group.Text()), c.use))
+			}
 		}
 	}
 	return faults
-}
-
-// wrong is the fault of a clause that stands in the place of a noun.
-func wrong(clause string) string {
-	if strings.HasPrefix(strings.ToLower(clause), "what") {
-		return "name the thing that the clause describes"
-	}
-	return "name the actor: an operator, a consumer, another node"
 }
 
 func firstLine(text string) string {

@@ -7,6 +7,12 @@ import (
 	"strings"
 )
 
+// The remedies for a clause or an indefinite person in the place of a noun.
+const (
+	nameThing = "name the thing that the clause describes"
+	nameActor = "name the actor: an operator, a consumer, another node"
+)
+
 // settled are the phrases that texts for users must not contain, with the fault and its remedy.
 // The one file in except may contain the phrase.
 var settled = []struct {
@@ -15,8 +21,8 @@ var settled = []struct {
 	except string
 }{
 	{regexp.MustCompile(`(?i)\b(is|are|was|were) over\b`), "say how it ended: finished, expired, ended", ""},
-	{regexp.MustCompile(`(?i)\bwhat (waits|waited|comes|came|is|was|has|there)\b`), "name the thing that the clause describes: pending deliveries, events, rows", ""},
-	{regexp.MustCompile(`(?i)\b(nobody|somebody|everybody|whoever)\b`), "name the actor: an operator, a consumer, another node", ""},
+	{regexp.MustCompile(`(?i)\bwhat (waits|waited|comes|came|is|was|has|there)\b`), nameThing + ": pending deliveries, events, rows", ""},
+	{regexp.MustCompile(`(?i)\b(nobody|somebody|everybody|whoever)\b`), nameActor, ""},
 	{regexp.MustCompile(`(?i)\b(hands?|handed) out\b`), "say leases, is leased", ""},
 	{regexp.MustCompile(`(?i)\b(given|gives|gave|giving) back\b`), "say returned, released", ""},
 	{regexp.MustCompile(`(?i)\b(left alone|spared)\b`), "name the state: circuit open, paused", ""},

@@ -146,8 +146,8 @@ func (r *rewriter) define(d *gojq.FuncDef) *gojq.FuncDef {
 	return &gojq.FuncDef{Name: own(d.Name), Args: params, Body: body}
 }
 
-// own is the name that an expression's function gets: a function that is called path must not be the
-// one that guards call.
+// own is the name that an expression's function gets: a function that is called path must not be
+// the one that guards call.
 func own(name string) string { return name + " own" }
 
 // term is a term as a query, which is that term alone where nothing has to stand in front of it.

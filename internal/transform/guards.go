@@ -12,7 +12,7 @@ import (
 // Names of guards. No expression can call one, because each has a space.
 const (
 	guardDeep   = " deep"   // walks through what the function sees
-	guardEach   = " each"   // counts what waits on the stacks while the input's parts are looked at
+	guardEach   = " each"   // counts the input's parts on the stacks while each is looked at
 	guardWide   = " wide"   // counts its input's own parts
 	guardAdd    = " add"    // counts the input's parts and theirs
 	guardNumber = " number" // finds numbers in a text
@@ -80,8 +80,9 @@ func (m *meter) guards() []gojq.CompilerOption {
 		}
 	}
 	return []gojq.CompilerOption{
-		before(guardDeep, 0, sized), before(guardDeep, 1, sized), before(guardEach, 0, waiting), before(guardWide, 0, wide), before(guardAdd, 0, sum),
-		before(guardNumber, 0, numbered), before(guardSquare, 0, square), before(guardTimes, 1, product), before(guardJoin, 1, joined),
+		before(guardDeep, 0, sized), before(guardDeep, 1, sized), before(guardEach, 0, waiting), before(guardWide, 0, wide),
+		before(guardAdd, 0, sum), before(guardNumber, 0, numbered), before(guardSquare, 0, square), before(guardTimes, 1, product),
+		before(guardJoin, 1, joined),
 		before(guardFormat, 1, formatted), before(guardWays, 1, ways), before(guardAssign, 2, ways), before(guardSet, 0, wide),
 		before(guardPick, 1, picked), before(guardDelete, 1, removed), before(guardMatch, 3, matched), before(guardCall, 1, called),
 		operands(guardCompare, compared), operands(guardSum, added), operands(guardMinus, product), operands(guardRepeat, multiplied),

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestTemplateLinesAreShort: a change of a template can be read as a difference of lines, because an
-// element that would exceed 160 columns goes on in the next line.
+// TestTemplateLinesAreShort: a change of a template can be read as a difference of lines, because
+// an element that would exceed 160 columns goes on in the next line.
 func TestTemplateLinesAreShort(t *testing.T) {
 	const limit = 160
 	files := []string{"../statuspage/status.html", "../api/openapi/manual.html"}

@@ -128,7 +128,8 @@ func owing(t *testing.T, s *Store, n int) (heads []store.Head) {
 		b := store.Batch{Config: 1}
 		for i := range 50 {
 			b.Events = append(b.Events, store.Incoming{Targets: []store.Target{{Endpoint: "ep"}}, Event: &grapnel.Event{
-				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500), AcceptedAt: time.Unix(1_700_000_000, 0)}})
+				ID: fmt.Sprint("evt_", len(heads)+i), Tenant: "acme", Type: "invoice.paid", Data: make([]byte, 500),
+				AcceptedAt: time.Unix(1_700_000_000, 0)}})
 		}
 		done, err := s.Append(t.Context(), b)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package app is the test receiver of the Go kit (sdk/README.md): a small invoice service that holds
-// events at a step, fails and changes its clock when it is told to.
+// Package app is the test receiver of the Go kit (sdk/README.md): a small invoice service that
+// holds events at a step, fails and changes its clock when it is told to.
 //
 // It takes its stores as data, so a store in a module of its own runs the same program. It promises
 // nothing to programs outside of this repository's tests.
