@@ -9,7 +9,7 @@ redis.call("HSET", KEYS[1], "state", ARGV[2], "outcome", ARGV[3], "updated_at", 
 if ARGV[2] == "dead" then
   redis.call("PERSIST", KEYS[1])
 else
-  -- what is past its window may go at once: the next claim would take it
-  redis.call("PEXPIRE", KEYS[1], string.format("%d", math.max(tonumber(row[3]) - tonumber(ARGV[4]) + 1, 1)))
+  -- A key past its window lives for a minute more, so that a slow caller can still count it when it cleans; the next claim takes it.
+  redis.call("PEXPIRE", KEYS[1], string.format("%d", math.max(tonumber(row[3]) - tonumber(ARGV[4]) + 1, 60000)))
 end
 return 1
