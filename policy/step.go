@@ -25,6 +25,12 @@ func (p *Policy) First(pr Progress) Planned {
 	return p.schedule(1, pr, pr.Anchor, 0)
 }
 
+// FirstDelay is the wait between a delivery becoming the head of its lane and its first attempt.
+func (p *Policy) FirstDelay() time.Duration {
+	var start time.Time
+	return p.First(Progress{Anchor: start}).At.Sub(start)
+}
+
 // After returns the step after the outcome of an attempt. pr.Attempts counts that attempt,
 // pr.Anchor is the start of the first attempt, ended is the end of this one.
 //

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -231,7 +230,7 @@ func (c *Snapshot) setKeys(keys []grapnel.Key) {
 func target(ep *grapnel.Endpoint) store.Target {
 	return store.Target{
 		Endpoint: ep.ID, Ordered: ep.Ordered(), Trigger: grapnel.TriggerSchedule,
-		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Uncounted(),
+		Delay: ep.Policy.FirstDelay(), Drop: ep.DropReason(), Uncounted: ep.Uncounted(),
 	}
 }
 

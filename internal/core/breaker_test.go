@@ -271,7 +271,7 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 	}
 	w.step(&Finished{Endpoint: "ep", Delivery: begun[3].Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: w.now}})
 	slow := *of[Record](w.out)[0].Change
-	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 1})
+	w.step(Operated{Order: store.Order{Token: 1, Verb: store.RetryNow, Endpoint: "ep", Delivery: 1}})
 	asked := *of[Record](w.out)[0].Change
 	head := store.Head{Delivery: 1, Event: 1, Endpoint: "ep", Attempts: 1, Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
 	w.step(Recorded{Changes: []Change{asked}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
@@ -290,7 +290,7 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()
-	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 15})
+	w.step(Operated{Order: store.Order{Token: 1, Verb: store.RetryNow, Endpoint: "ep", Delivery: 15}})
 	ch := *of[Record](w.out)[0].Change
 	head := store.Head{Delivery: 15, Event: 15, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
 	w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
@@ -307,13 +307,13 @@ func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
 func TestProbeOrder(t *testing.T) {
 	w := newWard(t, nil)
 	w.arrive(1)
-	w.step(Operated{Token: 1, Verb: Probe, Endpoint: "ep", Delivery: 1})
+	w.step(Operated{Order: store.Order{Token: 1, Verb: store.Probe, Endpoint: "ep", Delivery: 1}})
 	if r := of[Reply](w.out); len(r) != 1 || grapnel.CodeOf(r[0].Err) != grapnel.CodeConflict {
 		t.Errorf("probing what is well is answered %+v", w.out)
 	}
 	w = newWard(t, nil)
 	w.open()
-	w.step(Operated{Token: 2, Verb: Probe, Endpoint: "ep", Delivery: 9, Audit: &grapnel.AuditEntry{Verb: grapnel.VerbProbe}})
+	w.step(Operated{Order: store.Order{Token: 2, Verb: store.Probe, Endpoint: "ep", Delivery: 9, Audit: &grapnel.AuditEntry{Verb: grapnel.VerbProbe}}})
 	ch := *of[Record](w.out)[0].Change
 	if ch.Trigger != grapnel.TriggerProbe || !ch.Due.Equal(w.now) || ch.Audit == nil {
 		t.Errorf("recorded: %+v", ch.Change)

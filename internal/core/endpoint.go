@@ -89,7 +89,7 @@ const longestWait = 26 * time.Hour
 func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	before := ep.config
 	ep.config, ep.newest = cfg, newest
-	ep.delay = FirstDelay(&cfg.Policy)
+	ep.delay = cfg.Policy.FirstDelay()
 	ep.gate.configure(now, cfg)
 	if before == nil {
 		ep.since, ep.unsure = cfg.UpdatedAt, true
@@ -142,12 +142,6 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	case g.standing.ProbeAt.After(most):
 		g.standing.ProbeAt = most // the wait followed the earlier rules
 	}
-}
-
-// FirstDelay is the wait between a delivery becoming the head of its lane and its first attempt.
-func FirstDelay(p *policy.Policy) time.Duration {
-	var start time.Time
-	return p.First(policy.Progress{Anchor: start}).At.Sub(start)
 }
 
 // open says whether deliveries of this endpoint are attempted. It is false while pending deliveries

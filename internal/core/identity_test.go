@@ -151,7 +151,7 @@ func TestHeadOfAnotherEndpointIsNotAdmitted(t *testing.T) {
 func TestOrderOfAForeignRowIDIsAnswered(t *testing.T) {
 	a := newAgain(t)
 	a.step(Arrived{Heads: []store.Head{a.head(1, 0)}})
-	a.step(Operated{Token: 7, Verb: Skip, Endpoint: "ep_1", Delivery: 1, Event: 1, Created: start})
+	a.step(Operated{Order: store.Order{Token: 7, Verb: store.Skip, Endpoint: "ep_1", Delivery: 1, Event: 1, Created: start}})
 	a.step(&Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true})
 	if is := of[Reply](a.out); len(is) != 1 || is[0].Token != 7 || grapnel.CodeOf(is[0].Err) != grapnel.CodeNotFound {
 		t.Fatalf("%+v", is)

@@ -76,19 +76,8 @@ type Hastened struct {
 	Err      error
 }
 
-// Operated is an operator's order for one delivery; the delivery of a Probe represents its
-// endpoint. Reply with the same Token answers it.
-type Operated struct {
-	Token    int64
-	Verb     Verb
-	Endpoint string
-	Delivery int64
-	Event    int64     // its event's row id; with CreatedAt it identifies the delivery: see store.Identity
-	Created  time.Time // when the delivery was created
-	Reason   string
-	Audit    *grapnel.AuditEntry // stored with the order's change
-	Answer   *store.Answered     // likewise
-}
+// Operated is an operator's order. Reply with the same Token answers it.
+type Operated struct{ store.Order }
 
 // Drain stops new attempts for good. Attempts in flight finish and are recorded.
 type Drain struct{}
@@ -108,20 +97,6 @@ func (Hastened) input()   {}
 func (Operated) input()   {}
 func (Drain) input()      {}
 func (Tick) input()       {}
-
-// Verb is an operator's action on a pending delivery.
-type Verb string
-
-// The verbs.
-const (
-	RetryNow Verb = "retry"
-	Skip     Verb = "skip"
-	Discard  Verb = "discard"
-	Probe    Verb = "probe"
-)
-
-// gives says whether the verb ends the delivery.
-func (v Verb) gives() bool { return v == Skip || v == Discard }
 
 // Effect is something for the shell to do: Attempt, Record, Load, End, Hasten, Forget, Disable,
 // Left or Reply.

@@ -32,7 +32,7 @@ func TestLeaving(t *testing.T) {
 	if n := s.lefts(Leave{Endpoint: "ep"}); n != 0 {
 		t.Fatal("left with two attempts in flight")
 	}
-	reply := s.core.Step(s.now, Operated{Token: 1, Verb: Skip, Endpoint: "ep", Delivery: 4, Reason: "x"})
+	reply := s.core.Step(s.now, Operated{Order: store.Order{Token: 1, Verb: store.Skip, Endpoint: "ep", Delivery: 4, Reason: "x"}})
 	if len(reply) != 1 || grapnel.CodeOf(reply[0].(Reply).Err) != grapnel.CodeUnavailable {
 		t.Errorf("an order meanwhile: %+v", reply)
 	}

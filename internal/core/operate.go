@@ -20,12 +20,12 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, errElsewhere)
 		return
 	}
-	if !o.Verb.gives() && !ep.open() && !ep.handsOut() {
+	if !o.Verb.Ends() && !ep.open() && !ep.handsOut() {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or its pending deliveries are being ended",
 			ep.config.Status))
 		return
 	}
-	if o.Verb == Probe && !ep.gate.barred(now) {
+	if o.Verb == store.Probe && !ep.gate.barred(now) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "no probe is needed: the endpoint is attempted as usual"))
 		return
 	}
@@ -44,7 +44,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		ep.window.heads[o.Delivery] = h
 	case h.phase == idle:
 		ep.window.unline(h)
-	case h.phase == running && !o.Verb.gives():
+	case h.phase == running && !o.Verb.Ends():
 		c.reply(&o, nil) // the attempt is in flight
 		return
 	default:
@@ -53,18 +53,18 @@ func (c *Core) operate(now time.Time, o Operated) {
 	}
 	h.order = &o
 	ch := store.Change{At: now, Audit: o.Audit, Answer: o.Answer}
-	if !o.Verb.gives() {
+	if !o.Verb.Ends() {
 		ch.Expect = store.OfHead
 	}
 	switch o.Verb {
-	case Skip:
+	case store.Skip:
 		ch.Status, ch.Reason = grapnel.Skipped, o.Reason
-	case Discard:
+	case store.Discard:
 		ch.Status, ch.Reason = grapnel.Discarded, "discarded: "+o.Reason
-	case RetryNow:
+	case store.RetryNow:
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerManual
 		ch.Reason = "an operator asked for an attempt now"
-	case Probe:
+	case store.Probe:
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerProbe
 		ch.Reason = "an operator asked for a probe of its endpoint"
 	}
@@ -79,7 +79,7 @@ func (c *Core) upshot(o *Operated, is store.Changed) error {
 		return errElsewhere
 	case is.Status == "":
 		return errNoDelivery
-	case o.Verb == Skip && is.Status == grapnel.Skipped, o.Verb == Discard && is.Status == grapnel.Discarded:
+	case o.Verb == store.Skip && is.Status == grapnel.Skipped, o.Verb == store.Discard && is.Status == grapnel.Discarded:
 		return nil
 	case is.Status.Final():
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is already %s", is.Status)

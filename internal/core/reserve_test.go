@@ -209,7 +209,7 @@ func TestReserveFollowsChanges(t *testing.T) {
 		}
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
-	s.step(Operated{Verb: Skip, Endpoint: "ep", Delivery: 30, Event: 30, Created: start, Reason: "stuck"})
+	s.step(Operated{Order: store.Order{Verb: store.Skip, Endpoint: "ep", Delivery: 30, Event: 30, Created: start, Reason: "stuck"}})
 	s.run(5 * time.Second)
 	ep := s.core.endpoints["ep"]
 	if len(ep.window.reserve.list) == 0 {

@@ -73,7 +73,7 @@ func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
 	gone := ep
 	gone.DeletedAt, gone.Revision = start, 2
 	c.Step(start, Configured{Endpoint: &gone, Newest: 9})
-	change := *c.Step(start, Operated{Token: 1, Verb: Skip, Endpoint: "ep", Delivery: 5})[0].(Record).Change
+	change := *c.Step(start, Operated{Order: store.Order{Token: 1, Verb: store.Skip, Endpoint: "ep", Delivery: 5}})[0].(Record).Change
 	c.Step(start, Ended{Endpoint: "ep", Count: 1})
 	answered := false
 	for _, e := range c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Status: grapnel.Dropped}}}) {

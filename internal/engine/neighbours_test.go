@@ -4,16 +4,15 @@ import (
 	"context"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // neighbours are nodes of one process.
 type neighbours map[string]*Engine
 
-func (n neighbours) Hint(string, []store.Head, []string)                {}
-func (n neighbours) Order(context.Context, string, core.Operated) error { return nil }
-func (n neighbours) Open(context.Context, string) ([]string, error)     { return nil, nil }
+func (n neighbours) Hint(string, []store.Head, []string)              {}
+func (n neighbours) Order(context.Context, string, store.Order) error { return nil }
+func (n neighbours) Open(context.Context, string) ([]string, error)   { return nil, nil }
 func (n neighbours) Consumers(context.Context, string, string) ([]grapnel.Consumer, error) {
 	return nil, nil
 }

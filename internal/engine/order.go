@@ -43,7 +43,7 @@ func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 	if !d.Status.Final() {
 		done := store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}
 		answer := once.Known(done)
-		err := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
+		err := o.order(ctx, store.Order{Verb: store.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
 			Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by), Answer: answer})
 		if err != nil || answer == nil {
 			return done, err
@@ -102,16 +102,16 @@ var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled an
 // Skip finishes a pending delivery on a person's request as skipped: the receiver has it already.
 // The key's next delivery follows.
 func (o *orders) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
-	return o.giveUp(ctx, scope, delivery, by, core.Skip, grapnel.VerbSkip)
+	return o.giveUp(ctx, scope, delivery, by, store.Skip, grapnel.VerbSkip)
 }
 
 // Discard finishes a pending delivery on a person's request as discarded: it is not needed. The
 // key's next delivery follows.
 func (o *orders) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
-	return o.giveUp(ctx, scope, delivery, by, core.Discard, grapnel.VerbDiscard)
+	return o.giveUp(ctx, scope, delivery, by, store.Discard, grapnel.VerbDiscard)
 }
 
-func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb core.Verb, noted grapnel.Verb) error {
+func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb store.Verb, noted grapnel.Verb) error {
 	d, err := o.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is already %s", d.Status)
 	}
-	return o.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
+	return o.order(ctx, store.Order{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq,
 		Created: d.CreatedAt, Reason: by.Reason, Audit: o.entry(noted, d, by)})
 }
 
@@ -139,7 +139,7 @@ func (o *orders) Probe(ctx context.Context, scope store.Scope, endpoint string, 
 	}
 	entry := grapnel.AuditEntry{At: o.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
 		Delivery: grapnel.PlainDeliveryID(heads[0].CreatedAt, heads[0].Delivery), Reason: by.Reason}
-	return o.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event,
+	return o.order(ctx, store.Order{Verb: store.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event,
 		Created: heads[0].CreatedAt, Audit: &entry})
 }
 
@@ -150,7 +150,7 @@ func (o *orders) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *g
 }
 
 // order carries an order out here, or sends it to the node that owns its endpoint.
-func (o *orders) order(ctx context.Context, order core.Operated) error {
+func (o *orders) order(ctx context.Context, order store.Order) error {
 	if !o.shards.Has(order.Endpoint) {
 		return o.shards.Order(ctx, order)
 	}
@@ -158,12 +158,12 @@ func (o *orders) order(ctx context.Context, order core.Operated) error {
 }
 
 // operate gives the core an order and waits for its answer.
-func (o *orders) operate(ctx context.Context, order core.Operated) error {
+func (o *orders) operate(ctx context.Context, order store.Order) error {
 	order.Token = o.tokens.Add(1)
 	reply := make(chan error, 1)
 	o.waiting.Store(order.Token, reply)
 	defer o.waiting.Delete(order.Token)
-	if !o.inputs.send(order) {
+	if !o.inputs.send(core.Operated{Order: order}) {
 		return errStopping
 	}
 	select {
@@ -184,7 +184,7 @@ func (o *orders) answer(token int64, err error) {
 }
 
 // Operate carries out an order from another node, if this node owns its endpoint.
-func (o *orders) Operate(ctx context.Context, order core.Operated) error {
+func (o *orders) Operate(ctx context.Context, order store.Order) error {
 	if !o.shards.Has(order.Endpoint) {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "endpoint %s is moving from one node to another: try again", order.Endpoint)
 	}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -34,7 +33,7 @@ func (o *orders) RetryAll(ctx context.Context, scope store.Scope, endpoint strin
 		work.Go(func() {
 			for i := int(turn.Add(1)) - 1; i < len(waiting); i = int(turn.Add(1)) - 1 {
 				d := waiting[i]
-				switch e := o.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: ep.ID, Delivery: d.Seq, Event: d.EventSeq,
+				switch e := o.order(ctx, store.Order{Verb: store.RetryNow, Endpoint: ep.ID, Delivery: d.Seq, Event: d.EventSeq,
 					Created: d.CreatedAt, Audit: o.entry(grapnel.VerbRetry, d, by)}); {
 				case e == nil:
 					done.Add(1)

@@ -286,7 +286,7 @@ func (e *Engine) env() ownership.Env {
 			return newest, err
 		},
 		Standings: func(ctx context.Context) (map[string]store.Standing, error) { return e.readStandings(ctx) },
-		Operate:   func(ctx context.Context, o core.Operated) error { return e.Operate(ctx, o) },
+		Operate:   func(ctx context.Context, o store.Order) error { return e.Operate(ctx, o) },
 		Accepted:  func(heads []store.Head) { e.Hinted(e.Snapshot().Pulled(heads)) },
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -17,7 +16,7 @@ import (
 // fails; a hint to it is lost.
 type Peers interface {
 	Hint(address string, heads []store.Head, queues []string) // must not block
-	Order(ctx context.Context, address string, o core.Operated) error
+	Order(ctx context.Context, address string, o store.Order) error
 	Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error)
 	Open(ctx context.Context, address string) ([]string, error)
 	Consumers(ctx context.Context, address, queue string) ([]grapnel.Consumer, error)
@@ -85,7 +84,7 @@ func (s *Shards) Rouse(queues []string) {
 
 // Order has the node that owns its endpoint carry an order out. While the endpoint moves from one
 // node to another, which takes a few seconds, no node does: then the order waits for the new owner.
-func (s *Shards) Order(ctx context.Context, o core.Operated) error {
+func (s *Shards) Order(ctx context.Context, o store.Order) error {
 	waiting, cancel := context.WithTimeout(ctx, s.bounds.Move)
 	defer cancel()
 	for {
@@ -121,7 +120,7 @@ func (s *Shards) moved(ctx context.Context, endpoint, address string) bool {
 // orderAt sends an order to the node at address; empty: this node carries it out. The answer may
 // take as long as an attempt that is in flight, so no time limits it. But the wait ends when that
 // node does not own the endpoint any more: a node that stands still, or is cut off, never answers.
-func (s *Shards) orderAt(ctx context.Context, address string, o core.Operated) error {
+func (s *Shards) orderAt(ctx context.Context, address string, o store.Order) error {
 	if address == "" {
 		return s.env.Operate(ctx, o)
 	}

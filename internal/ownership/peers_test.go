@@ -13,7 +13,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -47,7 +46,7 @@ func (f frozen) Consumers(ctx context.Context, address, queue string) ([]grapnel
 	return []grapnel.Consumer{{Name: address}}, f.ask(ctx, address)
 }
 
-func (f frozen) Order(ctx context.Context, address string, _ core.Operated) error {
+func (f frozen) Order(ctx context.Context, address string, _ store.Order) error {
 	return f.ask(ctx, address)
 }
 
@@ -60,7 +59,7 @@ func TestAnOrderToAFrozenNode(t *testing.T) {
 		ctx, giveUp := context.WithTimeout(t.Context(), time.Hour)
 		defer giveUp()
 		answer := make(chan error, 1)
-		go func() { answer <- s.Order(ctx, core.Operated{Endpoint: "0"}) }()
+		go func() { answer <- s.Order(ctx, store.Order{Endpoint: "0"}) }()
 		time.Sleep(10 * lease)
 		if len(answer) > 0 {
 			t.Errorf("answered while the node is the owner: %v", <-answer)
@@ -85,7 +84,7 @@ type leaving struct{ Peers }
 
 var errMoving = grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint is moving")
 
-func (leaving) Order(_ context.Context, address string, _ core.Operated) error {
+func (leaving) Order(_ context.Context, address string, _ store.Order) error {
 	if address == "0" {
 		return errMoving
 	}
@@ -102,7 +101,7 @@ func TestAnOrderWhileItsEndpointMoves(t *testing.T) {
 				s := &Shards{bounds: bounds.Fill(Bounds{}), there: []store.Shard{{Owner: owners[0]}}, held: map[int]*holding{},
 					nodes:   []store.Node{{ID: "0", Address: "0"}, {ID: "1", Address: "1"}, {ID: "me", Address: "me"}},
 					cluster: Options{Ownership: spread{}, Peers: leaving{}, Lease: lease, Node: store.Node{ID: "me"}}}
-				s.env.Operate = func(context.Context, core.Operated) error {
+				s.env.Operate = func(context.Context, store.Order) error {
 					if s.Has("0") {
 						return nil
 					}
@@ -121,7 +120,7 @@ func TestAnOrderWhileItsEndpointMoves(t *testing.T) {
 					}
 				})
 				began := time.Now()
-				err := s.Order(t.Context(), core.Operated{Endpoint: "0"})
+				err := s.Order(t.Context(), store.Order{Endpoint: "0"})
 				if took := time.Since(began); (err == nil) != (owners[2] != "") || took < 2*time.Second || took > s.bounds.Move {
 					t.Errorf("answered %v after %s", err, took)
 				}

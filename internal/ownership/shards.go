@@ -24,7 +24,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -69,7 +68,7 @@ type Env struct {
 	Applied   func() int64                             // version of the configuration that CatchUp applied
 	Newest    func(ctx context.Context) (int64, error) // row id of the newest delivery
 	Standings func(ctx context.Context) (map[string]store.Standing, error)
-	Operate   func(ctx context.Context, o core.Operated) error
+	Operate   func(ctx context.Context, o store.Order) error
 	Accepted  func(heads []store.Head) // by other nodes, in this node's shards
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -152,7 +151,7 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 			Applied:   func() int64 { return 0 },
 			Newest:    func(context.Context) (int64, error) { return 0, nil },
 			Standings: func(context.Context) (map[string]store.Standing, error) { return nil, nil },
-			Operate:   func(context.Context, core.Operated) error { return nil },
+			Operate:   func(context.Context, store.Order) error { return nil },
 			Accepted:  func([]store.Head) {},
 		})
 		var running sync.WaitGroup

@@ -25,7 +25,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -37,7 +36,7 @@ type Engine interface {
 	// Hinted takes hints in.
 	Hinted(heads []store.Head, queues []string)
 	// Operate carries an order out if this node decides about its endpoint.
-	Operate(ctx context.Context, o core.Operated) error
+	Operate(ctx context.Context, o store.Order) error
 	// OwnHealths is how endpoints are doing of which this node knows; zero for others.
 	OwnHealths(ids []string) []grapnel.Health
 	// OwnOpen lists the endpoints of this node whose circuit is open.
@@ -52,7 +51,7 @@ type Engine interface {
 type asked struct {
 	Heads   []store.Head
 	Queues  []string
-	Order   *core.Operated
+	Order   *store.Order
 	Healths []string
 	Open    bool
 	CatchUp bool
@@ -201,7 +200,7 @@ func (r *Client) Hint(address string, heads []store.Head, queues []string) {
 }
 
 // Order has a node carry an order out.
-func (r *Client) Order(ctx context.Context, address string, o core.Operated) error {
+func (r *Client) Order(ctx context.Context, address string, o store.Order) error {
 	_, err := r.ask(ctx, address, &asked{Order: &o})
 	return err
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -21,12 +20,12 @@ import (
 type node struct {
 	heads  chan []store.Head
 	queues chan []string
-	order  core.Operated
+	order  store.Order
 	fails  error
 }
 
 func (n *node) Hinted(heads []store.Head, queues []string) { n.heads <- heads; n.queues <- queues }
-func (n *node) Operate(_ context.Context, o core.Operated) error {
+func (n *node) Operate(_ context.Context, o store.Order) error {
 	n.order = o
 	return n.fails
 }
@@ -54,7 +53,7 @@ func two(t *testing.T, secret string) (*node, *Client, string) {
 
 func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	n, r, url := two(t, "the secret")
-	o := core.Operated{Token: 7, Verb: core.Skip, Endpoint: "ep_1", Delivery: 12, Reason: "why not",
+	o := store.Order{Token: 7, Verb: store.Skip, Endpoint: "ep_1", Delivery: 12, Reason: "why not",
 		Audit:  &grapnel.AuditEntry{At: at, Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip, Delivery: "dlv_12"},
 		Answer: &store.Answered{Key: "key_1/a", Answer: store.Answer{Fingerprint: [32]byte{1}, Status: 200}, Expires: at, Now: at}}
 	if err := r.Order(t.Context(), url, o); err != nil || !reflect.DeepEqual(n.order, o) {
@@ -153,7 +152,7 @@ func TestANodeThatStandsStillDelaysNoHints(t *testing.T) {
 // TestStrangers: a request without the secret gets 404, and an invalid request changes nothing.
 func TestStrangers(t *testing.T) {
 	n, r, url := two(t, "another secret")
-	if err := r.Order(t.Context(), url, core.Operated{Verb: core.Skip}); err == nil || n.order.Verb != "" {
+	if err := r.Order(t.Context(), url, store.Order{Verb: store.Skip}); err == nil || n.order.Verb != "" {
 		t.Errorf("a stranger's order: %v", err)
 	}
 	for _, authorization := range []string{"", "Bearer ", "Bearer the secret"} {

@@ -178,7 +178,7 @@ func (c *cluster) operate() {
 		case d.Status.Final():
 			m.again(d)
 		default:
-			m.order(d, core.RetryNow, history.Retry)
+			m.order(d, store.RetryNow, history.Retry)
 		}
 	}
 }
@@ -277,12 +277,12 @@ func (m *member) confirm(until time.Duration, knows map[string]bool, done func()
 // skip ends a delivery on an operator's order.
 func (m *member) skip(d *grapnel.Delivery) {
 	if !d.Status.Final() {
-		m.order(d, core.Skip, history.Skip)
+		m.order(d, store.Skip, history.Skip)
 	}
 }
 
 // order passes an order to the node that owns the endpoint, which carries it out.
-func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
+func (m *member) order(d *grapnel.Delivery, verb store.Verb, kind history.Kind) {
 	c := m.c
 	at := len(c.history.Actions)
 	c.history.Actions = append(c.history.Actions, history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.PlainID(),
@@ -319,8 +319,8 @@ func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 		}
 		c.token++
 		c.orders[c.token] = func(err error) { answer(by, err) }
-		by.step(core.Operated{Token: c.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
-			Reason: "ordered by the simulation"})
+		by.step(core.Operated{Order: store.Order{Token: c.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
+			Reason: "ordered by the simulation"}})
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -33,7 +32,7 @@ func (w *world) tend() {
 		}
 		for _, d := range w.deliveries() {
 			if d.Waiting.Blocked && !d.Status.Final() && w.node != nil {
-				w.orderOf(&d, core.Skip, history.Skip)
+				w.orderOf(&d, store.Skip, history.Skip)
 			}
 		}
 	}

@@ -166,11 +166,11 @@ func (w *world) operate() {
 			r.act(history.Delete, func(ep *grapnel.Endpoint) { ep.DeletedAt = w.now() })
 		}
 	case 3, 4:
-		w.order(core.RetryNow, history.Retry)
+		w.order(store.RetryNow, history.Retry)
 	case 5:
 		w.probe(r)
 	default:
-		w.order(core.Skip, history.Skip)
+		w.order(store.Skip, history.Skip)
 	}
 }
 
@@ -198,7 +198,7 @@ func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
 }
 
 // order gives a random delivery an order.
-func (w *world) order(verb core.Verb, kind history.Kind) {
+func (w *world) order(verb store.Verb, kind history.Kind) {
 	all, err := w.model.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 30})
 	if err != nil || len(all) == 0 || w.node == nil {
 		return
@@ -220,10 +220,10 @@ func (w *world) probe(r *receiver) {
 	if err != nil {
 		panic(err)
 	}
-	w.orderOf(d, core.Probe, history.Retry)
+	w.orderOf(d, store.Probe, history.Retry)
 }
 
-func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
+func (w *world) orderOf(d *grapnel.Delivery, verb store.Verb, kind history.Kind) {
 	n := w.node
 	action := history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.PlainID(), Invoke: w.agenda.now, Result: history.Unknown}
 	w.history.Actions = append(w.history.Actions, action)
@@ -246,8 +246,8 @@ func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) 
 			done.Result = history.Failed
 		}
 	}
-	n.step(core.Operated{Token: w.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
-		Reason: "skipped by the simulation"})
+	n.step(core.Operated{Order: store.Order{Token: w.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
+		Reason: "skipped by the simulation"}})
 }
 
 // again creates a new delivery of a finished one.

@@ -143,7 +143,7 @@ func (p *published) event(now time.Time) *grapnel.Event {
 // target is what a node stores for an endpoint that gets an event.
 func target(ep *grapnel.Endpoint) store.Target {
 	return store.Target{Endpoint: ep.ID, Ordered: ep.Ordered(), Trigger: grapnel.TriggerSchedule,
-		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason()}
+		Delay: ep.Policy.FirstDelay(), Drop: ep.DropReason()}
 }
 
 // publishers plans the publishers' events. Each key has one publisher that waits for its answer
